@@ -4,11 +4,9 @@
 use std::{borrow::Cow, cell::Cell, collections::HashMap};
 
 use serde_json::Value;
+use tidegate_clients::jws::{Algorithm, Token, VerifyingKey};
 use tidegate_plugin_api::{multipart, request::cookie_in, template::Template, variables::json_path as paths};
-use tidegate_plugins::{
-    common::jws::{Algorithm, Token, VerifyingKey},
-    parsers,
-};
+use tidegate_plugins::parsers;
 use tidegate_routing::expr::{Expression, Operand, Variables};
 
 fn text(data: &[u8]) -> Cow<'_, str> {

@@ -5,15 +5,14 @@
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
 use serde_json::{Map, Value, json};
+use tidegate_telemetry::clock::{self, RFC3339};
 use tidegate_telemetry::{
     error_log::{Level, log},
     log_writer::LogSink,
 };
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     AdminKey,
@@ -68,11 +67,10 @@ impl Audit {
     }
 
     fn write(&self, attempt: &Attempt) {
-        let now = OffsetDateTime::from(SystemTime::now());
-        let time = now.replace_millisecond(now.millisecond()).unwrap_or(now);
-        let time = time.format(&Rfc3339).unwrap_or_default();
+        let now = clock::unix_ms();
+        let time = clock::utc(now, RFC3339);
         if attempt.status >= 400 {
-            let refused = self.count_refused(attempt.key.is_some(), now.unix_timestamp());
+            let refused = self.count_refused(attempt.key.is_some(), now / 1000);
             if refused == REFUSED_LIMIT + 1 {
                 let key = attempt.key.is_some();
                 self.send(&json!({"time": time, "suppressed": "further refused requests of this second", "known_key": key}));

@@ -4,6 +4,7 @@ use std::{net::IpAddr, ops::Deref};
 
 use bytes::Bytes;
 use serde_json::Value;
+use tidegate_protocol::uri::percent_decode_text;
 
 /// A request without its body; header names in any case, the path still percent-encoded.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl Head {
 
     /// The decoded path.
     pub fn decoded_path(&self) -> String {
-        percent_decode(&self.path, false)
+        percent_decode_text(&self.path, false)
     }
 }
 
@@ -118,25 +119,5 @@ impl Response {
 pub(crate) fn arguments(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    pairs.map(|(name, value)| (percent_decode(name, true), percent_decode(value, true))).collect()
-}
-
-fn percent_decode(text: &str, plus_is_blank: bool) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.as_bytes();
-    while let Some((first, rest)) = bytes.split_first() {
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let decoded = hex.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match (first, decoded.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                bytes = rest.get(2..).unwrap_or_default();
-                continue;
-            }
-            (b'+', _) if plus_is_blank => out.push(b' '),
-            _ => out.push(*first),
-        }
-        bytes = rest;
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    pairs.map(|(name, value)| (percent_decode_text(name, true), percent_decode_text(value, true))).collect()
 }

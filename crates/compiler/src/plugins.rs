@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use tidegate_model::{Kind, PluginCatalog, SchemaKind};
+use tidegate_model::{Kind, PluginCatalog, SchemaKind, catalog::built_without};
 use tidegate_plugin_api::{
     BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme,
 };
@@ -95,7 +95,7 @@ impl Compiler {
         if is_disabled(conf) {
             return Ok(None);
         }
-        let Some(def) = self.catalog.def(name) else { return Err("unknown plugin".to_owned()) };
+        let Some(def) = self.catalog.def(name) else { return Err(self.catalog.unknown(name)) };
         if !self.catalog.is_enabled(name) {
             return self.pass_over(def);
         }
@@ -162,7 +162,7 @@ impl Compiler {
             (None, _) => None,
             (Some(source), Some(lua)) => Some(lua.pre_function(source, &conf)?),
             (Some(_), None) => {
-                return Err("_meta.pre_function needs Lua, which this build does not have".to_owned());
+                return Err(format!("_meta.pre_function: {}", built_without("lua")));
             }
         };
         Ok(Instance {

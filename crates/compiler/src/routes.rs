@@ -9,7 +9,7 @@ use std::{
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use tidegate_model::{Kind, resources};
+use tidegate_model::{Kind, catalog::built_without, resources};
 use tidegate_plugin_api::{
     Chain, Instance, Owner, Route, UpstreamHandle, Variable,
     snapshot::{Birth, FilterFunction, RouteTable, RouteUpstream, Timeouts},
@@ -251,7 +251,7 @@ impl Compiler {
         match (source, &self.lua) {
             (None, _) => Ok(None),
             (Some(source), Some(lua)) => lua.filter(source).map(Some),
-            (Some(_), None) => Err("filter_func needs Lua, which this build does not have".to_owned()),
+            (Some(_), None) => Err(format!("filter_func: {}", built_without("lua"))),
         }
     }
 
@@ -265,7 +265,7 @@ impl Compiler {
         if let Some(script) = &conf.script {
             check_alone(conf, service)?;
             let Some(lua) = &self.lua else {
-                return Err("script needs Lua, which this build does not have".to_owned());
+                return Err(format!("script: {}", built_without("lua")));
             };
             let version = self.object(Kind::Route, &key.1).map_or(0, |object| object.modified);
             let owner = Owner { kind: key.0, id: key.1.clone(), version };

@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tidegate_model::random::fill_secret;
+
 use crate::settings::{AdminRole, Files, Key, Settings};
 
 const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -111,11 +113,10 @@ fn write(path: &Path, key: &str) -> io::Result<()> {
 
 /// Letters that nobody can guess; so many are an AES key, too.
 pub fn random_key() -> io::Result<String> {
-    let mut source = fs::File::open("/dev/urandom")?;
     let mut key = String::with_capacity(KEY_LENGTH);
     let mut bytes = [0; 64];
     while key.len() < KEY_LENGTH {
-        source.read_exact(&mut bytes)?;
+        fill_secret(&mut bytes)?;
         // 208 is four times 52: no letter is likelier than another.
         let letters =
             bytes.iter().filter(|byte| **byte < 208).filter_map(|byte| LETTERS.get(usize::from(*byte) % 52));

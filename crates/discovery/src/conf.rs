@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidegate_model::Schema;
+use tidegate_model::{Schema, catalog::built_without};
 
 const KINDS: [(&str, &str); 6] = [
     ("dns", include_str!("../schemas/dns.json")),
@@ -25,10 +25,8 @@ pub fn check(conf: &Value) -> Result<(), String> {
 
 /// The configuration of one registry with its defaults.
 pub fn checked(kind: &str, conf: &Value) -> Result<Value, String> {
-    let Some((_, schema)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-        let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-        return Err(format!("discovery.{kind} is not supported; there are {}", names.join(", ")));
-    };
+    let known = KINDS.iter().find(|(name, _)| *name == kind && !is_missing(name));
+    let Some((_, schema)) = known else { return Err(not_supported(kind)) };
     // Several clusters are a list.
     let schema = if kind == "kubernetes" && conf.is_array() { CLUSTERS } else { schema };
     let schema: Value = serde_json::from_str(schema).map_err(|error| format!("schema of {kind}: {error}"))?;
@@ -36,6 +34,19 @@ pub fn checked(kind: &str, conf: &Value) -> Result<Value, String> {
     let mut conf = conf.clone();
     schema.check(&mut conf).map_err(|reason| format!("invalid discovery {kind} configuration: {reason}"))?;
     Ok(conf)
+}
+
+fn is_missing(kind: &str) -> bool {
+    kind == "kubernetes" && !cfg!(feature = "kubernetes")
+}
+
+/// Why a registry cannot be followed.
+pub fn not_supported(kind: &str) -> String {
+    if is_missing(kind) {
+        return format!("discovery.{kind}: {}", built_without("kubernetes"));
+    }
+    let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).filter(|name| !is_missing(name)).collect();
+    format!("discovery.{kind} is not supported; there are {}", names.join(", "))
 }
 
 /// Reads a configuration that has passed its schema.

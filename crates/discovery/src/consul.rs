@@ -10,10 +10,12 @@ use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration}
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::KeptClient;
 use tidegate_model::resources::Node;
+use tidegate_protocol::uri::encoded_component;
 
-use crate::{Registry, Start, conf::typed, http, http::Client, known::Services, log_error, retry::Retry};
-use conf::{Common, Server};
+use crate::{Registry, Start, conf::typed, http, known::Services, log_error, retry::Retry};
+use conf::{Common, Server, index_of};
 use registry::{Followed, Source};
 
 /// Consul changes in bursts: a check that passes is a change, and a service comes with several.
@@ -53,9 +55,9 @@ impl Source for Consul {
         loop {
             // The indices first: what changes while the services are fetched ends the next wait at once.
             let listed = catalog.get("/v1/catalog/services").await?;
-            let names = listed.good().map_err(|reason| format!("/v1/catalog/services: {reason}"))?;
+            let names = http::good(&listed).map_err(|reason| format!("/v1/catalog/services: {reason}"))?;
             let states = health.get("/v1/health/state/any").await?;
-            states.good().map_err(|reason| format!("/v1/health/state/any: {reason}"))?;
+            http::good(&states).map_err(|reason| format!("/v1/health/state/any: {reason}"))?;
             let services = self.fetch(followed, number, &names, &mut catalog).await;
             followed.learn(number, services).await;
             retry.reset();
@@ -63,7 +65,7 @@ impl Source for Consul {
                 tokio::time::sleep(followed.common.interval()).await;
                 continue;
             }
-            let (catalog_index, health_index) = (listed.index, states.index);
+            let (catalog_index, health_index) = (index_of(&listed), index_of(&states));
             loop {
                 let wait = &followed.common;
                 let changed = tokio::select! {
@@ -86,7 +88,7 @@ impl Consul {
         followed: &Followed<Self>,
         number: usize,
         names: &Value,
-        client: &mut Client,
+        client: &mut KeptClient,
     ) -> Services {
         let before = followed.known.of(number);
         let mut services = Services::new();
@@ -94,8 +96,8 @@ impl Consul {
             if name == "consul" || self.skip_services.contains(name) {
                 continue;
             }
-            let target = format!("/v1/health/service/{}?passing=true", http::encoded(name));
-            let fetched = client.get(&target).await.and_then(|answer| answer.good());
+            let target = format!("/v1/health/service/{}?passing=true", encoded_component(name));
+            let fetched = client.get(&target).await.and_then(|answer| http::good(&answer));
             match fetched {
                 Ok(entries) => {
                     let nodes = self.instances(&entries, followed.common.weight);

@@ -15,7 +15,7 @@ use crate::{
     conf::typed,
     consul::{
         Collected,
-        conf::{Common, Server, pause_after},
+        conf::{Common, Server, index_of, pause_after},
         registry::{self, Followed, Source},
     },
     http,
@@ -62,15 +62,15 @@ impl Source for ConsulKv {
         let mut answer = client.get(&target).await?;
         loop {
             // 404: there is no such key any more, which is an answer.
-            let document = if answer.status == 404 { json!([]) } else { answer.good()? };
+            let document = if answer.status == 404 { json!([]) } else { http::good(&answer)? };
             let services = self.services(&document, server, followed.common.weight);
             followed.learn(number, services).await;
             retry.reset();
             answer = if followed.common.keepalive {
-                let began = Instant::now();
-                let (blocking, wait) = followed.common.blocking(&format!("{target}&"), answer.index);
+                let (began, index) = (Instant::now(), index_of(&answer));
+                let (blocking, wait) = followed.common.blocking(&format!("{target}&"), index);
                 let next = client.get_slowly(&blocking, wait).await?;
-                if next.index == answer.index {
+                if index_of(&next) == index {
                     pause_after(began).await;
                 }
                 next

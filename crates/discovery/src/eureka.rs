@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use tidegate_clients::http::KeptClient;
 use tidegate_model::resources::{DiscoveredService, Node};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
-    http::Client,
     known::{Known, Services},
     log_error,
     retry::Retry,
@@ -54,7 +54,7 @@ impl Registry for Eureka {
 }
 
 impl Eureka {
-    async fn follow(self: Arc<Self>, mut clients: Vec<Client>) {
+    async fn follow(self: Arc<Self>, mut clients: Vec<KeptClient>) {
         let mut retry = Retry::default();
         loop {
             match self.fetch(&mut clients, retry.is_first()).await {
@@ -72,10 +72,10 @@ impl Eureka {
     }
 
     /// The answer of the first server that gives one, beginning anywhere.
-    async fn fetch(&self, clients: &mut [Client], log: bool) -> Option<Services> {
+    async fn fetch(&self, clients: &mut [KeptClient], log: bool) -> Option<Services> {
         for at in in_turn(clients.len()) {
             let client = clients.get_mut(at)?;
-            let answer = client.get("/apps").await.and_then(|answer| answer.good());
+            let answer = client.get("/apps").await.and_then(|answer| http::good(&answer));
             match answer.and_then(|document| self.services(&document)) {
                 Ok(services) => return Some(services),
                 Err(reason) if log => log_error("eureka", &format!("{}: {reason}", client.server())),

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use tidegate_plugins::common::http_client::Endpoint;
+use tidegate_clients::http::{Endpoint, KeptClient};
+use tidegate_model::random::random_below;
 
-use crate::{http, http::Client};
+use crate::http;
 
 #[derive(Deserialize)]
 pub struct Hosts {
@@ -31,13 +32,13 @@ impl Hosts {
         &self,
         kind: &str,
         verify: bool,
-        make: impl Fn(Client, Option<&str>) -> T,
+        make: impl Fn(KeptClient, Option<&str>) -> T,
     ) -> Result<Vec<T>, String> {
         let one = |url: &String| {
             let (user, url) = http::split_user(url);
             let endpoint = Endpoint::parse(&format!("{url}{}", self.prefix));
             let endpoint = endpoint.map_err(|reason| format!("discovery.{kind}.host: {reason}"))?;
-            Ok(make(Client::new(endpoint, verify, self.timeout.connect, self.timeout.read), user))
+            Ok(make(http::client(endpoint, verify, self.timeout.connect, self.timeout.read), user))
         };
         self.host.iter().map(one).collect()
     }
@@ -49,6 +50,6 @@ impl Hosts {
 
 /// All of them once, beginning anywhere, so that many gateways spread over many hosts.
 pub fn in_turn(count: usize) -> impl Iterator<Item = usize> {
-    let first = rand::random_range(0..count.max(1));
+    let first = random_below(count);
     (0..count).map(move |turn| (first + turn) % count)
 }

@@ -17,6 +17,7 @@ mod eureka;
 mod hosts;
 mod http;
 mod known;
+#[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod nacos;
 mod retry;
@@ -100,7 +101,9 @@ impl Discovery {
                 "consul_kv" => consul_kv::start(&conf, &start)?,
                 "nacos" => nacos::start(&conf, &start)?,
                 "eureka" => eureka::start(&conf, &start)?,
-                _ => kubernetes::start(&conf, &start)?,
+                #[cfg(feature = "kubernetes")]
+                "kubernetes" => kubernetes::start(&conf, &start)?,
+                other => return Err(conf::not_supported(other)),
             };
             registries.insert(kind.clone(), registry);
         }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::http::{Answer, KeptClient};
 use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_protocol::uri::encoded_component;
 use tokio::sync::Notify;
 
 use crate::{
@@ -14,7 +16,6 @@ use crate::{
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
-    http::Client,
     known::{Known, Services},
     log_error,
     retry::Retry,
@@ -40,7 +41,7 @@ struct Nacos {
 }
 
 struct Host {
-    client: Client,
+    client: KeptClient,
     login: Login,
 }
 
@@ -146,7 +147,7 @@ impl Nacos {
         let mut fetched = Services::new();
         let mut refused = Vec::new();
         for service in wanted {
-            let document = self.ask(host, service).await?.good();
+            let document = http::good(&self.ask(host, service).await?);
             match document {
                 Ok(document) => {
                     let instances = document.get("hosts").and_then(Value::as_array);
@@ -172,13 +173,13 @@ impl Nacos {
         Ok(())
     }
 
-    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<http::Answer, String> {
+    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<Answer, String> {
         let (namespace, group) = (namespace(service), group(service));
         let target = format!(
             "/ns/instance/list?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}{}",
-            http::encoded(&service.name),
-            http::encoded(namespace),
-            http::encoded(group),
+            encoded_component(&service.name),
+            encoded_component(namespace),
+            encoded_component(group),
             host.login.arguments(group, &service.name),
         );
         let answer = host.client.get(&target).await?;

@@ -51,6 +51,11 @@ pub fn no_remarks(_: &Value) -> Vec<String> {
     Vec::new()
 }
 
+/// Why something is refused that this program could do.
+pub fn built_without(feature: &str) -> String {
+    format!("this program was built without its feature {feature}")
+}
+
 /// The plugins of this process. `registered` has every plugin built in, `enabled` those that config.yaml lists.
 pub trait PluginCatalog: Send + Sync {
     fn facts(&self, name: &str) -> Option<PluginFacts<'_>>;
@@ -60,6 +65,10 @@ pub trait PluginCatalog: Send + Sync {
     /// Checks `conf` (schema, then the plugin's own rules) and fills defaults into it.
     /// The error is the bare message: `property "key" is required`.
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String>;
+    /// The feature of this program that a plugin of this name needs, where the program was built without it.
+    fn missing_feature(&self, _: &str) -> Option<&'static str> {
+        None
+    }
     /// Why plugin public-api has no answer for a path, or for all that a path with `*` stands for.
     fn unanswered(&self, _: &str) -> Option<String> {
         None

@@ -14,6 +14,7 @@ pub mod json;
 pub mod mask;
 pub mod nearest;
 pub mod object;
+pub mod random;
 pub mod resources;
 pub mod schema;
 pub mod schemas;

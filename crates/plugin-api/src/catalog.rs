@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use tidegate_model::{PluginCatalog, SchemaKind, catalog::PluginFacts, schema::Schema};
+use tidegate_model::{
+    PluginCatalog, SchemaKind,
+    catalog::{PluginFacts, built_without},
+    schema::Schema,
+};
 
 use crate::{LuaCompiler, PluginDef};
 
@@ -29,6 +33,8 @@ pub struct Catalog {
     /// By falling priority.
     enabled: arc_swap::ArcSwap<Vec<&'static str>>,
     lua: Option<Arc<dyn LuaCompiler>>,
+    /// Plugins that this program was built without, and the feature that each needs.
+    missing: &'static [(&'static str, &'static str)],
 }
 
 impl Catalog {
@@ -49,7 +55,7 @@ impl Catalog {
             };
             entries.insert(def.name, entry);
         }
-        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default(), lua: None };
+        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default(), lua: None, missing: &[] };
         catalog.enable(enabled);
         Ok(catalog)
     }
@@ -58,6 +64,20 @@ impl Catalog {
     #[must_use]
     pub fn with_lua(self, lua: Option<Arc<dyn LuaCompiler>>) -> Catalog {
         Catalog { lua, ..self }
+    }
+
+    /// With the names of plugins that this program was built without, and the feature that each needs.
+    #[must_use]
+    pub fn without(self, missing: &'static [(&'static str, &'static str)]) -> Catalog {
+        Catalog { missing, ..self }
+    }
+
+    /// Why there is no plugin of this name.
+    pub fn unknown(&self, name: &str) -> String {
+        match self.missing_feature(name) {
+            Some(feature) => format!("unknown plugin; {}", built_without(feature)),
+            None => "unknown plugin".to_owned(),
+        }
     }
 
     /// Replaces the list of enabled plugins (apisix.yaml may carry one). Unknown names are ignored.
@@ -145,6 +165,10 @@ impl PluginCatalog for Catalog {
 
     fn enabled(&self) -> Vec<&str> {
         self.enabled.load().to_vec()
+    }
+
+    fn missing_feature(&self, name: &str) -> Option<&'static str> {
+        self.missing.iter().find(|(missing, _)| *missing == name).map(|(_, feature)| *feature)
     }
 
     fn unanswered(&self, path: &str) -> Option<String> {

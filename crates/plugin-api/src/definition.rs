@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tidegate_model::{
     Kind, SchemaKind,
@@ -46,6 +47,11 @@ impl Phases {
 
 /// How a reason of `build` begins where the configuration passed its schema but does not fit: a number out of range.
 pub const MISFIT: &str = "invalid configuration";
+
+/// Reads a configuration that has passed its schema.
+pub fn typed<T: DeserializeOwned>(conf: &Value) -> Result<T, String> {
+    tidegate_model::typed(conf).map_err(|reason| format!("{MISFIT}: {reason}"))
+}
 
 /// Whose configuration an instance is built from.
 #[derive(Clone, Debug)]

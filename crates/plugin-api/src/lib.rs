@@ -47,7 +47,7 @@ pub use body::{BodyError, BodyReader, RequestBody};
 pub use catalog::Catalog;
 pub use chain::{Chain, Instance};
 pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
-pub use definition::{Api, BuildContext, MISFIT, Owner, Phases, Plugin, PluginDef, WholeBody};
+pub use definition::{Api, BuildContext, MISFIT, Owner, Phases, Plugin, PluginDef, WholeBody, typed};
 pub use encoded_slash::Slashes;
 pub use extensions::Extensions;
 pub use file_body::FileBody;

@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+use tidegate_model::random::random_u64;
 pub use tidegate_protocol::proxy_protocol::Announced;
 use tidegate_protocol::{HeaderId, Method, RequestHead};
 use tidegate_routing::expr::SearchTime;
@@ -366,26 +367,6 @@ impl Request {
 
 fn memchr_any(key: &[u8]) -> bool {
     key.iter().any(|&byte| matches!(byte, b'%' | b'+'))
-}
-
-/// Not for secrets: ids and sampling.
-pub fn random_u64() -> u64 {
-    use std::cell::Cell;
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new({
-            let seed = ahash::RandomState::new().hash_one(std::thread::current().id());
-            seed | 1
-        });
-    }
-    STATE.with(|state| {
-        // splitmix64 (Steele, Lea, Flood 2014)
-        let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        state.set(next);
-        let mut mixed = next;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    })
 }
 
 /// The value of a cookie in a line of them, as sent.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::nginx_base64;
 use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, WholeBody,
     aside::{self, Undone},
@@ -20,7 +21,7 @@ use tidegate_protocol::{HeaderId, Method};
 use tidegate_telemetry::error_log;
 
 use crate::{
-    common::{conf::typed, held_body::HeldBody, instance_state, nginx_base64},
+    common::{conf::typed, held_body::HeldBody, instance_state},
     lua::{Phase, Template},
 };
 use decoding::{Document, decode};

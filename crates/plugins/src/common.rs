@@ -2,7 +2,6 @@
 
 pub mod auth;
 pub mod basic_credentials;
-pub mod batch;
 pub mod batch_logger;
 pub mod clock;
 pub mod compression;
@@ -12,27 +11,18 @@ pub mod decompress;
 pub mod form;
 pub mod header_edits;
 pub mod held_body;
-pub mod hex;
-pub mod http_client;
 pub mod instance_id;
 pub mod instance_state;
 pub mod json;
-pub mod jws;
-pub mod jws_sign;
 pub mod limit_key;
 pub mod log_entry;
 pub mod log_format;
-pub mod nginx_base64;
 pub mod number;
 pub mod outage;
-pub mod paced;
-pub mod redis_client;
 pub mod regexes;
 pub mod schemas;
-pub mod secret_manager;
 pub mod shards;
 pub mod skip;
-pub mod socket_sink;
 pub mod spent;
 #[cfg(test)]
 pub mod test_request;

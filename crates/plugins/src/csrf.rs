@@ -1,22 +1,23 @@
 //! Double-submit cookie against cross-site request forgery: unsafe methods must repeat a signed cookie in a header.
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
+use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, request::random_u64,
-};
+use tidegate_model::random::random_fraction;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
 use tidegate_protocol::Method;
 use tidegate_telemetry::error_log;
-use time::{OffsetDateTime, macros::format_description};
 
-use crate::common::{conf::typed, nginx_base64, number};
+use crate::common::{
+    clock::{cookie_time, unix_seconds},
+    conf::typed,
+    number,
+};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "csrf",
@@ -61,7 +62,7 @@ impl Plugin for Csrf {
     }
 
     fn header_filter(&self, request: &mut Request) {
-        let now = now_seconds();
+        let now = unix_seconds() as i64;
         let cookie = format!(
             "{}={};path=/;SameSite=Lax;Expires={}",
             self.name,
@@ -80,7 +81,7 @@ impl Csrf {
         if header != cookie {
             return Err("csrf token mismatch");
         }
-        self.check_token(cookie, now_seconds()).map_err(|reason| {
+        self.check_token(cookie, unix_seconds() as i64).map_err(|reason| {
             error_log::log(error_log::Level::Error, format_args!("csrf: {reason}"));
             "Failed to verify the csrf token signature"
         })
@@ -102,7 +103,7 @@ impl Csrf {
 
     /// APISIX's own form, so that tokens stay valid when a gateway is replaced by the other.
     fn token(&self, now_seconds: i64) -> String {
-        let fraction = (random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let fraction = random_fraction();
         let (random, now) = (number::lua(fraction), number::lua(now_seconds as f64));
         let sign = self.sign(&random, &now);
         nginx_base64::encode(format!(r#"{{"random":{random},"expires":{now},"sign":"{sign}"}}"#))
@@ -111,7 +112,7 @@ impl Csrf {
     fn sign(&self, random: &str, expires: &str) -> String {
         let text = format!("{{expires:{expires},random:{random},key:{}}}", self.key);
         let digest = digest::digest(&digest::SHA256, text.as_bytes());
-        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(digest.as_ref())
     }
 }
 
@@ -122,24 +123,6 @@ fn lua_text(value: &Value) -> Option<String> {
         Value::Number(number) => number.as_f64().map(number::lua),
         _ => None,
     }
-}
-
-fn now_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// nginx's form of a cookie's expiry: two digits for years up to 2037.
-fn cookie_time(seconds: i64) -> String {
-    let at = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let short = format_description!(
-        "[weekday repr:short], [day]-[month repr:short]-[year repr:last_two] [hour]:[minute]:[second] GMT"
-    );
-    let long = format_description!(
-        "[weekday repr:short], [day]-[month repr:short]-[year] [hour]:[minute]:[second] GMT"
-    );
-    let text = if at.year() > 2037 { at.format(long) } else { at.format(short) };
-    text.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -168,11 +151,5 @@ mod tests {
         let sign = csrf("k").sign("0.5", "1000");
         let token = nginx_base64::encode(format!(r#"{{"sign":"{sign}","random":0.5,"expires":1000}}"#));
         assert_eq!(csrf("k").check_token(token.as_bytes(), 1000), Ok(()));
-    }
-
-    #[test]
-    fn cookie_times() {
-        assert_eq!(cookie_time(0), "Thu, 01-Jan-70 00:00:00 GMT");
-        assert_eq!(cookie_time(4_102_444_800), "Fri, 01-Jan-2100 00:00:00 GMT");
     }
 }

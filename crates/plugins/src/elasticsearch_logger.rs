@@ -9,17 +9,17 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{
-    BuildContext, Plugin, PluginDef, Request, SchemaKind, Template, request::random_u64,
-};
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, SchemaKind, Template};
+use tidegate_telemetry::clock;
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::OnceCell;
 
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{LogEntry, Made},
 };
 
@@ -150,7 +150,7 @@ impl Index {
         match self {
             Index::Timeless(template) => template.render_string(request),
             Index::Timed(parts) => {
-                let now = time::OffsetDateTime::now_utc();
+                let now = clock::unix_ms();
                 let text: String = parts
                     .iter()
                     .enumerate()
@@ -164,7 +164,7 @@ impl Index {
 
 impl Receiver {
     fn endpoint(&self, path: &str) -> Result<Endpoint, String> {
-        let at = random_u64() as usize % self.addresses.len().max(1);
+        let at = random_below(self.addresses.len());
         let address = self.addresses.get(at).ok_or("no endpoint is configured")?;
         Endpoint::parse(&format!("{address}{path}"))
     }
@@ -179,7 +179,7 @@ impl Receiver {
 
     async fn ask_version(&self) -> Result<String, String> {
         let outgoing = self.with_headers(Outgoing::get(self.endpoint("")?));
-        let answer = http_client::send(outgoing, &self.options).await?;
+        let answer = http::send(outgoing, &self.options).await?;
         let body = String::from_utf8_lossy(&answer.body);
         if answer.status != 200 {
             return Err(format!("server returned status: {}, body: {body}", answer.status));
@@ -210,7 +210,7 @@ impl Receiver {
         let body = bulk(documents, matches!(version, "5" | "6"));
         let outgoing = Outgoing::post(self.endpoint("/_bulk")?, "application/x-ndjson", body)
             .header("Accept", "application/vnd.elasticsearch+json");
-        let answer = http_client::send(self.with_headers(outgoing), &self.options).await?;
+        let answer = http::send(self.with_headers(outgoing), &self.options).await?;
         if answer.status == 200 {
             return Ok(());
         }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn names_of_indices() {
         let request = request("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        let year = time::OffsetDateTime::now_utc().year();
+        let year = clock::utc(clock::unix_ms(), "%Y");
         let cases = [
             ("services", "services".to_owned()),
             ("a-{%Y}", format!("a-{year}")),

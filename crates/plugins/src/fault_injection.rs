@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_model::random::random_u64;
 use tidegate_model::{header_text::Text, schema::lua};
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, Verdict,
-    location, request::random_u64,
+    location,
 };
 use tidegate_routing::expr::Expression;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_clients::http::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
     BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
@@ -15,7 +16,6 @@ use tidegate_telemetry::error_log;
 use crate::common::{
     auth::{self, Identified},
     conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Failure, Incoming, Method, Missed, Outgoing, TlsWanted},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -131,7 +131,7 @@ impl ForwardAuth {
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
-                http_client::exchange(outgoing, &self.options).await
+                http::send(outgoing, &self.options).await
             }
             Err(reason) => {
                 error_log::log(
@@ -155,16 +155,16 @@ impl ForwardAuth {
                 );
                 Err(Box::new(Reply::page(self.status_on_error)))
             }
-            Err(Failure { missed, reason }) => {
+            Err(error) => {
                 error_log::log(
                     error_log::Level::Warn,
-                    format_args!("failed to process forward auth, err: {reason}"),
+                    format_args!("failed to process forward auth, err: {error}"),
                 );
                 // A request that the service does not take, or a body that it takes too slowly, is the client's.
-                let is_away = match missed {
-                    Missed::Connection => true,
-                    Missed::Answer => !has_body,
-                    Missed::End => false,
+                let is_away = match error {
+                    http::Error::NotConnected(_) => true,
+                    http::Error::TimedOut => !has_body,
+                    http::Error::Ended(_) => false,
                 };
                 if !(self.allow_degradation && is_away) {
                     return Err(Box::new(Reply::page(self.status_on_error)));

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, prost::Message};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_clients::nginx_base64;
 use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
     Verdict, WholeBody,
@@ -29,7 +30,7 @@ use crate::common::{
     conf::typed,
     form,
     held_body::{self, HeldBody, Whole},
-    instance_state, nginx_base64,
+    instance_state,
     regexes::Regex,
 };
 pub use proto::check as check_proto;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
@@ -15,7 +16,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::{HeaderId, Method};
 use tidegate_telemetry::error_log;
 
-use crate::common::{conf::typed, instance_state, nginx_base64};
+use crate::common::{conf::typed, instance_state};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "grpc-web",

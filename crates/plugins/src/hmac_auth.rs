@@ -8,6 +8,7 @@ use aws_lc_rs::{digest, hmac};
 use fields::Fields;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     AuthEntry, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
@@ -20,7 +21,6 @@ use tidegate_telemetry::error_log;
 use crate::common::{
     auth, clock,
     conf::typed,
-    nginx_base64,
     spent::{self, Claim, Spent},
 };
 

@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_clients::{
+    batch,
+    http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
+};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use crate::common::{
-    batch,
     batch_logger::{self, BatchLogger},
     conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{self, LogEntry},
 };
 
@@ -79,7 +81,7 @@ impl Receiver {
         if let Some(authorization) = &self.conf.auth_header {
             outgoing = outgoing.header("Authorization", authorization.as_bytes());
         }
-        let answer = http_client::send(outgoing, &self.options)
+        let answer = http::send(outgoing, &self.options)
             .await
             .map_err(|reason| format!("error while sending data to [{host}] port[{port}] {reason}"))?;
         if answer.status < 400 {

@@ -10,6 +10,10 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::{
+    jws::{Algorithm, Token, VerifyingKey, check_public_key},
+    nginx_base64,
+};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
@@ -18,8 +22,6 @@ use tidegate_plugin_api::{
 use crate::common::{
     auth,
     conf::typed,
-    jws::{Algorithm, Token, VerifyingKey, check_public_key},
-    nginx_base64,
     token_cache::{self, Verified},
 };
 
@@ -68,6 +70,7 @@ enum Place {
 }
 
 /// The verified payload, for other plugins (`store_in_ctx`).
+#[cfg_attr(not(feature = "lua"), allow(dead_code))]
 pub struct JwtPayload(pub Rc<Verified>);
 
 /// A consumer's key.

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_clients::{batch, http::TlsWanted};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 
 use self::{
@@ -20,10 +21,8 @@ use self::{
     sasl::Credentials,
 };
 use crate::common::{
-    batch,
     batch_logger::BatchLogger,
     conf::typed,
-    http_client::TlsWanted,
     log_entry::{self, LogEntry},
 };
 

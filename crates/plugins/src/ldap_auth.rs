@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::{Endpoint, TlsWanted};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, Step, Verdict, definition::ConsumerKey,
@@ -13,11 +14,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log;
 
-use crate::common::{
-    auth, basic_credentials,
-    conf::typed,
-    http_client::{Endpoint, TlsWanted},
-};
+use crate::common::{auth, basic_credentials, conf::typed};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "ldap-auth",

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod common;
+#[cfg(feature = "lua")]
 #[doc(hidden)]
 pub mod parsers;
 pub mod registry;
@@ -13,6 +14,7 @@ mod app_key;
 mod attach_consumer_label;
 mod basic_auth;
 mod batch_requests;
+#[cfg(feature = "lua")]
 mod body_transformer;
 mod brotli;
 mod client_control;
@@ -25,6 +27,7 @@ mod example_plugin;
 mod fault_injection;
 mod file_logger;
 mod forward_auth;
+#[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
 mod grpc_transcode;
 mod grpc_web;
 mod gzip;
@@ -40,6 +43,7 @@ mod limit_count;
 mod limit_req;
 mod log_rotate;
 mod loki_logger;
+#[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
 mod lua;
 mod mocking;
 mod multi_auth;
@@ -61,6 +65,7 @@ mod referer_restriction;
 mod request_id;
 mod request_validation;
 mod response_rewrite;
+#[cfg(feature = "lua")]
 mod serverless;
 mod sla;
 mod static_files;
@@ -73,14 +78,14 @@ mod uri_blocker;
 mod workflow;
 mod zipkin;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use tidegate_model::check::{LuaChunk, LuaFault};
 use tidegate_plugin_api::LuaCompiler;
 
-/// Compiles the Lua in configurations.
+/// Compiles the Lua in configurations. `None` in a build without Lua.
 pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
-    Some(Arc::new(lua::Compiler))
+    lua::compiler()
 }
 
 /// Checks the Lua in a resource that somebody wants to store.
@@ -93,31 +98,17 @@ pub fn check_proto(content: &str) -> Result<(), String> {
     grpc_transcode::check_proto(content)
 }
 
-/// Per batching logger: what waits, and what was dropped.
-pub fn log_entry_counts() -> Vec<common::batch::Counts> {
-    common::batch::counts()
-}
-
-/// The memory that entries of loggers may take until they are sent.
-pub fn set_log_memory(bytes: usize) {
-    common::batch::memory::set_limit(bytes);
-}
-
-/// Name of a batching logger, route id and server address to the entries that wait.
-pub fn batch_entries() -> BTreeMap<(String, String, String), usize> {
-    common::batch::entries()
-}
-
 /// Memory that all workers share: name, capacity and free bytes.
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
     proxy_cache::memory_zones()
 }
 
-/// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
+/// What compressing and decompressing bodies holds.
 pub fn compression_memory() -> common::compression::memory::Usage {
     common::compression::memory::usage()
 }
 
+/// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
 pub fn limiter_keys() -> Vec<common::shards::Usage> {
     common::shards::usage()
 }

@@ -8,6 +8,7 @@ use held::{Held, Places};
 use serde::Deserialize;
 use serde_json::Value;
 use smallvec::SmallVec;
+use tidegate_clients::redis::RedisClient;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
 use tidegate_telemetry::error_log;
 
@@ -16,7 +17,6 @@ use crate::{
         conf::typed,
         limit_key::{self, Form, LimitKey, Scope},
         outage::{Attempt, Outage},
-        redis_client::RedisClient,
         skip,
     },
     limit_count::amount::Amount,

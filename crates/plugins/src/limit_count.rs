@@ -20,6 +20,7 @@ use headers::HeaderNames;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
+use tidegate_clients::redis::RedisClient;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
@@ -33,7 +34,6 @@ use crate::common::{
     conf::typed,
     limit_key::{self, Form, LimitKey, Scope},
     outage::Outage,
-    redis_client::RedisClient,
     skip,
 };
 

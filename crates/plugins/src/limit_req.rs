@@ -7,13 +7,13 @@ use std::{sync::Arc, time::Duration};
 use bucket::{Bucket, Buckets};
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::redis::RedisClient;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
 
 use crate::common::{
     conf::typed,
     limit_key::{self, Form, LimitKey, Scope},
     outage::{Attempt, Outage},
-    redis_client::RedisClient,
 };
 
 pub static PLUGIN: PluginDef = PluginDef {

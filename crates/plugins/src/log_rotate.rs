@@ -13,8 +13,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, host};
+use tidegate_telemetry::clock;
 use tidegate_telemetry::error_log::{self, Level};
-use time::{OffsetDateTime, UtcOffset, macros::format_description};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "log-rotate",
@@ -148,10 +148,7 @@ impl Rotation {
 
 /// `2026-11-21_03-00-00`, local time.
 fn stamp(seconds: u64) -> String {
-    let at = OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let at = at.to_offset(UtcOffset::local_offset_at(at).unwrap_or(UtcOffset::UTC));
-    let format = format_description!("[year]-[month]-[day]_[hour]-[minute]-[second]");
-    at.format(format).unwrap_or_default()
+    clock::local(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000), "%Y-%m-%d_%H-%M-%S")
 }
 
 /// Renames `access.log` to `TIME__access.log`; the new name, if there is such a file now.

@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::{
+    batch::Weigh,
+    http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
+};
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template, request::random_u64};
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template};
 
 use crate::common::{
-    batch::Weigh,
     batch_logger::{self, BatchLogger},
     conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     log_entry::{self, LogEntry},
 };
 
@@ -159,13 +162,13 @@ fn streams(lines: &[Line]) -> Value {
 
 impl Receiver {
     async fn send(&self, lines: &[Line]) -> Result<(), String> {
-        let at = random_u64() as usize % self.endpoints.len().max(1);
+        let at = random_below(self.endpoints.len());
         let endpoint = self.endpoints.get(at).ok_or("no endpoint is configured")?;
         let mut outgoing = Outgoing::post(endpoint.clone(), "application/json", streams(lines).to_string());
         for (name, value) in &self.headers {
             outgoing = outgoing.header(name, value.as_bytes());
         }
-        let answer = http_client::send(outgoing, &self.options).await?;
+        let answer = http::send(outgoing, &self.options).await?;
         if answer.status < 300 {
             return Ok(());
         }

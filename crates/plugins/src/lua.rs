@@ -37,8 +37,12 @@ pub use making::{Entries, Key, Source};
 pub use program::{Phase, Program};
 pub use template::Template;
 
-/// What `plugins::lua_compiler` gives.
-pub struct Compiler;
+/// What compiles the Lua of configurations.
+pub fn compiler() -> Option<Arc<dyn LuaCompiler>> {
+    Some(Arc::new(Compiler))
+}
+
+struct Compiler;
 
 impl LuaCompiler for Compiler {
     fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String> {

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use quick_xml::escape::partial_escape;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_model::header_text::Text;
+use tidegate_model::random::{random_fraction, random_u64};
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
-    reply::ReplyBody, request::random_u64,
+    reply::ReplyBody,
 };
 
 use crate::common::{conf::typed, number, schemas};
@@ -200,7 +202,7 @@ fn random_value(schema: &Value, depth: usize, left: &mut usize) -> Value {
         "number" => example
             .filter(|value| value.is_number())
             .cloned()
-            .unwrap_or_else(|| ((random_u64() >> 11) as f64 / (1u64 << 53) as f64 * 10_000.0).into()),
+            .unwrap_or_else(|| (random_fraction() * 10_000.0).into()),
         "integer" => example
             .and_then(Value::as_f64)
             .map_or_else(|| random_up_to(10_000).into(), |value| (value.floor() as i64).into()),
@@ -227,7 +229,7 @@ fn to_xml(value: &Value) -> String {
 fn element(name: &str, value: &Value) -> String {
     let inner = match value {
         Value::Object(_) => format!("\n{}", to_xml(value)),
-        Value::String(text) => text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
+        Value::String(text) => partial_escape(text).into_owned(),
         Value::Null => String::new(),
         other => other.to_string(),
     };

@@ -7,18 +7,14 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
 };
 use tidegate_telemetry::error_log;
 
-use crate::common::{
-    auth::Identified,
-    conf::typed,
-    http_client::{self, ClientOptions, Endpoint, Outgoing, TlsWanted},
-    json, number,
-};
+use crate::common::{auth::Identified, conf::typed, json, number};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "opa",
@@ -106,7 +102,7 @@ impl Opa {
             Ok(endpoint) => {
                 let input = self.input(request).to_string();
                 let outgoing = Outgoing::post(endpoint.clone(), "application/json", input);
-                http_client::send(outgoing, &self.options).await
+                http::send(outgoing, &self.options).await.map_err(String::from)
             }
             Err(reason) => Err(reason.clone()),
         };

@@ -20,23 +20,22 @@ use std::{
 use ahash::AHashMap;
 use client::Client;
 use conf::Conf;
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use provider::Provider;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
+use tidegate_clients::{
+    http::{ClientOptions, TlsWanted},
+    jws::{Algorithm, VerifyingKey},
+    jws_sign::SigningKey,
+};
 use tidegate_model::header_text::Text;
+use tidegate_model::random::fill_secret;
 use tidegate_model::schema::{Failure, Schema};
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
-use crate::common::{
-    auth::Identified,
-    clock,
-    conf::typed,
-    http_client::{ClientOptions, TlsWanted},
-    jws::{Algorithm, VerifyingKey},
-    jws_sign::SigningKey,
-    schemas, token_cache,
-};
+use crate::common::{auth::Identified, clock, conf::typed, schemas, token_cache};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "openid-connect",
@@ -202,8 +201,8 @@ fn now_seconds() -> i64 {
 fn random_token() -> String {
     let mut bytes = [0; 16];
     // Without random numbers nothing here is safe; the library fails only where the system is broken.
-    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+    if fill_secret(&mut bytes).is_err() {
         std::process::abort();
     }
-    crate::common::hex::lower(&bytes)
+    HEXLOWER.encode(&bytes)
 }

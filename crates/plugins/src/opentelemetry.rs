@@ -12,6 +12,10 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::{
+    batch::Batch,
+    http::{self, Body, ClientOptions, Endpoint, Outgoing},
+};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, Source, Step, Variable, host, host::plugin_attribute,
@@ -24,11 +28,7 @@ use self::{
     otlp::{Attribute, Span},
     sampler::Sampler,
 };
-use crate::common::{
-    batch::Batch,
-    conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing},
-};
+use crate::common::conf::typed;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "opentelemetry",
@@ -176,7 +176,7 @@ fn batch(metadata: Metadata) -> Result<Batch<Span>, String> {
             for (name, value) in headers {
                 outgoing = outgoing.header(name, value.as_bytes());
             }
-            let answer = http_client::send(outgoing, options).await?;
+            let answer = http::send(outgoing, options).await?;
             match answer.status {
                 200..300 => Ok(()),
                 status => Err(format!("collector answered {status}")),

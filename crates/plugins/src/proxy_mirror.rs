@@ -15,17 +15,16 @@ use bytes::Bytes;
 use rustls::ClientConfig;
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Method, Outgoing};
 use tidegate_model::header_text::Text;
+use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
     snapshot::{PassHost, Peer},
 };
 use tidegate_telemetry::error_log;
 
-use crate::common::{
-    conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Method, Outgoing},
-};
+use crate::common::conf::typed;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "proxy-mirror",
@@ -123,7 +122,7 @@ impl ProxyMirror {
 
 impl Plugin for ProxyMirror {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let random = (tidegate_plugin_api::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let random = random_fraction();
         if self.sample_ratio >= 1.0 || random < self.sample_ratio {
             let target = self.target(request);
             request.extensions.insert(Copy(target));
@@ -239,7 +238,7 @@ fn send(request: &Request, endpoint: Endpoint, body: Held) {
     let copy = Outgoing { method, endpoint, headers, body };
     fly(request, async move {
         let options = ClientOptions { timeout: timeout(), body: Body::Start(0), ..ClientOptions::default() };
-        http_client::send(copy, &options).await.map(|_| ())
+        http::send(copy, &options).await.map(|_| ()).map_err(String::from)
     });
 }
 

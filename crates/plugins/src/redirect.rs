@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
+use tidegate_model::random::random_below;
 use tidegate_plugin_api::{
     BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
-    host::plugin_attribute, location::Origin, request::random_u64,
+    host::plugin_attribute, location::Origin,
 };
 use tidegate_protocol::{HeaderId, Method};
 use tidegate_routing::expr::GaveUp;
@@ -170,7 +171,7 @@ fn https_location(request: &Request, ports: &[u16]) -> Option<(u16, Location)> {
     let mut location = Location::default();
     location.push(Origin::Author, b"https://");
     location.push(Origin::Site, &request.host);
-    let port = ports.get((random_u64() % ports.len().max(1) as u64) as usize).copied();
+    let port = ports.get(random_below(ports.len())).copied();
     if let Some(port) = port.filter(|port| !matches!(port, 0 | 443)) {
         location.push(Origin::Author, format!(":{port}").as_bytes());
     }

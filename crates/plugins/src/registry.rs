@@ -9,6 +9,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::attach_consumer_label::PLUGIN,
     &crate::basic_auth::PLUGIN,
     &crate::batch_requests::PLUGIN,
+    #[cfg(feature = "lua")]
     &crate::body_transformer::PLUGIN,
     &crate::brotli::PLUGIN,
     &crate::client_control::PLUGIN,
@@ -21,6 +22,7 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::fault_injection::PLUGIN,
     &crate::file_logger::PLUGIN,
     &crate::forward_auth::PLUGIN,
+    #[cfg(feature = "grpc-transcode")]
     &crate::grpc_transcode::PLUGIN,
     &crate::grpc_web::PLUGIN,
     &crate::gzip::PLUGIN,
@@ -56,7 +58,9 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::request_id::PLUGIN,
     &crate::request_validation::PLUGIN,
     &crate::response_rewrite::PLUGIN,
+    #[cfg(feature = "lua")]
     &crate::serverless::POST_FUNCTION,
+    #[cfg(feature = "lua")]
     &crate::serverless::PRE_FUNCTION,
     &crate::sla::PLUGIN,
     &crate::static_files::PLUGIN,
@@ -68,4 +72,16 @@ pub static PLUGINS: &[&PluginDef] = &[
     &crate::uri_blocker::PLUGIN,
     &crate::workflow::PLUGIN,
     &crate::zipkin::PLUGIN,
+];
+
+/// Plugins that this build is without, and the feature that each needs.
+pub static MISSING: &[(&str, &str)] = &[
+    #[cfg(not(feature = "lua"))]
+    ("body-transformer", "lua"),
+    #[cfg(not(feature = "grpc-transcode"))]
+    ("grpc-transcode", "grpc-transcode"),
+    #[cfg(not(feature = "lua"))]
+    ("serverless-post-function", "lua"),
+    #[cfg(not(feature = "lua"))]
+    ("serverless-pre-function", "lua"),
 ];

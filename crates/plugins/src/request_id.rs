@@ -9,7 +9,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step, request::random_u64};
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 
 use crate::common::{
     conf::typed,
@@ -124,7 +125,7 @@ fn since_epoch() -> std::time::Duration {
 
 fn pick(set: &[u8], length: usize) -> String {
     let one = |_| {
-        let index = (random_u64() % set.len().max(1) as u64) as usize;
+        let index = random_below(set.len());
         char::from(set.get(index).copied().unwrap_or(b'0'))
     };
     (0..length).map(one).collect()

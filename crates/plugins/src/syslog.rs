@@ -6,16 +6,12 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::socket::{SocketKind, SocketSink};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
+use tidegate_telemetry::clock::{self, RFC3339};
 use tidegate_telemetry::error_log::{self, Level};
-use time::{OffsetDateTime, macros::format_description};
 
-use crate::common::{
-    batch_logger::BatchLogger,
-    conf::typed,
-    log_entry::LogEntry,
-    socket_sink::{SocketKind, SocketSink},
-};
+use crate::common::{batch_logger::BatchLogger, conf::typed, log_entry::LogEntry};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "syslog",
@@ -72,8 +68,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 const PRIORITY: u8 = 5 * 8 + 6;
 
 fn message(host: &str, text: &str) -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-    let now = OffsetDateTime::now_utc().format(format).unwrap_or_default();
+    let now = clock::utc(clock::unix_ms(), RFC3339);
     let host = if host.is_empty() { "-" } else { host };
     format!("<{PRIORITY}>1 {now} {host} apisix {} - - {text}\n", std::process::id())
 }

@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::{
+    batch,
+    socket::{SocketKind, SocketSink},
+};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use crate::common::{
-    batch,
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::LogEntry,
-    socket_sink::{SocketKind, SocketSink},
 };
 
 pub static PLUGIN: PluginDef = PluginDef {

@@ -9,17 +9,18 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tidegate_clients::{
+    batch::{self, Batch},
+    http::{self, Body, ClientOptions, Endpoint, Outgoing},
+};
+use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host::plugin_attribute,
-    request::random_u64, variables::Named,
+    variables::Named,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::common::{
-    batch::{self, Batch},
-    conf::typed,
-    http_client::{self, Body, ClientOptions, Endpoint, Outgoing},
-};
+use crate::common::conf::typed;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "zipkin",
@@ -64,7 +65,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         Box::pin(async move {
             let outgoing = Outgoing::post(endpoint, "application/json", batch::json(&spans, 0));
             let options = ClientOptions { body: Body::SAID, ..ClientOptions::default() };
-            match http_client::send(outgoing, &options).await {
+            match http::send(outgoing, &options).await {
                 Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
                 Ok(answer) => Err(format!("failed: {url} {}", answer.status)),
                 Err(reason) => Err(format!("report zipkin span failed: {reason}, url: {url}")),
@@ -104,7 +105,7 @@ impl Plugin for Zipkin {
                 return Step::reply(Reply::page(400));
             }
         };
-        let dice = (random_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let dice = random_fraction();
         let sampled = incoming.decision().unwrap_or(dice < self.conf.sample_ratio);
         let (trace_id, parent_id) = match incoming.context() {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),

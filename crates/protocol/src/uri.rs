@@ -3,6 +3,10 @@
 //! Routing must judge the same path that the upstream will act on, so the normal form is computed once:
 //! percent-decoded, `//` merged, `.` and `..` resolved (nginx's `$uri`).
 
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
+
 /// Writes the normal form of a raw path into `out`. `Err` when it climbs above the root or holds a bad escape or NUL.
 pub fn normalize_path(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
     out.clear();
@@ -110,34 +114,24 @@ fn hex(digit: &u8) -> Option<u8> {
 
 /// Decodes `%XX`; bad escapes stay as they are. With `plus`, `+` is a space (form encoding).
 pub fn percent_decode(text: &[u8], plus: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'%' => match (text.get(at + 1).and_then(hex), text.get(at + 2).and_then(hex)) {
-                (Some(high), Some(low)) => {
-                    out.push(high * 16 + low);
-                    at += 2;
-                }
-                _ => out.push(byte),
-            },
-            b'+' if plus => out.push(b' '),
-            _ => out.push(byte),
-        }
-        at += 1;
+    if !plus || memchr::memchr(b'+', text).is_none() {
+        return Cow::from(percent_encoding::percent_decode(text)).into_owned();
     }
-    out
+    let spaced: Vec<u8> = text.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
+    percent_encoding::percent_decode(&spaced).collect()
 }
 
-/// Encodes what may not stand in a path: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
+/// As [`percent_decode`], of text; what is not UTF-8 afterwards is replaced.
+pub fn percent_decode_text(text: &str, plus: bool) -> String {
+    String::from_utf8_lossy(&percent_decode(text.as_bytes(), plus)).into_owned()
+}
+
+/// What may not stand in a path: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
+const NOT_IN_PATHS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
+
+/// Encodes what may not stand in a path.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
-    for &byte in path {
-        if byte <= 0x20 || byte >= 0x7f || matches!(byte, b'%' | b'?' | b'#') {
-            push_escaped(out, byte);
-        } else {
-            out.push(byte);
-        }
-    }
+    percent_encode(path, NOT_IN_PATHS).for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
 
 /// As [`encode_path`], of a marked path.
@@ -150,20 +144,17 @@ pub fn encode_marked_path(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes everything but unreserved characters (RFC 3986 section 2.3), as for one query value.
+/// All but unreserved characters (RFC 3986 section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes everything but unreserved characters, as for one query value.
 pub fn encode_component(text: &[u8], out: &mut Vec<u8>) {
-    for &byte in text {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(byte);
-        } else {
-            push_escaped(out, byte);
-        }
-    }
+    percent_encode(text, RESERVED).for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
 
-fn push_escaped(out: &mut Vec<u8>, byte: u8) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+/// As [`encode_component`], of text.
+pub fn encoded_component(text: &str) -> String {
+    percent_encode(text.as_bytes(), RESERVED).to_string()
 }
 
 /// The pairs of a query string, still encoded; a pair without `=` has `None` as value.
@@ -211,6 +202,28 @@ mod tests {
             let result = normalize_path(raw.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap());
             assert_eq!(result.as_deref().map_err(|_| ()), *expected, "{raw}");
         }
+    }
+
+    #[test]
+    fn escapes_are_decoded_once() {
+        for (text, plus, expected) in [
+            ("a%20b+c", false, "a b+c"),
+            ("a%20b+c%2B", true, "a b c+"),
+            ("%2520", false, "%20"),
+            ("100%", true, "100%"),
+            ("%4", false, "%4"),
+            ("%zz%+1+%41", true, "%zz% 1 A"),
+        ] {
+            assert_eq!(percent_decode_text(text, plus), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn encodings() {
+        let mut out = Vec::new();
+        encode_path(b"/a b%?#\x7f\xc3~\"", &mut out);
+        assert_eq!(out, b"/a%20b%25%3F%23%7F%C3~\"");
+        assert_eq!(encoded_component("a-._~/ \u{e9}&="), "a-._~%2F%20%C3%A9%26%3D");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod doubt;
 mod follow;
 mod keys;
 mod load;
+mod options;
 mod rpc;
 mod snapshot;
 mod tls;
@@ -21,7 +22,6 @@ mod values;
 mod write;
 
 use std::{
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -32,48 +32,16 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::Value;
-use tidegate_model::Kind;
 use tokio::{runtime::Handle, sync::watch, task};
 
-pub use self::tls::TlsOptions;
+pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use self::{connection::Member, rpc::Client, snapshot::Earlier};
 use crate::{
-    BoxFuture, Changes, State, Store, StoreError, Write, Written,
-    collections::{Check, PluginList},
-    live::Live,
+    BoxFuture, Changes, State, Store, StoreError, Write, Written, collections::PluginList, live::Live,
 };
-
-/// Changes a value on its way to and from etcd, in place: kind, id, value.
-pub type Seal = Box<dyn Fn(Kind, &str, &mut Value) + Send + Sync>;
-/// The same from etcd. The result: fields that look encrypted and stay as they are.
-pub type Unseal = Box<dyn Fn(Kind, &str, &mut Value) -> Vec<String> + Send + Sync>;
 
 /// How long a start waits for etcd when there is a snapshot to start from.
 const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);
-
-/// `deployment.etcd`, and what the rest of the process brings.
-pub struct Options {
-    pub hosts: Vec<String>,
-    /// What all keys begin with, without a slash at the end.
-    pub prefix: String,
-    /// For one read or write.
-    pub timeout: Duration,
-    /// The longest pause between attempts to connect.
-    pub resync_delay: Duration,
-    /// Rounds over all members before a start without a snapshot fails.
-    pub startup_retry: u64,
-    pub user: Option<(String, String)>,
-    pub tls: TlsOptions,
-    /// The last good configuration, for starts without etcd.
-    pub snapshot: PathBuf,
-    /// Write the placeholders that APISIX expects in its directories.
-    pub placeholders: bool,
-    pub check: Check,
-    /// What `encrypt` writes, `decrypt` must read.
-    pub encrypt: Option<Seal>,
-    pub decrypt: Unseal,
-}
 
 pub struct Etcd {
     shared: Arc<Shared>,

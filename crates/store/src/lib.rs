@@ -8,6 +8,7 @@
 pub mod api_driven;
 mod collections;
 pub mod embedded;
+#[cfg_attr(not(feature = "etcd"), path = "etcd/absent.rs")]
 pub mod etcd;
 pub mod file;
 pub mod history;

@@ -97,6 +97,7 @@ impl Live {
     }
 
     /// As [`Live::publish`], where revisions start over: everybody takes the whole state next.
+    #[cfg(feature = "etcd")]
     pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
         {
             let mut inner = self.inner.write();

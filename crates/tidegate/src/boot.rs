@@ -57,6 +57,7 @@ use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::{Catalog, Host};
 use tidegate_telemetry::error_log;
 
+#[cfg(feature = "import")]
 pub use administration::check_object;
 
 use self::{
@@ -264,11 +265,7 @@ pub fn explain_offline(
     let reading = data_plane::reading(&settings)?;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
-    let catalog = Arc::new(
-        Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
-            .map_err(anyhow::Error::msg)?
-            .with_lua(tidegate_plugins::lua_compiler()),
-    );
+    let catalog = Arc::new(catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(&settings, &catalog)?;
@@ -301,7 +298,9 @@ fn install_host(
     logs: &logs::Logs,
 ) {
     body_memory::install(settings);
-    tidegate_plugins::set_log_memory(usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX));
+    tidegate_clients::batch::memory::set_limit(
+        usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX),
+    );
     metrics.set_logs(logs);
     let (text, counts) = (metrics.clone(), metrics.clone());
     Host {
@@ -359,4 +358,10 @@ fn raise_descriptor_limit(wanted: u64) {
     if setrlimit(Resource::Nofile, raised).is_err() {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     }
+}
+
+/// The plugins of this program. `enabled`: all of them, or those of these names.
+pub fn catalog(enabled: Option<&[String]>) -> anyhow::Result<Catalog> {
+    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, enabled).map_err(anyhow::Error::msg)?;
+    Ok(catalog.with_lua(tidegate_plugins::lua_compiler()).without(tidegate_plugins::registry::MISSING))
 }

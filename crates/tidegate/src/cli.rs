@@ -1,11 +1,14 @@
 //! The command line: `tidegate VERB`.
 
 mod admin_api;
+#[cfg_attr(not(feature = "bench"), path = "cli/bench/absent.rs")]
 mod bench;
 mod completions;
 mod configuration;
 mod daemon;
+mod exchange;
 mod explain;
+#[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
 mod printable;

@@ -163,7 +163,7 @@ fn texts_of_the_corpora_are_taken() {
     taken("proto", &|data| tidegate_plugins::check_proto(&text(data)).is_ok());
     taken("template", &|data| tidegate_plugins::parsers::template(&text(data)));
     taken("yaml", &|data| tidegate_config::yaml::to_value(&text(data)).is_ok());
-    taken("jwt", &|data| tidegate_plugins::common::jws::Token::parse(data).is_ok());
+    taken("jwt", &|data| tidegate_clients::jws::Token::parse(data).is_ok());
     let files = |_: &str| Err("none".to_owned());
     for (name, source) in [
         ("nginx", tidegate_import::Source::Nginx),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use quick_xml::escape::escape;
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object};
 
@@ -126,7 +127,7 @@ fn page(checkers: &[Value]) -> Response {
 fn row(rows: &mut String, index: usize, checker: &Value, node: &Value) {
     let text = |value: Option<&Value>| {
         let text = value.map(tidegate_model::schema::lua::text).unwrap_or_default();
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+        escape(text).into_owned()
     };
     let healthy = matches!(node.get("status").and_then(Value::as_str), Some("healthy" | "mostly_healthy"));
     rows.push_str(if healthy { "<tr>" } else { "<tr bgcolor=\"#FF0000\">" });

@@ -6,7 +6,7 @@ use tidegate_store::{
     Author, History,
     history::{Checkpoint, Difference, Entry, HistoryError, Query},
 };
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use tidegate_telemetry::clock::{self, RFC3339};
 
 use super::{Target, store_failed, transaction::diff};
 use crate::{
@@ -151,8 +151,7 @@ fn who(author: &Author) -> Value {
 }
 
 fn time(time_ms: u64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(time_ms) * 1_000_000);
-    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+    clock::utc(i64::try_from(time_ms).unwrap_or(i64::MAX), RFC3339)
 }
 
 /// How many to skip, and how many to show.

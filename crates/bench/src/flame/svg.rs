@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use quick_xml::escape::escape;
+
 use super::Stacks;
 
 const WIDTH: f64 = 1200.0;
@@ -55,7 +57,7 @@ fn draw(out: &mut String, name: &str, frame: &Frame, left: f64, bottom: f64, all
     let share = 100.0 * frame.samples as f64 / all.max(1) as f64;
     let top = bottom - ROW;
     let shown: String = name.chars().take(((width - 4.0) / LETTER).max(0.0) as usize).collect();
-    let label = if shown.chars().count() >= 3 { escape(&shown) } else { String::new() };
+    let label = if shown.chars().count() >= 3 { escape(&shown).into_owned() } else { String::new() };
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
@@ -77,8 +79,4 @@ fn draw(out: &mut String, name: &str, frame: &Frame, left: f64, bottom: f64, all
 fn color(name: &str) -> String {
     let hash = name.bytes().fold(5381u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
     format!("rgb({},{},{})", 205 + hash % 50, 90 + hash / 64 % 130, 40 + hash / 8192 % 50)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

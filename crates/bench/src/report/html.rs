@@ -116,18 +116,7 @@ fn ladder(count: u64) -> Vec<f64> {
     points
 }
 
+/// Nothing of the user's may look like a place of the page.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // Nothing of the user's may look like a place of the page.
-            '@' => out.push_str("&#64;"),
-            letter => out.push(letter),
-        }
-    }
-    out
+    quick_xml::escape::escape(text).replace('@', "&#64;")
 }

@@ -168,12 +168,8 @@ pub(super) const STORE: &[Row] = &[
     ),
     row(
         ["Answer of a secret manager", "密钥管理服务的应答"],
-        Const("plugins/src/common/secret_manager.rs", "MAX_ANSWER", Bytes),
+        Const("clients/src/secrets.rs", "MAX_ANSWER", Bytes),
         ["503", "503"],
     ),
-    row(
-        ["Values in it", "其中的值"],
-        Const("plugins/src/common/secret_manager.rs", "MAX_VALUES", Count),
-        ["503", "503"],
-    ),
+    row(["Values in it", "其中的值"], Const("clients/src/secrets.rs", "MAX_VALUES", Count), ["503", "503"]),
 ];

@@ -50,7 +50,7 @@ pub(super) const CACHES: &[Row] = &[
     ),
     row(
         ["Pools of connections of plugins", "插件的连接池"],
-        Const("plugins/src/common/http_client.rs", "MAX_POOLS", Count),
+        Const("clients/src/http/idle.rs", "MAX_POOLS", Count),
         FORGOTTEN,
     ),
 ];
@@ -63,14 +63,10 @@ pub(super) const LOGS: &[Row] = &[
     ),
     row(
         ["Entries of a logger that wait", "一个日志插件等待的条目"],
-        Const("plugins/src/common/batch.rs", "DEFAULT_MAX_PENDING", Count),
+        Const("clients/src/batch.rs", "DEFAULT_MAX_PENDING", Count),
         DROPPED,
     ),
-    row(
-        ["Batches under way", "发送中的批次"],
-        Const("plugins/src/common/batch.rs", "MAX_SENDING", Count),
-        DROPPED,
-    ),
+    row(["Batches under way", "发送中的批次"], Const("clients/src/batch.rs", "MAX_SENDING", Count), DROPPED),
     row(
         ["Body of a request in an entry", "条目中的请求体"],
         Schema("http-logger", "/properties/max_req_body_bytes"),

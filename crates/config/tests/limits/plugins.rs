@@ -104,7 +104,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "batch-requests: least rate of an answer in bytes per second, beyond twice the batch's `timeout`",
             "batch-requests：超过批请求 `timeout` 两倍后，应答的最低速率（字节每秒）",
         ],
-        Const("plugins/src/batch_requests/client.rs", "LEAST_BYTES_PER_SECOND", Count),
+        Const("clients/src/verbatim.rs", "LEAST_BYTES_PER_SECOND", Count),
         ["504 in its place in the list", "列表中其位置为 504"],
     ),
     row(
@@ -114,7 +114,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["batch-requests: head of an answer", "batch-requests：应答头"],
-        Const("plugins/src/batch_requests/client.rs", "MAX_HEAD_BYTES", Bytes),
+        Const("clients/src/verbatim.rs", "MAX_HEAD_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
     ),
     row(
@@ -173,12 +173,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["One of them: forward-auth, opa, openid-connect", "其中单个应答：forward-auth、opa、openid-connect"],
-        Const("plugins/src/common/http_client.rs", "MAX_ANSWER_BYTES", Bytes),
+        Const("clients/src/http.rs", "MAX_ANSWER_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
         ["Head of such an answer", "此类应答的响应头"],
-        Const("plugins/src/common/http_client.rs", "MAX_HEAD_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_HEAD_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
@@ -186,7 +186,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "What comes before such an answer is whole: interim answers and its head",
             "此类应答的响应头完整之前：临时应答与响应头",
         ],
-        Const("plugins/src/common/http_client.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
@@ -206,7 +206,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["Replies of Redis to the commands under way on a connection", "Redis 对一个连接上进行中命令的应答"],
-        Const("plugins/src/common/redis_client/tls.rs", "MAX_REPLY_BYTES", Bytes),
+        Const("clients/src/redis/tls.rs", "MAX_REPLY_BYTES", Bytes),
         ["as if Redis had failed", "按 Redis 失败处理"],
     ),
     row(
@@ -214,7 +214,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "Answer of a mirror or of a receiver of logs that is read and dropped",
             "镜像或日志接收方的应答中读取并丢弃的字节",
         ],
-        Const("plugins/src/common/http_client.rs", "MAX_DROPPED_BYTES", Bytes),
+        Const("clients/src/http/connection.rs", "MAX_DROPPED_BYTES", Bytes),
         NOTHING,
     ),
     row(

@@ -8,12 +8,12 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_clients::http::{Answer, Endpoint, KeptClient};
 use tidegate_model::resources::Node;
-use tidegate_plugins::common::http_client::Endpoint;
 
 use crate::{
     dump_file::Dump,
-    http::Client,
+    http,
     known::{FILE, Known},
 };
 
@@ -57,8 +57,8 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn client(&self) -> Client {
-        let mut client = Client::new(self.endpoint.clone(), true, self.timeout.connect, self.timeout.read);
+    pub fn client(&self) -> KeptClient {
+        let mut client = http::client(self.endpoint.clone(), true, self.timeout.connect, self.timeout.read);
         if !self.token.is_empty() {
             client.set_header("X-Consul-Token", self.token.clone());
         }
@@ -121,20 +121,25 @@ impl Common {
     /// Waits at the server; whether the index is another one.
     pub async fn changed(
         &self,
-        client: &mut Client,
+        client: &mut KeptClient,
         target: &str,
         index: Option<u64>,
     ) -> Result<bool, String> {
         let began = Instant::now();
         let (blocking, wait) = self.blocking(target, index);
         let answer = client.get_slowly(&blocking, wait).await?;
-        answer.good().map_err(|reason| format!("{target}: {reason}"))?;
-        let changed = answer.index != index;
+        http::good(&answer).map_err(|reason| format!("{target}: {reason}"))?;
+        let changed = index_of(&answer) != index;
         if !changed {
             pause_after(began).await;
         }
         Ok(changed)
     }
+}
+
+/// What a blocking query waits to become another one.
+pub fn index_of(answer: &Answer) -> Option<u64> {
+    answer.headers.get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok())
 }
 
 /// A server that does not wait must not become a busy loop.

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use regex::Regex;
 use serde::Deserialize;
-use tidegate_plugins::common::http_client::Endpoint;
+use tidegate_clients::http::{Endpoint, KeptClient};
+use tidegate_protocol::uri::encoded_component;
 
-use crate::http::{Client, encoded};
+use crate::http;
 
 /// Milliseconds, as APISIX.
 const CONNECT_MS: u64 = 2_000;
@@ -87,7 +88,7 @@ impl Cluster {
         }
         let mut selectors = String::new();
         let mut select = |name: &str, value: String| {
-            selectors.push_str(&format!("&{name}={}", encoded(&value)));
+            selectors.push_str(&format!("&{name}={}", encoded_component(&value)));
         };
         if let Some(labels) = conf.label_selector.filter(|labels| !labels.is_empty()) {
             select("labelSelector", labels);
@@ -116,7 +117,7 @@ impl Cluster {
     }
 
     /// A client with the token as it is now.
-    pub async fn client(&self) -> Result<Client, String> {
+    pub async fn client(&self) -> Result<KeptClient, String> {
         let token = match &self.token {
             Token::Text(token) => token.clone(),
             Token::File(path) => {
@@ -127,7 +128,7 @@ impl Cluster {
                 text.map_err(|error| format!("token file {shown}: {error}"))?.trim().to_owned()
             }
         };
-        let mut client = Client::new(self.endpoint.clone(), self.verify, CONNECT_MS, READ_MS);
+        let mut client = http::client(self.endpoint.clone(), self.verify, CONNECT_MS, READ_MS);
         client.set_header("Authorization", format!("Bearer {token}"));
         Ok(client)
     }

@@ -11,21 +11,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http_body_util::BodyExt;
 use serde_json::Value;
+use tidegate_clients::http::KeptClient;
+use tidegate_model::random::random_below;
+use tidegate_protocol::uri::encoded_component;
 
 use super::{
     Followed,
     endpoints::{Objects, part},
 };
-use crate::{http::Client, http::document, http::encoded, log_error, retry::Retry};
+use crate::{
+    http::{self, document},
+    log_error,
+    retry::Retry,
+};
 
 /// Objects per page of a list.
 const PAGE: usize = 120;
 /// More pages than a cluster has objects for.
 const MAX_PAGES: usize = 100_000;
 /// Seconds after which the server ends a watch; spread, so that gateways do not all come back at once.
-const WATCH_SECONDS: std::ops::Range<u64> = 1809..2799;
+const WATCH_SECONDS: [u64; 2] = [1809, 990];
 /// Beyond the end of a watch.
 const GRACE: Duration = Duration::from_secs(120);
 /// A watch that ends so early is followed by a pause.
@@ -75,14 +81,14 @@ async fn list_and_watch(followed: &Followed, retry: &mut Retry) -> Result<(), St
 }
 
 /// All objects, and the version they have.
-async fn list(followed: &Followed, client: &mut Client) -> Result<(Objects, String), String> {
+async fn list(followed: &Followed, client: &mut KeptClient) -> Result<(Objects, String), String> {
     let cluster = &followed.cluster;
     let mut objects = Objects::default();
     let mut next = String::new();
     for _ in 0..MAX_PAGES {
         let target = format!("{}?limit={PAGE}{}{next}", cluster.path(), cluster.selectors);
         let answer = client.get(&target).await?;
-        let page = answer.good().map_err(|reason| format!("{}: list: {reason}", client.server()))?;
+        let page = http::good(&answer).map_err(|reason| format!("{}: list: {reason}", client.server()))?;
         if page.get("kind").and_then(Value::as_str) != Some(cluster.list_kind()) {
             return Err(format!("{}: list: answer is not a {}", client.server(), cluster.list_kind()));
         }
@@ -96,7 +102,7 @@ async fn list(followed: &Followed, client: &mut Client) -> Result<(Objects, Stri
         };
         match metadata("continue") {
             "" => return Ok((objects, metadata("resourceVersion").to_owned())),
-            token => next = format!("&continue={}", encoded(token)),
+            token => next = format!("&continue={}", encoded_component(token)),
         }
     }
     Err(format!("{}: list: has no end", client.server()))
@@ -104,35 +110,32 @@ async fn list(followed: &Followed, client: &mut Client) -> Result<(Objects, Stri
 
 async fn watch(
     followed: &Followed,
-    client: &mut Client,
+    client: &mut KeptClient,
     objects: &mut Objects,
     version: &mut String,
     retry: &mut Retry,
 ) -> Result<End, String> {
     let cluster = &followed.cluster;
-    let seconds = rand::random_range(WATCH_SECONDS);
+    let seconds = WATCH_SECONDS[0] + random_below(WATCH_SECONDS[1] as usize) as u64;
     let target = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={}{}",
         cluster.path(),
-        encoded(version),
+        encoded_component(version),
         cluster.selectors,
     );
-    let response = client.stream(&target).await?;
-    match response.status().as_u16() {
+    let mut stream = client.stream(&target).await?;
+    match stream.status {
         200 => retry.reset(),
         410 => return Ok(End::Gone),
         status => return Err(format!("{}: watch: status {status}", client.server())),
     }
     let wrong = |reason: &str| format!("{}: watch: {reason}", client.server());
-    let mut body = response.into_body();
     let mut pending: Vec<u8> = Vec::new();
     let limit = Duration::from_secs(seconds) + GRACE;
     loop {
-        let frame = tokio::time::timeout(limit, body.frame()).await.map_err(|_| wrong("silence"))?;
-        let Some(frame) = frame else { return Ok(End::Over) };
-        let frame = frame.map_err(|error| wrong(&error.to_string()))?;
-        let Some(data) = frame.data_ref() else { continue };
-        pending.extend_from_slice(data);
+        let piece = tokio::time::timeout(limit, stream.next()).await.map_err(|_| wrong("silence"))?;
+        let Some(piece) = piece.map_err(|reason| wrong(&reason))? else { return Ok(End::Over) };
+        pending.extend_from_slice(&piece);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
             if line.iter().all(u8::is_ascii_whitespace) {

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
+use tidegate_clients::http::KeptClient;
+use tidegate_protocol::uri::encoded_component;
 
-use crate::http::{Client, encoded};
+use crate::http;
 
 pub struct Login {
     user: Option<(String, String)>,
@@ -31,13 +33,18 @@ impl Login {
     }
 
     /// Gets a token if one is needed.
-    pub async fn renew(&mut self, client: &mut Client) -> Result<(), String> {
+    pub async fn renew(&mut self, client: &mut KeptClient) -> Result<(), String> {
         let Some((name, password)) = &self.user else { return Ok(()) };
         if self.token.as_ref().is_some_and(|(_, end)| *end > Instant::now()) {
             return Ok(());
         }
-        let target = format!("/auth/login?username={}&password={}", encoded(name), encoded(password));
-        let document = client.post(&target).await?.good().map_err(|reason| format!("login: {reason}"))?;
+        let target = format!(
+            "/auth/login?username={}&password={}",
+            encoded_component(name),
+            encoded_component(password)
+        );
+        let document =
+            http::good(&client.post(&target).await?).map_err(|reason| format!("login: {reason}"))?;
         let token = document.get("accessToken").and_then(Value::as_str).filter(|token| !token.is_empty());
         let token = token.ok_or("login: answer has no accessToken")?.to_owned();
         // Half of its life, so that it never ends on the way.
@@ -50,15 +57,18 @@ impl Login {
     pub fn arguments(&self, group: &str, service: &str) -> String {
         let mut arguments = String::new();
         if let Some((token, _)) = &self.token {
-            arguments.push_str(&format!("&accessToken={}", encoded(token)));
+            arguments.push_str(&format!("&accessToken={}", encoded_component(token)));
         }
         if let Some((access_key, secret_key)) = &self.keys {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
             let data = format!("{now}@@{group}@@{service}");
             let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret_key.as_bytes());
             let signature = STANDARD.encode(hmac::sign(&key, data.as_bytes()));
-            let (data, signature) = (encoded(&data), encoded(&signature));
-            arguments.push_str(&format!("&ak={}&data={data}&signature={signature}", encoded(access_key)));
+            let (data, signature) = (encoded_component(&data), encoded_component(&signature));
+            arguments.push_str(&format!(
+                "&ak={}&data={data}&signature={signature}",
+                encoded_component(access_key)
+            ));
         }
         arguments
     }

@@ -1,6 +1,7 @@
 //! Requests that the locations of a file suggest, for asking nginx and the gateway alike.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
+use tidegate_protocol::uri::encode_path;
 
 use super::{listen::Names, locations::Locations, parse::Directive, patterns, places::Place};
 use crate::Sample;
@@ -48,15 +49,9 @@ pub fn of(server: &Directive, locations: &Locations, samples: &mut Vec<Sample>) 
 
 /// As a request's target has it.
 fn escaped(path: &str) -> String {
-    let mut target = String::new();
-    for byte in path.bytes() {
-        if byte.is_ascii_graphic() && !matches!(byte, b'%' | b'?' | b'#') {
-            target.push(char::from(byte));
-        } else {
-            target.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    target
+    let mut target = Vec::new();
+    encode_path(path.as_bytes(), &mut target);
+    String::from_utf8_lossy(&target).into_owned()
 }
 
 /// A path that an expression matches.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Context, LuaChunk, LuaFault};
-use crate::{PluginCatalog, SchemaKind, nearest::hint};
+use crate::{PluginCatalog, SchemaKind, catalog::built_without, nearest::hint};
 
 /// Checks the field `plugins`, if there is one.
 pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaKind) -> Result<(), String> {
@@ -66,7 +66,9 @@ pub(super) fn check_metadata(
 /// APISIX's message, and what to do about it.
 fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
     let Some(catalog) = catalog else { return format!("unknown plugin [{name}]") };
-    let remedy = if catalog.facts(name).is_some() {
+    let remedy = if let Some(feature) = catalog.missing_feature(name) {
+        format!("; {}", built_without(feature))
+    } else if catalog.facts(name).is_some() {
         "; it is off, the list plugins of config.yaml switches it on".to_owned()
     } else {
         hint(name, catalog.enabled())

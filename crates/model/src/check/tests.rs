@@ -40,6 +40,9 @@ impl PluginCatalog for Catalog {
         let wanted = if name == "limit" { "count" } else { "key" };
         conf.get(wanted).map(|_| ()).ok_or_else(|| format!("property \"{wanted}\" is required"))
     }
+    fn missing_feature(&self, name: &str) -> Option<&'static str> {
+        (name == "serverless-pre-function").then_some("lua")
+    }
     fn variable_remark(&self, name: &str) -> Option<String> {
         (name == "remote_adr").then(|| "$remote_adr is not a variable".to_owned())
     }
@@ -130,6 +133,10 @@ fn routes() {
         ),
         (json!({"uri": "/a", "plugins": {"limit": {"_meta": {"disable": true}}}}), ""),
         (json!({"uri": "/a", "plugins": {"nope": {}}}), "unknown plugin [nope]"),
+        (
+            json!({"uri": "/a", "plugins": {"serverless-pre-function": {}}}),
+            "unknown plugin [serverless-pre-function]; this program was built without its feature lua",
+        ),
         (
             json!({"uri": "/a", "plugins": {"limit": "blah"}}),
             "invalid plugin conf \"blah\" for plugin [limit]",

@@ -73,6 +73,10 @@ mod tests {
             Some("plugins.limit.headers.Authorization"),
         );
         check(Kind::Route, json!({"plugins": {"limit": {"headers": {"Accept": "***"}}}}), None);
-        check(Kind::Route, json!({"plugins": {"limit": {"password": "***"}}}), Some("plugins.limit.password"));
+        check(
+            Kind::Route,
+            json!({"plugins": {"limit": {"password": "***"}}}),
+            Some("plugins.limit.password"),
+        );
     }
 }

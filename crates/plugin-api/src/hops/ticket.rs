@@ -41,6 +41,6 @@ pub(super) fn redeem(number: u64) -> Option<Origin> {
 pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     // Without random numbers TLS does not start either.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    let _ = tidegate_model::random::fill_secret(&mut bytes);
     u64::from_ne_bytes(bytes)
 }

@@ -1,11 +1,13 @@
 //! `$ssl_client_*`: the certificate that a client presented, verified or not, in nginx's words.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use data_encoding::{HEXLOWER, HEXUPPER};
+use tidegate_protocol::uri::encoded_component;
+use tidegate_telemetry::clock;
 use tidegate_tls::Certificate;
-use time::{OffsetDateTime, macros::format_description};
 
 /// Made with the first variable that asks, once per connection.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl ClientCertificate {
     pub fn of(der: &[u8]) -> Option<ClientCertificate> {
         let certificate = Certificate::parse(der).ok()?;
         Some(ClientCertificate {
-            fingerprint: hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref(), false),
+            fingerprint: HEXLOWER.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, der).as_ref()),
             serial: serial(certificate.serial),
             subject: tidegate_tls::rfc2253(certificate.subject)?,
             subject_legacy: tidegate_tls::one_line(certificate.subject)?,
@@ -48,16 +50,7 @@ impl ClientCertificate {
 
     /// `$ssl_client_escaped_cert`
     pub fn escaped_pem(&self) -> String {
-        let mut text = String::with_capacity(self.pem.len() * 2);
-        for byte in self.pem.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    text.push(char::from(byte))
-                }
-                _ => _ = write!(text, "%{byte:02X}"),
-            }
-        }
-        text
+        encoded_component(&self.pem)
     }
 
     /// Whole days.
@@ -65,14 +58,6 @@ impl ClientCertificate {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or(Duration::MAX).as_secs();
         self.not_after.saturating_sub(now) / 86_400
     }
-}
-
-fn hex(bytes: &[u8], upper: bool) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-    }
-    text
 }
 
 /// From the two's complement of DER to sign and magnitude.
@@ -86,7 +71,7 @@ fn serial(der: &[u8]) -> String {
         }
     }
     let first = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len().saturating_sub(1));
-    let magnitude = hex(digits.get(first..).unwrap_or_default(), true);
+    let magnitude = HEXUPPER.encode(digits.get(first..).unwrap_or_default());
     if negative { format!("-{magnitude}") } else { magnitude }
 }
 
@@ -106,11 +91,7 @@ fn pem(der: &[u8]) -> String {
 
 /// `Nov  2 10:48:15 2026 GMT`
 fn date(seconds: u64) -> String {
-    let format =
-        format_description!("[month repr:short] [day padding:space] [hour]:[minute]:[second] [year] GMT");
-    let time =
-        i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.and_then(|time| time.format(format).ok()).unwrap_or_default()
+    clock::utc(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000), "%b %e %H:%M:%S %Y GMT")
 }
 
 #[cfg(test)]

@@ -2,35 +2,22 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use time::{OffsetDateTime, UtcOffset, macros::format_description};
-
-fn now_local() -> OffsetDateTime {
-    let now = OffsetDateTime::now_utc();
-    now.to_offset(UtcOffset::local_offset_at(now).unwrap_or(UtcOffset::UTC))
-}
+use tidegate_telemetry::clock::{self, HTTP_DATE, TIME_ISO8601, TIME_LOCAL};
 
 /// `21/Nov/2026:03:00:00 +0000`
 pub fn local() -> String {
-    let format = format_description!(
-        "[day]/[month repr:short]/[year]:[hour]:[minute]:[second] [offset_hour sign:mandatory][offset_minute]"
-    );
-    now_local().format(format).unwrap_or_default()
+    clock::local(clock::unix_ms(), TIME_LOCAL)
 }
 
 /// `2026-11-21T03:00:00+00:00`
 pub fn iso8601() -> String {
-    let format = format_description!(
-        "[year]-[month]-[day]T[hour]:[minute]:[second][offset_hour sign:mandatory]:[offset_minute]"
-    );
-    now_local().format(format).unwrap_or_default()
+    clock::local(clock::unix_ms(), TIME_ISO8601)
 }
 
 /// `Sat, 21 Nov 2026 03:00:00 GMT`
 pub fn http_date(at: SystemTime) -> String {
-    let format = format_description!(
-        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
-    );
-    OffsetDateTime::from(at).to_offset(UtcOffset::UTC).format(format).unwrap_or_default()
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    clock::utc(i64::try_from(since.as_millis()).unwrap_or(i64::MAX), HTTP_DATE)
 }
 
 /// Seconds since the epoch with milliseconds.

@@ -1,28 +1,19 @@
-//! A small HTTP/1.1 client of this gateway: requests one after the other on one connection, opened again when the
+//! The requests of a batch on their way: one after the other on one connection to this gateway, which is opened again when the
 //! gateway closes it.
 
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tidegate_plugin_api::{Request, hops::Ticket};
-use tidegate_protocol::{
-    BodyLength, Head, Method, ResponseHead, Version,
-    chunked::{ChunkedDecoder, Event},
-    framing::{self, ConnectionOptions},
+use tidegate_clients::{
+    batch::Weigh,
+    verbatim::{Answer, Connection, Excess, Limits},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-    time::timeout,
-};
-
-use tidegate_plugin_api::{aside, memory};
+use tidegate_plugin_api::{Request, aside, hops::Ticket, memory};
+use tidegate_protocol::{Head, Version};
+use tokio::net::UnixStream;
 
 use super::outgoing::Requests;
-use crate::common::{batch::Weigh, form};
+use crate::common::form;
 
 pub(super) struct Outgoing {
     pub method: String,
@@ -35,10 +26,6 @@ pub(super) struct Outgoing {
     pub _ticket: Option<Ticket>,
 }
 
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-const MAX_FIELDS: usize = 200;
-/// The least rate of an answer, beside the batch's `timeout`: what drips would hold the batch for ever.
-const LEAST_BYTES_PER_SECOND: u32 = 1024;
 /// All bodies of a batch together.
 const MAX_BODIES_BYTES: usize = 64 * 1024 * 1024;
 
@@ -72,7 +59,11 @@ pub(super) async fn run(
             None => connect(outer, limit),
         };
         let exchanged = match open {
-            Ok(mut open) => open.exchange(&request, room).await.map(|answer| (open, answer)),
+            Ok(mut open) => {
+                let exchanged =
+                    open.exchange(&request.method, &request.to_bytes(), room, Excess::Refused).await;
+                exchanged.map(|answer| (open, answer))
+            }
             Err(error) => Err(error),
         };
         let Ok((open, answer)) = exchanged else {
@@ -80,8 +71,9 @@ pub(super) async fn run(
             continue;
         };
         room = room.saturating_sub(answer.body.len());
-        connection = Some(open).filter(|_| answer.persists);
-        let text = answer.into_text(request.method, held, lease).await?;
+        let persists = answer.persists && !request.http10 && answer.head.version == Version::Http11;
+        connection = Some(open).filter(|_| persists);
+        let text = text_of_answer(answer, request.method, held, lease).await?;
         // Once as it is, once more in the list of all.
         held += 2 * text.len();
         texts.push(text);
@@ -94,132 +86,9 @@ fn text_of(answer: &Value) -> Vec<u8> {
     serde_json::to_vec(answer).unwrap_or_default()
 }
 
-struct Connection {
-    stream: UnixStream,
-    limit: Duration,
-    received: Vec<u8>,
-    /// When the answer under way has to be here; later with each byte of it.
-    due: Instant,
-}
-
-struct Answer {
-    head: ResponseHead,
-    body: Vec<u8>,
-    persists: bool,
-}
-
-fn connect(outer: &Request, limit: Duration) -> io::Result<Connection> {
-    Ok(Connection {
-        stream: tidegate_plugin_api::inner::connect(outer)?,
-        limit,
-        received: Vec::new(),
-        due: Instant::now(),
-    })
-}
-
-impl Connection {
-    async fn exchange(&mut self, request: &Outgoing, room: usize) -> io::Result<Answer> {
-        let bytes = request.to_bytes();
-        self.due = Instant::now() + 2 * self.limit;
-        timeout(self.limit, self.stream.write_all(&bytes)).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        let mut head = ResponseHead::default();
-        let mut interim_bytes = 0;
-        loop {
-            let parsed = head.parse(&self.received, MAX_HEAD_BYTES, MAX_FIELDS);
-            match parsed.map_err(|error| io::Error::other(error.reason))? {
-                Some(used) => {
-                    self.received.drain(..used);
-                    // An interim answer (100, 103) goes before the real one.
-                    if head.status >= 200 {
-                        break;
-                    }
-                    interim_bytes += used;
-                    if interim_bytes > MAX_HEAD_BYTES {
-                        return Err(io::Error::other("too many interim answers"));
-                    }
-                }
-                None => self.read().await?,
-            }
-        }
-        let method = Method::of(request.method.as_bytes());
-        let length =
-            framing::response_body(&head, &method).map_err(|error| io::Error::other(error.reason))?;
-        let body = self.body(length, room).await?;
-        let persists = ConnectionOptions::of(&head.headers).persists(head.version)
-            && !request.http10
-            && head.version == Version::Http11
-            && length != BodyLength::UntilClose;
-        Ok(Answer { head, body, persists })
-    }
-
-    /// Reads once; a closed connection is an error.
-    async fn read(&mut self) -> io::Result<()> {
-        if self.fill().await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(())
-    }
-
-    async fn fill(&mut self) -> io::Result<usize> {
-        self.received.reserve(16 * 1024);
-        let limit = self.limit.min(self.due.saturating_duration_since(Instant::now()));
-        let count = timeout(limit, self.stream.read_buf(&mut self.received))
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        self.due +=
-            Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / LEAST_BYTES_PER_SECOND;
-        Ok(count)
-    }
-
-    async fn body(&mut self, length: BodyLength, room: usize) -> io::Result<Vec<u8>> {
-        let too_large = || io::Error::other("responses of the batch are too large");
-        match length {
-            BodyLength::Fixed(length) => {
-                let length = usize::try_from(length).map_err(|_| too_large())?;
-                if length > room {
-                    return Err(too_large());
-                }
-                while self.received.len() < length {
-                    self.read().await?;
-                }
-                let rest = self.received.split_off(length);
-                Ok(std::mem::replace(&mut self.received, rest))
-            }
-            BodyLength::UntilClose => {
-                while self.fill().await? > 0 {
-                    if self.received.len() > room {
-                        return Err(too_large());
-                    }
-                }
-                Ok(std::mem::take(&mut self.received))
-            }
-            BodyLength::Chunked => self.chunked(room).await,
-        }
-    }
-
-    async fn chunked(&mut self, room: usize) -> io::Result<Vec<u8>> {
-        let (mut decoder, mut trailers, mut body) = (ChunkedDecoder::default(), Head::new(), Vec::new());
-        loop {
-            let event = decoder.next(&self.received, &mut trailers);
-            match event.map_err(|error| io::Error::other(error.reason))? {
-                Event::NeedMore { skip } => {
-                    self.received.drain(..skip);
-                    self.read().await?;
-                }
-                Event::Data { skip, length } => {
-                    body.extend_from_slice(self.received.get(skip..skip + length).unwrap_or_default());
-                    self.received.drain(..skip + length);
-                    if body.len() > room {
-                        return Err(io::Error::other("responses of the batch are too large"));
-                    }
-                }
-                Event::End { skip } => {
-                    self.received.drain(..skip);
-                    return Ok(body);
-                }
-            }
-        }
-    }
+fn connect(outer: &Request, limit: Duration) -> io::Result<Connection<UnixStream>> {
+    let limits = Limits { write: limit, wait: limit };
+    Ok(Connection::new(tidegate_plugin_api::inner::connect(outer)?, limits))
 }
 
 impl Outgoing {
@@ -258,43 +127,41 @@ impl Outgoing {
     }
 }
 
-impl Answer {
-    /// Large ones are read and written elsewhere. Beside them `held` bytes are there already.
-    async fn into_text(
-        self,
-        method: String,
-        held: usize,
-        lease: &mut memory::Lease,
-    ) -> Result<Vec<u8>, Failed> {
-        let size = self.body.len();
-        let read = aside::run_by_size(size, move || {
-            let answer = self.into_json(&method);
-            let (held, encoded) = (answer.held(), answer.encoded());
-            (answer, held, encoded)
-        });
-        let (answer, tree, encoded) = read.await.map_err(|_| Failed::Spent)?;
-        lease.grow_to(held + tree + 2 * encoded).map_err(|memory::Spent| Failed::Spent)?;
-        aside::run_by_size(size.max(encoded), move || text_of(&answer)).await.map_err(|_| Failed::Spent)
-    }
+/// Large ones are read and written elsewhere. Beside them `held` bytes are there already.
+async fn text_of_answer(
+    answer: Answer,
+    method: String,
+    held: usize,
+    lease: &mut memory::Lease,
+) -> Result<Vec<u8>, Failed> {
+    let size = answer.body.len();
+    let read = aside::run_by_size(size, move || {
+        let answer = into_json(answer, &method);
+        let (held, encoded) = (answer.held(), answer.encoded());
+        (answer, held, encoded)
+    });
+    let (answer, tree, encoded) = read.await.map_err(|_| Failed::Spent)?;
+    lease.grow_to(held + tree + 2 * encoded).map_err(|memory::Spent| Failed::Spent)?;
+    aside::run_by_size(size.max(encoded), move || text_of(&answer)).await.map_err(|_| Failed::Spent)
+}
 
-    fn into_json(self, method: &str) -> Value {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut headers = Map::new();
-        for (name, value) in self.head.headers.iter() {
-            form::insert(&mut headers, text(name), Value::String(text(value)));
-        }
-        let reason = match self.head.reason.as_slice() {
-            b"" => tidegate_protocol::status::reason(self.head.status).to_owned(),
-            reason => text(reason),
-        };
-        let mut answer = json!({ "status": self.head.status, "reason": reason, "headers": headers });
-        let bodiless = method == "HEAD" || matches!(self.head.status, 204 | 304);
-        if let Some(answer) = answer.as_object_mut().filter(|_| !bodiless) {
-            let body = String::from_utf8(self.body).unwrap_or_else(|error| text(error.as_bytes()));
-            answer.insert("body".to_owned(), Value::String(body));
-        }
-        answer
+fn into_json(Answer { head, body, .. }: Answer, method: &str) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut headers = Map::new();
+    for (name, value) in head.headers.iter() {
+        form::insert(&mut headers, text(name), Value::String(text(value)));
     }
+    let reason = match head.reason.as_slice() {
+        b"" => tidegate_protocol::status::reason(head.status).to_owned(),
+        reason => text(reason),
+    };
+    let mut answer = json!({ "status": head.status, "reason": reason, "headers": headers });
+    let bodiless = method == "HEAD" || matches!(head.status, 204 | 304);
+    if let Some(answer) = answer.as_object_mut().filter(|_| !bodiless) {
+        let body = String::from_utf8(body).unwrap_or_else(|error| text(error.as_bytes()));
+        answer.insert("body".to_owned(), Value::String(body));
+    }
+    answer
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! XML documents as trees of Lua tables, in the shape of the Lua library xml2lua: an element is a table of its children
 //! by name, several of a name are a list, an element with nothing but text is the text. Namespace prefixes are dropped.
 
+use std::fmt::Display;
+
+use quick_xml::{
+    Reader,
+    events::{BytesStart, Event},
+};
 use tidegate_plugin_api::document::{Allowance, TooLarge};
 
 use crate::{
@@ -26,30 +32,29 @@ pub(super) struct Element {
 
 /// Reads a document: the root element is the only child of what is returned.
 pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Element, Undecoded> {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().allow_dangling_amp = true;
+    reader.config_mut().expand_empty_elements = true;
     let mut stack: Vec<(String, Element)> = vec![(String::new(), Element::default())];
-    let mut rest = text;
-    while !rest.is_empty() {
-        let Some(at) = rest.find('<') else {
-            add_text(&mut stack, rest, allowance)?;
-            break;
-        };
-        add_text(&mut stack, &rest[..at], allowance)?;
-        rest = &rest[at..];
-        if let Some(after) = rest.strip_prefix("<!--") {
-            rest = skip_past(after, "-->")?;
-        } else if let Some(after) = rest.strip_prefix("<![CDATA[") {
-            let end = after.find("]]>").ok_or_else(|| "CDATA section is not closed".to_owned())?;
-            allowance.take(TEXT_BYTES + end)?;
-            push_text(&mut stack, after[..end].to_owned());
-            rest = &after[end + 3..];
-        } else if rest.starts_with("<?") || rest.starts_with("<!") {
-            rest = skip_past(rest, ">")?;
-        } else if let Some(after) = rest.strip_prefix("</") {
-            let end = after.find('>').ok_or_else(|| "closing tag is not complete".to_owned())?;
-            close(&mut stack, after[..end].trim())?;
-            rest = &after[end + 1..];
-        } else {
-            rest = open(&mut stack, &rest[1..], allowance)?;
+    let mut text_begins = 0;
+    loop {
+        let at = position(&reader);
+        let event = reader.read_event().map_err(|error| invalid(&error))?;
+        if matches!(event, Event::Text(_) | Event::GeneralRef(_)) {
+            continue;
+        }
+        add_text(&mut stack, text.get(text_begins..at).unwrap_or_default(), allowance)?;
+        text_begins = position(&reader);
+        match event {
+            Event::Start(tag) => open(&mut stack, &tag, allowance)?,
+            Event::End(_) => close(&mut stack),
+            Event::CData(section) => {
+                allowance.take(TEXT_BYTES + section.len())?;
+                push_text(&mut stack, section.into_inner().into_owned());
+            }
+            Event::Eof => break,
+            _ => {}
         }
     }
     match stack.pop() {
@@ -62,90 +67,49 @@ pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Element, Undeco
     }
 }
 
-fn skip_past<'a>(text: &'a str, end: &str) -> Result<&'a str, String> {
-    text.find(end).map(|at| &text[at + end.len()..]).ok_or_else(|| format!("{end} is missing"))
+fn position(reader: &Reader<&[u8]>) -> usize {
+    usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX)
 }
 
-fn open<'a>(
+/// The reason may quote names, which are as long as a client likes.
+fn invalid(error: &dyn Display) -> Undecoded {
+    const LONGEST_REASON: usize = 200;
+    Undecoded::Invalid(error.to_string().chars().take(LONGEST_REASON).collect())
+}
+
+fn open(
     stack: &mut Vec<(String, Element)>,
-    text: &'a str,
+    tag: &BytesStart<'_>,
     allowance: &Allowance,
-) -> Result<&'a str, Undecoded> {
-    let end = tag_end(text).ok_or_else(|| "tag is not complete".to_owned())?;
-    allowance.take(ELEMENT_BYTES)?;
-    let (tag, rest) = (&text[..end], &text[end + 1..]);
-    let (tag, empty) = match tag.strip_suffix('/') {
-        Some(tag) => (tag, true),
-        None => (tag, false),
-    };
-    let name_end = tag.find(char::is_whitespace).unwrap_or(tag.len());
-    let name = &tag[..name_end];
+) -> Result<(), Undecoded> {
+    let name = tag.name().into_inner();
+    allowance.take(ELEMENT_BYTES + 2 * name.len())?;
     if name.is_empty() {
         return Err("tag without a name".to_owned().into());
     }
     if stack.len() > MAX_DEPTH {
         return Err("elements nest too deeply".to_owned().into());
     }
-    let element = Element { attributes: attributes(&tag[name_end..], allowance)?, ..Element::default() };
-    allowance.take(2 * name.len())?;
-    stack.push((name.to_owned(), element));
-    if empty {
-        close(stack, name)?;
-    }
-    Ok(rest)
-}
-
-/// The `>` that ends a tag: one in quotes does not.
-fn tag_end(text: &str) -> Option<usize> {
-    let mut quote = None;
-    for (at, byte) in text.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(at),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if open == byte => quote = None,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn attributes(mut text: &str, allowance: &Allowance) -> Result<Vec<(String, String)>, Undecoded> {
-    let mut found = Vec::new();
-    loop {
-        text = text.trim_start();
-        if text.is_empty() {
-            return Ok(found);
-        }
-        let (name, after) = text.split_once('=').ok_or_else(|| "attribute without a value".to_owned())?;
-        let after = after.trim_start();
-        let quote = after
-            .chars()
-            .next()
-            .filter(|quote| matches!(quote, '"' | '\''))
-            .ok_or_else(|| "attribute without quotes".to_owned())?;
-        let (value, rest) =
-            after[1..].split_once(quote).ok_or_else(|| "attribute is not closed".to_owned())?;
+    let mut element = Element::default();
+    // Whether a name comes twice is not asked: that takes the square of their number.
+    for attribute in tag.attributes().with_checks(false) {
+        let attribute = attribute.map_err(|error| invalid(&error))?;
+        let (name, value) = (local(attribute.key.into_inner()), &attribute.value);
         allowance.take(2 * TEXT_BYTES + name.len() + value.len())?;
-        found.push((local(name.trim()).to_owned(), expand(value)));
-        text = rest;
+        element.attributes.push((name.to_owned(), expand(value)));
     }
+    stack.push((name.to_owned(), element));
+    Ok(())
 }
 
-fn close(stack: &mut Vec<(String, Element)>, name: &str) -> Result<(), String> {
-    let wrong = || format!("closing tag {name} has no opening tag");
-    if stack.len() < 2 {
-        return Err(wrong());
-    }
-    let (opened, mut element) = stack.pop().ok_or_else(wrong)?;
+/// The reader has compared the names.
+fn close(stack: &mut Vec<(String, Element)>) {
+    let Some((name, mut element)) = stack.pop() else { return };
     // Stable: of one name they stay in the order of the document.
     element.children.sort_by(|(one, _), (other, _)| one.cmp(other));
-    if opened != name {
-        return Err(format!("element {opened} is closed by {name}"));
-    }
     if let Some((_, parent)) = stack.last_mut() {
-        parent.children.push((local(&opened).to_owned(), element));
+        parent.children.push((local(&name).to_owned(), element));
     }
-    Ok(())
 }
 
 fn add_text(stack: &mut [(String, Element)], text: &str, allowance: &Allowance) -> Result<(), TooLarge> {
@@ -262,6 +226,10 @@ mod tests {
             ("<a>&#x000041;&#x41&#00000000000000065;</a>", "t.a", "A&#x41&#00000000000000065;"),
             ("<a><c/><b>1</b><c/><b>2</b></a>", "t.a.b[1] .. t.a.b[2] .. #t.a.c", "122"),
             ("<!-- c --><a><!-- d -->z</a>", "t.a", "z"),
+            ("<a>x<!-- d -->y</a>", "t.a[1] .. t.a[2]", "xy"),
+            ("\u{feff}<a>x</a>", "t.a", "x"),
+            ("<!DOCTYPE a [<!ENTITY x 'y'>]><a>1 & 2 &x; <b/></a>", "t.a[1]", "1 & 2 &x;"),
+            ("<a k='1' k='2'/>", "t.a._attr.k", "2"),
         ];
         for (text, expression, expected) in cases {
             assert_eq!(lua_value(text, expression), expected, "{text}");
@@ -270,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_no_document() {
-        for text in ["", "text", "<a>", "</a>", "<a></b>", "<a", "<a k></a>", "<!-- x", "<>"] {
+        for text in ["", "text", "<a>", "</a>", "<a></b>", "<a", "<a k></a>", "<a k=v></a>", "<!-- x", "<>"] {
             assert!(parse(text, &Allowance::new(10_000)).is_err(), "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! User and password of an `Authorization: Basic` header, for basic-auth and ldap-auth.
 
-use super::nginx_base64;
+use tidegate_clients::nginx_base64;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Credentials {

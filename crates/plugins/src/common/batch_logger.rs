@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tidegate_clients::batch::{Batch, Sending, Weigh};
 use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 
-use super::{
-    batch::{Batch, Sending, Weigh},
-    log_entry::{LogEntry, Made},
-};
+use super::log_entry::{LogEntry, Made};
 
 /// Makes the entry of a request.
 type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync>;

@@ -9,8 +9,7 @@ use std::{
 
 use ahash::AHashMap;
 use serde_json::Value;
-
-use super::jws::Algorithm;
+use tidegate_clients::jws::Algorithm;
 
 pub struct Verified {
     pub payload: Value,

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use tidegate_plugin_api::request::random_u64;
+use tidegate_model::random::random_u64;
 
 pub fn v4() -> String {
     text(random_u128(), 4)

@@ -7,8 +7,7 @@ use protox::{
     Compiler, Error,
     file::{ChainFileResolver, File, FileResolver, GoogleFileResolver},
 };
-
-use crate::common::nginx_base64;
+use tidegate_clients::nginx_base64;
 
 const NAME: &str = "content.proto";
 

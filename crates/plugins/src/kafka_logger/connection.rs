@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_clients::http::{TlsWanted, tls_config};
 use tidegate_plugin_api::descriptors;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -12,7 +13,6 @@ use super::{
     protocol::{self, Reader, SASL_AUTHENTICATE, SASL_HANDSHAKE, Writer},
     sasl::{Credentials, Scram},
 };
-use crate::common::http_client::{TlsWanted, tls_config};
 
 #[derive(Clone, Debug)]
 pub struct Broker {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidegate_plugin_api::request::random_u64;
+use tidegate_model::random::random_u64;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
-use tidegate_plugin_api::request::random_u64;
+use tidegate_model::random::random_u64;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Credentials {

@@ -1,8 +1,7 @@
 //! The one LDAP operation needed (RFC 4511, 4.2): a simple bind, in the few forms of BER it takes.
 
+use tidegate_clients::http::{Endpoint, TlsWanted, Transport, connect};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-
-use crate::common::http_client::{Endpoint, TlsWanted, Transport, connect};
 
 /// A bind response is some tens of bytes; referrals and messages make it longer.
 const LONGEST_RESPONSE_BYTES: usize = 64 * 1024;

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
+use tidegate_clients::redis::{Argument, Cmd, RedisClient, Script};
+use tidegate_model::random::random_u64;
 use tidegate_plugin_api::Request;
 use tidegate_telemetry::error_log;
 
 use crate::common::{
     clock::unix_seconds,
-    redis_client::{Argument, RedisClient, Script},
     shards::{Forgettable, Key, Shards},
 };
 
@@ -84,7 +85,7 @@ impl Drop for Place {
                 }
                 let (redis, key, member) = (redis.clone(), std::mem::take(key), std::mem::take(member));
                 tokio::task::spawn_local(async move {
-                    let mut command = redis::Cmd::new();
+                    let mut command = Cmd::new();
                     command.arg("ZREM").arg(&*key).arg(&*member);
                     if let Err(reason) = redis.command::<i64>(&command).await {
                         error_log::log(
@@ -121,8 +122,7 @@ pub async fn take_remote(
     ttl_seconds: f64,
 ) -> Result<Option<f64>, String> {
     // Not the request's id: a plugin may let clients choose it, and equal members would share a place.
-    let (high, low) =
-        (tidegate_plugin_api::request::random_u64(), tidegate_plugin_api::request::random_u64());
+    let (high, low) = (random_u64(), random_u64());
     let member: Box<str> = format!("{high:016x}{low:016x}").into();
     let arguments = [
         Argument::Number(limit),

@@ -3,10 +3,10 @@
 //! The headers are those of the draft `RateLimit-*`, which tell of the quota with the least left, and a pair for each
 //! period: `X-RateLimit-Limit-Minute`. Not in APISIX; what is converted from Kong needs it.
 
+use chrono::{DateTime, Datelike, NaiveTime};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use tidegate_plugin_api::{Reply, Request, Step};
-use time::{OffsetDateTime, Time};
 
 use super::{
     LimitCount, PLUGIN, Store,
@@ -58,12 +58,12 @@ impl Period {
     }
 
     fn calendar_start(self, now: i64) -> Option<i64> {
-        let first = OffsetDateTime::from_unix_timestamp(now).ok()?.replace_time(Time::MIDNIGHT);
+        let today = DateTime::from_timestamp(now, 0)?.date_naive();
         let first = match self {
-            Period::Year => first.replace_ordinal(1).ok()?,
-            _ => first.replace_day(1).ok()?,
+            Period::Year => today.with_ordinal(1)?,
+            _ => today.with_day(1)?,
         };
-        Some(first.unix_timestamp())
+        Some(first.and_time(NaiveTime::MIN).and_utc().timestamp())
     }
 }
 

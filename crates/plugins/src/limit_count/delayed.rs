@@ -15,13 +15,14 @@ use std::{
 
 use ahash::AHashMap;
 use parking_lot::Mutex;
+use tidegate_clients::redis::RedisClient;
 use tidegate_telemetry::error_log;
 
 use super::{
     counters::{Counters, Quota, Taken},
     remote,
 };
-use crate::common::{clock::monotonic_seconds, redis_client::RedisClient, shards::Key};
+use crate::common::{clock::monotonic_seconds, shards::Key};
 
 /// Keys that are known at a time, over all configurations; some 200 bytes each.
 const MAX_KEYS: usize = 200_000;

@@ -3,11 +3,10 @@
 
 use std::sync::LazyLock;
 
+use tidegate_clients::redis::{Argument, Cmd, RedisClient, Script};
+
 use super::counters::{Quota, Taken};
-use crate::common::{
-    clock::unix_seconds,
-    redis_client::{Argument, RedisClient, Script},
-};
+use crate::common::clock::unix_seconds;
 
 /// Adds to a counter that lives for one window from its first request on. Answers what is counted and what is left
 /// of the window in milliseconds.
@@ -104,7 +103,7 @@ pub async fn commit(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) ->
 }
 
 async fn previous_count(redis: &RedisClient, windows: &Windows, quota: Quota) -> Result<f64, String> {
-    let mut command = redis::Cmd::new();
+    let mut command = Cmd::new();
     command.arg("GET").arg(&windows.previous);
     let count: Option<f64> = redis.command(&command).await?;
     Ok(count.unwrap_or(0.0).min(quota.limit))

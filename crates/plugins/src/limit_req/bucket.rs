@@ -2,9 +2,10 @@
 
 use std::{sync::LazyLock, time::Instant};
 
+use tidegate_clients::redis::{Argument, RedisClient, Script};
+
 use crate::common::{
     clock::{monotonic_seconds, unix_seconds},
-    redis_client::{Argument, RedisClient, Script},
     shards::{Forgettable, Key, Shards},
 };
 

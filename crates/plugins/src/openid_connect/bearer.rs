@@ -7,14 +7,16 @@ use std::{
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::{Value, json};
+use tidegate_clients::{
+    jws::{ALGORITHMS, Algorithm, Token, VerifyingKey},
+    nginx_base64,
+};
 use tidegate_plugin_api::{Reply, Request};
 use tidegate_telemetry::error_log;
 
 use super::{OpenidConnect, now_seconds};
 use crate::common::{
     auth,
-    jws::{ALGORITHMS, Algorithm, Token, VerifyingKey},
-    nginx_base64,
     token_cache::{self, Verified},
 };
 

@@ -1,14 +1,14 @@
 //! Requests to the provider that show who the client is: token, introspection, revocation, pushed authorisation.
 
 use serde_json::{Value, json};
-
-use super::provider::{Provider, json as json_answer};
-use crate::common::{
-    http_client::{Endpoint, Incoming, Outgoing},
+use tidegate_clients::{
+    http::{Endpoint, Incoming, Outgoing},
     jws::Algorithm,
     jws_sign::SigningKey,
     nginx_base64,
 };
+
+use super::provider::{Provider, json as json_answer};
 
 pub struct Client {
     pub id: String,

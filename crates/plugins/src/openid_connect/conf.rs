@@ -2,15 +2,15 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tidegate_clients::{
+    http::Endpoint,
+    jws::{Algorithm, check_public_key},
+    jws_sign::SigningKey,
+};
 use tidegate_model::SchemaKind;
 
 use super::client::assertion_algorithm;
-use crate::common::{
-    http_client::Endpoint,
-    jws::{Algorithm, check_public_key},
-    jws_sign::SigningKey,
-    schemas,
-};
+use crate::common::schemas;
 
 #[derive(Deserialize)]
 pub struct Conf {

@@ -9,6 +9,11 @@
 
 use serde_json::{Value, json};
 use tidegate_backtrack::SearchTime;
+use tidegate_clients::{
+    http::{Endpoint, Outgoing},
+    jws::Token,
+    nginx_base64,
+};
 use tidegate_plugin_api::{Reply, Request, Verdict, location};
 use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log;
@@ -19,12 +24,7 @@ use super::{
     now_ms, now_seconds, random_token,
     session::{Identity, Login, Session, Store},
 };
-use crate::common::{
-    auth::Identified,
-    http_client::{Endpoint, Outgoing},
-    jws::Token,
-    nginx_base64,
-};
+use crate::common::auth::Identified;
 
 /// Consecutive logins restarted because of failed callbacks.
 const MAX_RESTARTS: u32 = 3;

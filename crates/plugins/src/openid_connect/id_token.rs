@@ -1,10 +1,10 @@
 //! What an ID token must say (OpenID Connect Core 1.0, 3.1.3.7).
 
 use serde_json::Value;
+use tidegate_clients::jws::{Algorithm, Token, VerifyingKey};
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{OpenidConnect, bearer, now_seconds};
-use crate::common::jws::{Algorithm, Token, VerifyingKey};
 
 /// Signatures of the IANA registry "JSON Web Signature and Encryption Algorithms" that cannot be checked here.
 const UNSUPPORTED: [&str; 10] =

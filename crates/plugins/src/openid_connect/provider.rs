@@ -9,6 +9,10 @@ use std::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use tidegate_clients::{
+    http::{self, ClientOptions, Endpoint, Incoming, Outgoing},
+    jws::{Algorithm, VerifyingKey},
+};
 use tidegate_plugin_api::answers::Lease;
 use tidegate_telemetry::{
     error_log::{self, Level},
@@ -16,12 +20,7 @@ use tidegate_telemetry::{
 };
 
 use super::flight::{self, Flights};
-use crate::common::{
-    http_client::{self, ClientOptions, Endpoint, Incoming, Outgoing},
-    json,
-    jws::{Algorithm, VerifyingKey},
-    token_cache,
-};
+use crate::common::{json, token_cache};
 
 /// A provider moves its endpoints rarely.
 const DISCOVERY_LIFETIME: Duration = Duration::from_secs(3600);
@@ -140,7 +139,7 @@ impl Provider {
 
     pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, String> {
         let host = outgoing.endpoint.host_header();
-        let answer = http_client::send(outgoing, &self.options).await;
+        let answer = http::send(outgoing, &self.options).await;
         answer.map_err(|reason| format!("accessing {host} failed: {reason}"))
     }
 }

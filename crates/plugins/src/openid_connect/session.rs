@@ -7,17 +7,18 @@ mod in_redis;
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    hmac, rand,
+    hmac,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_clients::{
+    nginx_base64::{decode_url, encode_url},
+    redis::{self, RedisClient},
+};
+use tidegate_model::random::fill_secret;
 use tidegate_plugin_api::Request;
 
 use super::{conf::SessionConf, ended, now_ms, random_token};
-use crate::common::{
-    nginx_base64::{decode_url, encode_url},
-    redis_client::RedisClient,
-};
 
 /// A login that the browser was sent away for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -282,7 +283,7 @@ impl Store {
     fn seal(&self, session: &Session, id: &str) -> Result<String, String> {
         let mut sealed = serde_json::to_vec(session).map_err(|error| error.to_string())?;
         let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).map_err(|_| "no random numbers")?;
+        fill_secret(&mut nonce).map_err(|error| error.to_string())?;
         self.key
             .seal_in_place_append_tag(
                 Nonce::assume_unique_for_key(nonce),

@@ -1,6 +1,7 @@
 //! W3C Trace Context: the headers `traceparent` and `tracestate` (https://www.w3.org/TR/trace-context/).
 
-use tidegate_plugin_api::{Request, request::random_u64};
+use tidegate_model::random::random_u64;
+use tidegate_plugin_api::Request;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {

@@ -1,7 +1,8 @@
 //! The protobuf form of a trace export (opentelemetry-proto, `ExportTraceServiceRequest`), written by hand: a dozen
 //! fields do not need generated code.
 
-use crate::common::batch::Weigh;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use tidegate_clients::batch::Weigh;
 
 /// Values that attributes have here.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,10 +134,9 @@ fn text(field: u64, value: &str, out: &mut Vec<u8>) {
     message(field, value.as_bytes(), out);
 }
 
+/// An id that is not one is empty.
 fn from_hex(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks_exact(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.map(|pair| byte(pair).unwrap_or(0)).collect()
+    HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).unwrap_or_default()
 }
 
 #[cfg(test)]

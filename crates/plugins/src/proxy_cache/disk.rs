@@ -18,12 +18,13 @@ use std::{
 
 use ahash::AHashMap;
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tidegate_model::random::random_u64;
 
 use super::entry::{Answer, Stored, Variants};
-use crate::common::hex;
 
 /// Files of version 1 may hold answers that were for one client only.
 const MAGIC: &[u8] = b"tidegate-cache-2\n";
@@ -79,7 +80,7 @@ impl Disk {
     }
 
     pub fn path(&self, key: &[u8]) -> PathBuf {
-        let name = hex::lower(&Md5::digest(key));
+        let name = HEXLOWER.encode(&Md5::digest(key));
         let mut path = self.root.clone();
         let mut end = name.len();
         for level in &self.levels {
@@ -145,7 +146,7 @@ impl Disk {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let beside = path.with_extension(format!("{:016x}.tmp", tidegate_plugin_api::request::random_u64()));
+        let beside = path.with_extension(format!("{:016x}.tmp", random_u64()));
         // Counted before the first write, so that concurrent writers are neither counted twice nor missed.
         self.counted.call_once(|| {
             let found = files(&self.root).iter().map(|(_, _, size)| size).sum();

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use tidegate_plugin_api::Request;
 
-use crate::common::{clock::unix_seconds, hex};
+use crate::common::clock::unix_seconds;
 
 /// Variants of one key. The oldest gives way, so a `Vary` by something like `User-Agent` stays bounded.
 const MAX_VARIANTS: usize = 64;
@@ -106,7 +107,7 @@ impl Variants {
             }
             digest.update(b"\0");
         }
-        Ok(hex::lower(&digest.finalize()))
+        Ok(HEXLOWER.encode(&digest.finalize()))
     }
 }
 

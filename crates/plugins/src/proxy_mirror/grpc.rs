@@ -8,6 +8,7 @@ use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use tidegate_clients::http::{Endpoint, Method, TlsWanted, tls_config};
 use tidegate_plugin_api::{
     descriptors,
     hops::{self, Ticket, Way},
@@ -16,8 +17,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-
-use crate::common::http_client::{Endpoint, Method, TlsWanted, tls_config};
 
 trait Io: AsyncRead + AsyncWrite + Unpin {}
 

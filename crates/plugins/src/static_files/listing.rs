@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, fs::File, io};
 
+use quick_xml::escape::escape;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use super::path::encode;
@@ -54,14 +55,14 @@ fn render(title: &str, lines: &[Line], cut: bool) -> String {
         let slash = if line.folder { "/" } else { "" };
         let mut link = Vec::new();
         encode(line.name.as_bytes(), &mut link);
-        let link = escape(&String::from_utf8_lossy(&link));
+        let link = escape(String::from_utf8_lossy(&link));
         let size = if line.folder { String::new() } else { line.size.to_string() };
         let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(line.modified);
         // Writing to a String does not fail.
         let _ = writeln!(
             out,
             "<tr><td><a href=\"./{link}{slash}\">{}{slash}</a></td><td>{}</td><td>{size}</td></tr>",
-            escape(&line.name),
+            escape(line.name.as_str()),
             httpdate::fmt_http_date(modified),
         );
     }
@@ -70,21 +71,6 @@ fn render(title: &str, lines: &[Line], cut: bool) -> String {
         let _ = writeln!(out, "<p>Only the first {MOST_ENTRIES} entries are shown.</p>");
     }
     out.push_str("</body>\n</html>\n");
-    out
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
     out
 }
 

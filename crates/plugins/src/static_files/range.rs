@@ -1,7 +1,8 @@
 //! `Range` of bytes (RFC 9110 section 14): which parts are wanted, and `multipart/byteranges` around several.
 
 use bytes::Bytes;
-use tidegate_plugin_api::{file_body::Part, request::random_u64};
+use tidegate_model::random::random_u64;
+use tidegate_plugin_api::file_body::Part;
 
 /// Bytes `start` to `end`, both sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

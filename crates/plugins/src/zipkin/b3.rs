@@ -1,6 +1,7 @@
 //! B3 propagation: the header `b3`, or `x-b3-*` (https://github.com/openzipkin/b3-propagation).
 
-use tidegate_plugin_api::{Request, request::random_u64};
+use tidegate_model::random::random_u64;
+use tidegate_plugin_api::Request;
 
 /// What the client's headers say, unchecked.
 #[derive(Debug, Default, PartialEq)]

@@ -6,16 +6,14 @@ use tidegate_balancing::{
     Outcome, PassHost, Upstream,
     health::{Active, ProbeKind},
 };
+use tidegate_clients::verbatim;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
 use super::ProbeTls;
-
-/// A status line is shorter; a server that sends more without a line feed is not speaking HTTP.
-const MAX_STATUS_LINE: usize = 4096;
 
 /// What went wrong on the way to a status line.
 enum Failure {
@@ -89,8 +87,8 @@ where
         stream.flush().await
     })
     .await?;
-    let line = within(limit, status_line(stream)).await?;
-    Ok(parse_status(&line).map_or(Outcome::BadStatusLine, Outcome::Status))
+    let status = within(limit, verbatim::status(stream)).await?;
+    Ok(status.map_or(Outcome::BadStatusLine, Outcome::Status))
 }
 
 async fn within<T>(
@@ -125,54 +123,9 @@ fn request(active: &Active, host: &str) -> String {
     request
 }
 
-async fn status_line<S: AsyncRead + Unpin>(stream: &mut S) -> std::io::Result<Vec<u8>> {
-    let mut line = Vec::with_capacity(256);
-    loop {
-        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-            line.truncate(end);
-            return Ok(line);
-        }
-        if line.len() >= MAX_STATUS_LINE {
-            return Ok(line);
-        }
-        if stream.read_buf(&mut line).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-/// `HTTP/1.1 200 ...`
-fn parse_status(line: &[u8]) -> Option<u16> {
-    let line = std::str::from_utf8(line.get(..line.len().min(64))?.trim_ascii_end()).ok()?;
-    let (version, rest) = line.split_once(' ')?;
-    version.strip_prefix("HTTP/")?.split_once('.')?;
-    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn status_lines() {
-        for (line, expected) in [
-            ("HTTP/1.1 200 OK\r", Some(200)),
-            ("HTTP/1.0  503", Some(503)),
-            ("HTTP/1.1 x", None),
-            ("SSH-2.0-OpenSSH", None),
-            ("", None),
-            ("HTTP/1.1 99999999 ", None),
-        ] {
-            assert_eq!(parse_status(line.as_bytes()), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_long_reason_may_be_cut_anywhere() {
-        let line = format!("HTTP/1.1 200 {}", "reason ".repeat(20));
-        assert_eq!(parse_status(line.as_bytes()), Some(200));
-    }
 
     #[test]
     fn requests() {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, request::Parts};
+use tidegate_model::random::random_u64;
 use tidegate_plugin_api::{Request, Source};
 use tidegate_protocol::{Head, HeaderId, ParseError, RequestHead, RequestLimits, http2::Pseudo};
 
@@ -28,8 +29,7 @@ pub fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Re
 /// 16 bytes in base64, as RFC 6455 section 4.1 wants. The upstream's proof of it is not asked for: HTTP/2 has none.
 fn websocket_key() -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut high, mut low) =
-        (tidegate_plugin_api::request::random_u64(), tidegate_plugin_api::request::random_u64());
+    let (mut high, mut low) = (random_u64(), random_u64());
     let mut key = String::with_capacity(24);
     for at in 0..21 {
         let bits = if at < 10 { &mut high } else { &mut low };

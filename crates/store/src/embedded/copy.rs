@@ -16,6 +16,7 @@ use std::{
 };
 
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Kind, Object};
 
@@ -123,15 +124,11 @@ impl Lines {
     }
 
     fn finish(mut self, objects: u64) -> io::Result<u64> {
-        let last = format!("end {objects} {}\n", hexadecimal(self.digest.finish().as_ref()));
+        let last = format!("end {objects} {}\n", HEXLOWER.encode(self.digest.finish().as_ref()));
         self.file.write_all(last.as_bytes())?;
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         Ok(self.bytes + last.len() as u64)
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The head of what lies there, if it looks like one: cheap, and not verified.
@@ -184,7 +181,7 @@ fn parse(bytes: &[u8]) -> Result<Kept, String> {
     let (body, last) = rest.split_at_checked(end).ok_or_else(half)?;
     let told = str::from_utf8(last).ok().and_then(|last| last.strip_prefix("end ")).ok_or_else(half)?;
     let (count, sum) = told.split_once(' ').ok_or_else(half)?;
-    if sum != hexadecimal(digest::digest(&digest::SHA256, body).as_ref()) {
+    if sum != HEXLOWER.encode(digest::digest(&digest::SHA256, body).as_ref()) {
         return Err(half());
     }
     let mut lines = str::from_utf8(body).map_err(|_| half())?.lines();

@@ -16,6 +16,7 @@ use std::{
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use tidegate_telemetry::error_log::{Level, log};
 
@@ -259,10 +260,8 @@ fn decode(bytes: &[u8]) -> Option<Progress> {
 }
 
 fn check_digits(text: &str) -> String {
-    let mut digits = String::new();
-    for byte in digest(&SHA256, text.as_bytes()).as_ref().iter().take(CHECK_DIGITS / 2) {
-        let _ = write!(digits, "{byte:02x}");
-    }
+    let mut digits = HEXLOWER.encode(digest(&SHA256, text.as_bytes()).as_ref());
+    digits.truncate(CHECK_DIGITS);
     digits
 }
 

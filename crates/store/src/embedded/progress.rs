@@ -3,6 +3,7 @@
 use std::io;
 
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, Table, WriteTransaction};
+use tidegate_model::random::fill_secret;
 
 use super::{
     database::{Database, META, OBJECTS, REVISION_KEY},
@@ -65,7 +66,7 @@ impl Database {
 /// A new identity.
 pub fn random() -> io::Result<u128> {
     let mut random = [0; 16];
-    aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    fill_secret(&mut random)?;
     Ok(u128::from_be_bytes(random))
 }
 

@@ -7,12 +7,12 @@
 //! ```
 
 use std::{
-    hash::{BuildHasher, Hasher, RandomState},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use rustls::ClientConfig;
+use tidegate_model::random::random_fraction;
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
@@ -87,8 +87,7 @@ fn pause(rounds: u64, longest: Duration) -> Duration {
     let doublings = u32::try_from(rounds.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
     let longest = longest.clamp(FIRST_PAUSE, LONGEST_PAUSE);
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
-    let random = RandomState::new().build_hasher().finish();
-    pause.mul_f64(0.5 + (random % 512) as f64 / 1024.0)
+    pause.mul_f64(0.5 + random_fraction() / 2.0)
 }
 
 /// Works with one connection until it ends. Returns whether it ever was in step, and why it ended.

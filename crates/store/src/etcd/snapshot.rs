@@ -15,6 +15,7 @@ use std::{
 };
 
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Fault, Object};
 use tidegate_telemetry::error_log::{Level, log};
@@ -127,14 +128,10 @@ impl Lines {
     }
 
     fn finish(mut self, objects: usize) -> io::Result<()> {
-        let sum = hexadecimal(self.digest.finish().as_ref());
+        let sum = HEXLOWER.encode(self.digest.finish().as_ref());
         writeln!(self.file, "end {objects} {sum}")?;
         self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What there is of an earlier run.
@@ -183,7 +180,7 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     let half = || "it is half written or damaged".to_owned();
     let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
     let (body, last) = text.split_at_checked(body_end).ok_or_else(half)?;
-    let sum = hexadecimal(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
+    let sum = HEXLOWER.encode(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
     let (count, told) =
         last.trim_end().strip_prefix("end ").and_then(|end| end.split_once(' ')).ok_or_else(half)?;
     if told != sum {

@@ -5,18 +5,7 @@ use std::path::{Path, PathBuf};
 use rustls::ClientConfig;
 use tidegate_tls::{Anchors, Trust};
 
-/// `deployment.etcd.tls`, with paths that can be opened.
-#[derive(Clone, Debug, Default)]
-pub struct TlsOptions {
-    /// Files with the client's certificate and its key.
-    pub client: Option<(PathBuf, PathBuf)>,
-    /// Else anybody is trusted who holds the key of the certificate shown.
-    pub verify: bool,
-    /// The name to ask for and to check, in place of the host.
-    pub sni: Option<String>,
-    /// Files with authorities; empty: the system's.
-    pub authorities: Vec<PathBuf>,
-}
+use super::options::TlsOptions;
 
 /// Reads the files. The error names the file.
 pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {

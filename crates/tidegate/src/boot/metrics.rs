@@ -313,7 +313,7 @@ impl Metrics {
 
     /// What the batching loggers hold and what they had to drop.
     fn collect_log_entries(&self, writer: &mut TextWriter) {
-        let entries = tidegate_plugins::batch_entries();
+        let entries = tidegate_clients::batch::entries();
         if !entries.is_empty() {
             let name = self.name("batch_process_entries");
             writer.family(&name, "Log entries of a configuration that are not sent yet", Kind::Gauge);
@@ -322,7 +322,7 @@ impl Metrics {
                 writer.sample(&name, &labels, *count as f64);
             }
         }
-        let counts = tidegate_plugins::log_entry_counts();
+        let counts = tidegate_clients::batch::counts();
         if counts.is_empty() {
             return;
         }

@@ -9,8 +9,8 @@ use std::{
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustls_pki_types::CertificateDer;
+use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing};
 use tidegate_plugin_api::certificates::{Pair, Stapling};
-use tidegate_plugins::common::http_client::{self, Body, ClientOptions, Endpoint, Outgoing};
 use tidegate_probes::ocsp::{self, Subject};
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -194,7 +194,7 @@ async fn fetch(subject: Subject<'_>) -> Result<Vec<u8>, String> {
     let options =
         ClientOptions { timeout: TIMEOUT, body: Body::Whole(MAX_ANSWER), ..ClientOptions::default() };
     let request = Outgoing::post(endpoint, "application/ocsp-request", question.body);
-    let answer = http_client::send(request, &options)
+    let answer = http::send(request, &options)
         .await
         .map_err(|reason| format!("ocsp responder query failed: {reason}"))?;
     match answer.status {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use anyhow::anyhow;
 use rustls::sign::CertifiedKey;
 use tidegate_config::{Loaded, Places, Provider, Settings};
+use tidegate_model::catalog::built_without;
 
 use super::access_log;
 
@@ -20,6 +21,7 @@ pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
         tidegate_discovery::check(&one.into())
             .map_err(|reason| anyhow!("{}", places.message(&format!("discovery.{kind}"), &reason)))?;
     }
+    provider(settings).map_err(fault)?;
     ciphers(settings).map_err(fault)?;
     authorities(settings).map_err(fault)?;
     etcd_pair(settings).map_err(fault)?;
@@ -136,10 +138,20 @@ fn unread_resources(settings: &Settings) -> Option<String> {
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
 fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
-    let here = |name: &&String| {
-        tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name.as_str())
+    let here = |name: &str| tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name);
+    let feature = |name: &str| {
+        let mut missing = tidegate_plugins::registry::MISSING.iter();
+        missing.find(|(plugin, _)| *plugin == name).map(|(_, feature)| *feature)
     };
-    let absent: Vec<&str> = settings.plugins.iter().filter(|name| !here(name)).map(String::as_str).collect();
+    let absent = settings.plugins.iter().map(String::as_str).filter(|name| !here(name));
+    // The list of defaults is that of a program with all features.
+    let absent: Vec<String> = absent
+        .filter(|name| places.is_set("plugins") || feature(name).is_none())
+        .map(|name| match feature(name) {
+            Some(feature) => format!("{name} (feature {feature} of this program is off)"),
+            None => name.to_owned(),
+        })
+        .collect();
     if absent.is_empty() {
         return None;
     }
@@ -154,6 +166,16 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
 
 /// A key of config.yaml, and what is wrong with what it names.
 pub type Fault = (Cow<'static, str>, String);
+
+fn provider(settings: &Settings) -> Result<(), Fault> {
+    if settings.provider != Provider::Etcd || cfg!(feature = "etcd") {
+        return Ok(());
+    }
+    let keys = ["role_traditional", "role_control_plane", "role_data_plane"];
+    let mut keys = keys.map(|role| format!("deployment.{role}.config_provider")).into_iter();
+    let key = keys.find(|key| settings.places.is_set(key)).unwrap_or_else(|| "deployment.role".to_owned());
+    Err((key.into(), built_without("etcd")))
+}
 
 fn ciphers(settings: &Settings) -> Result<(), Fault> {
     let tls = &settings.apisix.tls;

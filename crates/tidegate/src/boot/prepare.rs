@@ -77,11 +77,7 @@ pub fn prepare(
     let logs = Logs::open(settings)?;
     warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;
-    let catalog = Arc::new(
-        Catalog::new(tidegate_plugins::registry::PLUGINS, Some(&settings.plugins))
-            .map_err(anyhow::Error::msg)?
-            .with_lua(tidegate_plugins::lua_compiler()),
-    );
+    let catalog = Arc::new(super::catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(settings, &catalog)?;

@@ -11,9 +11,9 @@ use std::{
 };
 
 use serde_json::Value;
+use tidegate_clients::secrets::{Failure, fetch};
 use tidegate_config::Settings;
 use tidegate_model::{Kind, Object};
-use tidegate_plugins::common::secret_manager::{Failure, fetch};
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::{
     runtime::Handle,
@@ -210,16 +210,15 @@ impl Secrets {
         if let Err(failure) = &answer {
             let kept = matches!(failure, Failure::Unavailable(_)) && entry.value.is_ok();
             let note = if kept { ", its last value stays in use" } else { "" };
-            let reason = failure.reason();
             error_log::log(
                 Level::Error,
-                format_args!("failed to fetch $secret://{reference}: {reason}{note}"),
+                format_args!("failed to fetch $secret://{reference}: {failure}{note}"),
             );
         }
         let value = match answer {
             Ok(value) => Ok(Arc::from(value)),
             Err(Failure::Unavailable(_)) if entry.value.is_ok() => entry.value.clone(),
-            Err(failure) => Err(failure.reason().to_owned()),
+            Err(failure) => Err(failure.to_string()),
         };
         let differs = value.as_ref().ok() != entry.value.as_ref().ok();
         entry.value = value;

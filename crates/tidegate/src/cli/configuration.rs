@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tidegate_config::Settings;
+use tidegate_protocol::uri::encoded_component;
 
 use super::{
     Place, admin_api,
@@ -322,9 +323,7 @@ fn text(value: &Value) -> Cow<'_, str> {
     printable(value.as_str().unwrap_or_default())
 }
 
-/// For a query.
+/// For a query, where slashes are plain.
 fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(encode).collect()
+    text.split('/').map(encoded_component).collect::<Vec<_>>().join("/")
 }

@@ -4,6 +4,7 @@ mod answer;
 mod apply;
 mod beside;
 mod check_against;
+mod served;
 
 use std::{
     fs,
@@ -13,10 +14,10 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use beside::Beside;
 pub use beside::Reading;
+pub use served::serve;
 use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::{Imported, Options, Placement, Source};
 use tidegate_model::Kind;
-use tidegate_plugin_api::Catalog;
 
 use super::{Place, printable::printable_lines};
 use crate::boot;
@@ -85,7 +86,7 @@ fn own_key(place: &Place) -> anyhow::Result<String> {
 }
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub fn prepare(
+fn prepare(
     from: &str,
     target: &Path,
     reading: &Reading,
@@ -130,7 +131,7 @@ fn read(
 
 /// What the gateway would leave out: values that the other one takes and this one does not.
 fn check(imported: &mut Imported) -> anyhow::Result<()> {
-    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).map_err(anyhow::Error::msg)?;
+    let catalog = boot::catalog(None)?;
     for (collection, objects) in imported.output.lists() {
         let Some((_, kind)) = tidegate_store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
             continue;

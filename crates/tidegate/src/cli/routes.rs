@@ -1,18 +1,20 @@
 //! `tidegate routes`: the routes of the running gateway, as its Control API tells them.
 
-use std::{
-    io::{Read, Write},
-    net::{TcpStream, ToSocketAddrs},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use tidegate_clients::verbatim::Excess;
 use tidegate_config::Listener;
 
-use super::{Place, printable::printable};
+use super::{
+    Place,
+    exchange::{Bounds, exchange, reachable},
+    printable::printable,
+};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const BOUNDS: Bounds =
+    Bounds { wait: Duration::from_secs(10), body_bytes: 256 << 20, excess: Excess::Refused };
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
 
 pub fn run(place: &Place) -> anyhow::Result<()> {
@@ -30,28 +32,16 @@ pub fn run(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One request with HTTP/1.0, so that the answer ends where the connection does.
 fn get(control: &Listener, path: &str) -> anyhow::Result<String> {
-    let ip = match control.ip.as_str() {
-        "0.0.0.0" => "127.0.0.1",
-        "::" => "::1",
-        ip => ip,
-    };
+    let ip = reachable(&control.ip);
     let place = format!("{ip}:{}", control.port);
-    let unreachable = || format!("cannot reach the Control API at {place}; is the gateway running?");
-    let address =
-        (ip, control.port).to_socket_addrs().with_context(unreachable)?.next().with_context(unreachable)?;
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).with_context(unreachable)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {place}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(unreachable)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the Control API's answer is cut off")?;
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    if status != "200" {
-        bail!("the Control API at {place} answered {status}");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
+    let answer = exchange((ip, control.port), "GET", request.as_bytes(), BOUNDS)
+        .with_context(|| format!("cannot reach the Control API at {place}; is the gateway running?"))?;
+    if answer.head.status != 200 {
+        bail!("the Control API at {place} answered {}", answer.head.status);
     }
-    Ok(body.to_owned())
+    String::from_utf8(answer.body).context("the Control API answered without text")
 }
 
 fn table(routes: &[Value]) -> String {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use serde_json::json;
 use tidegate_backtrack::{Expression, pcre};
 use tidegate_config::yaml::Node;
+use tidegate_protocol::uri::percent_decode;
 
 use super::{
     super::{
@@ -208,20 +209,5 @@ fn read_path(entities: &Entities, path: &str) -> Path {
 
 /// Kong compares paths as they come, this gateway decoded.
 pub fn decoded(path: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
+    String::from_utf8(percent_decode(path.as_bytes(), false)).unwrap_or_else(|_| path.to_owned())
 }

@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use tidegate_clients::batch::{Weigh, memory::Account};
+use tidegate_model::random::random_u64;
 use tidegate_plugin_api::aside;
 use tidegate_telemetry::{
     error_log::{self, Level},
@@ -14,7 +16,6 @@ use tidegate_telemetry::{
 };
 
 use crate::common::{
-    batch::{Weigh, memory::Account},
     decompress::{NoRoom, decompress, decompress_within},
     log_format::{Marks, text},
 };
@@ -27,7 +28,7 @@ const MADE_OF_A_BYTE: usize = 3;
 
 /// No client can guess them.
 pub static MARKS: LazyLock<Marks> = LazyLock::new(|| {
-    let random = tidegate_plugin_api::request::random_u64;
+    let random = random_u64;
     let mark = |name| format!("{name} {:016x}{:016x}", random(), random());
     Marks { request: mark("request body"), response: mark("response body") }
 });

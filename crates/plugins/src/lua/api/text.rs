@@ -7,12 +7,16 @@ use base64::{
     Engine,
     engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use mlua::{Lua, LuaString, Table, Value};
+use tidegate_model::random::random_fraction;
 use tidegate_protocol::uri;
+use tidegate_telemetry::clock::{HTTP_DATE, unix_ms, utc};
 
 use super::{bytes, native_function};
-use crate::{common::hex, lua::clock};
+
+use crate::{common::clock::cookie_time, lua::clock};
 
 /// Seconds since 1970, with milliseconds as nginx keeps them.
 pub fn now() -> f64 {
@@ -112,7 +116,9 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     decoding(lua, native, "decode_base64url", |text| URL_SAFE_NO_PAD.decode(text).ok())?;
     native.set(
         "md5",
-        native_function(lua, |lua, data: Value| lua.create_string(hex::lower(&md5(&argument(&data)?)?)))?,
+        native_function(lua, |lua, data: Value| {
+            lua.create_string(HEXLOWER.encode(&md5(&argument(&data)?)?))
+        })?,
     )?;
     native.set(
         "md5_bin",
@@ -135,15 +141,13 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         })?,
     )?;
     native.set("now", native_function(lua, |_, ()| Ok(now()))?)?;
-    native.set("localtime", native_function(lua, |_, ()| Ok(local_time(now())))?)?;
-    native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds)))?)?;
-    native.set("http_time", native_function(lua, |_, seconds: f64| Ok(http_time(seconds)))?)?;
+    native.set("localtime", native_function(lua, |_, ()| Ok(utc(unix_ms(), "%Y-%m-%d %H:%M:%S")))?)?;
+    native.set("cookie_time", native_function(lua, |_, seconds: f64| Ok(cookie_time(seconds as i64)))?)?;
     native.set(
-        "random",
-        native_function(lua, |_, ()| {
-            Ok((tidegate_plugin_api::request::random_u64() >> 11) as f64 / (1u64 << 53) as f64)
-        })?,
+        "http_time",
+        native_function(lua, |_, seconds: f64| Ok(utc(milliseconds(seconds), HTTP_DATE)))?,
     )?;
+    native.set("random", native_function(lua, |_, ()| Ok(random_fraction()))?)?;
     native.set(
         "hostname",
         native_function(lua, |_, ()| {
@@ -157,25 +161,7 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
-fn at(seconds: f64) -> time::OffsetDateTime {
-    time::OffsetDateTime::from_unix_timestamp(seconds as i64).unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
-}
-
-fn local_time(seconds: f64) -> String {
-    let format = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
-    at(seconds).format(format).unwrap_or_default()
-}
-
-fn http_time(seconds: f64) -> String {
-    let format = time::macros::format_description!(
-        "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
-    );
-    at(seconds).format(format).unwrap_or_default()
-}
-
-fn cookie_time(seconds: f64) -> String {
-    let format = time::macros::format_description!(
-        "[weekday repr:short], [day]-[month repr:short]-[year repr:last_two] [hour]:[minute]:[second] GMT"
-    );
-    at(seconds).format(format).unwrap_or_default()
+/// Of the end of Lua's numbers the calendar has none.
+fn milliseconds(seconds: f64) -> i64 {
+    (seconds.trunc() * 1000.0) as i64
 }

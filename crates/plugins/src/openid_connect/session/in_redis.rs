@@ -1,13 +1,12 @@
 //! Sessions in Redis, where one that has ended is gone for all gateways.
 
 use aws_lc_rs::hmac;
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
+use tidegate_clients::redis::{self, RedisClient};
 
 use super::{LONGEST_LOGIN_MS, Session, Store};
-use crate::{
-    common::{hex, redis_client::RedisClient},
-    openid_connect::{conf::SessionConf, ended, now_ms, random_token},
-};
+use crate::openid_connect::{conf::SessionConf, ended, now_ms, random_token};
 
 impl Store {
     /// The id of the session; `None` where it has ended meanwhile: a request that was under way must not bring it back.
@@ -41,7 +40,7 @@ impl Store {
 
     /// Under which key Redis has what belongs to an id.
     pub(super) fn key_in_redis(&self, prefix: &str, id: &str) -> String {
-        format!("{prefix}:{}", hex::lower(hmac::sign(&self.names, id.as_bytes()).as_ref()))
+        format!("{prefix}:{}", HEXLOWER.encode(hmac::sign(&self.names, id.as_bytes()).as_ref()))
     }
 
     /// What a sealed session is authentic for.

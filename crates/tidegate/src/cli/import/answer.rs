@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+use tidegate_protocol::ResponseHead;
+
 /// Of every answer its own, or about the connection.
 const NOT_COMPARED: [&str; 12] = [
     "accept-ranges",
@@ -28,22 +30,15 @@ pub struct Answer {
 
 impl Answer {
     /// Addresses of whoever answered do not count in a Location.
-    pub fn parse(bytes: &[u8], address: SocketAddr) -> Answer {
-        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return Answer::default();
-        };
-        let (head, body) = bytes.split_at(end);
-        let head = String::from_utf8_lossy(head);
-        let mut lines = head.lines();
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
+    pub fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> Answer {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let name = name.to_ascii_lowercase();
-            let value = value.trim();
-            let value = if name == "location" { place(value, address.port()) } else { value.to_owned() };
+        for (name, value) in head.headers.iter() {
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            let value = String::from_utf8_lossy(value);
+            let value = if name == "location" { place(&value, address.port()) } else { value.into_owned() };
             fields.entry(name).or_default().push(value);
         }
-        Answer { status, fields, body: body.get(4..).unwrap_or_default().to_vec() }
+        Answer { status: head.status, fields, body }
     }
 
     /// By the import.
@@ -106,13 +101,17 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let at = SocketAddr::from(([127, 0, 0, 1], 8080));
-        let one =
-            Answer::parse(b"HTTP/1.1 301 M\r\nServer: nginx\r\nLocation: http://h:8080/a/\r\n\r\npage", at);
-        let same = Answer::parse(b"HTTP/1.1 301 M\r\nLocation: /a/\r\n\r\nanother", at);
+        let answer = |text: &[u8]| {
+            let mut head = ResponseHead::default();
+            let end = head.parse(text, 1000, 100).unwrap().expect("a whole head");
+            Answer::new(head, text[end..].to_vec(), at)
+        };
+        let one = answer(b"HTTP/1.1 301 M\r\nServer: nginx\r\nLocation: http://h:8080/a/\r\n\r\npage");
+        let same = answer(b"HTTP/1.1 301 M\r\nLocation: /a/\r\n\r\nanother");
         assert!(one.differences(&same).is_empty(), "{:?}", one.differences(&same));
-        let other = Answer::parse(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n", at);
+        let other = answer(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n");
         assert_eq!(one.differences(&other), ["location: nginx /a/, here /b/", "x-a: nginx nothing, here 1"]);
-        let none = Answer::parse(b"", at);
+        let none = Answer::default();
         assert_eq!(one.differences(&none), ["status: nginx 301, here closes the connection"]);
     }
 }

@@ -1,17 +1,15 @@
 //! Objects into a running gateway, one PUT each.
 
-use std::{
-    net::{TcpStream, ToSocketAddrs},
-    time::Duration,
-};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use tidegate_clients::verbatim::Excess;
 use tidegate_import::Output;
 
-use crate::cli::admin_api::answer_to;
+use crate::cli::exchange::{Bounds, exchange};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 1 << 20, excess: Excess::Cut };
 
 /// Stops at the first object that is refused; what was put before stays, and a second try puts it again.
 pub fn apply(output: &Output, admin: &str, key: &str) -> anyhow::Result<()> {
@@ -41,19 +39,13 @@ fn parts(object: &Value) -> Option<(String, String)> {
     Some((id, Value::Object(fields).to_string()))
 }
 
-/// HTTP/1.0, so that the answer ends where the connection does.
 fn put(admin: &str, key: &str, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
-    let unreachable = || format!("cannot reach the Admin API at {admin}; is the gateway running?");
-    let address = admin.to_socket_addrs().with_context(unreachable)?.next().with_context(unreachable)?;
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT).with_context(unreachable)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
     let length = body.len();
     let request = format!(
-        "PUT {path} HTTP/1.0\r\nHost: {admin}\r\nX-API-KEY: {key}\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
+        "PUT {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\nX-API-KEY: {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    let answer = answer_to(&mut stream, request.as_bytes()).with_context(unreachable)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the Admin API's answer is cut off")?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.context("the Admin API's answer has no status")?, body.to_owned()))
+    let answer = exchange(admin, "PUT", request.as_bytes(), BOUNDS)
+        .with_context(|| format!("cannot reach the Admin API at {admin}; is the gateway running?"))?;
+    Ok((answer.head.status, String::from_utf8_lossy(&answer.body).into_owned()))
 }

@@ -4,23 +4,28 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    io::{BufRead, BufReader, ErrorKind},
+    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
+use tidegate_clients::verbatim::Excess;
 use tidegate_import::{Imported, Sample};
 
 use super::{Reading, answer::Answer};
-use crate::cli::{daemon, printable::printable_lines};
+use crate::cli::{
+    daemon,
+    exchange::{Bounds, exchange},
+    printable::printable_lines,
+};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// Ten requests a second to each of the two.
 const PAUSE: Duration = Duration::from_millis(100);
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
+/// As much of a body is compared.
+const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 4 << 20, excess: Excess::Cut };
 
 /// The address of nginx.
 pub struct Target(SocketAddr);
@@ -85,24 +90,18 @@ fn print(line: &str) {
     print!("{}", printable_lines(&format!("{line}\n")));
 }
 
-/// HTTP/1.0, so that the answer ends where the connection does. `None`: the connection closes without an answer.
+/// With HTTP/1.0, as the samples are made for. `Answer::default`: the connection closes without an answer.
 fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
     let Sample { host, target, .. } = sample;
     let request =
         format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: tidegate-import\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut bytes = Vec::new();
-    // A reset after the answer is an end as well.
-    if let Err(error) = stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes)
-        && bytes.is_empty()
-        && error.kind() != std::io::ErrorKind::ConnectionReset
-    {
-        return Err(error).with_context(|| format!("no answer from {address} to {method} {target}"));
+    match exchange(address, method, request.as_bytes(), BOUNDS) {
+        Ok(answer) => Ok(Answer::new(answer.head, answer.body, address)),
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+            Ok(Answer::default())
+        }
+        Err(error) => Err(error).with_context(|| format!("no answer from {address} to {method} {target}")),
     }
-    Ok(Answer::parse(&bytes, address))
 }
 
 /// The conversion, served on a port of its own.

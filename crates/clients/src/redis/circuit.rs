@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::TIMEOUT;
+use super::error::Error;
 
 /// A server that goes on is asked again after so long at the latest: while it hangs, somebody waits for it most of the time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,14 +40,14 @@ pub struct Attempt<'a> {
 }
 
 impl Circuit {
-    pub fn enter(&self) -> Result<Attempt<'_>, String> {
+    pub fn enter(&self) -> Result<Attempt<'_>, Error> {
         match self.state.get() {
             State::Closed => Ok(Attempt { circuit: self, alone: false }),
             State::OpenUntil(until) if Instant::now() >= until => {
                 self.state.set(State::Trying);
                 Ok(Attempt { circuit: self, alone: true })
             }
-            State::OpenUntil(_) | State::Trying => Err(TIMEOUT.to_owned()),
+            State::OpenUntil(_) | State::Trying => Err(Error::TimedOut),
         }
     }
 
@@ -57,9 +57,8 @@ impl Circuit {
 }
 
 impl Attempt<'_> {
-    pub fn ended<T>(mut self, result: &Result<T, String>) {
-        let timed_out = matches!(result, Err(reason) if reason == TIMEOUT);
-        if timed_out {
+    pub fn ended<T>(mut self, result: &Result<T, Error>) {
+        if matches!(result, Err(Error::TimedOut)) {
             self.circuit.open();
         } else if self.alone {
             self.circuit.state.set(State::Closed);
@@ -81,15 +80,15 @@ impl Drop for Attempt<'_> {
 mod tests {
     use super::*;
 
-    fn timeout() -> Result<(), String> {
-        Err(TIMEOUT.to_owned())
+    fn timeout() -> Result<(), Error> {
+        Err(Error::TimedOut)
     }
 
     #[test]
     fn one_tries_after_the_pause() {
         let circuit = Circuit::default();
         let (first, late) = (circuit.enter().expect("closed"), circuit.enter().expect("closed"));
-        first.ended(&Err::<(), _>("connection refused".to_owned()));
+        first.ended(&Err::<(), _>(Error::NotListening));
         assert!(circuit.enter().is_ok(), "what costs no time opens nothing");
         late.ended(&timeout());
         assert!(circuit.enter().is_err());

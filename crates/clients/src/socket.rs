@@ -8,7 +8,7 @@ use tokio::{
     net::{TcpStream, UdpSocket},
 };
 
-use super::http_client::{TlsWanted, tls_config};
+use crate::http::{TlsWanted, tls_config};
 
 #[derive(Clone, Debug)]
 pub struct SocketSink {

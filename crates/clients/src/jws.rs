@@ -10,7 +10,7 @@ use aws_lc_rs::{
 use rustls_pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
 use serde_json::{Map, Value};
 
-use super::nginx_base64::decode_url;
+use crate::nginx_base64::decode_url;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -259,7 +259,7 @@ fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
         .split_once("-----BEGIN RSA PUBLIC KEY-----")
         .and_then(|(_, rest)| rest.split_once("-----END RSA PUBLIC KEY-----"))
         .map(|(body, _)| body.split_ascii_whitespace().collect::<String>());
-    body.and_then(|body| super::nginx_base64::decode(body.as_bytes()))
+    body.and_then(|body| crate::nginx_base64::decode(body.as_bytes()))
         .ok_or_else(|| "public key is not PEM".to_owned())
 }
 
@@ -274,7 +274,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::common::nginx_base64::{encode, encode_url};
+    use crate::nginx_base64::{encode, encode_url};
 
     fn pem(der: &[u8]) -> String {
         format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", encode(der))

@@ -12,7 +12,7 @@ use tidegate_tls::{Anchors, Trust, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 
 /// What distinguishes two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

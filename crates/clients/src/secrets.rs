@@ -10,24 +10,19 @@ mod vault;
 use std::time::Duration;
 
 use serde_json::Value;
+use thiserror::Error;
 
-use super::http_client::{Body, ClientOptions, Incoming, TlsWanted};
+use crate::http::{Body, ClientOptions, Incoming, TlsWanted};
 
 /// Why there is no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
     /// The manager answered that it has no such value: whatever was known before is no longer true.
+    #[error("{0}")]
     Missing(String),
     /// Not reached, or not willing: says nothing about the value.
+    #[error("{0}")]
     Unavailable(String),
-}
-
-impl Failure {
-    pub fn reason(&self) -> &str {
-        match self {
-            Failure::Missing(reason) | Failure::Unavailable(reason) => reason,
-        }
-    }
 }
 
 /// The value at `path`, what stands behind the manager's ID in a reference. `conf` is the `secrets` resource.

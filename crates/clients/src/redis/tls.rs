@@ -15,8 +15,8 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::common::{
-    http_client::{TlsWanted, tls_config},
+use crate::{
+    http::{TlsWanted, tls_config},
     paced::{Credit, Grant, Paced},
 };
 

@@ -1,11 +1,8 @@
 //! AWS Signature Version 4 for requests whose body is at hand.
 
-use std::time::SystemTime;
-
 use aws_lc_rs::{digest, hmac};
-use time::{OffsetDateTime, macros::format_description};
-
-use crate::common::hex;
+use data_encoding::HEXLOWER;
+use tidegate_telemetry::clock;
 
 pub struct Credentials<'a> {
     pub access_key_id: &'a str,
@@ -18,7 +15,8 @@ pub struct Signer<'a> {
     pub credentials: Credentials<'a>,
     pub region: &'a str,
     pub service: &'a str,
-    pub now: SystemTime,
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
 }
 
 impl Signer<'_> {
@@ -31,9 +29,7 @@ impl Signer<'_> {
         headers: &[(&str, String)],
         body: &[u8],
     ) -> Vec<(String, String)> {
-        let now = OffsetDateTime::from(self.now);
-        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
-        let stamp = now.format(format).unwrap_or_default();
+        let stamp = clock::utc(self.now_ms, "%Y%m%dT%H%M%SZ");
         let date = stamp.get(..8).unwrap_or_default();
         let mut all: Vec<(String, String)> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -50,7 +46,7 @@ impl Signer<'_> {
         let request = format!("{method}\n{path}\n\n{lines}\n{names}\n{}", sha256(body));
         let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
         let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", sha256(request.as_bytes()));
-        let signature = hex::lower(&hmac(&self.key(date), to_sign.as_bytes()));
+        let signature = HEXLOWER.encode(&hmac(&self.key(date), to_sign.as_bytes()));
         let id = self.credentials.access_key_id;
         let authorization =
             format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}");
@@ -70,13 +66,11 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 fn sha256(data: &[u8]) -> String {
-    hex::lower(digest::digest(&digest::SHA256, data).as_ref())
+    HEXLOWER.encode(digest::digest(&digest::SHA256, data).as_ref())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use super::*;
 
     /// `get-vanilla` and `post-vanilla` of the test suite that AWS publishes with the algorithm.
@@ -95,7 +89,7 @@ mod tests {
                 },
                 region: "us-east-1",
                 service: "service",
-                now: UNIX_EPOCH + Duration::from_secs(1_440_938_160),
+                now_ms: 1_440_938_160_000,
             };
             let headers = [("Host", "example.amazonaws.com".to_owned())];
             let signed = signer.sign(method, "/", &headers, b"");

@@ -3,7 +3,10 @@
 //! A service account's signed assertion (RFC 7523) is exchanged for an access token, which is kept until shortly
 //! before its end.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt::Display,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -11,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Failure, member_of_text, options, refusal, text};
-use crate::common::{
-    http_client::{Endpoint, Outgoing, send},
+use crate::{
+    http::{Endpoint, Outgoing, send},
     jws::Algorithm,
     jws_sign::SigningKey,
     nginx_base64,
@@ -59,7 +62,7 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     }
 }
 
-fn unavailable(reason: String) -> Failure {
+fn unavailable(reason: impl Display) -> Failure {
     Failure::Unavailable(format!("failed to retrieve data from gcp secret manager: {reason}"))
 }
 
@@ -99,9 +102,9 @@ async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, F
     }
     let body = super::json(&answer.body)?;
     let data = body.get("payload").and_then(|payload| text(payload, "data"));
-    let data = data.ok_or_else(|| unavailable("invalid payload".to_owned()))?;
-    let bytes = nginx_base64::decode(data.as_bytes())
-        .ok_or_else(|| unavailable("the payload is not base64".to_owned()))?;
+    let data = data.ok_or_else(|| unavailable("invalid payload"))?;
+    let bytes =
+        nginx_base64::decode(data.as_bytes()).ok_or_else(|| unavailable("the payload is not base64"))?;
     String::from_utf8(bytes).map_err(|_| Failure::Missing(format!("secret {name} is not text")))
 }
 

@@ -11,7 +11,7 @@ use aws_lc_rs::{
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
 use serde_json::{Value, json};
 
-use super::{jws::Algorithm, nginx_base64::encode_url};
+use crate::{jws::Algorithm, nginx_base64::encode_url};
 
 enum Key {
     Hmac(Box<hmac::Key>),
@@ -97,7 +97,7 @@ fn ec(algorithm: &'static EcdsaSigningAlgorithm, der: &PrivateKeyDer) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::common::jws::{Token, VerifyingKey};
+    use crate::jws::{Token, VerifyingKey};
 
     #[test]
     fn assertions_with_a_secret() {

@@ -4,33 +4,27 @@
 //! runtime that opened it; both the workers' and the control runtime work. Redirects are not followed.
 
 mod connect;
+mod connection;
 mod endpoint;
 mod heard;
+mod idle;
+mod kept;
 
 pub use connect::{TlsWanted, Transport, connect, tls_config};
+pub use connection::Body;
 pub use endpoint::Endpoint;
+pub use kept::{Answer, KeptClient, Stream};
 
-use std::{
-    cell::RefCell,
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use ahash::AHashMap;
 use bytes::Bytes;
-use heard::Heard;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
+use connection::{Connection, describe, gather};
+use http_body_util::Full;
 use hyper::header::HeaderValue;
-use hyper_util::rt::TokioIo;
-use tidegate_plugin_api::{
-    answers::Answer,
-    hops::{self, Ticket, Way},
-};
+use thiserror::Error;
+use tidegate_plugin_api::hops::{self, Ticket, Way};
 
 pub use hyper::{HeaderMap, Method};
-
-use super::paced::{Credit, Grant, Paced};
 
 /// How requests of one configuration are made. Made once, in `build`.
 #[derive(Clone, Debug)]
@@ -46,25 +40,8 @@ pub struct ClientOptions {
     pub body: Body,
 }
 
-/// What is kept of the body of an answer.
-#[derive(Clone, Copy, Debug)]
-pub enum Body {
-    /// All of it; a longer one is an error.
-    Whole(usize),
-    /// Its first bytes; the rest is read and dropped.
-    Start(usize),
-}
-
 /// Of an answer that decides something: a longer one is an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-
-/// Of an answer that nobody reads: a longer one is broken off.
-const MAX_DROPPED_BYTES: usize = 16 << 20;
-
-impl Body {
-    /// For those who only tell of a failure: what a message has room for.
-    pub const SAID: Body = Body::Start(16 << 10);
-}
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
@@ -117,76 +94,41 @@ impl Incoming {
     }
 }
 
-struct Connection {
-    requests: SendRequest<Full<Bytes>>,
-    /// Where it leads, and from where.
-    peer: SocketAddr,
-    local: SocketAddr,
-    /// What the server may send: bounded until its answer has begun.
-    credit: Credit,
-}
-
-thread_local! {
-    static IDLE: RefCell<AHashMap<String, Vec<(Connection, Instant)>>> = RefCell::default();
-}
-
-/// Of the head of an answer, and of what is read at once.
-const MAX_HEAD_BYTES: usize = 64 << 10;
-
-/// What may come before the head of an answer is whole: interim answers (100, 103) and itself.
-const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
-
-/// Servers with idle connections per thread; past that all are dropped.
-const MAX_POOLS: usize = 256;
-
-/// How far it came without an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
-    /// There was no connection.
-    Connection,
-    /// The server did not answer in time.
-    Answer,
-    /// The server ended the connection, or its answer is not HTTP: that may be the request's doing.
-    End,
-}
-
 /// Why there is no answer.
-#[derive(Debug)]
-pub struct Failure {
-    pub missed: Missed,
-    pub reason: String,
+#[derive(Debug, Error)]
+pub enum Error {
+    /// There was no connection.
+    #[error("{0}")]
+    NotConnected(String),
+    /// The server did not answer in time.
+    #[error("timeout")]
+    TimedOut,
+    /// The server ended the connection, or its answer is not HTTP: that may be the request's doing.
+    #[error("{0}")]
+    Ended(String),
 }
 
-impl Failure {
-    fn late() -> Failure {
-        Failure { missed: Missed::Answer, reason: "timeout".to_owned() }
-    }
-
-    fn ended(reason: String) -> Failure {
-        Failure { missed: Missed::End, reason }
+impl From<Error> for String {
+    fn from(error: Error) -> String {
+        error.to_string()
     }
 }
 
 /// Sends the request and reads the whole answer.
-pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, String> {
-    exchange(request, options).await.map_err(|failure| failure.reason)
-}
-
-/// As [`send`], for those who have to know whether the server was there.
-pub async fn exchange(request: Outgoing, options: &ClientOptions) -> Result<Incoming, Failure> {
-    let pool = pool_name(&request.endpoint, &options.tls);
-    while let Some(mut connection) = take(&pool, options.keepalive_timeout) {
-        if connection.requests.ready().await.is_err() {
+pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, Error> {
+    let pool = idle::pool_name(&request.endpoint, &options.tls);
+    while let Some(mut connection) = idle::take(&pool, options.keepalive_timeout) {
+        if !connection.is_ready().await {
             continue;
         }
-        let Some((message, _ticket)) = build(&request, &connection).map_err(Failure::ended)? else {
+        let Some((message, _ticket)) = build(&request, &connection).map_err(Error::Ended)? else {
             return Ok(refused_as_loop());
         };
-        connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
-        let Ok(answered) = within(options, connection.requests.try_send_request(message)).await else {
+        connection.expect_head();
+        let Some(answered) = within(options, connection.requests.try_send_request(message)).await else {
             // The others that lie idle may be as silent, and each would cost a request.
-            IDLE.with_borrow_mut(|pools| pools.remove(&pool));
-            return Err(Failure::late());
+            idle::forget(&pool);
+            return Err(Error::TimedOut);
         };
         match answered {
             Ok(response) => return finish(response, connection, &pool, options).await,
@@ -196,48 +138,28 @@ pub async fn exchange(request: Outgoing, options: &ClientOptions) -> Result<Inco
                 // The server was closing it as the request was on its way (RFC 9112 section 9.3.1): once more, on a
                 // connection of its own. What plugins send are questions, or entries of logs that may come twice, so the
                 // method says nothing about a second time (RFC 9110 section 9.2.2).
-                None if connection.credit.is_unspent(MAX_BEFORE_ANSWER_BYTES) => break,
-                None => return Err(Failure::ended(describe(&error.into_error()))),
+                None if connection.is_silent() => break,
+                None => return Err(Error::Ended(describe(&error.into_error()))),
             },
         }
     }
-    let opened = open(&request.endpoint, options).await;
-    let mut connection = opened.map_err(|reason| Failure { missed: Missed::Connection, reason })?;
-    let Some((message, _ticket)) = build(&request, &connection).map_err(Failure::ended)? else {
+    let opened = within(options, Connection::open(&request.endpoint, &options.tls)).await;
+    let opened = opened.unwrap_or_else(|| Err(Error::TimedOut.into()));
+    let mut connection = opened.map_err(Error::NotConnected)?;
+    let Some((message, _ticket)) = build(&request, &connection).map_err(Error::Ended)? else {
         return Ok(refused_as_loop());
     };
-    connection.credit.set(MAX_BEFORE_ANSWER_BYTES);
+    connection.expect_head();
     match within(options, connection.requests.send_request(message)).await {
-        Ok(Ok(response)) => finish(response, connection, &pool, options).await,
-        Ok(Err(error)) => Err(Failure::ended(describe(&error))),
-        Err(_) => Err(Failure::late()),
+        Some(Ok(response)) => finish(response, connection, &pool, options).await,
+        Some(Err(error)) => Err(Error::Ended(describe(&error))),
+        None => Err(Error::TimedOut),
     }
 }
 
-async fn within<T>(options: &ClientOptions, future: impl Future<Output = T>) -> Result<T, String> {
-    tokio::time::timeout(options.timeout, future).await.map_err(|_| "timeout".to_owned())
-}
-
-async fn open(endpoint: &Endpoint, options: &ClientOptions) -> Result<Connection, String> {
-    let transport = within(options, connect(endpoint, &options.tls)).await??;
-    let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
-    let credit = Credit::new(usize::MAX, Grant::default());
-    macro_rules! handshake {
-        ($stream:expr) => {{
-            let handshake = http1::Builder::new()
-                .title_case_headers(true)
-                .max_buf_size(MAX_HEAD_BYTES)
-                .handshake(TokioIo::new(Heard::new(Paced::new($stream, credit.clone()))));
-            let (requests, driver) = handshake.await.map_err(|error| describe(&error))?;
-            // Ends by itself when the connection is closed or dropped from the pool.
-            tokio::spawn(driver);
-            Ok(Connection { requests, peer, local, credit })
-        }};
-    }
-    match transport {
-        Transport::Plain(stream) => handshake!(stream),
-        Transport::Tls(stream) => handshake!(*stream),
-    }
+/// `None` when the time is over.
+async fn within<T>(options: &ClientOptions, future: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(options.timeout, future).await.ok()
 }
 
 async fn finish(
@@ -245,14 +167,13 @@ async fn finish(
     connection: Connection,
     pool: &str,
     options: &ClientOptions,
-) -> Result<Incoming, Failure> {
-    // The body has bounds of its own.
-    connection.credit.set(usize::MAX);
+) -> Result<Incoming, Error> {
+    connection.expect_body();
     let (head, body) = response.into_parts();
-    let gathered = within(options, gather(body, pool, options.body)).await.map_err(|_| Failure::late())?;
-    let body = gathered.map_err(|reason| Failure::ended(format!("response body: {reason}")))?;
+    let gathered = within(options, gather(body, pool, options.body)).await.ok_or(Error::TimedOut)?;
+    let body = gathered.map_err(|reason| Error::Ended(format!("response body: {reason}")))?;
     if options.keepalive && options.keepalive_pool > 0 && !connection.requests.is_closed() {
-        keep(pool, connection, options.keepalive_pool);
+        idle::keep(pool, connection, options.keepalive_pool);
     }
     Ok(Incoming { status: head.status.as_u16(), headers: head.headers, body })
 }
@@ -262,25 +183,6 @@ type Built = (hyper::Request<Full<Bytes>>, Option<Ticket>);
 /// Of a request that would go round: as the gateway would answer it.
 fn refused_as_loop() -> Incoming {
     Incoming { status: 508, headers: HeaderMap::new(), body: Bytes::new() }
-}
-
-/// `pool`: whose answer it is.
-pub async fn gather(mut body: hyper::body::Incoming, pool: &str, kept: Body) -> Result<Bytes, String> {
-    let (Body::Whole(limit) | Body::Start(limit)) = kept;
-    let mut answer = Answer::new(pool, limit);
-    let mut come = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| describe(&error))?;
-        let Some(piece) = frame.data_ref() else { continue };
-        come += piece.len();
-        match kept {
-            Body::Whole(_) => answer.push(piece).map_err(|refused| refused.to_string())?,
-            // The connection ends with the rest of the body.
-            Body::Start(_) if come > MAX_DROPPED_BYTES => break,
-            Body::Start(_) => answer.push_start(piece),
-        }
-    }
-    Ok(answer.into_bytes())
 }
 
 /// For this connection: one that leads back here is marked, or has no request.
@@ -321,47 +223,6 @@ fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, S
     let message =
         builder.body(Full::new(request.body.clone())).map_err(|error| format!("request: {error}"))?;
     Ok(Some((message, ticket)))
-}
-
-fn pool_name(endpoint: &Endpoint, tls: &TlsWanted) -> String {
-    let identity = tls.client.as_ref().map_or("", |(chain, _)| chain);
-    let Endpoint { host, port, .. } = endpoint;
-    match endpoint.tls {
-        false => format!("{host} {port}"),
-        true => format!("{host} {port} {} {identity}", tls.verify),
-    }
-}
-
-fn take(pool: &str, keepalive_timeout: Duration) -> Option<Connection> {
-    IDLE.with_borrow_mut(|pools| {
-        let idle = pools.get_mut(pool)?;
-        while let Some((connection, since)) = idle.pop() {
-            if !connection.requests.is_closed() && since.elapsed() < keepalive_timeout {
-                return Some(connection);
-            }
-        }
-        None
-    })
-}
-
-fn keep(pool: &str, connection: Connection, limit: usize) {
-    IDLE.with_borrow_mut(|pools| {
-        if pools.len() >= MAX_POOLS && !pools.contains_key(pool) {
-            pools.clear();
-        }
-        let idle = pools.entry(pool.to_owned()).or_default();
-        if idle.len() < limit {
-            idle.push((connection, Instant::now()));
-        }
-    });
-}
-
-/// hyper's text names the layer; the cause is what an operator needs.
-fn describe(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -411,6 +272,6 @@ mod tests {
     async fn silence_is_a_timeout() {
         let (endpoint, _) = server("").await;
         let options = ClientOptions { timeout: Duration::from_millis(20), ..ClientOptions::default() };
-        assert_eq!(send(Outgoing::get(endpoint), &options).await.unwrap_err(), "timeout");
+        assert!(matches!(send(Outgoing::get(endpoint), &options).await, Err(Error::TimedOut)));
     }
 }

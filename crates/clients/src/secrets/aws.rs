@@ -2,16 +2,17 @@
 //!
 //! Names may contain slashes, so where the name ends has to be found out: the longest name is tried first.
 
-use std::time::SystemTime;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
+use tidegate_telemetry::clock;
 
 use super::{
     Failure, member_of_text, need, options, refusal,
     sigv4::{Credentials, Signer},
     text,
 };
-use crate::common::http_client::{Endpoint, Incoming, Outgoing, send};
+use crate::http::{Endpoint, Incoming, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if path.is_empty() || path.starts_with('/') {
@@ -36,9 +37,6 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
 }
 
 async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
-    let unavailable = |reason: String| {
-        Failure::Unavailable(format!("failed to retrieve data from aws secret manager: {reason}"))
-    };
     let region = text(conf, "region").unwrap_or("us-east-1");
     let endpoint = match text(conf, "endpoint_url") {
         Some(url) => url.to_owned(),
@@ -53,7 +51,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         session_token: text(conf, "session_token"),
     };
     let body = json!({"SecretId": name, "VersionStage": "AWSCURRENT"}).to_string();
-    let signer = Signer { credentials, region, service: "secretsmanager", now: SystemTime::now() };
+    let signer = Signer { credentials, region, service: "secretsmanager", now_ms: clock::unix_ms() };
     let headers = [
         ("Content-Type", "application/x-amz-json-1.1".to_owned()),
         ("Host", endpoint.host_header()),
@@ -75,6 +73,10 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         return Err(Failure::Missing(format!("aws has no secret {name}")));
     }
     Err(unavailable(refusal(&answer)))
+}
+
+fn unavailable(reason: impl Display) -> Failure {
+    Failure::Unavailable(format!("failed to retrieve data from aws secret manager: {reason}"))
 }
 
 fn is_not_found(answer: &Incoming) -> bool {

@@ -6,9 +6,9 @@ use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode, cluster::ClusterClient,
 };
 use serde_json::Value;
+use tidegate_plugin_api::typed;
 
 use super::{milliseconds, sentinel::Sentinel};
-use crate::common::conf::typed;
 
 pub struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.

@@ -1,5 +1,7 @@
 //! Where a request goes: the parts of an `http://` or `https://` URL.
 
+use tidegate_protocol::uri::encoded_component;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub tls: bool,
@@ -59,11 +61,7 @@ impl Endpoint {
     /// Appends a query argument; both parts are encoded.
     pub fn add_argument(&mut self, name: &str, value: &str) {
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
-        let mut pair = Vec::new();
-        tidegate_protocol::uri::encode_component(name.as_bytes(), &mut pair);
-        pair.push(b'=');
-        tidegate_protocol::uri::encode_component(value.as_bytes(), &mut pair);
-        self.target.push_str(&String::from_utf8_lossy(&pair));
+        self.target.push_str(&format!("{}={}", encoded_component(name), encoded_component(value)));
     }
 }
 

@@ -3,10 +3,12 @@
 //! APISIX reads the key-value engine version 1. Version 2 works too, with the `data` of its paths in the prefix
 //! (`secret/data`): it wraps the secret's members once more.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use super::{Failure, json, member, need, options, refusal, text};
-use crate::common::http_client::{Endpoint, Outgoing, send};
+use crate::http::{Endpoint, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);
@@ -18,8 +20,6 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if key.is_empty() {
         return Err(missing(format!("can't find sub key, key: {path}")));
     }
-    let unavailable =
-        |reason: String| Failure::Unavailable(format!("failed to retrieve data from vault: {reason}"));
     let base = need(conf, "uri")?.trim_end_matches('/');
     let path = normalized(&format!("/v1/{}/{secret}", need(conf, "prefix")?));
     let endpoint = Endpoint::parse(&format!("{base}{path}")).map_err(unavailable)?;
@@ -34,11 +34,15 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
         _ => return Err(unavailable(refusal(&answer))),
     }
     let answer = json(&answer.body)?;
-    let data = answer.get("data").ok_or_else(|| unavailable("no data in the answer".to_owned()))?;
+    let data = answer.get("data").ok_or_else(|| unavailable("no data in the answer"))?;
     let wrapped = || data.get("metadata").and(data.get("data")).and_then(|data| member(data, key));
     member(data, key)
         .or_else(wrapped)
         .ok_or_else(|| missing(format!("secret {secret} has no key {key} with a text")))
+}
+
+fn unavailable(reason: impl Display) -> Failure {
+    Failure::Unavailable(format!("failed to retrieve data from vault: {reason}"))
 }
 
 /// Without empty and dot segments; bytes that a request line cannot carry are encoded.

@@ -6,6 +6,7 @@
 //! for a while, see [`circuit`].
 
 mod circuit;
+mod error;
 mod sentinel;
 mod settings;
 mod tls;
@@ -18,8 +19,9 @@ use std::{
 };
 
 use circuit::Circuit;
+use error::breaks_connection;
 use redis::{
-    ErrorKind, RedisError, ServerErrorKind, ToRedisArgs,
+    RedisError, ToRedisArgs,
     aio::{ConnectionLike, MultiplexedConnection},
     cluster_async::ClusterConnection,
 };
@@ -28,7 +30,8 @@ use serde_json::Value;
 use settings::{Settings, Target};
 use tokio::sync::Mutex;
 
-pub use redis::{FromRedisValue, Script};
+pub use error::{Error, Failure};
+pub use redis::{Cmd, FromRedisValue, Script, cmd};
 
 /// A way to a Redis. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +76,7 @@ struct Slot {
     generation: u64,
     used: Option<Instant>,
     /// The last failure to connect: those who waited meanwhile share it instead of trying one after the other.
-    failed: Option<(Instant, String)>,
+    failed: Option<(Instant, Error)>,
 }
 
 thread_local! {
@@ -101,73 +104,65 @@ impl RedisClient {
         script: &Script,
         key: &[u8],
         arguments: &[Argument<'_>],
-    ) -> Result<T, String> {
+    ) -> Result<T, Failure> {
         let mut invocation = script.prepare_invoke();
         invocation.key(key);
         for argument in arguments {
             invocation.arg(argument);
         }
         let place = self.place();
-        let attempt = place.circuit.enter().map_err(|reason| self.named(&reason))?;
+        let attempt = place.circuit.enter().map_err(|error| self.failure(error))?;
         let result = self.try_eval(&place.slot, &invocation).await;
         attempt.ended(&result);
-        result.map_err(|reason| self.named(&reason))
+        result.map_err(|error| self.failure(error))
     }
 
     async fn try_eval<T: FromRedisValue>(
         &self,
         slot: &Mutex<Slot>,
         invocation: &redis::ScriptInvocation<'_>,
-    ) -> Result<T, String> {
+    ) -> Result<T, Error> {
         let (mut connection, generation) = self.connection(slot).await?;
         let error = match connection.invoke(invocation).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        if !breaks_connection(&error) {
-            return Err(error.to_string());
-        }
-        forget(slot, generation).await;
-        if error.is_timeout() {
-            return Err(TIMEOUT.to_owned());
-        }
+        self.give_up_on(slot, generation, error).await?;
         let (mut connection, _) = self.connection(slot).await?;
-        connection.invoke(invocation).await.map_err(|error| describe(&error))
+        Ok(connection.invoke(invocation).await?)
     }
 
     /// Runs a plain command.
-    pub async fn command<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T, String> {
+    pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
         let place = self.place();
-        let attempt = place.circuit.enter().map_err(|reason| self.named(&reason))?;
+        let attempt = place.circuit.enter().map_err(|error| self.failure(error))?;
         let result = self.try_command(&place.slot, command).await;
         attempt.ended(&result);
-        result.map_err(|reason| self.named(&reason))
+        result.map_err(|error| self.failure(error))
     }
 
-    async fn try_command<T: FromRedisValue>(
-        &self,
-        slot: &Mutex<Slot>,
-        command: &redis::Cmd,
-    ) -> Result<T, String> {
+    async fn try_command<T: FromRedisValue>(&self, slot: &Mutex<Slot>, command: &Cmd) -> Result<T, Error> {
         let (mut connection, generation) = self.connection(slot).await?;
         let error = match connection.query(command).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        if !breaks_connection(&error) {
-            return Err(error.to_string());
-        }
-        forget(slot, generation).await;
-        if error.is_timeout() {
-            return Err(TIMEOUT.to_owned());
-        }
+        self.give_up_on(slot, generation, error).await?;
         let (mut connection, _) = self.connection(slot).await?;
-        connection.query(command).await.map_err(|error| describe(&error))
+        Ok(connection.query(command).await?)
     }
 
-    /// A failure, with the server that it is of.
-    fn named(&self, reason: &str) -> String {
-        format!("{}: {reason}", self.settings.target)
+    /// After a failure: `Ok` when another connection is worth a try.
+    async fn give_up_on(&self, slot: &Mutex<Slot>, generation: u64, error: RedisError) -> Result<(), Error> {
+        if !breaks_connection(&error) {
+            return Err(Error::Refused(error.to_string()));
+        }
+        forget(slot, generation).await;
+        if error.is_timeout() { Err(Error::TimedOut) } else { Ok(()) }
+    }
+
+    fn failure(&self, error: Error) -> Failure {
+        Failure { server: self.settings.target.to_string(), error }
     }
 
     fn place(&self) -> Rc<Place> {
@@ -182,7 +177,7 @@ impl RedisClient {
         })
     }
 
-    async fn connection(&self, slot: &Mutex<Slot>) -> Result<(Connection, u64), String> {
+    async fn connection(&self, slot: &Mutex<Slot>) -> Result<(Connection, u64), Error> {
         let asked = Instant::now();
         let mut slot = slot.lock().await;
         if slot.used.is_some_and(|used| used + self.settings.keepalive < asked) {
@@ -193,10 +188,10 @@ impl RedisClient {
             slot.used = Some(asked);
             return Ok(found);
         }
-        if let Some((at, reason)) = &slot.failed
+        if let Some((at, error)) = &slot.failed
             && *at >= asked
         {
-            return Err(reason.clone());
+            return Err(error.clone());
         }
         match self.connect().await {
             Ok(connection) => {
@@ -207,19 +202,19 @@ impl RedisClient {
                 slot.failed = None;
                 Ok((connection, generation))
             }
-            Err(reason) => {
-                slot.failed = Some((Instant::now(), reason.clone()));
-                Err(reason)
+            Err(error) => {
+                slot.failed = Some((Instant::now(), error.clone()));
+                Err(error)
             }
         }
     }
 
-    async fn connect(&self) -> Result<Connection, String> {
+    async fn connect(&self) -> Result<Connection, Error> {
         // Name look-up, handshake and AUTH count too.
         let limit = self.settings.connect_timeout.saturating_add(self.settings.response_timeout);
         match tokio::time::timeout(limit, self.open()).await {
-            Ok(connection) => connection.map_err(|error| describe(&error)),
-            Err(_) => Err(TIMEOUT.to_owned()),
+            Ok(connection) => Ok(connection?),
+            Err(_) => Err(Error::TimedOut),
         }
     }
 
@@ -258,9 +253,9 @@ impl Connection {
         }
     }
 
-    async fn query<T: FromRedisValue>(&mut self, command: &redis::Cmd) -> Result<T, RedisError> {
+    async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         async fn run<T: FromRedisValue>(
-            command: &redis::Cmd,
+            command: &Cmd,
             connection: &mut impl ConnectionLike,
         ) -> Result<T, RedisError> {
             command.query_async(connection).await
@@ -269,28 +264,6 @@ impl Connection {
             Connection::One(connection) => run(command, connection).await,
             Connection::Cluster(connection) => run(command, connection).await,
         }
-    }
-}
-
-/// After these another connection is worth a try; a replica that was the master says READONLY.
-fn breaks_connection(error: &RedisError) -> bool {
-    error.is_io_error()
-        || error.is_connection_dropped()
-        || error.is_timeout()
-        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
-}
-
-/// nginx's word.
-const TIMEOUT: &str = "timeout";
-
-/// The words nginx has for the usual failures, which users know from their logs.
-fn describe(error: &RedisError) -> String {
-    if error.is_timeout() {
-        TIMEOUT.to_owned()
-    } else if error.is_connection_refusal() {
-        "connection refused".to_owned()
-    } else {
-        error.to_string()
     }
 }
 

@@ -98,7 +98,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         metadata: Option<&Value>,
         send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Batch<T>, String> {
-        let conf: BatchConf = super::conf::typed(conf)?;
+        let conf: BatchConf = tidegate_plugin_api::typed(conf)?;
         let limit = metadata
             .and_then(|metadata| metadata.get("max_pending_entries"))
             .and_then(Value::as_u64)

@@ -1,0 +1,54 @@
+//! Why Redis gave no answer, in the words nginx has for the usual failures, which users know from their logs.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use thiserror::Error;
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The server, or the network before it, is silent.
+    #[error("timeout")]
+    TimedOut,
+    /// Nothing listens there.
+    #[error("connection refused")]
+    NotListening,
+    /// The server says no, or the connection broke: in the words of the server or of the system.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<RedisError> for Error {
+    fn from(error: RedisError) -> Error {
+        if error.is_timeout() {
+            Error::TimedOut
+        } else if error.is_connection_refusal() {
+            Error::NotListening
+        } else {
+            Error::Refused(error.to_string())
+        }
+    }
+}
+
+/// An error, with the server that it is of.
+#[derive(Clone, Debug, Error)]
+#[error("{server}: {error}")]
+pub struct Failure {
+    /// What is configured, without credentials.
+    pub server: String,
+    /// What became of the command.
+    pub error: Error,
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        failure.to_string()
+    }
+}
+
+/// After these another connection is worth a try; a replica that was the master says READONLY.
+pub(super) fn breaks_connection(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_connection_dropped()
+        || error.is_timeout()
+        || matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}

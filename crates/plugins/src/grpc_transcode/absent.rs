@@ -1,0 +1,7 @@
+//! In place of grpc-transcode, in a build without it.
+
+use tidegate_model::catalog::built_without;
+
+pub fn check_proto(_: &str) -> Result<(), String> {
+    Err(built_without("grpc-transcode"))
+}

@@ -1,0 +1,23 @@
+//! In place of Lua, in a build without it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_model::{
+    catalog::built_without,
+    check::{LuaChunk, LuaFault},
+};
+use tidegate_plugin_api::{LuaCompiler, Request};
+
+pub fn compiler() -> Option<Arc<dyn LuaCompiler>> {
+    None
+}
+
+pub fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
+    Err(LuaFault::Load(built_without("lua")))
+}
+
+/// Only Lua sets fields of its context.
+pub fn context_field(_: &Request, _: &str) -> Option<Value> {
+    None
+}

@@ -1,0 +1,16 @@
+//! In place of the load generator, in a build without it.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use tidegate_model::catalog::built_without;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _any: Vec<OsString>,
+}
+
+pub fn run(_: &Arguments) -> ExitCode {
+    crate::say::complain!("tidegate bench: {}", built_without("bench"));
+    ExitCode::FAILURE
+}
