@@ -7,6 +7,7 @@
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
 pub mod admission;
+mod answer;
 #[cfg(debug_assertions)]
 mod audit;
 pub mod balancer;
@@ -19,6 +20,7 @@ pub mod exchange;
 pub mod explain;
 #[cfg(debug_assertions)]
 mod fault;
+mod field_line;
 pub mod filters;
 pub mod finish;
 pub mod gather;
@@ -49,7 +51,7 @@ pub mod stats;
 pub mod stream;
 pub mod timers;
 pub mod tunnel;
-pub mod upstream_head;
+mod upstream_head;
 pub mod watchdog;
 pub mod worker;
 pub mod workers;

@@ -15,12 +15,12 @@ use tokio::task::JoinError;
 
 use crate::{
     Internal, InternalHead, InternalResponse,
+    answer::head::{self, AnswerHead, ClientFraming, write_page_fields},
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
+    field_line::Http1Lines,
+    filters, http2,
     phases::{Chains, Passed},
     request::client_persists,
-    upstream_head::write_decimal,
 };
 
 /// Bodies up to this size are read and dropped to keep the connection.
@@ -82,7 +82,7 @@ async fn put(request: &mut Request, client: &Client, mut body: Bytes) -> bool {
     let length = BodyLength::Fixed(body.len() as u64);
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
-    let framing = filters::framing(request, length);
+    let framing = head::framing(request, length);
     if client.is_http2() {
         http2::reply::send(request, client, framing, &body).await;
         return true;
@@ -99,7 +99,7 @@ async fn put(request: &mut Request, client: &Client, mut body: Bytes) -> bool {
     {
         request.response.headers.set("Content-Length", body.len().to_string());
     }
-    filters::write_head(request, client, framing, keep, &mut out);
+    AnswerHead::new(request, client.worker, framing, keep).write_http1(&mut out);
     let head_bytes = out.len();
     let mut rest_bytes = 0;
     match framing {
@@ -241,11 +241,8 @@ pub async fn after_panic(client: &Client) {
 fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) -> u64 {
     let body = error_page::html(code);
     status::write_status_line(out, code, b"");
-    out.extend_from_slice(&client.worker.server_line);
-    out.extend_from_slice(&client.worker.date_line.borrow());
-    out.extend_from_slice(b"Content-Type: text/html; charset=utf-8\r\nContent-Length: ");
-    write_decimal(body.len() as u64, out);
-    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    write_page_fields(client.worker, body.len(), &mut Http1Lines(out));
+    out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body.as_bytes());
     body.len() as u64
 }

@@ -10,7 +10,13 @@ use std::{
 use tidegate_plugin_api::Request;
 use tidegate_protocol::{HeaderId, status};
 
-use crate::{buffer::Buffer, client::Client, exchange::Upstream, http2};
+use crate::{
+    buffer::Buffer,
+    client::Client,
+    exchange::Upstream,
+    field_line::{Fields, Http1Lines},
+    http2,
+};
 
 thread_local! {
     /// What every tunnel of the worker reads into: one that is idle holds nothing.
@@ -188,10 +194,10 @@ fn write_head(request: &Request, client: &Client, out: &mut Vec<u8>) {
         _ => true,
     });
     if response.headers.known(HeaderId::Server).is_none() {
-        out.extend_from_slice(&client.worker.server_line);
+        Http1Lines(out).add_line(&client.worker.server_line);
     }
     if !date {
-        out.extend_from_slice(&client.worker.date_line.borrow());
+        Http1Lines(out).add_line(&client.worker.date_line.borrow());
     }
     out.extend_from_slice(b"Connection: upgrade\r\n\r\n");
 }

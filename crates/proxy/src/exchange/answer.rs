@@ -22,11 +22,11 @@ use super::{
     remade::Remade,
 };
 use crate::{
+    answer::head::{self, AnswerHead, ClientFraming},
     balancer::{self, InFlight},
     buffer,
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
+    filters, http2,
     phases::{Chains, Passed},
     request::client_persists,
     respond, tunnel,
@@ -140,7 +140,7 @@ pub async fn deliver(
         complete(request, started);
         return false;
     }
-    let framing = filters::framing(request, length);
+    let framing = head::framing(request, length);
     // An answer that overtakes the request's body ends the connection after it: where the body stops is unknown.
     let keep = client_persists(request, client)
         && framing != ClientFraming::Close
@@ -157,7 +157,7 @@ pub async fn deliver(
             http2::reply::head_bytes(request)
         }
         false => {
-            filters::write_head(request, client, framing, keep, &mut out);
+            AnswerHead::new(request, client.worker, framing, keep).write_http1(&mut out);
             out.len() as u64
         }
     };

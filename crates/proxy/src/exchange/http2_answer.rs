@@ -23,10 +23,10 @@ use super::{
     remade::Remade,
 };
 use crate::{
+    answer::head::{self, AnswerHead, ClientFraming},
     balancer::{self, InFlight},
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
+    filters, http2,
     phases::{Chains, Passed},
     request::client_persists,
     respond,
@@ -114,7 +114,7 @@ pub async fn deliver(
     if let Err(status) = filters::header_filter(request, client, chains) {
         return Box::pin(respond::instead(request, client, status)).await;
     }
-    let framing = filters::framing(request, length);
+    let framing = head::framing(request, length);
     let keep = client_persists(request, client) && framing != ClientFraming::Close && stream.body_is_sent();
     let filtered = chains.has_body_filter();
     // Memory for the pieces of an HTTP/2 answer when the client takes some.
@@ -128,7 +128,7 @@ pub async fn deliver(
         }
         http2::reply::head_bytes(request)
     } else {
-        filters::write_head(request, client, framing, keep, &mut out);
+        AnswerHead::new(request, client.worker, framing, keep).write_http1(&mut out);
         out.len() as u64
     };
     client.answering.set(!head_waits);

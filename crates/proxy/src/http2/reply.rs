@@ -7,10 +7,13 @@ use tidegate_plugin_api::Request;
 use tidegate_protocol::{Head, ParseError};
 
 use super::head;
-use crate::{client::Client, filters::ClientFraming};
+use crate::{
+    answer::head::{AnswerHead, ClientFraming},
+    client::Client,
+};
 
 /// Sends a whole answer whose head is in `request.response`.
-pub async fn send(request: &mut Request, client: &Client, framing: ClientFraming, body: &Bytes) {
+pub(crate) async fn send(request: &mut Request, client: &Client, framing: ClientFraming, body: &Bytes) {
     let alone = body.is_unique();
     let body: &[u8] = if framing == ClientFraming::Bodiless { &[] } else { body };
     client.answering.set(true);
@@ -28,8 +31,13 @@ pub async fn send(request: &mut Request, client: &Client, framing: ClientFraming
 }
 
 /// Sends the head of an answer; `last`: nothing follows.
-pub fn send_head(request: &Request, client: &Client, framing: ClientFraming, last: bool) -> io::Result<()> {
-    let head = head::response(request, client, framing);
+pub(crate) fn send_head(
+    request: &Request,
+    client: &Client,
+    framing: ClientFraming,
+    last: bool,
+) -> io::Result<()> {
+    let head = head::response(&AnswerHead::new(request, client.worker, framing, true));
     client.with_http2(|stream| stream.send_head(head, last))
 }
 
@@ -55,7 +63,7 @@ pub fn end(client: &Client, trailers: &Head) -> io::Result<()> {
 
 /// Answers what is not a valid request. Returns the bytes of the answer and of its body, about as HTTP/1 would have them.
 pub async fn refuse(client: &Client, error: ParseError) -> (u64, u64) {
-    let (head, body) = head::page(client, error.status);
+    let (head, body) = head::page(client.worker, error.status);
     let head_fields = head.headers().clone();
     client.answering.set(true);
     if client.with_http2(|stream| stream.send_head(head, false)).is_ok() {

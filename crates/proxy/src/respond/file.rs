@@ -22,10 +22,10 @@ use tidegate_telemetry::error_log;
 
 use super::DRAINED_BODY_BYTES;
 use crate::{
+    answer::head::{self, AnswerHead, ClientFraming},
     buffer,
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
+    filters, http2,
     phases::{Chains, Passed},
     read_ahead::ReadAhead,
     request::client_persists,
@@ -67,7 +67,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
         return super::instead(request, client, status).await;
     }
     let length = body.length();
-    let framing = filters::framing(request, BodyLength::Fixed(length));
+    let framing = head::framing(request, BodyLength::Fixed(length));
     let response = &mut request.response;
     if request.head.method == Method::Head
         && !response.body_changed
@@ -94,7 +94,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, body:
         }
         http2::reply::head_bytes(request)
     } else {
-        filters::write_head(request, client, framing, keep, &mut out);
+        AnswerHead::new(request, client.worker, framing, keep).write_http1(&mut out);
         out.len() as u64
     };
     let filtered = chains.has_body_filter();

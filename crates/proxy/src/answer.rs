@@ -1,0 +1,3 @@
+//! The way out of an answer.
+
+pub(crate) mod head;
