@@ -17,12 +17,14 @@ use tidegate_telemetry::error_log;
 
 use super::{
     attempt::{Answer, SendBody, Upstream},
-    outgoing::Outgoing,
     record,
-    remade::Remade,
 };
 use crate::{
-    answer::head::{self, AnswerHead, ClientFraming},
+    answer::{
+        head::{self, AnswerHead, ClientFraming},
+        outgoing::Outgoing,
+        remade::Remade,
+    },
     balancer::{self, InFlight},
     buffer,
     client::Client,

@@ -19,11 +19,13 @@ use tidegate_telemetry::error_log;
 use super::{
     failure::FailureKind,
     http2::{Answer, Stream},
-    outgoing::Outgoing,
-    remade::Remade,
 };
 use crate::{
-    answer::head::{self, AnswerHead, ClientFraming},
+    answer::{
+        head::{self, AnswerHead, ClientFraming},
+        outgoing::Outgoing,
+        remade::Remade,
+    },
     balancer::{self, InFlight},
     client::Client,
     filters, http2,

@@ -14,7 +14,7 @@ use crate::{
 /// What is left of this size is moved to the front of its memory, and the rest given back.
 const MOVED_BYTES: usize = 16 * 1024;
 
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     pub bytes: Vec<u8>,
     /// Already gone.
     sent: usize,
