@@ -26,6 +26,7 @@ pub mod finish;
 pub mod gather;
 pub mod handshake;
 pub mod handshake_room;
+mod http1;
 pub mod http2;
 pub mod internal;
 mod linger;

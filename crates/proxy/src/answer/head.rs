@@ -1,11 +1,10 @@
-//! The head of an answer as the client gets it. What it says is decided here; [`AnswerHead::write_http1`] and
-//! [`crate::http2::head::response`] write it.
+//! The head of an answer as the client gets it. What it says is decided here; `http1.rs` and `http2/head.rs` write it.
 
 use tidegate_plugin_api::{Request, Response, Source};
-use tidegate_protocol::{BodyLength, Field, HeaderId, Method, Version, status};
+use tidegate_protocol::{BodyLength, Field, HeaderId, Method, Version};
 
 use crate::{
-    field_line::{CONTENT_LENGTH, CONTENT_TYPE, Fields, Http1Lines, write_decimal},
+    field_line::{CONTENT_LENGTH, CONTENT_TYPE, Fields, write_decimal},
     worker::Worker,
 };
 
@@ -22,16 +21,18 @@ pub(crate) enum ClientFraming {
     Close,
 }
 
-/// Decides the framing once the header filters have run.
-pub(crate) fn framing(request: &Request, body: BodyLength) -> ClientFraming {
+/// Decides the framing once the header filters have run. `is_empty`: the body is known to be, although its head did not say so.
+pub(crate) fn framing(request: &Request, body: BodyLength, is_empty: bool) -> ClientFraming {
     let status = request.response.status;
     if request.head.method == Method::Head || matches!(status, 204 | 304) || status < 200 {
         return ClientFraming::Bodiless;
     }
-    match body {
-        BodyLength::Fixed(length) if !request.response.body_changed => ClientFraming::Length(length),
-        _ if request.head.version == Version::Http11 => ClientFraming::Chunked,
-        _ if request.head.version == Version::Http2 => ClientFraming::Frames,
+    let unchanged = !request.response.body_changed;
+    match (body, request.head.version) {
+        (BodyLength::Fixed(length), _) if unchanged => ClientFraming::Length(length),
+        (_, Version::Http2) => ClientFraming::Frames,
+        _ if is_empty && unchanged => ClientFraming::Length(0),
+        (_, Version::Http11) => ClientFraming::Chunked,
         _ => ClientFraming::Close,
     }
 }
@@ -63,13 +64,6 @@ impl<'a> AnswerHead<'a> {
         AnswerHead { response: &request.response, worker, framing, connection }
     }
 
-    /// Appends status line and fields.
-    pub(crate) fn write_http1(&self, out: &mut Vec<u8>) {
-        status::write_status_line(out, self.response.status, &self.response.reason);
-        self.write_fields(&mut Http1Lines(out));
-        out.extend_from_slice(b"\r\n");
-    }
-
     #[inline]
     pub(crate) fn write_fields(&self, to: &mut impl Fields) {
         let length_as_sent = self.framing == ClientFraming::Bodiless && self.response.status != 204;
@@ -84,7 +78,9 @@ impl<'a> AnswerHead<'a> {
             ClientFraming::Length(length) => to.add(&CONTENT_LENGTH, |out| write_decimal(length, out)),
             ClientFraming::Chunked => to.add_hop_by_hop(&[b"Transfer-Encoding: chunked\r\n"]),
         }
-        to.add_hop_by_hop(&[self.connection]);
+        if !self.connection.is_empty() {
+            to.add_hop_by_hop(&[self.connection]);
+        }
         if !passing.server {
             to.add_line(&self.worker.server_line);
         }

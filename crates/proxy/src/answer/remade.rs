@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes};
 /// Passed on at once.
 const STEP: usize = 64 << 10;
 
-pub(crate) struct Remade {
+pub(super) struct Remade {
     pub body: Bytes,
     /// The first filter that has not seen it.
     pub from: usize,

@@ -1,6 +1,5 @@
 //! Heads between crate `http`'s types, which `h2` speaks, and ours.
 
-use bytes::Bytes;
 use h2::ext::Protocol;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri, header, request::Parts};
 use tidegate_protocol::{Field, Head, ParseError, RequestHead, RequestLimits, http2::Pseudo};
@@ -108,14 +107,10 @@ pub(crate) fn response(head: &AnswerHead<'_>) -> Response<()> {
     response
 }
 
-/// `None` when nothing of them may be sent.
+/// `None` when HTTP/2 can represent none of them.
 pub fn trailers(from: &Head) -> Option<HeaderMap> {
     let mut trailers = HeaderMap::new();
-    for (name, value) in from.iter() {
-        if tidegate_protocol::http2::is_allowed_trailer(&name.to_ascii_lowercase(), value) {
-            append(&mut trailers, name, value);
-        }
-    }
+    from.iter().for_each(|(name, value)| append(&mut trailers, name, value));
     (!trailers.is_empty()).then_some(trailers)
 }
 
@@ -144,13 +139,12 @@ fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
     }
 }
 
-/// The page of a bare status, for what never became a request.
-pub(crate) fn page(worker: &Worker, status: u16) -> (Response<()>, Bytes) {
-    let body = Bytes::from(tidegate_plugin_api::error_page::html(status));
+/// The head of a page for what never became a request.
+pub(crate) fn page(worker: &Worker, status: u16, body_bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-    write_page_fields(worker, body.len(), &mut Map { headers: response.headers_mut(), value: Vec::new() });
-    (response, body)
+    write_page_fields(worker, body_bytes, &mut Map { headers: response.headers_mut(), value: Vec::new() });
+    response
 }
 
 #[cfg(test)]
@@ -168,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn trailers_that_frame_or_route_are_left_out() {
+    fn trailers_that_cannot_be_represented_are_left_out() {
         let mut head = Head::new();
-        for (name, value) in [("Grpc-Status", "0"), ("Content-Length", "1"), ("Host", "x"), ("TE", "x")] {
+        for (name, value) in [("Grpc-Status", "0"), (":status", "200"), ("a b", "x"), ("x-a", "\x01")] {
             head.add(name, value);
         }
         let trailers = trailers(&head).expect("one is left");
