@@ -150,11 +150,6 @@ pub fn check_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) ->
     invalid
 }
 
-/// Whether a trailer field may be passed on: valid in HTTP/2, and nothing that frames, routes or authenticates.
-pub fn is_allowed_trailer(name: &[u8], value: &[u8]) -> bool {
-    check_field(name, value).is_ok() && trailers::may_be_trailer(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

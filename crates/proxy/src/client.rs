@@ -1,5 +1,6 @@
 //! The client's side of a connection: reading heads and bodies, writing answers, within time limits.
 
+mod answering;
 mod body;
 mod gone;
 
@@ -137,23 +138,12 @@ impl Client {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
 
-    pub fn http2(&self) -> Option<RefMut<'_, Http2Stream>> {
+    pub(crate) fn http2(&self) -> Option<RefMut<'_, Http2Stream>> {
         RefMut::filter_map(self.stream.borrow_mut(), |stream| match stream {
             Stream::Http2(stream) => Some(stream.as_mut()),
             _ => None,
         })
         .ok()
-    }
-
-    pub fn with_http2<R>(&self, act: impl FnOnce(&mut Http2Stream) -> io::Result<R>) -> io::Result<R> {
-        self.http2().map_or_else(|| Err(io::ErrorKind::Unsupported.into()), |mut stream| act(&mut stream))
-    }
-
-    /// An answer that is not whole ends with an error instead of looking whole.
-    pub fn give_up(&self) {
-        if let Some(mut stream) = self.http2() {
-            stream.reset(h2::Reason::INTERNAL_ERROR);
-        }
     }
 
     pub fn take_buffer(&self) {
@@ -371,19 +361,10 @@ impl Client {
     /// Sends `100 Continue` once somebody wants the body.
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
-        if body.expects_continue && self.is_http2() {
-            body.expects_continue = false;
-            // A client that is gone shows when its body is read.
-            let _ = self.with_http2(|stream| Ok(stream.send_continue()));
-        }
         if body.expects_continue {
-            // 25 bytes into an empty send buffer: it takes them whole or the connection is gone.
-            let line = b"HTTP/1.1 100 Continue\r\n\r\n";
-            let written = ready!(self.stream.borrow_mut().poll_write(context, line));
+            let sent = ready!(self.poll_send_continue(context));
             body.expects_continue = false;
-            if written.ok() != Some(line.len()) {
-                return Poll::Ready(Err(BodyError::Closed));
-            }
+            return Poll::Ready(sent);
         }
         Poll::Ready(Ok(()))
     }

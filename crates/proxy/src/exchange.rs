@@ -6,8 +6,6 @@ mod connect;
 mod failure;
 mod http2;
 mod http2_answer;
-mod outgoing;
-mod remade;
 mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};

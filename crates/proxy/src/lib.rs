@@ -7,6 +7,7 @@
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
 pub mod admission;
+mod answer;
 #[cfg(debug_assertions)]
 mod audit;
 pub mod balancer;
@@ -19,11 +20,13 @@ pub mod exchange;
 pub mod explain;
 #[cfg(debug_assertions)]
 mod fault;
+mod field_line;
 pub mod filters;
 pub mod finish;
 pub mod gather;
 pub mod handshake;
 pub mod handshake_room;
+mod http1;
 pub mod http2;
 pub mod internal;
 mod linger;
@@ -49,7 +52,7 @@ pub mod stats;
 pub mod stream;
 pub mod timers;
 pub mod tunnel;
-pub mod upstream_head;
+mod upstream_head;
 pub mod watchdog;
 pub mod worker;
 pub mod workers;

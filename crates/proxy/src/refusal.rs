@@ -7,7 +7,7 @@ use tidegate_plugin_api::{Request, Source};
 use tidegate_protocol::{ParseError, RequestHead};
 use tidegate_telemetry::error_log;
 
-use crate::{client::Client, client_address, http2, respond};
+use crate::{client::Client, client_address};
 
 /// Of a request line that cannot be read; the rest is not logged.
 const LOGGED_LINE_BYTES: usize = 2048;
@@ -30,10 +30,7 @@ pub fn refuse<'a>(
             ),
         );
         let received = client.head_bytes_held();
-        let (bytes, body_bytes) = match client.is_http2() {
-            true => http2::reply::refuse(client, error).await,
-            false => respond::error_page(client, error.status).await,
-        };
+        let (bytes, body_bytes) = client.refuse(error.status).await;
         if client.worker.settings.access_log.is_some() {
             let mut request = describe(client, head, line);
             request.response.status = error.status;

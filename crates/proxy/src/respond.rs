@@ -1,6 +1,7 @@
 //! Answers that the gateway makes itself: a plugin's, an error page, its own API's.
 
 mod file;
+mod whole;
 
 use std::sync::Arc;
 
@@ -9,25 +10,26 @@ use tidegate_plugin_api::{
     BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page,
     reply::{FINAL_STATUSES, ReplyBody},
 };
-use tidegate_protocol::{BodyLength, Head, HeaderId, ParseError, chunked, status};
+use tidegate_protocol::{BodyLength, HeaderId, Method};
 use tidegate_telemetry::error_log;
 use tokio::task::JoinError;
 
 use crate::{
     Internal, InternalHead, InternalResponse,
+    answer::{
+        Frame, Sent, Writer,
+        head::{self, ClientFraming},
+    },
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
+    filters,
     phases::{Chains, Passed},
     request::client_persists,
-    upstream_head::write_decimal,
 };
+use file::InFile;
+use whole::Whole;
 
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
-
-/// What is behind is sent from where it lies.
-const SENT_WITH_HEAD_BYTES: usize = 64 * 1024;
 
 /// nginx's status for "close without an answer", which plugins can be told to reject with.
 const NO_ANSWER: u16 = 444;
@@ -47,7 +49,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     let mut body = match fill_response(request, reply) {
         Body::Whole(bytes) => bytes,
         // Boxed: most answers have no use for a future of this size.
-        Body::File(body) => return Box::pin(file::send(request, client, chains, *body)).await,
+        Body::File(body) => return Box::pin(send_file(request, client, chains, *body)).await,
     };
     if let Err(status) = filters::header_filter(request, client, chains) {
         return instead(request, client, status).await;
@@ -77,54 +79,62 @@ fn refusal(request: &mut Request, status: u16) -> Bytes {
     }
 }
 
+/// What is left of an answer that the writer has done with: an error page, where nothing of the answer is out. Returns whether
+/// the connection may go on.
+pub(crate) async fn conclude(request: &mut Request, client: &Client, sent: Sent) -> bool {
+    match sent.page() {
+        Some(status) => Box::pin(instead(request, client, status)).await,
+        None => sent.keeps(),
+    }
+}
+
 /// Sends an answer whose head is in `request.response`.
-async fn put(request: &mut Request, client: &Client, mut body: Bytes) -> bool {
-    let length = BodyLength::Fixed(body.len() as u64);
+async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
-    let framing = filters::framing(request, length);
-    if client.is_http2() {
-        http2::reply::send(request, client, framing, &body).await;
-        return true;
+    request.response.head_waits = false;
+    let frame = frame(request, client, body.len() as u64).await;
+    let bodiless = frame.framing == ClientFraming::Bodiless;
+    if body.is_unique() {
+        // Others are the configuration's, or a cache's.
+        client.weigh(body.len());
     }
-    let mut keep = client_persists(request, client) && (client.body_ended() || !client.expects_continue());
-    if keep && !client.body_ended() {
-        keep = client.drain_body(DRAINED_BODY_BYTES).await;
+    let mut whole = Whole(if bodiless { Bytes::new() } else { body });
+    Writer::begin(request, client, None, frame).run(&mut whole).await.keeps()
+}
+
+async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut body: FileBody) -> bool {
+    if let Err(status) = filters::header_filter(request, client, chains) {
+        return instead(request, client, status).await;
     }
-    let mut out = client.worker.buffers.output();
-    // What a 304 would have had as a body is not known here.
-    if request.head.method == tidegate_protocol::Method::Head
-        && request.response.status != 304
-        && !request.response.headers.contains("Content-Length")
+    let frame = frame(request, client, body.length()).await;
+    if frame.framing == ClientFraming::Bodiless {
+        body.parts.clear();
+    }
+    let is_framed = matches!(frame.framing, ClientFraming::Length(_) | ClientFraming::Close);
+    let is_direct = is_framed && !chains.has_body_filter() && client.sends_files();
+    let mut body = InFile::new(body, is_direct, client.worker.settings.send_timeout_ms);
+    let sent = Writer::begin(request, client, Some(chains), frame).run(&mut body).await;
+    conclude(request, client, sent).await
+}
+
+/// How an answer of the gateway's own is framed. What is left of a short request is read and dropped, so that the connection
+/// can go on.
+async fn frame(request: &mut Request, client: &Client, length: u64) -> Frame {
+    let framing = head::framing(request, BodyLength::Fixed(length), false);
+    let response = &mut request.response;
+    // The length that a GET would have. What a 304 would have had as a body is not known here.
+    if request.head.method == Method::Head
+        && response.status != 304
+        && !response.body_changed
+        && !response.headers.contains("Content-Length")
     {
-        request.response.headers.set("Content-Length", body.len().to_string());
+        response.headers.set("Content-Length", length.to_string());
     }
-    filters::write_head(request, client, framing, keep, &mut out);
-    let head_bytes = out.len();
-    let mut rest_bytes = 0;
-    match framing {
-        ClientFraming::Bodiless => {}
-        ClientFraming::Chunked => {
-            chunked::write_chunk(&mut out, &body);
-            chunked::write_end(&mut out, &Head::new());
-        }
-        _ if body.len() <= SENT_WITH_HEAD_BYTES => out.extend_from_slice(&body),
-        _ => {
-            out.extend_from_slice(&body.split_to(SENT_WITH_HEAD_BYTES));
-            rest_bytes = body.len();
-        }
-    }
-    client.answering.set(true);
-    let mut sent = client.write(&out).await.is_ok();
-    if rest_bytes > 0 {
-        sent = sent && client.write(&body).await.is_ok();
-    }
-    if sent {
-        request.outcome.bytes_sent = (out.len() + rest_bytes) as u64;
-        request.outcome.body_bytes_sent = (out.len() + rest_bytes - head_bytes) as u64;
-    }
-    client.worker.buffers.give_back_output(out);
-    sent && keep
+    let keep = client_persists(request, client)
+        && framing != ClientFraming::Close
+        && client.clear_way(DRAINED_BODY_BYTES).await;
+    Frame { framing, is_empty: length == 0, keep }
 }
 
 /// An interim status would leave the client waiting for the answer.
@@ -208,46 +218,13 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
     })
 }
 
-/// Sends the page of a status to a client that sent no request, with which its connection ends. Returns the bytes of
-/// the answer and of its body; none when the client is gone.
-pub async fn error_page(client: &Client, status: u16) -> (u64, u64) {
-    let mut out = client.worker.buffers.output();
-    let body_bytes = plain_page(client, status, &mut out);
-    let bytes = out.len() as u64;
-    client.answering.set(true);
-    let sent = client.write(&out).await;
-    client.worker.buffers.give_back_output(out);
-    if sent.is_ok() { (bytes, body_bytes) } else { (0, 0) }
-}
-
 /// The request that panicked gets 500 if nothing of an answer is out yet.
 pub async fn after_panic(client: &Client) {
     if client.answering.get() {
         return;
     }
-    if client.is_http2() {
-        // Boxed: the future of this function is part of every connection's task.
-        Box::pin(http2::reply::refuse(client, ParseError::with_status(500, "panic"))).await;
-        return;
-    }
-    let mut out = Vec::new();
-    plain_page(client, 500, &mut out);
-    client.answering.set(true);
-    // A client that is gone needs no answer.
-    let _ = client.write(&out).await;
-}
-
-/// Appends the answer; returns the length of its body.
-fn plain_page(client: &Client, code: u16, out: &mut Vec<u8>) -> u64 {
-    let body = error_page::html(code);
-    status::write_status_line(out, code, b"");
-    out.extend_from_slice(&client.worker.server_line);
-    out.extend_from_slice(&client.worker.date_line.borrow());
-    out.extend_from_slice(b"Content-Type: text/html; charset=utf-8\r\nContent-Length: ");
-    write_decimal(body.len() as u64, out);
-    out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
-    out.extend_from_slice(body.as_bytes());
-    body.len() as u64
+    // Boxed: the future of this function is part of every connection's task.
+    Box::pin(client.refuse(500)).await;
 }
 
 /// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is let

@@ -8,9 +8,8 @@ use std::{
 };
 
 use tidegate_plugin_api::Request;
-use tidegate_protocol::{HeaderId, status};
 
-use crate::{buffer::Buffer, client::Client, exchange::Upstream, http2};
+use crate::{buffer::Buffer, client::Client, exchange::Upstream};
 
 thread_local! {
     /// What every tunnel of the worker reads into: one that is idle holds nothing.
@@ -40,18 +39,10 @@ impl Pipe {
 
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
 pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream, idle_ms: u64) {
-    let mut out = Vec::with_capacity(512);
-    client.answering.set(true);
-    let started = if client.is_http2() {
-        http2::reply::start_tunnel(request, client)
-    } else {
-        write_head(request, client, &mut out);
-        client.write(&out).await.map_err(|()| io::ErrorKind::BrokenPipe.into())
-    };
-    if started.is_err() {
+    let Ok(head_bytes) = client.start_tunnel(request).await else {
         upstream.discard(client);
         return;
-    }
+    };
     let mut up = Pipe::holding(&[]);
     // Frames that came with the upstream's head.
     let mut down = Pipe::holding(upstream.input.filled());
@@ -96,7 +87,7 @@ pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream,
         }
     })
     .await;
-    request.outcome.bytes_sent = out.len() as u64 + down.moved;
+    request.outcome.bytes_sent = head_bytes + down.moved;
     request.outcome.body_bytes_sent = down.moved;
     upstream.discard(client);
 }
@@ -171,27 +162,4 @@ fn write_or_keep(
         }
     }
     Poll::Ready(Ok(()))
-}
-
-fn write_head(request: &Request, client: &Client, out: &mut Vec<u8>) {
-    let response = &request.response;
-    status::write_status_line(out, 101, &response.reason);
-    let mut date = false;
-    response.headers.write_fields(out, |field| match field.id {
-        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::TransferEncoding | HeaderId::ContentLength => {
-            false
-        }
-        HeaderId::Date => {
-            date = true;
-            true
-        }
-        _ => true,
-    });
-    if response.headers.known(HeaderId::Server).is_none() {
-        out.extend_from_slice(&client.worker.server_line);
-    }
-    if !date {
-        out.extend_from_slice(&client.worker.date_line.borrow());
-    }
-    out.extend_from_slice(b"Connection: upgrade\r\n\r\n");
 }

@@ -1,25 +1,30 @@
 //! The head that goes to the upstream: the client's fields in their order, hop-by-hop ones left out, forwarding ones
 //! added (RFC 9110 section 7.6, APISIX's `proxy_set_header` list).
 
-use std::io::Write;
+use std::{io::Write, net::IpAddr};
 
 use tidegate_plugin_api::{
     Reply, Request, RequestBody, UpstreamHandle,
     request::UpstreamEdits,
     snapshot::{Node, PassHost},
 };
-use tidegate_protocol::{HeaderId, Method, request::is_end_to_end};
+use tidegate_protocol::{Field, HeaderId, Method, request::is_end_to_end};
 use tidegate_telemetry::error_log;
+
+use crate::field_line::{
+    CONTENT_LENGTH, Fields, Http1Lines, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PORT,
+    X_FORWARDED_PROTO, X_REAL_IP, write_decimal,
+};
 
 /// How the body follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyPlan {
+pub(crate) enum BodyPlan {
     None,
     Fixed(u64),
     Chunked,
 }
 
-pub fn body_plan(request: &Request) -> BodyPlan {
+fn body_plan(request: &Request) -> BodyPlan {
     match &request.body {
         RequestBody::Empty => BodyPlan::None,
         RequestBody::Collected(bytes) => BodyPlan::Fixed(bytes.len() as u64),
@@ -29,7 +34,7 @@ pub fn body_plan(request: &Request) -> BodyPlan {
 }
 
 /// Refuses what a plugin made of the request if it would not stay in its line: another request could begin in it.
-pub fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
+pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
     let is_token =
         |method: &Method| method.as_bytes().iter().copied().all(tidegate_protocol::request::is_token_byte);
@@ -55,68 +60,134 @@ pub fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     }
 }
 
-/// Appends the request head to `out`. `upgrade`: the client asked for another protocol and the route allows it.
-pub fn write(
-    request: &mut Request,
-    upstream: &UpstreamHandle,
-    node: &Node,
-    upgrade: bool,
-    out: &mut Vec<u8>,
-) -> BodyPlan {
-    let plan = body_plan(request);
-    let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
-    out.extend_from_slice(method.as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(request.edits.target.as_deref().unwrap_or(request.head.target()));
-    out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-    out.extend_from_slice(host(request, upstream, node));
-    out.extend_from_slice(b"\r\n");
+/// The head of a request to a node. What it says is decided here; [`OutgoingHead::write_http1`] and
+/// [`crate::http2::head::request`] write it.
+pub(crate) struct OutgoingHead<'a> {
+    pub(crate) method: &'a Method,
+    /// Path and query.
+    pub(crate) target: &'a [u8],
+    /// With the port, if there is one.
+    pub(crate) host: &'a [u8],
+    pub(crate) body: BodyPlan,
+    /// The protocol that the client asks for instead.
+    upgrade: Option<&'a [u8]>,
+    request: &'a Request,
+}
 
-    let without = |id| request.edits.without.contains(&id);
-    let (mut proto, mut host_seen, mut port) = (
-        without(HeaderId::XForwardedProto),
-        without(HeaderId::XForwardedHost),
-        without(HeaderId::XForwardedPort),
-    );
-    let headers = &request.head.headers;
-    headers.write_fields(out, |field| match field.id {
-        HeaderId::Other => true,
-        HeaderId::Host | HeaderId::XForwardedFor | HeaderId::XRealIp | HeaderId::Expect => false,
-        HeaderId::XForwardedProto => {
-            proto = true;
-            true
+impl<'a> OutgoingHead<'a> {
+    /// `upgrade`: the client asked for another protocol and the route allows it.
+    pub(crate) fn new(
+        request: &'a Request,
+        upstream: &'a UpstreamHandle,
+        node: &'a Node,
+        upgrade: bool,
+    ) -> OutgoingHead<'a> {
+        let protocol = || request.head.headers.known(HeaderId::Upgrade).unwrap_or(b"websocket");
+        OutgoingHead {
+            method: request.edits.method.as_ref().unwrap_or(&request.head.method),
+            target: request.edits.target.as_deref().unwrap_or(request.head.target()),
+            host: host(request, upstream, node).trim_ascii(),
+            body: body_plan(request),
+            upgrade: upgrade.then(protocol),
+            request,
         }
-        HeaderId::XForwardedHost => {
-            host_seen = true;
-            true
-        }
-        HeaderId::XForwardedPort => {
-            port = true;
-            true
-        }
-        _ => is_end_to_end(field),
-    });
-    write_forwarding(request, out);
-    if !proto {
-        out.extend_from_slice(if request.https {
-            b"X-Forwarded-Proto: https\r\n"
-        } else {
-            b"X-Forwarded-Proto: http\r\n"
+    }
+
+    /// Appends the head as HTTP/1 has it.
+    pub(crate) fn write_http1(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.method.as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(self.target);
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(self.host);
+        out.extend_from_slice(b"\r\n");
+        self.write_fields(&mut Http1Lines(out));
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// All fields but Host.
+    #[inline]
+    pub(crate) fn write_fields(&self, to: &mut impl Fields) {
+        let request = self.request;
+        let headers = &request.head.headers;
+        let mut passing = Passing::new(&request.edits);
+        to.pass(headers, |field| passing.passes(field));
+        let address = AddressText::new(request.remote_addr);
+        to.add(&X_REAL_IP, |out| out.extend_from_slice(address.text()));
+        to.add(&X_FORWARDED_FOR, |out| {
+            for value in headers.all_known(HeaderId::XForwardedFor) {
+                out.extend_from_slice(value);
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(address.text());
         });
+        if !passing.proto {
+            let proto: &[u8] = if request.https { b"https" } else { b"http" };
+            to.add(&X_FORWARDED_PROTO, |out| out.extend_from_slice(proto));
+        }
+        let original_host = headers.known(HeaderId::Host).unwrap_or(&request.host);
+        if !passing.host {
+            to.add(&X_FORWARDED_HOST, |out| out.extend_from_slice(original_host));
+        }
+        if !passing.port {
+            to.add(&X_FORWARDED_PORT, |out| write_port(request, original_host, out));
+        }
+        self.write_framing(to);
     }
-    let original_host = headers.known(HeaderId::Host).unwrap_or(&request.host);
-    if !host_seen {
-        out.extend_from_slice(b"X-Forwarded-Host: ");
-        out.extend_from_slice(original_host);
-        out.extend_from_slice(b"\r\n");
+
+    fn write_framing(&self, to: &mut impl Fields) {
+        if let Some(protocol) = self.upgrade {
+            to.add_hop_by_hop(&[b"Connection: Upgrade\r\nUpgrade: ", protocol, b"\r\n"]);
+        }
+        match self.body {
+            // A method that usually has a body says that there is none (RFC 9110 section 8.6).
+            BodyPlan::None if self.request.head.headers.known(HeaderId::ContentLength).is_some() => {
+                to.add(&CONTENT_LENGTH, |out| out.push(b'0'));
+            }
+            BodyPlan::None => {}
+            BodyPlan::Fixed(length) => to.add(&CONTENT_LENGTH, |out| write_decimal(length, out)),
+            BodyPlan::Chunked => to.add_hop_by_hop(&[b"Transfer-Encoding: chunked\r\n"]),
+        }
     }
-    if !port {
-        out.extend_from_slice(b"X-Forwarded-Port: ");
-        write_port(request, original_host, out);
-        out.extend_from_slice(b"\r\n");
+}
+
+/// Which of the client's fields are passed on, and which of the gateway's own are not added: they are among those, or left
+/// out.
+struct Passing {
+    proto: bool,
+    host: bool,
+    port: bool,
+}
+
+impl Passing {
+    fn new(edits: &UpstreamEdits) -> Passing {
+        let without = |id| edits.without.contains(&id);
+        Passing {
+            proto: without(HeaderId::XForwardedProto),
+            host: without(HeaderId::XForwardedHost),
+            port: without(HeaderId::XForwardedPort),
+        }
     }
-    write_framing(request, plan, upgrade, out);
-    plan
+
+    fn passes(&mut self, field: &Field) -> bool {
+        match field.id {
+            HeaderId::Other => true,
+            HeaderId::Host | HeaderId::XForwardedFor | HeaderId::XRealIp | HeaderId::Expect => false,
+            HeaderId::XForwardedProto => {
+                self.proto = true;
+                true
+            }
+            HeaderId::XForwardedHost => {
+                self.host = true;
+                true
+            }
+            HeaderId::XForwardedPort => {
+                self.port = true;
+                true
+            }
+            _ => is_end_to_end(field),
+        }
+    }
 }
 
 fn host<'a>(request: &'a Request, upstream: &'a UpstreamHandle, node: &'a Node) -> &'a [u8] {
@@ -131,40 +202,41 @@ fn host<'a>(request: &'a Request, upstream: &'a UpstreamHandle, node: &'a Node) 
     }
 }
 
-fn write_forwarding(request: &Request, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"X-Real-IP: ");
-    let start = out.len();
-    write_address(request.remote_addr, out);
-    let end = out.len();
-    out.extend_from_slice(b"\r\nX-Forwarded-For: ");
-    for value in request.head.headers.all_known(HeaderId::XForwardedFor) {
-        out.extend_from_slice(value);
-        out.extend_from_slice(b", ");
-    }
-    out.extend_from_within(start..end);
-    out.extend_from_slice(b"\r\n");
-}
+/// The longest is an IPv6 address that ends with one of IPv4.
+const ADDRESS_BYTES: usize = 45;
 
 /// An address as text. IPv4 by hand: this runs for every request.
-fn write_address(address: std::net::IpAddr, out: &mut Vec<u8>) {
-    match address {
-        std::net::IpAddr::V4(address) => {
-            let mut text = [b'.'; 16];
-            let mut length = 0;
-            for octet in address.octets() {
-                length = write_octet(octet, &mut text, length) + 1;
+struct AddressText {
+    bytes: [u8; ADDRESS_BYTES],
+    length: usize,
+}
+
+impl AddressText {
+    fn new(address: IpAddr) -> AddressText {
+        let mut bytes = [b'.'; ADDRESS_BYTES];
+        let length = match address {
+            IpAddr::V4(address) => {
+                let next = |at, octet| write_octet(octet, &mut bytes, at) + 1;
+                // Without the last dot.
+                address.octets().into_iter().fold(0, next) - 1
             }
-            // Without the last dot.
-            out.extend_from_slice(&text[..length - 1]);
-        }
-        std::net::IpAddr::V6(address) => {
-            let _ = write!(out, "{address}");
-        }
+            IpAddr::V6(address) => {
+                let mut rest = &mut bytes[..];
+                // There is room for each address.
+                let _ = write!(rest, "{address}");
+                ADDRESS_BYTES - rest.len()
+            }
+        };
+        AddressText { bytes, length }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
 /// Writes the digits at `at`; returns where they end.
-fn write_octet(octet: u8, text: &mut [u8; 16], mut at: usize) -> usize {
+fn write_octet(octet: u8, text: &mut [u8; ADDRESS_BYTES], mut at: usize) -> usize {
     if octet >= 100 {
         text[at] = b'0' + octet / 100;
         at += 1;
@@ -175,20 +247,6 @@ fn write_octet(octet: u8, text: &mut [u8; 16], mut at: usize) -> usize {
     }
     text[at] = b'0' + octet % 10;
     at + 1
-}
-
-pub fn write_decimal(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// The port in the Host field, else the one the client connected to.
@@ -203,25 +261,23 @@ fn write_port(request: &Request, host: &[u8], out: &mut Vec<u8>) {
     write_decimal(u64::from(request.connection.local.port()), out);
 }
 
-fn write_framing(request: &Request, plan: BodyPlan, upgrade: bool, out: &mut Vec<u8>) {
-    if upgrade {
-        let protocol = request.head.headers.known(HeaderId::Upgrade).unwrap_or(b"websocket");
-        out.extend_from_slice(b"Connection: Upgrade\r\nUpgrade: ");
-        out.extend_from_slice(protocol);
-        out.extend_from_slice(b"\r\n");
-    }
-    match plan {
-        // A method that usually has a body says that there is none (RFC 9110 section 8.6).
-        BodyPlan::None if request.head.headers.known(HeaderId::ContentLength).is_some() => {
-            out.extend_from_slice(b"Content-Length: 0\r\n");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_text() {
+        for text in [
+            "0.0.0.0",
+            "10.20.30.40",
+            "255.255.255.255",
+            "::1",
+            "2001:db8::1",
+            "::ffff:255.255.255.255",
+            "1111:2222:3333:4444:5555:6666:7777:8888",
+        ] {
+            let address = AddressText::new(text.parse().expect("an address"));
+            assert_eq!(address.text(), text.as_bytes());
         }
-        BodyPlan::None => {}
-        BodyPlan::Fixed(length) => {
-            out.extend_from_slice(b"Content-Length: ");
-            write_decimal(length, out);
-            out.extend_from_slice(b"\r\n");
-        }
-        BodyPlan::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }
-    out.extend_from_slice(b"\r\n");
 }

@@ -31,6 +31,7 @@ use crate::{
     buffer::Buffers,
     connection,
     exchange::Crowded,
+    field_line::{self, FieldLine},
     http2::pool::Http2Pool,
     listeners::Doors,
     peak::Peak,
@@ -68,9 +69,9 @@ pub struct Worker {
     pub connections: Cell<usize>,
     /// Those that have had their answer and wait for the client's end.
     pub lingering: Cell<u32>,
-    /// `Date: ... CRLF`, renewed each second.
-    pub date_line: RefCell<Vec<u8>>,
-    pub server_line: Vec<u8>,
+    /// Renewed each second.
+    pub(crate) date_line: RefCell<FieldLine>,
+    pub(crate) server_line: FieldLine,
     publisher: Arc<Publisher>,
     snapshot: RefCell<Rc<WorkerSnapshot>>,
     generation: Cell<u64>,
@@ -91,7 +92,7 @@ impl Worker {
     ) -> Worker {
         let generation = publisher.generation();
         let snapshot = Rc::new(WorkerSnapshot::new(publisher.current()));
-        let server_line = format!("Server: {}\r\n", settings.server_token).into_bytes();
+        let server_line = FieldLine::new(&field_line::SERVER, &settings.server_token);
         stats.revision.store(snapshot.revision, Ordering::Relaxed);
         Worker {
             index,
@@ -112,7 +113,7 @@ impl Worker {
             outdated: Cell::new(false),
             connections: Cell::new(0),
             lingering: Cell::new(0),
-            date_line: RefCell::default(),
+            date_line: RefCell::new(FieldLine::new(&field_line::DATE, "")),
             server_line,
             publisher,
             snapshot: RefCell::new(snapshot),
@@ -187,13 +188,8 @@ impl Worker {
     }
 
     fn renew_date(&self) {
-        let mut line = self.date_line.borrow_mut();
-        line.clear();
-        line.extend_from_slice(b"Date: ");
-        line.extend_from_slice(
-            tidegate_plugin_api::variables::http_date(std::time::SystemTime::now()).as_bytes(),
-        );
-        line.extend_from_slice(b"\r\n");
+        let date = tidegate_plugin_api::variables::http_date(std::time::SystemTime::now());
+        self.date_line.borrow_mut().set(&date);
     }
 }
 

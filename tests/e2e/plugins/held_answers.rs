@@ -55,13 +55,17 @@ fn upstream() -> Upstream {
             "/unknown" => answer(200, "Content-Encoding: zstd\r\n", SECRET.as_bytes()),
             "/of-a-failure" => answer(404, "Content-Encoding: zstd\r\n", SECRET.as_bytes()),
             "/members" => answer(200, "Content-Type: application/json\r\n", members.as_bytes()),
-            "/cut" => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsecret=a1".to_vec(),
+            "/cut" | "/silent" => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsecret=a1".to_vec(),
             "/empty" => answer(200, gzip_field, b""),
             "/slow" => answer(200, "", format!("{}!{SECRET}", "a".repeat(40)).as_bytes()),
             _ if request.header("Range").is_some() => answer(206, "", b"ret=a1b2"),
             _ => answer(200, "", format!("{SECRET} and {SECRET}").as_bytes()),
         };
-        let close = if request.target() == "/cut" { Some(Step::Close) } else { None };
+        let close = match request.target() {
+            "/cut" => Some(Step::Close),
+            "/silent" => Some(Step::Silence),
+            _ => None,
+        };
         let bytes = if request.method() == "HEAD" {
             let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
             bytes.get(..end).unwrap_or_default().to_vec()
@@ -74,6 +78,7 @@ fn upstream() -> Upstream {
 
 fn gateway(upstream: &Upstream, config: &str) -> Gateway {
     let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let hasty = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}, "timeout": {"connect": 5, "send": 5, "read": 0.3}});
     let filters = |regex: &str, replace: &str, limit: usize| {
         let filter = json!({"regex": regex, "replace": replace, "scope": "global"});
         json!({"response-rewrite": {"filters": [filter], "max_resp_body_size": limit}})
@@ -95,6 +100,7 @@ fn gateway(upstream: &Upstream, config: &str) -> Gateway {
         route("/grows", filters("secret=[a-z0-9]+", &"x".repeat(1000), 1_500)),
         route("/no-json", transforms("{{name}}")),
         route("/members", transforms("{{k1}} {{k99999}}")),
+        json!({"id": "silent", "uri": "/silent", "plugins": hides(64 << 20), "upstream": hasty}),
         route("/cached", json!({"proxy-cache": {"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 60}})),
     ]});
     Gateway::start(config, Some(&routes.to_string()))
@@ -148,6 +154,16 @@ fn what_cannot_be_worked_on_is_not_sent() {
             "{status} {body}"
         );
     }
+}
+
+/// A node that stops in the middle of a held answer has timed out, as one that sends no head.
+#[test]
+fn a_held_answer_that_stops_is_a_timeout() {
+    let upstream = upstream();
+    let gateway = gateway(&upstream, YAML_PROVIDER);
+    let answer = ask(&gateway, "/silent");
+    assert_eq!(answer.status(), 504);
+    assert!(!answer.body_text().contains("secret"));
 }
 
 /// Patterns that go back have steps enough for a large body, and a worker does not do it.

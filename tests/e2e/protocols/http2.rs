@@ -80,6 +80,19 @@ fn both_protocols_on_both_ports() {
     });
 }
 
+/// HEAD gets the fields that GET would get, over both protocols, also from the gateway itself.
+#[test]
+fn head_has_the_length_of_the_gateways_own_answers() {
+    let fixture = fixture("");
+    for more in [&["--http2-prior-knowledge"][..], &["--http1.1"]] {
+        let got = fixture.curl(false, "/own", more).1;
+        let head = fixture.curl(false, "/own", &[more, &["-I"]].concat()).1;
+        let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+        let length = format!("content-length: {}\r\n", got.len());
+        assert!(head.contains(&length), "{more:?}: {length}{head}");
+    }
+}
+
 #[test]
 fn it_can_be_switched_off() {
     let fixture = fixture("\n  enable_http2: false");

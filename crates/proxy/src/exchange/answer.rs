@@ -1,33 +1,34 @@
-//! The upstream's answer on its way to the client: head and first body bytes in one write, then piece by piece.
+//! The answer of an HTTP/1 node: its body as the writer takes it, and what becomes of the connection.
 
 use std::{
-    future::poll_fn,
-    io,
     rc::Rc,
     task::{Context, Poll},
     time::Instant,
 };
 
-use tidegate_plugin_api::{BodyChunk, Request, snapshot::Peer};
+use tidegate_plugin_api::{BodyError, Request, snapshot::Peer};
 use tidegate_protocol::{
-    BodyLength, Head,
-    chunked::{self, ChunkedDecoder, Event},
+    BodyLength,
+    chunked::{ChunkedDecoder, Event},
 };
 use tidegate_telemetry::error_log;
 
 use super::{
     attempt::{Answer, SendBody, Upstream},
-    outgoing::Outgoing,
+    failure::FailureKind,
     record,
-    remade::Remade,
 };
 use crate::{
+    answer::{
+        Frame, Writer,
+        body::{Body, End, Step},
+        head::{self, ClientFraming},
+    },
     balancer::{self, InFlight},
     buffer,
     client::Client,
-    filters::{self, ClientFraming},
-    http2,
-    phases::{Chains, Passed},
+    filters,
+    phases::Chains,
     request::client_persists,
     respond, tunnel,
 };
@@ -39,71 +40,18 @@ enum Decoder {
     UntilClose,
 }
 
-/// How the body ended.
-#[derive(PartialEq, Eq)]
-enum End {
-    Complete,
-    /// The upstream broke off, or was too slow.
-    Upstream,
-    Client,
-    /// A body filter lets nothing of it through: the status of the page that takes its place.
-    Refused(u16),
-}
-
-/// Why moving the body stopped.
-enum Turn {
-    Ended(End),
-    /// Body filters have used their time; there is more.
-    Rest,
-    /// The body filter at this place has the whole body, and makes a new one.
-    Remaking(usize),
-}
-
-impl End {
-    /// The status of the page that is sent where nothing of the answer is out.
-    pub(super) fn instead(&self) -> Option<u16> {
-        match self {
-            End::Refused(status) => Some(*status),
-            End::Upstream => Some(502),
-            End::Complete | End::Client => None,
-        }
-    }
-}
-
-struct Relay<'a> {
-    request: &'a mut Request,
-    client: &'a Client,
-    chains: &'a Chains,
+/// A body on an HTTP/1 connection.
+struct Http1Body<'a> {
     upstream: &'a mut Upstream,
     decoder: Decoder,
-    framing: ClientFraming,
-    filtered: bool,
-    trailers: Head,
-    out: Outgoing,
-    body_bytes: u64,
-    ended: bool,
-    /// Decoded bytes at the start of the upstream's buffer that the body filters have not seen, and whether the body
-    /// ends with them.
+    read_ms: u64,
+    /// Decoded bytes at the start of the upstream's buffer that are not passed on yet, and whether the body ends with them.
     rest: usize,
     rest_ends: bool,
     /// Body filters had enough for one turn although there is more.
     resting: bool,
-    remaking: Option<usize>,
-    remade: Option<Box<Remade>>,
-    /// The head at the start of `out` stays there until something of the body is: another answer may take its place.
-    head_waits: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
-    waits: Waits,
-}
-
-/// Whose time runs: one limit at a time, that of whoever is waited for.
-#[derive(Default)]
-struct Waits {
-    for_client: bool,
-    /// Since the limit was set last.
-    client_took: bool,
-    upstream_sent: bool,
 }
 
 /// Between whom an answer passes.
@@ -131,8 +79,8 @@ pub async fn deliver(
         settle(connection.take(), client, peer, false);
         return Box::pin(respond::instead(request, client, status)).await;
     }
+    let timeouts = balancer::timeouts(request, &peer.upstream);
     if upgraded {
-        let timeouts = balancer::timeouts(request, &peer.upstream);
         let started = upstream.started;
         if let Some(upstream) = connection.take() {
             tunnel::run(request, client, upstream, timeouts.read_ms).await;
@@ -140,77 +88,22 @@ pub async fn deliver(
         complete(request, started);
         return false;
     }
-    let framing = filters::framing(request, length);
+    let framing = head::framing(request, length, false);
     // An answer that overtakes the request's body ends the connection after it: where the body stops is unknown.
     let keep = client_persists(request, client)
         && framing != ClientFraming::Close
         && matches!(upstream.body, SendBody::Done);
-    let head_waits = request.response.head_waits && framing != ClientFraming::Bodiless;
-    let mut out = client.worker.buffers.output();
-    let head_bytes = match client.is_http2() {
-        true => {
-            let last = matches!(framing, ClientFraming::Bodiless | ClientFraming::Length(0));
-            if !head_waits {
-                // A client that is gone shows when its body is sent.
-                let _ = http2::reply::send_head(request, client, framing, last);
-            }
-            http2::reply::head_bytes(request)
-        }
-        false => {
-            filters::write_head(request, client, framing, keep, &mut out);
-            out.len() as u64
-        }
-    };
-    let timeouts = balancer::timeouts(request, &peer.upstream);
-    let filtered = chains.has_body_filter();
-    let out = Outgoing::new(out, client);
-    let mut relay = Relay {
-        decoder: match length {
-            BodyLength::Fixed(length) => Decoder::Fixed(length),
-            BodyLength::Chunked => Decoder::Chunked(Box::default()),
-            BodyLength::UntilClose => Decoder::UntilClose,
-        },
-        request,
-        client,
-        chains,
-        upstream,
-        framing,
-        filtered,
-        trailers: Head::new(),
-        out,
-        body_bytes: 0,
-        ended: false,
-        rest: 0,
-        rest_ends: false,
-        resting: false,
-        remaking: None,
-        remade: None,
-        head_waits,
-        waited: false,
-        waits: Waits::default(),
-    };
-    client.answering.set(!head_waits);
-    let end = relay.run(timeouts.read_ms).await;
-    let Relay { out, body_bytes, waited, head_waits, .. } = relay;
-    client.worker.buffers.give_back_output(out.bytes);
+    let frame = Frame { framing, is_empty: length.is_empty(), keep };
+    let mut body = Http1Body::new(upstream, length, timeouts.read_ms);
+    let sent = Writer::begin(request, client, Some(chains), frame).run(&mut body).await;
     drop(in_flight);
-    if let Some(status) = end.instead().filter(|_| head_waits) {
-        settle(connection.take(), client, peer, false);
-        return Box::pin(respond::instead(request, client, status)).await;
-    }
-    request.outcome.body_bytes_sent = body_bytes;
-    request.outcome.bytes_sent = body_bytes + head_bytes;
     // A body that came with the head took no time of its own.
-    if waited {
-        complete(request, upstream.started);
+    if body.waited {
+        complete(request, body.upstream.started);
     }
-    let whole = end == End::Complete;
-    let is_sent = upstream.request_is_sent();
-    settle(connection.take(), client, peer, whole && persists && is_sent);
-    if end == End::Client {
-        client.gone.set(true);
-    }
-    whole && keep
+    let is_reusable = sent.is_whole() && persists && body.upstream.request_is_sent();
+    settle(connection.take(), client, peer, is_reusable);
+    respond::conclude(request, client, sent).await
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
@@ -229,118 +122,49 @@ fn complete(request: &mut Request, started: Instant) {
     }
 }
 
-impl Relay<'_> {
-    async fn run(&mut self, read_ms: u64) -> End {
-        if let Err(end) = self.take_buffered() {
-            // What was good goes out; the missing rest tells the client that the answer is cut.
-            if !self.client.is_http2() && !self.head_waits {
-                let _ = self.client.write(&self.out.bytes).await;
-            }
-            return end;
+impl Body for Http1Body<'_> {
+    const FOLLOWS_CLIENT: bool = true;
+
+    fn limit_ms(&self) -> Option<u64> {
+        Some(self.read_ms)
+    }
+
+    fn start(&mut self, writer: &mut Writer<'_>) -> Result<(), End> {
+        self.take_buffered(writer)
+    }
+
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+        writer: &mut Writer<'_>,
+        room: usize,
+    ) -> Result<Step, End> {
+        if std::mem::take(&mut self.resting) {
+            self.take_buffered(writer)?;
+            return Ok(if self.resting { Step::Rests } else { Step::Moved });
         }
-        self.client.timer.set(read_ms);
-        loop {
-            match self.turn(read_ms).await {
-                Turn::Ended(end) => return end,
-                Turn::Rest => {}
-                Turn::Remaking(maker) => match Box::pin(self.chains.whole_body(self.request, maker)).await {
-                    Ok(body) => self.remade = Some(Box::new(Remade { body, from: maker + 1 })),
-                    Err(status) => return End::Refused(status),
-                },
-            }
-            // Other requests, and what has arrived for them, come before the next piece.
-            tokio::task::yield_now().await;
-            self.waits.upstream_sent = true;
+        match self.poll_upstream(context, writer, room)? {
+            Poll::Ready(()) => Ok(Step::Moved),
+            Poll::Pending => Ok(Step::WaitsForBody),
         }
     }
 
-    /// Moves the body until it ends, or until the body filters need a rest.
-    async fn turn(&mut self, read_ms: u64) -> Turn {
-        poll_fn(|context| {
-            let mut sending = true;
-            loop {
-                if sending && let Poll::Ready(Err(())) = self.poll_request_body(context) {
-                    sending = false;
-                }
-                let written = self.poll_out(context);
-                if let Poll::Ready(Err(_)) = written {
-                    return Poll::Ready(Turn::Ended(End::Client));
-                }
-                if self.ended && written.is_ready() {
-                    match self.poll_end(context) {
-                        Poll::Ready(Ok(())) => return Poll::Ready(Turn::Ended(End::Complete)),
-                        Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
-                        Poll::Pending => {
-                            // Records that TLS holds back cannot be counted. But for the time limit, only a socket
-                            // that took something wakes us.
-                            self.waits.client_took = !self.client.timer.expired();
-                            return self.wait(read_ms, true);
-                        }
-                    }
-                }
-                if self.client.poll_gone(context).is_ready() {
-                    return Poll::Ready(Turn::Ended(End::Client));
-                }
-                if self.ended {
-                    return self.wait(read_ms, true);
-                }
-                let room = match self.out.poll_room(context, self.client, self.head_waits) {
-                    Poll::Ready(Ok(room)) => room,
-                    Poll::Ready(Err(_)) => return Poll::Ready(Turn::Ended(End::Client)),
-                    Poll::Pending => {
-                        self.give_back_buffers();
-                        return self.wait(read_ms, true);
-                    }
-                };
-                if let Some(maker) = self.remaking.take() {
-                    return Poll::Ready(Turn::Remaking(maker));
-                }
-                if self.remade.is_some() {
-                    return Poll::Ready(match self.pass_remade() {
-                        Err(end) => Turn::Ended(end),
-                        Ok(()) => Turn::Rest,
-                    });
-                }
-                if std::mem::take(&mut self.resting) {
-                    return match self.take_buffered() {
-                        Err(end) => Poll::Ready(Turn::Ended(end)),
-                        Ok(()) if self.resting => Poll::Ready(Turn::Rest),
-                        Ok(()) => continue,
-                    };
-                }
-                match self.poll_upstream(context, room) {
-                    Poll::Ready(Ok(())) => self.waits.upstream_sent = true,
-                    Poll::Ready(Err(end)) => return Poll::Ready(Turn::Ended(end)),
-                    Poll::Pending => return self.wait(read_ms, written.is_pending()),
-                }
-            }
-        })
-        .await
+    fn is_sending(&self) -> bool {
+        !self.upstream.request_is_sent()
     }
 
-    fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.client.is_http2() {
-            return Poll::Ready(http2::reply::end(self.client, &self.trailers));
-        }
-        self.client.poll_flush(context)
-    }
-
-    fn wait(&mut self, read_ms: u64, for_client: bool) -> Poll<Turn> {
-        let waits = &mut self.waits;
-        let moved = if for_client { waits.client_took } else { waits.upstream_sent };
-        if moved || waits.for_client != for_client {
-            *waits = Waits { for_client, ..Waits::default() };
-            let send_ms = self.client.worker.settings.send_timeout_ms;
-            self.client.timer.set(if for_client { send_ms } else { read_ms });
-        } else if self.client.timer.expired() {
-            return Poll::Ready(Turn::Ended(if for_client { End::Client } else { End::Upstream }));
-        }
-        Poll::Pending
+    fn poll_request(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &Request,
+        _: &Client,
+    ) -> Poll<Result<(), BodyError>> {
+        self.upstream.poll_send(context, request).map(FailureKind::refuses)
     }
 
     /// Nothing is read until the client has taken something.
-    fn give_back_buffers(&mut self) {
-        let buffers = &self.client.worker.buffers;
+    fn stalls(&mut self, client: &Client) {
+        let buffers = &client.worker.buffers;
         if self.upstream.input.is_empty() {
             buffers.give_back(std::mem::take(&mut self.upstream.input));
         }
@@ -349,10 +173,21 @@ impl Relay<'_> {
             buffers.give_back_output(std::mem::take(&mut self.upstream.out));
         }
     }
+}
+
+impl<'a> Http1Body<'a> {
+    fn new(upstream: &'a mut Upstream, length: BodyLength, read_ms: u64) -> Http1Body<'a> {
+        let decoder = match length {
+            BodyLength::Fixed(length) => Decoder::Fixed(length),
+            BodyLength::Chunked => Decoder::Chunked(Box::default()),
+            BodyLength::UntilClose => Decoder::UntilClose,
+        };
+        Http1Body { upstream, decoder, read_ms, rest: 0, rest_ends: false, resting: false, waited: false }
+    }
 
     /// A buffer for reads of this size: fewer and larger ones for a body that is known to be long.
-    fn take_input(&mut self, room: usize) {
-        let (input, buffers) = (&mut self.upstream.input, &self.client.worker.buffers);
+    fn take_input(&mut self, room: usize, client: &Client) {
+        let (input, buffers) = (&mut self.upstream.input, &client.worker.buffers);
         let long = matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64);
         if !input.is_empty() {
             return;
@@ -364,80 +199,62 @@ impl Relay<'_> {
         }
     }
 
-    /// The rest of a request body whose answer has begun.
-    fn poll_request_body(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ()>> {
-        if matches!(self.upstream.body, SendBody::Done) && self.upstream.sent >= self.upstream.out.len() {
-            return Poll::Ready(Ok(()));
-        }
-        self.upstream.poll_send(context, self.request).map_err(|_| ())
-    }
-
-    fn poll_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.head_waits {
-            return Poll::Ready(Ok(()));
-        }
-        let last = self.ended && self.trailers.is_empty();
-        self.out.poll(context, self.client, last, &mut self.waits.client_took)
-    }
-
-    /// Reads once from the upstream, at most `most` bytes, and moves what came to `out`.
-    fn poll_upstream(&mut self, context: &mut Context<'_>, most: usize) -> Poll<Result<(), End>> {
+    /// Reads once from the upstream, at most `most` bytes, and passes on what came.
+    fn poll_upstream(
+        &mut self,
+        context: &mut Context<'_>,
+        writer: &mut Writer<'_>,
+        most: usize,
+    ) -> Result<Poll<()>, End> {
         self.waited = true;
         // What body filters do not take in one step would wait here.
-        let step = if self.filtered { self.request.response.body_step().max(buffer::SIZE) } else { most };
-        let most = most.min(step);
-        self.take_input(most);
+        let most = most.min(writer.step().max(buffer::SIZE));
+        self.take_input(most, writer.client);
         let room = self.upstream.input.room(buffer::LARGE);
         let count = room.len().min(most);
         let room = room.get_mut(..count).unwrap_or_default();
         match self.upstream.stream.poll_read(context, room) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(0)) => Poll::Ready(self.upstream_closed()),
+            Poll::Pending => return Ok(Poll::Pending),
+            Poll::Ready(Ok(0)) => self.upstream_closed(writer)?,
             Poll::Ready(Ok(count)) => {
                 self.upstream.input.received(count);
-                Poll::Ready(self.take_buffered())
+                self.take_buffered(writer)?;
             }
-            Poll::Ready(Err(error)) => {
-                self.broken(&error.to_string());
-                Poll::Ready(Err(End::Upstream))
-            }
+            Poll::Ready(Err(error)) => return Err(self.broken(writer, &error.to_string())),
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn upstream_closed(&mut self, writer: &mut Writer<'_>) -> Result<(), End> {
+        match self.decoder {
+            Decoder::UntilClose => writer.pass(&[], true),
+            _ => Err(self.broken(writer, "upstream closed the connection before the end of its answer")),
         }
     }
 
-    fn upstream_closed(&mut self) -> Result<(), End> {
-        if matches!(self.decoder, Decoder::UntilClose) {
-            return self.pass_on(0, true);
-        }
-        self.broken("upstream closed the connection before the end of its answer");
-        Err(End::Upstream)
-    }
-
-    fn broken(&self, reason: &str) {
+    #[cold]
+    fn broken(&self, writer: &Writer<'_>, reason: &str) -> End {
+        let (client, upstream) = (writer.request.remote_addr, self.upstream.address);
         error_log::log(
             error_log::Level::Error,
-            format_args!(
-                "{reason}, client: {}, upstream: {}",
-                self.request.remote_addr, self.upstream.address
-            ),
+            format_args!("{reason}, client: {client}, upstream: {upstream}"),
         );
+        End::Broken(502)
     }
 
     /// Decodes what has been received and passes it on, as much as the body filters take in one step.
-    fn take_buffered(&mut self) -> Result<(), End> {
+    fn take_buffered(&mut self, writer: &mut Writer<'_>) -> Result<(), End> {
         loop {
-            if self.rest == 0 && !self.decode()? {
+            if self.rest == 0 && !self.decode(writer)? {
                 return Ok(());
             }
-            let step = if self.filtered { self.request.response.body_step() } else { usize::MAX };
+            let step = writer.step();
             let length = self.rest.min(step);
             self.rest -= length;
             let ends = self.rest_ends && self.rest == 0;
-            self.pass_on(length, ends)?;
+            writer.pass(self.upstream.input.filled().get(..length).unwrap_or_default(), ends)?;
             self.upstream.input.consume(length);
-            if ends {
-                return Ok(());
-            }
-            if length == 0 || self.upstream.input.is_empty() {
+            if ends || length == 0 || self.upstream.input.is_empty() {
                 return Ok(());
             }
             if length == step {
@@ -448,7 +265,7 @@ impl Relay<'_> {
     }
 
     /// Finds the next bytes of the body, or its end; `false`: more has to be received.
-    fn decode(&mut self) -> Result<bool, End> {
+    fn decode(&mut self, writer: &mut Writer<'_>) -> Result<bool, End> {
         let input = self.upstream.input.filled();
         let (skip, length, ends) = match &mut self.decoder {
             Decoder::Fixed(left) => {
@@ -457,85 +274,18 @@ impl Relay<'_> {
                 (0, count, *left == 0)
             }
             Decoder::UntilClose => (0, input.len(), false),
-            Decoder::Chunked(decoder) => match decoder.next(input, &mut self.trailers) {
+            Decoder::Chunked(decoder) => match decoder.next(input, &mut writer.request.response.trailers) {
                 Ok(Event::NeedMore { skip }) => {
                     self.upstream.input.consume(skip);
                     return Ok(false);
                 }
                 Ok(Event::Data { skip, length }) => (skip, length, false),
-                Ok(Event::End { skip }) => {
-                    let response = &self.request.response;
-                    self.trailers.retain(|name, _| {
-                        tidegate_protocol::trailers::may_be_trailer(name) && response.passes_trailer(name)
-                    });
-                    (skip, 0, true)
-                }
-                Err(error) => {
-                    self.broken(error.reason);
-                    return Err(End::Upstream);
-                }
+                Ok(Event::End { skip }) => (skip, 0, true),
+                Err(error) => return Err(self.broken(writer, error.reason)),
             },
         };
         self.upstream.input.consume(skip);
         (self.rest, self.rest_ends) = (length, ends);
         Ok(true)
-    }
-
-    /// Frames `length` received bytes for the client, through the body filters if there are any.
-    fn pass_on(&mut self, length: usize, last: bool) -> Result<(), End> {
-        if self.filtered {
-            let data = self.upstream.input.filled().get(..length).unwrap_or_default().to_vec();
-            return self.filter(data, last, 0);
-        }
-        self.frame(None, length, last);
-        Ok(())
-    }
-
-    /// Passes a piece through the filters from one on.
-    fn filter(&mut self, data: Vec<u8>, last: bool, from: usize) -> Result<(), End> {
-        let mut chunk = BodyChunk::new(data, last);
-        match self.chains.body_filter(self.request, &mut chunk, from) {
-            Passed::Through => self.frame(Some(&chunk.data), 0, last),
-            Passed::Waits(maker) => self.remaking = Some(maker),
-            Passed::Refused(status) => return Err(End::Refused(status)),
-        }
-        Ok(())
-    }
-
-    /// The next piece of a body that a filter rebuilt.
-    fn pass_remade(&mut self) -> Result<(), End> {
-        let Some(remade) = &mut self.remade else { return Ok(()) };
-        let (piece, last) = remade.next(self.request.response.body_step());
-        let from = remade.from;
-        if last {
-            self.remade = None;
-        }
-        self.filter(piece, last, from)
-    }
-
-    fn frame(&mut self, filtered: Option<&[u8]>, length: usize, last: bool) {
-        self.ended = last;
-        let size = filtered.map_or(length, <[u8]>::len);
-        if self.head_waits && (last || size > 0) {
-            self.head_waits = false;
-            self.client.answering.set(true);
-            if self.client.is_http2() {
-                let _ = http2::reply::send_head(self.request, self.client, self.framing, false);
-            }
-        }
-        let data = filtered.unwrap_or_else(|| self.upstream.input.filled().get(..length).unwrap_or_default());
-        match self.framing {
-            ClientFraming::Bodiless => return,
-            ClientFraming::Length(_) | ClientFraming::Close | ClientFraming::Frames => {
-                self.out.bytes.extend_from_slice(data)
-            }
-            ClientFraming::Chunked => {
-                chunked::write_chunk(&mut self.out.bytes, data);
-                if last {
-                    chunked::write_end(&mut self.out.bytes, &self.trailers);
-                }
-            }
-        }
-        self.body_bytes += data.len() as u64;
     }
 }

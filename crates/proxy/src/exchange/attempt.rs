@@ -28,7 +28,7 @@ use crate::{
     client::Client,
     pool::own,
     stream::Stream,
-    upstream_head::{self, BodyPlan},
+    upstream_head::{BodyPlan, OutgoingHead},
 };
 
 /// Interim answers (1xx) of one request. Together they may be as long as one head.
@@ -122,8 +122,10 @@ async fn once(
         hops::mark(request, node.address.as_slice());
     }
     let mut out = client.worker.buffers.output();
-    let plan = upstream_head::write(request, handle, node, upgrade, &mut out);
-    let sni: Box<[u8]> = if handle.tls.is_some() { sent_host(&out).into() } else { Box::default() };
+    let head = OutgoingHead::new(request, handle, node, upgrade);
+    head.write_http1(&mut out);
+    let plan = head.body;
+    let sni: Box<[u8]> = if handle.tls.is_some() { head.host.into() } else { Box::default() };
     let Connected { stream, uses, address } = match reach(client, handle, node, timeouts, &sni, fresh).await {
         Ok(connected) => connected,
         Err(kind) => {
@@ -233,13 +235,6 @@ fn wants_upgrade(request: &Request) -> bool {
             .headers
             .known(HeaderId::Upgrade)
             .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
-}
-
-/// The Host that was written into the head.
-pub fn sent_host(out: &[u8]) -> &[u8] {
-    let mut lines = out.split(|&byte| byte == b'\n');
-    let line = lines.nth(1).unwrap_or_default();
-    line.strip_prefix(b"Host: ").unwrap_or_default().trim_ascii()
 }
 
 fn discard(connection: &mut Option<Upstream>, client: &Client) {

@@ -38,6 +38,15 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Once the answer has begun, a request that cannot be sent counts only where it is the client's fault: the upstream may
+    /// answer without having read all.
+    pub fn refuses(sent: Result<(), FailureKind>) -> Result<(), BodyError> {
+        match sent {
+            Err(FailureKind::Client(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// For `$upstream_status`.
     pub fn attempt_status(&self) -> u16 {
         match self {

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
-use http::{HeaderMap, HeaderValue, Request as HttpRequest, Uri, header};
+use http::{HeaderMap, Request as HttpRequest, header};
 use tidegate_balancing::retry;
 use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops,
@@ -24,7 +24,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::BodyLength;
 
 use super::{
-    attempt::{MOST_INTERIM, TOO_MANY_INTERIM, note_failed, sent_host},
+    attempt::{MOST_INTERIM, TOO_MANY_INTERIM, note_failed},
     connect,
     failure::{Failure, FailureKind},
 };
@@ -37,7 +37,7 @@ use crate::{
     },
     pool::own,
     read_ahead::Granted,
-    upstream_head,
+    upstream_head::OutgoingHead,
 };
 
 /// An answer whose head is in `request.response`.
@@ -104,18 +104,22 @@ async fn once(
     if hops::may_return(request, node.address.as_slice()) {
         hops::mark(request, node.address.as_slice());
     }
-    let mut out = client.worker.buffers.output();
-    upstream_head::write(request, handle, node, false, &mut out);
     let window = client.upstream_window();
     // Before it is used: many answers may begin at the same moment.
     let granted = Granted::new(window.bytes());
-    let wanted = Wanted { server_name: server_name(handle, &out), window, after };
+    let outgoing = OutgoingHead::new(request, handle, node, false);
+    let server_name = if handle.tls.is_some() { outgoing.host } else { &[] };
+    let wanted = Wanted { server_name, window, after };
     let lease = lease(client, handle, node, timeouts, &wanted).await;
-    let message = message(&out, handle);
-    client.worker.buffers.give_back_output(out);
+    let message = head::request(&outgoing, handle.scheme.is_tls());
     let (lease, message) = match (lease, message) {
         (Ok(lease), Ok(message)) => (lease, message),
-        (Err(kind), _) | (_, Err(kind)) => {
+        (Err(kind), _) => {
+            note_failed(request, node, started, &kind);
+            return Err(unsent(kind));
+        }
+        (_, Err(error)) => {
+            let kind = FailureKind::Malformed(error.reason);
             note_failed(request, node, started, &kind);
             return Err(unsent(kind));
         }
@@ -131,11 +135,6 @@ async fn once(
         };
     stream.granted = Some(granted);
     exchange(request, client, timeouts, response, stream).await
-}
-
-/// The name of the TLS handshake.
-fn server_name<'a>(handle: &UpstreamHandle, out: &'a [u8]) -> &'a [u8] {
-    if handle.tls.is_some() { sent_host(out) } else { &[] }
 }
 
 /// A stream on a connection of the pool, or on a new one, for as long as the client waits.
@@ -195,35 +194,6 @@ fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), Failure
         Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
         Poll::Pending => Ok(()),
     }
-}
-
-/// The head that was written for the upstream, as HTTP/2 says it.
-fn message(text: &[u8], handle: &UpstreamHandle) -> Result<HttpRequest<()>, FailureKind> {
-    const BAD: FailureKind = FailureKind::Malformed("the request cannot be represented in HTTP/2");
-    let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
-    let mut start = lines.next().unwrap_or_default().split(|&byte| byte == b' ');
-    let (method, target) = (start.next().unwrap_or_default(), start.next().unwrap_or_default());
-    let host = sent_host(text);
-    let scheme = if handle.scheme.is_tls() { "https" } else { "http" };
-    let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(target).build();
-    let mut message = HttpRequest::new(());
-    *message.method_mut() = http::Method::from_bytes(method).map_err(|_| BAD)?;
-    *message.uri_mut() = uri.map_err(|_| BAD)?;
-    *message.version_mut() = http::Version::HTTP_2;
-    let headers = message.headers_mut();
-    for line in lines.skip(1).filter(|line| !line.is_empty()) {
-        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
-        let (name, value) = line.split_at(colon);
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        // Frames tell where the body ends.
-        if !name.eq_ignore_ascii_case(b"transfer-encoding") {
-            head::append(headers, name, value);
-        }
-    }
-    // As APISIX does: gRPC servers refuse anything else.
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    Ok(message)
 }
 
 /// Opens the stream.

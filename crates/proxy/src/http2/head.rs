@@ -1,13 +1,16 @@
 //! Heads between crate `http`'s types, which `h2` speaks, and ours.
 
-use bytes::Bytes;
 use h2::ext::Protocol;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri, header, request::Parts};
 use tidegate_model::random::random_u64;
-use tidegate_plugin_api::{Request, Source};
-use tidegate_protocol::{Head, HeaderId, ParseError, RequestHead, RequestLimits, http2::Pseudo};
+use tidegate_protocol::{Field, Head, ParseError, RequestHead, RequestLimits, http2::Pseudo};
 
-use crate::{client::Client, filters::ClientFraming};
+use crate::{
+    answer::head::{AnswerHead, write_page_fields},
+    field_line::{FieldLine, Fields, Name},
+    upstream_head::OutgoingHead,
+    worker::Worker,
+};
 
 /// Fills our head from a received one.
 pub fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Result<(), ParseError> {
@@ -41,50 +44,73 @@ fn websocket_key() -> String {
     key + "=="
 }
 
-/// The head of an answer from `request.response`, framing left to HTTP/2.
-pub fn response(request: &Request, client: &Client, framing: ClientFraming) -> Response<()> {
-    let from = &request.response;
-    let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(from.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let headers = response.headers_mut();
-    headers.reserve(from.headers.len() + 3);
-    let (mut date, mut server) = (false, false);
-    let length_as_sent = framing == ClientFraming::Bodiless && from.status != 204;
-    for field in from.headers.fields() {
-        match field.id {
-            HeaderId::Date => date = true,
-            HeaderId::Server => server = true,
-            HeaderId::ContentLength if !length_as_sent => continue,
-            HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::ProxyConnection
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade
-            | HeaderId::Te => continue,
-            _ => {}
+/// The writer for HTTP/2. Its frames tell where a body ends, and it has no fields of connections.
+struct Map<'a> {
+    headers: &'a mut HeaderMap,
+    value: Vec<u8>,
+}
+
+impl Map<'_> {
+    fn append(&mut self, name: &HeaderName, value: &[u8]) {
+        if let Ok(value) = HeaderValue::from_bytes(value.trim_ascii()) {
+            self.headers.append(name, value);
         }
-        append(headers, from.headers.name(field), from.headers.value(field));
     }
-    if !date && from.source != Source::Upstream {
-        append_line(headers, &client.worker.date_line.borrow());
+}
+
+impl Fields for Map<'_> {
+    fn pass(&mut self, head: &Head, mut passes: impl FnMut(&Field) -> bool) {
+        for field in head.fields().iter().filter(|field| passes(field)) {
+            append(self.headers, head.name(field), head.value(field));
+        }
     }
-    if let ClientFraming::Length(length) = framing {
-        headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(length));
+
+    fn add(&mut self, name: &'static Name, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut value = std::mem::take(&mut self.value);
+        value.clear();
+        write(&mut value);
+        self.append(name.http2(), &value);
+        self.value = value;
     }
-    if !server {
-        append_line(headers, &client.worker.server_line);
+
+    fn add_line(&mut self, line: &FieldLine) {
+        self.append(line.name().http2(), line.value());
     }
+
+    fn add_hop_by_hop(&mut self, _: &[&[u8]]) {}
+}
+
+/// The head of a request to a node, for gRPC.
+pub(crate) fn request(head: &OutgoingHead<'_>, https: bool) -> Result<http::Request<()>, ParseError> {
+    const BAD: ParseError = ParseError::bad("the request cannot be represented in HTTP/2");
+    let scheme = if https { "https" } else { "http" };
+    let uri = Uri::builder().scheme(scheme).authority(head.host).path_and_query(head.target).build();
+    let mut message = http::Request::new(());
+    *message.method_mut() = http::Method::from_bytes(head.method.as_bytes()).map_err(|_| BAD)?;
+    *message.uri_mut() = uri.map_err(|_| BAD)?;
+    *message.version_mut() = http::Version::HTTP_2;
+    let headers = message.headers_mut();
+    head.write_fields(&mut Map { headers, value: Vec::new() });
+    // As APISIX does: gRPC servers refuse anything else.
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    Ok(message)
+}
+
+/// The head of an answer.
+pub(crate) fn response(head: &AnswerHead<'_>) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.response.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let headers = response.headers_mut();
+    headers.reserve(head.response.headers.len() + 3);
+    head.write_fields(&mut Map { headers, value: Vec::new() });
     response
 }
 
-/// `None` when nothing of them may be sent.
+/// `None` when HTTP/2 can represent none of them.
 pub fn trailers(from: &Head) -> Option<HeaderMap> {
     let mut trailers = HeaderMap::new();
-    for (name, value) in from.iter() {
-        if tidegate_protocol::http2::is_allowed_trailer(&name.to_ascii_lowercase(), value) {
-            append(&mut trailers, name, value);
-        }
-    }
+    from.iter().for_each(|(name, value)| append(&mut trailers, name, value));
     (!trailers.is_empty()).then_some(trailers)
 }
 
@@ -104,32 +130,21 @@ pub fn add_fields(head: &mut Head, from: &HeaderMap) {
     }
 }
 
-/// What HTTP/2 cannot represent (our parser let it through, the types of `http` do not) is left out.
-pub fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
-    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+/// What HTTP/2 cannot represent (our parser let it through, the types of `http` do not) is left out, and so are blanks around
+/// a value (RFC 9113 section 8.2.1).
+fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
+    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value.trim_ascii()))
+    {
         headers.append(name, value);
     }
 }
 
-/// `Name: value CRLF`
-fn append_line(headers: &mut HeaderMap, line: &[u8]) {
-    let mut parts = line.trim_ascii_end().splitn(2, |&byte| byte == b':');
-    if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-        append(headers, name, value.trim_ascii());
-    }
-}
-
-/// The page of a bare status, for what never became a request.
-pub fn page(client: &Client, status: u16) -> (Response<()>, Bytes) {
-    let body = Bytes::from(tidegate_plugin_api::error_page::html(status));
+/// The head of a page for what never became a request.
+pub(crate) fn page(worker: &Worker, status: u16, body_bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-    let headers = response.headers_mut();
-    append_line(headers, &client.worker.server_line);
-    append_line(headers, &client.worker.date_line.borrow());
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-    (response, body)
+    write_page_fields(worker, body_bytes, &mut Map { headers: response.headers_mut(), value: Vec::new() });
+    response
 }
 
 #[cfg(test)]
@@ -147,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn trailers_that_frame_or_route_are_left_out() {
+    fn trailers_that_cannot_be_represented_are_left_out() {
         let mut head = Head::new();
-        for (name, value) in [("Grpc-Status", "0"), ("Content-Length", "1"), ("Host", "x"), ("TE", "x")] {
+        for (name, value) in [("Grpc-Status", "0"), (":status", "200"), ("a b", "x"), ("x-a", "\x01")] {
             head.add(name, value);
         }
         let trailers = trailers(&head).expect("one is left");

@@ -6,7 +6,7 @@ use tidegate_model::catalog::built_without;
 use tokio::{runtime::Handle, sync::watch};
 
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
-use crate::{BoxFuture, Changes, Operation, State, Store, StoreError, Written, collections::PluginList};
+use crate::{BoxFuture, Changes, State, Store, StoreError, Write, Written, collections::PluginList};
 
 pub enum Etcd {}
 
@@ -37,7 +37,7 @@ impl Store for Etcd {
         match *self {}
     }
 
-    fn write(&self, _: Vec<Operation>) -> BoxFuture<'_, Result<Written, StoreError>> {
+    fn write(&self, _: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         match *self {}
     }
 

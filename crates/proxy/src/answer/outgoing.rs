@@ -23,25 +23,37 @@ pub(super) struct Outgoing {
     ahead: ReadAhead,
 }
 
+/// What comes behind the bytes that are sent.
+#[derive(Clone, Copy)]
+pub(super) struct Follows {
+    /// Nothing: what ends them ends the answer.
+    pub last: bool,
+    /// More at once: both may leave in one packet.
+    pub more: bool,
+}
+
 impl Outgoing {
-    /// `bytes`: the head, where it goes with the body.
-    pub fn new(bytes: Vec<u8>, client: &Client) -> Outgoing {
-        Outgoing { bytes, sent: 0, window: 0, ahead: ReadAhead::new(client.held_by_connection()) }
+    pub fn new(client: &Client) -> Outgoing {
+        Outgoing { bytes: Vec::new(), sent: 0, window: 0, ahead: ReadAhead::new(client.held_by_connection()) }
     }
 
-    /// Sends what there is; ready when it is gone. `last`: nothing follows. `took` is set when the client took something.
+    /// Sends what there is; ready when it is gone. `took` is set when the client took something.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,
         client: &Client,
-        last: bool,
+        follows: Follows,
         took: &mut bool,
     ) -> Poll<io::Result<()>> {
         if self.bytes.is_empty() {
             return Poll::Ready(Ok(()));
         }
         while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match client.poll_send(context, rest, last) {
+            let polled = match follows.more {
+                true => client.poll_send_more(context, rest),
+                false => client.poll_send(context, rest, follows.last),
+            };
+            match polled {
                 Poll::Pending => {
                     self.stall();
                     return Poll::Pending;

@@ -1,0 +1,156 @@
+//! What decides about a head says its fields once, to a writer of some protocol.
+
+use http::HeaderName;
+use tidegate_protocol::{Field, Head};
+
+/// A name as it begins a line of HTTP/1, and as HTTP/2 has it.
+pub(crate) struct Name {
+    line: &'static [u8],
+    http2: HeaderName,
+}
+
+impl Name {
+    /// `line`: with colon and blank.
+    const fn new(line: &'static str, http2: HeaderName) -> Name {
+        Name { line: line.as_bytes(), http2 }
+    }
+
+    pub(crate) fn http2(&self) -> &HeaderName {
+        &self.http2
+    }
+}
+
+macro_rules! names {
+    ($($item:ident = $text:literal, $http2:literal;)*) => {
+        $(pub(crate) static $item: Name = Name::new(concat!($text, ": "), HeaderName::from_static($http2));)*
+
+        #[cfg(test)]
+        const NAMES: &[(&Name, &str)] = &[$((&$item, $text)),*];
+    };
+}
+
+names! {
+    CONTENT_LENGTH = "Content-Length", "content-length";
+    CONTENT_TYPE = "Content-Type", "content-type";
+    DATE = "Date", "date";
+    SERVER = "Server", "server";
+    X_FORWARDED_FOR = "X-Forwarded-For", "x-forwarded-for";
+    X_FORWARDED_HOST = "X-Forwarded-Host", "x-forwarded-host";
+    X_FORWARDED_PORT = "X-Forwarded-Port", "x-forwarded-port";
+    X_FORWARDED_PROTO = "X-Forwarded-Proto", "x-forwarded-proto";
+    X_REAL_IP = "X-Real-IP", "x-real-ip";
+}
+
+/// Where the fields of a head go. One implementation for each protocol.
+pub(crate) trait Fields {
+    /// Adds the fields of another head for which `passes` says so.
+    fn pass(&mut self, head: &Head, passes: impl FnMut(&Field) -> bool);
+
+    /// Adds a field whose value `write` appends.
+    fn add(&mut self, name: &'static Name, write: impl FnOnce(&mut Vec<u8>));
+
+    /// Adds a field that is the same in many heads.
+    fn add_line(&mut self, line: &FieldLine);
+
+    /// Adds what only HTTP/1 says, of framing and connections: `Name: value CRLF`, in parts.
+    fn add_hop_by_hop(&mut self, line: &[&[u8]]);
+}
+
+/// The writer for HTTP/1: appends lines.
+pub(crate) struct Http1Lines<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Fields for Http1Lines<'_> {
+    fn pass(&mut self, head: &Head, passes: impl FnMut(&Field) -> bool) {
+        head.write_fields(self.0, passes);
+    }
+
+    fn add(&mut self, name: &'static Name, write: impl FnOnce(&mut Vec<u8>)) {
+        self.0.extend_from_slice(name.line);
+        write(self.0);
+        self.0.extend_from_slice(b"\r\n");
+    }
+
+    fn add_line(&mut self, line: &FieldLine) {
+        self.0.extend_from_slice(&line.line);
+    }
+
+    fn add_hop_by_hop(&mut self, line: &[&[u8]]) {
+        for part in line {
+            self.0.extend_from_slice(part);
+        }
+    }
+}
+
+/// A field that is kept as a whole line, since it is in many heads.
+pub(crate) struct FieldLine {
+    name: &'static Name,
+    line: Vec<u8>,
+}
+
+impl FieldLine {
+    pub(crate) fn new(name: &'static Name, value: &str) -> FieldLine {
+        let mut line = FieldLine { name, line: Vec::new() };
+        line.set(value);
+        line
+    }
+
+    /// Replaces the value.
+    pub(crate) fn set(&mut self, value: &str) {
+        self.line.clear();
+        Http1Lines(&mut self.line).add(self.name, |line| line.extend_from_slice(value.as_bytes()));
+    }
+
+    pub(crate) fn name(&self) -> &'static Name {
+        self.name
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        let end = self.line.len().saturating_sub(b"\r\n".len());
+        self.line.get(self.name.line.len()..end).unwrap_or_default()
+    }
+}
+
+/// Appends a number in decimal digits.
+pub(crate) fn write_decimal(mut value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_same_in_both_protocols() {
+        for (name, text) in NAMES {
+            assert_eq!(name.http2.as_str(), text.to_ascii_lowercase());
+            assert_eq!(name.line, format!("{text}: ").as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_knows_its_value() {
+        let mut line = FieldLine::new(&SERVER, "Tidegate");
+        assert_eq!(line.value(), b"Tidegate");
+        line.set("");
+        assert_eq!((line.value(), &line.line[..]), (&b""[..], &b"Server: \r\n"[..]));
+    }
+
+    #[test]
+    fn decimals() {
+        for (value, text) in [(0, "0"), (7, "7"), (1024, "1024"), (u64::MAX, "18446744073709551615")] {
+            let mut out = Vec::new();
+            write_decimal(value, &mut out);
+            assert_eq!(out, text.as_bytes());
+        }
+    }
+}
