@@ -134,17 +134,7 @@ async fn once(
             return Err(fail(kind));
         }
     };
-    let body = match (&request.body, plan) {
-        (RequestBody::Collected(bytes), _) if bytes.len() <= WITH_HEAD_BYTES => {
-            out.extend_from_slice(bytes);
-            SendBody::Done
-        }
-        (RequestBody::Collected(bytes), _) => SendBody::Collected(bytes.clone()),
-        (_, BodyPlan::None) => SendBody::Done,
-        (_, plan) => {
-            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
-        }
-    };
+    let body = body_to_send(request, plan, &mut out);
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
     let upstream = connection.insert(Upstream {
         stream,
@@ -176,6 +166,21 @@ async fn once(
             }
             discard(connection, client);
             Err((failure, reused))
+        }
+    }
+}
+
+/// What is still to be sent after the head; a short body that was gathered goes with it.
+fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBody {
+    match (&request.body, plan) {
+        (RequestBody::Collected(bytes), _) if bytes.len() <= WITH_HEAD_BYTES => {
+            out.extend_from_slice(bytes);
+            SendBody::Done
+        }
+        (RequestBody::Collected(bytes), _) => SendBody::Collected(bytes.clone()),
+        (_, BodyPlan::None) => SendBody::Done,
+        (_, plan) => {
+            SendBody::Streaming { chunked: plan == BodyPlan::Chunked, scratch: Vec::new(), consumed: 0 }
         }
     }
 }

@@ -252,9 +252,7 @@ async fn exchange(
         if sending {
             match stream.poll_send(context, request, client) {
                 Poll::Pending => {}
-                Poll::Ready(Err(FailureKind::Client(error))) => {
-                    return Poll::Ready(Err((FailureKind::Client(error), false)));
-                }
+                Poll::Ready(Err(kind @ FailureKind::Client(_))) => return Poll::Ready(Err((kind, false))),
                 // Why the stream broke is in the answer.
                 Poll::Ready(_) => {
                     sending = false;
