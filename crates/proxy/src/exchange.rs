@@ -6,6 +6,7 @@ mod connect;
 mod failure;
 mod http2;
 mod http2_answer;
+mod send_limit;
 mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};

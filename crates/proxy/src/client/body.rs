@@ -48,6 +48,12 @@ impl Client {
         }
     }
 
+    /// Its body is waited for again, after something else was.
+    pub fn has_time_for_body(&self) {
+        let held = self.body.borrow().held;
+        self.timer.set(self.body_timeout_ms(held));
+    }
+
     /// What a client has to send of its body, of which some may be held.
     fn body_rate(&self, held: bool) -> LeastRate {
         let settings = &self.worker.settings;

@@ -21,6 +21,7 @@ use super::{
     connect::{self, Connected},
     failure::{Failure, FailureKind, warn_of_tls},
     record,
+    send_limit::{Progress, SendLimit},
 };
 use crate::{
     balancer,
@@ -295,13 +296,13 @@ impl Upstream {
         timeouts: tidegate_plugin_api::snapshot::Timeouts,
     ) -> Result<(), FailureKind> {
         let max_head = client.worker.settings.max_response_head_bytes;
-        client.timer.set(timeouts.send_ms);
+        let mut limit = SendLimit::new(client, timeouts.send_ms);
         let mut sending = true;
         let mut send_error = None;
         poll_fn(|context| {
             if sending {
                 match self.poll_send(context, request) {
-                    Poll::Pending => {}
+                    Poll::Pending => limit.waits(client, self.unsent()),
                     Poll::Ready(Ok(())) => {
                         sending = false;
                         client.worker.buffers.give_back_output(std::mem::take(&mut self.out));
@@ -337,6 +338,16 @@ impl Upstream {
             }
         })
         .await
+    }
+
+    /// `None`: the node has all that is here.
+    fn unsent(&self) -> Option<Progress> {
+        let waits = self.sent < self.out.len();
+        match &self.body {
+            SendBody::Streaming { consumed, .. } => waits.then_some((*consumed, self.sent)),
+            SendBody::Collected(rest) => Some((rest.len() as u64, self.sent)),
+            SendBody::Done => Some((0, self.sent)),
+        }
     }
 
     /// Writes what is pending and fetches more of the body until all is out.

@@ -27,6 +27,7 @@ use super::{
     attempt::{MOST_INTERIM, TOO_MANY_INTERIM, note_failed},
     connect,
     failure::{Failure, FailureKind},
+    send_limit::{Progress, SendLimit},
 };
 use crate::{
     balancer, claims,
@@ -247,11 +248,12 @@ async fn exchange(
 ) -> Result<Answer, (Failure, bool)> {
     let mut response = pin!(response);
     let mut sending = true;
+    let mut limit = SendLimit::new(client, timeouts.send_ms);
     let mut interim = 0;
     let received = poll_fn(|context| {
         if sending {
             match stream.poll_send(context, request, client) {
-                Poll::Pending => {}
+                Poll::Pending => limit.waits(client, stream.unsent()),
                 Poll::Ready(Err(kind @ FailureKind::Client(_))) => return Poll::Ready(Err((kind, false))),
                 // Why the stream broke is in the answer.
                 Poll::Ready(_) => {
@@ -387,6 +389,17 @@ impl Stream {
     /// The rest of the exchange is of no use.
     pub fn cancel(&mut self) {
         self.send.send_reset(Reason::CANCEL);
+    }
+
+    /// `None`: the node has all that is here.
+    fn unsent(&self) -> Option<Progress> {
+        match &self.body {
+            Body::Streaming(piece) => {
+                (piece.last || piece.sent < piece.data.len()).then_some((piece.consumed, piece.sent))
+            }
+            Body::Collected(rest) => Some((rest.len() as u64, 0)),
+            Body::Done => Some((0, 0)),
+        }
     }
 
     /// Sends what the node has room for and fetches more of the body until all is out, trailers too.

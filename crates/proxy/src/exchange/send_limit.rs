@@ -1,0 +1,32 @@
+//! The limit of a request that is being sent: the node's `timeout.send` between two writes while bytes wait for the node,
+//! the client's `client_body_timeout` while its body is waited for. Both use the one timer of the client.
+
+use crate::client::Client;
+
+/// How far sending has come: bytes taken from the client, and of them what the node has taken, or something that moves like
+/// these.
+pub type Progress = (u64, usize);
+
+pub struct SendLimit {
+    send_ms: u64,
+    /// Where the node took nothing more.
+    blocked: Option<Progress>,
+}
+
+impl SendLimit {
+    /// Begins the node's time.
+    pub fn new(client: &Client, send_ms: u64) -> SendLimit {
+        client.timer.set(send_ms);
+        SendLimit { send_ms, blocked: None }
+    }
+
+    /// Sending has to wait: for the node, which has not taken all (`unsent`), or else for the client.
+    pub fn waits(&mut self, client: &Client, unsent: Option<Progress>) {
+        match unsent {
+            Some(_) if self.blocked != unsent => client.timer.set(self.send_ms),
+            None if self.blocked.is_some() => client.has_time_for_body(),
+            _ => {}
+        }
+        self.blocked = unsent;
+    }
+}
