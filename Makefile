@@ -1,7 +1,7 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
