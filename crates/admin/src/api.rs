@@ -20,7 +20,7 @@ use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
 use crate::{
     AdminSettings, ApiVersion, Audit, Compiled,
-    message::{Request, RequestBody, Response},
+    message::{Request, RequestBody, Response, arguments},
     resource::{self, Target},
 };
 
@@ -95,6 +95,18 @@ pub trait Standalone: Send + Sync {
     fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>>;
 }
 
+/// The argument of a write by which its client means not to write, in any spelling. Taken for nothing, it would write.
+fn dry_run(request: &Request) -> Option<String> {
+    let is_meant = |name: &str| {
+        let letters =
+            name.chars().filter(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_lowercase());
+        letters.eq("dryrun".chars())
+    };
+    let writes = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+    let mut given = arguments(&request.query).into_iter().map(|(name, _)| name);
+    given.find(|name| writes && is_meant(name))
+}
+
 impl AdminApi {
     /// Every write of the Admin API goes this way.
     pub(crate) fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
@@ -143,6 +155,10 @@ impl AdminApi {
     async fn dispatch(&self, request: &Request) -> Response {
         let path = request.decoded_path();
         let Some(segments) = entrance::segments(&path) else { return Response::page(404) };
+        if let Some(name) = dry_run(request).filter(|name| segments != ["import"] || name != "dry_run") {
+            let message = format!("argument {name} is not known here: nothing was written");
+            return Response::error(400, &message);
+        }
         if let Some(standalone) = &self.standalone {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;
         }

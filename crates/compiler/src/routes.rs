@@ -186,7 +186,8 @@ impl Compiler {
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
-        if spec.uris.is_empty() {
+        let is_faulty = object.fault.is_some() || !faults.is_empty();
+        if is_faulty && !spec.uris.iter().any(|path| may_match(path)) {
             spec.uris = self.earlier_paths(key, conf.is_enabled());
         }
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
@@ -337,6 +338,11 @@ fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) ->
     Err(format!(
         "a script would run in place of {beside}: write it as plugin serverless-pre-function, or remove one of them"
     ))
+}
+
+/// Whether a request can have this path: an empty text, or one without a slash in front, is none.
+fn may_match(path: &str) -> bool {
+    path.starts_with(['/', '*'])
 }
 
 /// Said beside what is wrong with the route.

@@ -13,7 +13,7 @@ mod without;
 
 use serde_json::Value;
 
-use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields};
+use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields, mask};
 
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,6 +95,7 @@ pub fn of(
     if matching.is_document {
         found.extend(encrypted(object, catalog));
     }
+    found.extend(masked(object, catalog));
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
@@ -111,6 +112,18 @@ fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item
     fields.map(|(field, _)| {
         format!("{field} looks encrypted, and is not decrypted here: the text itself counts as the secret")
     })
+}
+
+/// A mask that an older version stored as a secret; it is refused when it is written.
+fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
+    if !object.document.text().contains(mask::MASK) {
+        return None;
+    }
+    let place = mask::masked_place(object.kind, &object.id, &object.value(), catalog)?;
+    Some(format!(
+        "{place} is {:?}, which stands for a secret in what viewers see: anyone can guess it; write the secret",
+        mask::MASK
+    ))
 }
 
 /// Of a route's program.

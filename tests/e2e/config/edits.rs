@@ -104,3 +104,26 @@ fn an_import_takes_no_unknown_argument() {
     }
     assert_eq!(status(&gateway, "/g", ""), 401);
 }
+
+/// Wherever it is not offered: taken for nothing, it would write.
+#[test]
+fn a_dry_run_that_is_not_offered_writes_nothing() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", GUARDED).0, 201);
+    let removal = json!({"changes": [{"method": "DELETE", "path": "/routes/1"}]}).to_string();
+    for (method, path, body) in [
+        ("POST", "rollback", r#"{"revision": 0}"#),
+        ("POST", "transactions", &removal),
+        ("DELETE", "routes/1", ""),
+        ("PATCH", "routes/1", r#"{"plugins": {"key-auth": null}}"#),
+        ("PUT", "checkpoints/c", ""),
+    ] {
+        for argument in ["dry_run=true", "dryRun=1", "dry-run"] {
+            let (code, answer) = gateway.admin(method, &format!("/apisix/admin/{path}?{argument}"), body);
+            assert_eq!(code, 400, "{method} {path} {argument}: {answer}");
+        }
+    }
+    let twice = "/apisix/admin/import?mode=replace&dry_run=false&dry_run=true";
+    assert_eq!(gateway.admin("PUT", twice, "routes: []\n#END\n").0, 400);
+    assert_eq!(status(&gateway, "/g", ""), 401);
+}

@@ -66,7 +66,12 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 /// `dryrun=true`, taken for nothing, would write.
 fn check_arguments(request: &Request) -> Result<(), Response> {
     const KNOWN: [&str; 5] = ["mode", "dry_run", "wait", "wait_timeout", "api_key"];
-    let given = arguments(&request.query).into_iter().map(|(name, _)| name);
+    let given: Vec<String> = arguments(&request.query).into_iter().map(|(name, _)| name).collect();
+    if let Some(name) =
+        given.iter().enumerate().find_map(|(at, name)| given[..at].contains(name).then_some(name))
+    {
+        return Err(Response::error(400, &format!("argument {name} is given twice")));
+    }
     match given.into_iter().find(|name| !KNOWN.contains(&name.as_str())) {
         Some(name) => {
             let hint = nearest::hint(&name, KNOWN.into_iter());

@@ -45,7 +45,7 @@ pub async fn connect(
     let connected = poll_fn(|context| {
         let polled = connecting.as_mut().poll(context);
         if let Some(began) = began.take() {
-            crowded.searched(address, began);
+            crowded.searched(address, began.elapsed());
         }
         match polled {
             Poll::Pending if client.timer.expired() => Poll::Ready(None),

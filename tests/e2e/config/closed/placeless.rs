@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tidegate_testkit::gateway::YAML_PROVIDER;
-use tidegate_testkit::{Client, Gateway};
+use tidegate_testkit::{Client, Gateway, eventually};
 
 fn rejected(gateway: &Gateway) -> Vec<(String, String)> {
     let mut client = Client::connect(gateway.control).expect("connects");
@@ -21,6 +21,9 @@ fn a_route_without_a_path_is_said_to_be_open() {
     for (item, name) in [
         ("{id: g, Uri: '/g', plugins: {key-auth: {}}}", "routes/g"),
         ("{id: g, uri: 7, plugins: {key-auth: {}}}", "routes/g"),
+        ("{id: g, uri: '', plugins: {key-auth: {}}}", "routes/g"),
+        ("{id: g, uris: ['', 5], plugins: {key-auth: {}}}", "routes/g"),
+        ("{id: g, uri: 'g/*', plugins: {key-auth: 1}}", "routes/g"),
         ("", "routes/arr_1"),
         ("text", "routes/arr_1"),
         ("[{uri: /g}]", "routes/arr_1"),
@@ -36,5 +39,23 @@ fn a_route_without_a_path_is_said_to_be_open() {
             log.contains(&format!("{name} cannot be used")) && log.contains("NOT refused"),
             "{item}: {log}"
         );
+    }
+}
+
+/// Also an empty text is not a path: the old one stays.
+#[test]
+fn a_path_that_becomes_unreadable_stays_shut() {
+    let file = |uri: &str| {
+        format!(
+            "routes:\n- {{id: g, {uri}, plugins: {{key-auth: {{}}}}}}\n- {{id: open, uri: '/*', plugins: {{mocking: {{response_example: x}}}}}}\n"
+        )
+    };
+    for uri in ["uri: ''", "uris: ['']", "uris: ''", "uri: 7", "Uri: '/g'"] {
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&file("uri: /g")));
+        let status = || gateway.client().get("h", "/g").expect("an answer").status();
+        assert_eq!(status(), 401);
+        gateway.write_routes(&file(uri));
+        eventually("the file is read", || status() != 401);
+        assert_eq!(status(), 503, "{uri}");
     }
 }

@@ -30,6 +30,10 @@ impl Computed {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Computed(Duration::try_from(time).unwrap_or_default())
     }
+
+    pub fn elapsed(&self) -> Duration {
+        Computed::now().0.saturating_sub(self.0)
+    }
 }
 
 impl Crowded {
@@ -43,9 +47,8 @@ impl Crowded {
         }
     }
 
-    /// `connect` was called since `began`.
-    pub fn searched(&self, address: SocketAddr, began: Computed) {
-        let took = Computed::now().0.saturating_sub(began.0);
+    /// `connect` computed for so long.
+    pub fn searched(&self, address: SocketAddr, took: Duration) {
         if took > LONG {
             self.0.set(Some((address, Instant::now() + took * PAUSE_TIMES)));
         }
@@ -60,9 +63,9 @@ mod tests {
     fn a_long_search_is_paid_for() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let crowded = Crowded::default();
-        crowded.searched(address(1), Computed::now());
+        crowded.searched(address(1), LONG);
         assert!(crowded.check(address(1)).is_ok(), "it was short");
-        crowded.searched(address(1), Computed(Computed::now().0.saturating_sub(Duration::from_secs(1))));
+        crowded.searched(address(1), Duration::from_secs(1));
         assert!(crowded.check(address(1)).is_err());
         assert!(crowded.check(address(2)).is_ok(), "another node");
     }
