@@ -16,6 +16,7 @@ mod named;
 mod networks;
 mod order;
 mod partials;
+mod pattern;
 mod plugins;
 mod prepare;
 mod rate_limiting;

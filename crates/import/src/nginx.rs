@@ -21,6 +21,7 @@ mod forward_auth;
 mod groups;
 mod ifs;
 mod include;
+mod index;
 mod limits;
 mod listen;
 mod locations;
@@ -31,6 +32,7 @@ mod patterns;
 mod places;
 mod program;
 mod proxy;
+mod reach;
 mod redirects;
 mod referers;
 mod rewrite;
@@ -143,13 +145,14 @@ fn serve<'a>(
         locations().for_each(|one| imported.report.part(&one.at, crate::Outcome::Closed));
         return;
     }
+    if let Some(fault) = sites.fault(index) {
+        imported.report.closed(&directive.at, &format!("server {name}"), &format!("in part: {fault}"));
+    }
     let mut variables = variables.clone();
     // nginx leaves out a leading `.` or `~`; a server without a name has an empty one.
     let own = directive.one("server_name").map(|names| names.argument(0)).unwrap_or_default();
     variables.set("server_name", own.trim_start_matches(['.', '~']));
-    variables.maps_addresses = directive
-        .all("listen")
-        .any(|listen| listen.arguments.iter().any(|argument| argument == "ipv6only=off"));
+    variables.maps_addresses = sites.maps_addresses(index);
     variables.first_name = own.trim_start_matches(['.', '~']).to_lowercase();
     let locations = locations::Locations::of(directive, http);
     samples::of(directive, &locations, &mut imported.samples);

@@ -1,6 +1,7 @@
 //! The variables of APISIX (nginx's and its own), resolved to an enum when a configuration is compiled, so that a
 //! request never looks a name up.
 
+mod as_kong;
 mod as_nginx;
 mod body;
 mod body_values;
@@ -80,7 +81,7 @@ named! {
     Host = "host", Hostname = "hostname", RequestLine = "request", RequestLineAlias = "request_line",
     RequestMethod = "request_method", Method = "method", RequestUri = "request_uri",
     RealRequestUri = "real_request_uri", Uri = "uri", DocumentUri = "document_uri", Args = "args",
-    IsArgs = "is_args", QueryString = "query_string", RequestLength = "request_length",
+    KongUri = "kong_uri", IsArgs = "is_args", QueryString = "query_string", RequestLength = "request_length",
     RequestBody = "request_body", RequestTime = "request_time", RequestId = "request_id",
     ApisixRequestId = "apisix_request_id", ContentType = "content_type", ContentLength = "content_length",
     TimeLocal = "time_local", TimeIso8601 = "time_iso8601", Msec = "msec", Pid = "pid",
@@ -317,6 +318,9 @@ impl Request {
             Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
             Named::RequestUri => owned(self.normal_target()),
             Named::RealRequestUri => borrowed(self.head.target()),
+            // Without escapes it is the path of everybody.
+            Named::KongUri if !self.head.raw_path().contains(&b'%') => borrowed(&self.path),
+            Named::KongUri => as_kong::path(self.head.raw_path()).map(Cow::Owned),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),
             Named::Args | Named::QueryString => self.head.query().map(Cow::Borrowed),
             Named::IsArgs => {

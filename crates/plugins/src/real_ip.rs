@@ -87,51 +87,52 @@ impl Plugin for RealIp {
 }
 
 impl RealIp {
-    fn address(&self, request: &Request) -> Result<(IpAddr, Option<u16>), String> {
-        let text = match &self.source {
+    fn address(&self, request: &Request) -> Result<Address, String> {
+        let missing = || "missing real address".to_owned();
+        match &self.source {
             Source::ForwardedFor => {
                 let lines: Vec<&[u8]> = request.head.headers.all_known(HeaderId::XForwardedFor).collect();
-                (!lines.is_empty()).then(|| self.pick(&lines.join(&b","[..])).to_vec())
+                if lines.is_empty() { Err(missing()) } else { self.pick(&lines.join(&b","[..])) }
             }
             // As nginx: the first line, and of a list what counts there.
             Source::Variable(Variable::Header(name)) => {
-                request.head.headers.get(name).map(|list| self.pick(list).to_vec())
+                self.pick(request.head.headers.get(name).ok_or_else(missing)?)
             }
-            Source::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
-        };
-        let text = text.ok_or_else(|| "missing real address".to_owned())?;
-        let bad = || format!("bad address: {}", String::from_utf8_lossy(&text));
-        let (host, port) = split_port(&text);
-        let address = read_address(host).ok_or_else(bad)?;
-        let port = port.map(|port| {
-            let number = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
-            number
-                .filter(|&port| port > 0)
-                .ok_or_else(|| format!("bad port: {}", String::from_utf8_lossy(port)))
-        });
-        Ok((address, port.transpose()?))
-    }
-
-    /// The address of `X-Forwarded-For` that counts: the last, or the last that no trusted proxy added.
-    fn pick<'a>(&self, list: &'a [u8]) -> &'a [u8] {
-        // As nginx separates them.
-        let items = list.split(|&byte| matches!(byte, b',' | b' ' | b'\t'));
-        let mut items = items.filter(|item| !item.is_empty()).rev().peekable();
-        let last = items.peek().copied().unwrap_or_default();
-        match &self.trusted {
-            Some(trusted) if self.recursive => {
-                let mut first = last;
-                for item in items {
-                    first = item;
-                    if !read_address(split_port(item).0).is_some_and(|address| trusted.contains(address)) {
-                        break;
-                    }
-                }
-                first
-            }
-            _ => last,
+            Source::Variable(variable) => read(&request.variable(variable).ok_or_else(missing)?),
         }
     }
+
+    /// The address of `X-Forwarded-For` that counts: the last, or the last that no trusted proxy added. What stands before something
+    /// that is not an address does not count.
+    fn pick(&self, list: &[u8]) -> Result<Address, String> {
+        // As nginx separates them, which knows no tabs.
+        let items = list.split(|&byte| matches!(byte, b',' | b' ')).map(<[u8]>::trim_ascii);
+        let mut items = items.filter(|item| !item.is_empty()).rev();
+        let mut found = read(items.next().unwrap_or_default())?;
+        if let Some(trusted) = self.trusted.as_ref().filter(|_| self.recursive) {
+            while trusted.contains(found.0) {
+                match items.next().map(read) {
+                    Some(Ok(before)) => found = before,
+                    Some(Err(_)) | None => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// With its port, if it has one.
+type Address = (IpAddr, Option<u16>);
+
+fn read(text: &[u8]) -> Result<Address, String> {
+    let (host, port) = split_port(text);
+    let address =
+        read_address(host).ok_or_else(|| format!("bad address: {}", String::from_utf8_lossy(text)))?;
+    let port = port.map(|port| {
+        let number = std::str::from_utf8(port).ok().and_then(|port| port.parse::<u16>().ok());
+        number.filter(|&port| port > 0).ok_or_else(|| format!("bad port: {}", String::from_utf8_lossy(port)))
+    });
+    Ok((address, port.transpose()?))
 }
 
 /// As nginx reads it: with zeros in front of the numbers.
@@ -185,15 +186,24 @@ mod tests {
             recursive,
         };
         let cases = [
-            (false, "1.1.1.1, 10.0.0.2", "10.0.0.2"),
-            (true, "1.1.1.1, 2.2.2.2,10.0.0.2", "2.2.2.2"),
-            (true, "10.0.0.1, 10.0.0.2", "10.0.0.1"),
-            (true, "1.1.1.1", "1.1.1.1"),
-            (true, "1.1.1.1, 10.0.0.2:80 010.0.0.3,, ", "1.1.1.1"),
-            (false, "1.1.1.1, 10.0.0.2,", "10.0.0.2"),
+            (false, "1.1.1.1, 10.0.0.2", Some("10.0.0.2")),
+            (true, "1.1.1.1, 2.2.2.2,10.0.0.2", Some("2.2.2.2")),
+            (true, "10.0.0.1, 10.0.0.2", Some("10.0.0.1")),
+            (true, "1.1.1.1", Some("1.1.1.1")),
+            (true, "1.1.1.1, 10.0.0.2:80 010.0.0.3,, ", Some("1.1.1.1")),
+            (false, "1.1.1.1, 10.0.0.2,", Some("10.0.0.2")),
+            // What is not an address ends the search.
+            (true, "x, 10.0.0.1", Some("10.0.0.1")),
+            (true, "1.1.1.1, unknown, 10.0.0.1, 10.0.0.2", Some("10.0.0.1")),
+            (true, "1.1.1.1, 10.0.0.1:0, 10.0.0.2", Some("10.0.0.2")),
+            (true, "10.0.0.1, x", None),
+            (false, "10.0.0.1, x", None),
+            (false, "x\t10.0.0.1", None),
+            (true, " , ", None),
         ];
         for (recursive, list, expected) in cases {
-            assert_eq!(plugin(recursive).pick(list.as_bytes()), expected.as_bytes(), "{list}");
+            let found = plugin(recursive).pick(list.as_bytes()).ok();
+            assert_eq!(found.map(|found| found.0.to_string()).as_deref(), expected, "{list}");
         }
     }
 }

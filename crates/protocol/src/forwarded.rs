@@ -22,6 +22,16 @@ fn is_list(value: &[u8], is_item: fn(&[u8]) -> bool) -> bool {
     items.peek().is_some() && items.all(is_item)
 }
 
+/// What the lines of `X-Forwarded-For` say behind the last item that is malformed. Whoever sent that item does not decide what a
+/// proxy adds behind it; blanks separate items, too, as they do to nginx.
+pub fn well_formed_end<'v>(lines: impl DoubleEndedIterator<Item = &'v [u8]>) -> Vec<u8> {
+    let items = lines.rev().flat_map(|line| line.rsplit(|byte| matches!(byte, b',' | b' ' | b'\t')));
+    let mut kept: Vec<&[u8]> =
+        items.filter(|item| !item.is_empty()).take_while(|item| is_node(item)).collect();
+    kept.reverse();
+    kept.join(&b", "[..])
+}
+
 /// RFC 3986 section 3.1.
 fn is_scheme(item: &[u8]) -> bool {
     item.first().is_some_and(u8::is_ascii_alphabetic)
@@ -87,6 +97,20 @@ fn skip_value(text: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_behind_nonsense_counts() {
+        for (lines, wanted) in [
+            (&["<, 1.1.1.1"][..], "1.1.1.1"),
+            (&["1.1.1.1, <, 2.2.2.2", "3.3.3.3:4"], "2.2.2.2, 3.3.3.3:4"),
+            (&["1.1.1.1", "2.2.2.2, <"], ""),
+            (&["a b, 1.1.1.1"], "a, b, 1.1.1.1"),
+            (&["<"], ""),
+        ] {
+            let kept = well_formed_end(lines.iter().map(|line| line.as_bytes()));
+            assert_eq!(String::from_utf8_lossy(&kept), wanted, "{lines:?}");
+        }
+    }
 
     #[test]
     fn what_says_nothing_is_not_valid() {

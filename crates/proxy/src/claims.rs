@@ -65,6 +65,8 @@ struct Trust {
     identity: bool,
     /// `nginx_config.http.real_ip_from`
     address: bool,
+    /// Whatever their form is.
+    as_written: bool,
 }
 
 impl Trust {
@@ -74,18 +76,18 @@ impl Trust {
             forwarding: reading.trusted_addresses.as_ref().map(|trusted| trusted.contains(peer)),
             identity: is_gateway(reading, peer),
             address: reading.real_ip.as_ref().is_some_and(|real_ip| real_ip.trusted.contains(peer)),
+            as_written: reading.claims_as_written,
         }
     }
 
     /// Whether a forwarding field stays. `X-Real-IP` does in any case: plugin real-ip may read it, and it never goes
     /// upstream. `X-Forwarded-For` is extended when nobody is said to be trusted.
     fn keeps(&self, id: HeaderId, value: &[u8]) -> bool {
+        let says_something = || self.as_written || tidegate_protocol::forwarded::is_valid(id, value);
         match id {
             HeaderId::XRealIp => true,
-            HeaderId::XForwardedFor => {
-                self.forwarding != Some(false) && tidegate_protocol::forwarded::is_valid(id, value)
-            }
-            _ => self.forwarding == Some(true) && tidegate_protocol::forwarded::is_valid(id, value),
+            HeaderId::XForwardedFor => self.forwarding != Some(false) && says_something(),
+            _ => self.forwarding == Some(true) && says_something(),
         }
     }
 }
@@ -132,6 +134,9 @@ fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Client>
 fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
     let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
+    if trust.forwarding != Some(false) && !trust.as_written {
+        forwarding += usize::from(mend_forwarded_for(request));
+    }
     request.head.headers.retain_claims(|id, name, value| match tidegate_protocol::claims::of(name) {
         Some(Claim::Identity) if !trust.identity => {
             identity += 1;
@@ -146,6 +151,23 @@ fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) 
         _ => true,
     });
     (identity, forwarding)
+}
+
+/// Takes away what is malformed in `X-Forwarded-For`, with all that stands before it: what a proxy has added behind it counts. Whether
+/// there was any.
+fn mend_forwarded_for(request: &mut Request) -> bool {
+    const ID: HeaderId = HeaderId::XForwardedFor;
+    let headers = &mut request.head.headers;
+    if headers.all_known(ID).all(|line| tidegate_protocol::forwarded::is_valid(ID, line)) {
+        return false;
+    }
+    let lines: Vec<&[u8]> = headers.all_known(ID).collect();
+    let kept = tidegate_protocol::forwarded::well_formed_end(lines.into_iter());
+    headers.remove_known(ID);
+    if !kept.is_empty() {
+        headers.add(ID.name(), kept);
+    }
+    true
 }
 
 /// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.

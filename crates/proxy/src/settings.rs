@@ -64,6 +64,8 @@ pub struct Reading {
     pub trusted_addresses: Option<Arc<tidegate_routing::AddressSet>>,
     /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
     pub trusted_gateways: Option<Arc<tidegate_routing::AddressSet>>,
+    /// What believed peers say of clients stays in any form: a file of nginx compares what came.
+    pub claims_as_written: bool,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
     /// Bodies that routes look into are read up to this size (`apisix.max_post_args_readable_size`).
@@ -76,6 +78,7 @@ impl Default for Reading {
             limits: RequestLimits::default(),
             trusted_addresses: None,
             trusted_gateways: None,
+            claims_as_written: false,
             real_ip: None,
             matched_body_bytes: 64 * 1024 * 1024,
         }

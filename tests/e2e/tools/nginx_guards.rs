@@ -122,8 +122,10 @@ fn whom_nginx_turns_away_is_not_served() {
     write_files(folder.path());
     let root = site.root().canonicalize().expect("there");
     make_readable(root.ancestors().take(2).chain([folder.path()]));
-    let all: Vec<Form> =
-        ["access.txt", "conditions.txt", "places.txt"].iter().flat_map(|file| forms(file)).collect();
+    let all: Vec<Form> = ["access.txt", "conditions.txt", "places.txt", "redirected.txt", "addresses.txt"]
+        .iter()
+        .flat_map(|file| forms(file))
+        .collect();
     let port = free_port();
     let (up, asked) = (upstream.address.to_string(), check.address.to_string());
     let (path, root) = (folder.path().display().to_string(), root.display().to_string());

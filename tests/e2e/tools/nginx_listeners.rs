@@ -214,15 +214,45 @@ fn requests_without_host_have_a_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let port = free_port();
     let text = format!(
-        "http {{ server {{ listen {port} default_server; return 200 open; }}
-                 server {{ listen {port}; server_name \"\"; return 403; }} }}"
+        "http {{ server {{ listen {port} default_server; server_name x; return 200 open; }}
+                 server {{ listen {port}; server_name \"\"; return 403; }}
+                 server {{ listen {port}; server_name _; return 402; }}
+                 server {{ listen {port}; server_name ~^(?<all>.*b)?$; return 405; }}
+                 server {{ listen {port}; server_name c.; return 406; }} }}"
     );
     let mut process = start(folder.path(), &text, &[]);
     process.wait_for_port(local(port));
     assert_eq!(ask(local(port), "a"), (200, "open".to_owned()));
+    assert_eq!((ask(local(port), "_").0, ask(local(port), "b").0, ask(local(port), "c").0), (402, 405, 200));
+    process.wait_for_output("closed: server c.: no route leads to it");
     let mut client = Client::connect(local(port)).expect("connects");
     let answer = client.request("GET / HTTP/1.0\r\n\r\n").expect("an answer");
-    assert!(answer.status() >= 400, "{}", answer.body_text());
+    assert_eq!(answer.status(), 403, "{}", answer.body_text());
+}
+
+/// What one `listen` says of an address holds for all servers there.
+#[test]
+fn options_hold_for_the_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [port, behind, free] = [free_port(), free_port(), free_port()];
+    let text = format!(
+        "http {{ server {{ listen [::]:{port}; server_name a; return 403; }}
+                 server {{ listen [::]:{port} ipv6only=off; server_name b; return 200 b; }}
+                 server {{ listen 127.0.0.1:{behind} proxy_protocol; listen 127.0.0.1:{free}; server_name c; return 403; }}
+                 server {{ listen 127.0.0.1:{behind}; listen 127.0.0.1:{free} default_server; server_name d; return 200 d; }}
+                 server {{ listen [::]:{port}; server_name e; location / {{ allow ::1; deny ::/0; return 200 e; }}
+                           location /f {{ root /nowhere; allow ::1; deny ::/0; }} }} }}"
+    );
+    let mut process = start(folder.path(), &text, &[]);
+    process.wait_for_port(local(free));
+    process.wait_for_port(local(port));
+    assert_eq!((ask(local(port), "a").0, ask(local(port), "b").0, ask(local(port), "x").0), (403, 200, 403));
+    assert_eq!((ask(local(free), "c").0, ask(local(free), "d").0), (403, 200));
+    assert!(Client::connect(local(behind)).is_err(), "clients have to say who they are there");
+    process.wait_for_output("closed: server d: in part: `proxy_protocol`");
+    let mut client = Client::connect(local(port)).expect("connects");
+    let answer = client.request("GET /f HTTP/1.1\r\nHost: e\r\n\r\n").expect("an answer");
+    assert_eq!(answer.status(), 501, "an address of IPv4 is one of IPv6 there");
 }
 
 /// Who the client is decides for itself only where the file or config.yaml says so.

@@ -47,6 +47,8 @@ pub struct Apisix {
     /// `None`: not configured, which differs from nobody.
     pub trusted_addresses: Option<Vec<String>>,
     pub trusted_gateways: Option<Vec<String>>,
+    /// Set where a file of nginx is served.
+    pub claims_as_written: bool,
     pub data_encryption: DataEncryption,
     pub secret_cache: SecretCache,
     pub client_limits: ClientLimits,
@@ -200,6 +202,7 @@ impl Apisix {
             trusted_gateways: reader
                 .value("apisix.trusted_gateways")
                 .map(|_| reader.texts("apisix.trusted_gateways")),
+            claims_as_written: false,
             data_encryption: DataEncryption {
                 enable_encrypt_fields: on("data_encryption.enable_encrypt_fields"),
                 keyring: reader.texts("apisix.data_encryption.keyring"),

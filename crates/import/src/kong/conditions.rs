@@ -6,6 +6,7 @@ use super::{
     entities::{key_text, label},
     merge,
     order::Path,
+    pattern,
     routes::Entry,
     upstreams::Target,
 };
@@ -36,7 +37,12 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
             let variable = format!("http_{}", header.key.to_lowercase().replace('-', "_"));
             let values = fields::texts(&header.value);
             let pattern = match values.as_slice() {
-                [one] if one.starts_with("~*") => one.trim_start_matches("~*").to_owned(),
+                [one] if one.starts_with("~*") => {
+                    let pattern = one.trim_start_matches("~*");
+                    // One that cannot be written out has closed the route.
+                    let written = entry.is_rust.then(|| pattern::bytes(&format!("(?i){pattern}")).ok());
+                    written.flatten().unwrap_or_else(|| pattern.to_owned())
+                }
                 all => {
                     // Of several fields, or values in one, any counts.
                     format!(
@@ -61,7 +67,7 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
         route["remote_addrs"] = addresses.into();
     }
     match &entry.path {
-        Path::Regex(pattern) => vars.push(json!(["uri", "~~", anchored(pattern)])),
+        Path::Regex(pattern) => vars.push(json!([pattern::VARIABLE, "~~", pattern.text])),
         Path::Prefix(prefix) if is_flat => {
             vars.push(json!(["uri", "~~", format!("^{}", regex::escape(prefix))]));
         }
@@ -70,10 +76,6 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
     if !vars.is_empty() {
         route["vars"] = vars.into();
     }
-}
-
-fn anchored(pattern: &str) -> String {
-    format!("^(?:{})", pattern.trim_start_matches('^'))
 }
 
 /// From the path of the request to the path at the upstream.
@@ -99,10 +101,8 @@ pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>,
         (path, true) => {
             let (pattern, groups) = match path {
                 Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
-                Path::Regex(pattern) => {
-                    let groups = regex::Regex::new(pattern).map_or(1, |regex| regex.captures_len());
-                    (anchored(pattern), groups.saturating_sub(1))
-                }
+                // Without one the route is closed.
+                Path::Regex(pattern) => pattern.strip.clone().unwrap_or_default(),
             };
             let bare = if base.is_empty() { "/" } else { base.as_str() };
             let rest = format!("{base}{slash}${}", groups + 1);

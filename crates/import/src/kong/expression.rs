@@ -9,7 +9,10 @@ mod queries;
 
 use serde_json::{Value, json};
 
-use super::{order::Path, routes::decoded};
+use super::{
+    order::Path,
+    pattern::{self, Pattern},
+};
 use parse::{Comparison, Constant, Expression};
 
 /// One of our routes: requests whose path is this, and that meet all conditions.
@@ -27,6 +30,9 @@ pub fn read(text: &str, strips_path: bool) -> Result<Vec<Choice>, String> {
     let paths: usize = parts.iter().map(count_of_paths).sum();
     let of_path = parts.iter().position(|part| alternatives(part).is_some_and(|all| all.len() == paths));
     if let Some((index, found)) = of_path.and_then(|index| Some((index, alternatives(parts.get(index)?)?))) {
+        if strips_path && found.iter().any(|path| matches!(path, Path::Regex(Pattern { strip: None, .. }))) {
+            return Err("what `strip_path` takes away of an escaped path is not known".to_owned());
+        }
         let others = parts.iter().enumerate().filter(|(other, _)| *other != index);
         let conditions: Vec<Value> = others.map(|(_, part)| condition(part)).collect::<Result<_, _>>()?;
         return Ok(found.into_iter().map(|path| Choice { path, conditions: conditions.clone() }).collect());
@@ -80,18 +86,14 @@ fn path(comparison: &Comparison) -> Option<Path> {
         return None;
     }
     match *operator {
-        "^=" => Some(Path::Prefix(decoded(text))),
-        "==" => Some(Path::Regex(format!("{}$", regex::escape(&decoded(text))))),
-        "~" if text.starts_with('^') && is_pattern(text) && !text.contains('|') => {
-            Some(Path::Regex(text.clone()))
+        "^=" if pattern::is_plain(text) => Some(Path::Prefix(text.clone())),
+        "^=" => Some(Path::Regex(Pattern::literal(text, false))),
+        "==" => Some(Path::Regex(Pattern::literal(text, true))),
+        "~" if text.starts_with('^') && pattern::is_common(text) && Pattern::anchors_all(text) => {
+            Pattern::of_rust(text).ok().map(Path::Regex)
         }
         _ => None,
     }
-}
-
-fn is_pattern(text: &str) -> bool {
-    let read = tidegate_backtrack::pcre::translate(text, tidegate_backtrack::pcre::Units::Bytes);
-    !text.contains('%') && regex::Regex::new(text).is_ok() && read.is_ok_and(|read| read.is_common)
 }
 
 fn condition(expression: &Expression) -> Result<Value, String> {
@@ -141,8 +143,7 @@ fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
     let (variable, text) = match field.as_str() {
         "http.method" => ("request_method".to_owned(), text.clone()),
         "http.host" if *operator == "~" || is_host(text) => ("host".to_owned(), text.clone()),
-        "http.path" if *operator == "~" => ("uri".to_owned(), text.clone()),
-        "http.path" => ("uri".to_owned(), decoded(text)),
+        "http.path" => (pattern::VARIABLE.to_owned(), text.clone()),
         "net.protocol" if ["http", "https"].contains(&text.as_str()) => ("scheme".to_owned(), text.clone()),
         "tls.sni" => ("ssl_server_name".to_owned(), text.clone()),
         _ => match header {
@@ -154,7 +155,7 @@ fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
         return fault();
     }
     let plain = regex::escape(&text);
-    let (start, end) = if *any { ("(^|, )", "(, |$)") } else { ("^", "$") };
+    let (start, end) = if *any { ("(^|, )", "(, |\\z)") } else { ("^", "\\z") };
     let pattern = match *operator {
         "==" if !any && !lower => return Ok(json!([variable, "==", text])),
         // What is missing is neither equal nor unequal.
@@ -165,10 +166,18 @@ fn comparison_of(comparison: &Comparison) -> Result<Value, String> {
         "^=" => format!("{start}{plain}"),
         "=^" => format!("{plain}{end}"),
         "contains" => plain,
-        "~" if is_pattern(&text) && !any => text,
+        "~" if !any && pattern::is_common(&text) => {
+            if *lower {
+                text
+            } else {
+                pattern::bytes(&text)?
+            }
+        }
         _ => return fault(),
     };
-    Ok(json!([variable, if *lower { "~*" } else { "~~" }, pattern]))
+    // Small letters are those of all alphabets.
+    let pattern = if *lower { pattern::bytes(&format!("(?i){pattern}"))? } else { pattern };
+    Ok(json!([variable, "~~", pattern]))
 }
 
 /// Compared with hosts in lower case and without a port.
@@ -187,18 +196,20 @@ mod tests {
     #[test]
     fn a_comparison_of_the_path_is_the_path() {
         let text = r##"(http.path == "/a.b" || http.path ^= "/c") && http.host =^ ".example.com""##;
-        let host = json!([["host", "~~", "\\.example\\.com$"]]);
+        let host = json!([["host", "~~", "\\.example\\.com\\z"]]);
         assert_eq!(
             read(text, true),
             Ok(vec![
-                choice(Path::Regex("/a\\.b$".into()), host.clone()),
+                choice(Path::Regex(Pattern::literal("/a.b", true)), host.clone()),
                 choice(Path::Prefix("/c".into()), host)
             ])
         );
         let other = r#"http.path ^= "/a" && (http.path =^ "/b" || http.method == "GET")"#;
         assert!(read(other, true).is_err());
-        let conditions =
-            json!([["uri", "~~", "^/a"], ["OR", ["uri", "~~", "/b$"], ["request_method", "==", "GET"]]]);
+        let conditions = json!([
+            ["kong_uri", "~~", "^/a"],
+            ["OR", ["kong_uri", "~~", "/b\\z"], ["request_method", "==", "GET"]]
+        ]);
         assert_eq!(read(other, false), Ok(vec![choice(Path::Prefix("/".into()), conditions)]));
     }
 

@@ -20,7 +20,6 @@ use super::{
     plugins, upstreams,
 };
 use crate::{Imported, Outcome, closed, report};
-pub use expand::decoded;
 use expand::expand;
 
 pub struct Entry<'a> {
@@ -31,6 +30,8 @@ pub struct Entry<'a> {
     pub rank: Rank,
     /// What its `expression` asks besides the path.
     pub conditions: Vec<Value>,
+    /// Its expressions are those of Rust.
+    pub is_rust: bool,
     /// Why it is closed, where its own fields say so.
     pub fault: Option<String>,
     /// Some of its fields do not mean here what they mean in Kong.

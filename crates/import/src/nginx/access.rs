@@ -11,7 +11,7 @@ use super::{
 };
 
 /// What becomes of a request whose condition is the first that holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Gate {
     /// It goes on, with these plugins.
     Pass(Map<String, Value>),
@@ -19,6 +19,12 @@ pub enum Gate {
     /// An `auth_request` to this path is asked.
     Ask(String),
     Closed(String),
+}
+
+impl Gate {
+    pub fn is_open(&self) -> bool {
+        matches!(self, Gate::Pass(plugins) if plugins.is_empty())
+    }
 }
 
 /// A gate, and what leads to it; `None`: the block is that of the place, else the one of `limit_except`.
@@ -79,6 +85,10 @@ fn of(chain: &Chain, variables: &Variables) -> Made<Vec<(Condition, Gate)>> {
     if rules.is_empty() {
         return Ok(vec![(Condition::Always, rest)]);
     }
+    if variables.maps_addresses && !rules.iter().any(|rule| is_of_ipv4(rule)) {
+        // nginx compares clients of IPv4 with networks of IPv6 then, as `::ffff:127.0.0.1`.
+        return Err(Stop::closed("`allow` and `deny` of IPv6 alone, with `ipv6only=off`"));
+    }
     if variables.moved_addresses {
         return match is_guarded {
             true => Err(Stop::closed("`set_real_ip_from` with both addresses and another guard")),
@@ -95,6 +105,10 @@ fn of(chain: &Chain, variables: &Variables) -> Made<Vec<(Condition, Gate)>> {
         Condition::Never => vec![(Condition::Always, Gate::Deny)],
         allowed => vec![(allowed.negated(), Gate::Deny), (Condition::Always, rest)],
     })
+}
+
+fn is_of_ipv4(rule: &Directive) -> bool {
+    rule.argument(0) == "all" || network(rule.argument(0)).is_some_and(|(network, _)| !network.contains(':'))
 }
 
 /// Networks of a rule; none for `all`.

@@ -9,9 +9,7 @@ use super::{
     branch::{Branch, all_when},
     chain::{Chain, Handler},
     condition::Condition,
-    effects, error_pages,
-    fallback::check_index,
-    files, forward_auth, proxy, redirects,
+    effects, error_pages, files, forward_auth, index, proxy, redirects,
     server::Server,
     variables::{Made, Stop, Variables},
 };
@@ -77,6 +75,8 @@ pub fn refused(
     error_pages::answered(at, chain, status, branch, variables, report)
 }
 
+const FORWARDED_FOR: &str = "X-Forwarded-For";
+
 /// `set_real_ip_from` and its neighbours as a plugin.
 fn real_ip(chain: &Chain) -> Made<Option<Value>> {
     let from = chain.all("set_real_ip_from");
@@ -93,6 +93,15 @@ fn real_ip(chain: &Chain) -> Made<Option<Value>> {
     let header = match chain.word("real_ip_header") {
         "" => "X-Real-IP",
         "proxy_protocol" => return Err(Stop::closed("`real_ip_header proxy_protocol` is not converted")),
+        // nginx takes fields with this sign for none, so that the address never changes.
+        header if header.contains('_') => return Ok(None),
+        // It means the first line only then.
+        header if header.eq_ignore_ascii_case(FORWARDED_FOR) && header != FORWARDED_FOR => {
+            return Err(Stop::closed(format!("`real_ip_header {header}` in small letters is not converted")));
+        }
+        header if !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {
+            return Err(Stop::closed(format!("`real_ip_header {header}` is not converted")));
+        }
         header => header,
     };
     let trusted: Vec<&str> =
@@ -124,8 +133,8 @@ fn handled<'a>(
         error_pages::proxied(at, chain, &mut plugins, variables, report)?;
         chain.check(Handler::Proxy, report)?;
         vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
-    } else if let Some(files) = files::convert(at.place, chain, variables)? {
-        check_index(at, &files, chain, report)?;
+    } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
+        index::settle(at, &mut files, chain, variables, report)?;
         let mut plugins = Map::new();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
         let branches = error_pages::files(at, chain, files, &plugins, variables, report)?;

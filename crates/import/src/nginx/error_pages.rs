@@ -131,6 +131,10 @@ impl Entry<'_> {
     pub fn page(&self, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Made<Page> {
         if !self.is_internal() {
             let text = variables.text(self.target)?;
+            if text.starts_with("${") && !text.starts_with("${scheme}") {
+                // A path would be an internal redirect.
+                return Ok(Page::Unknown("where it leads depends on the request".to_owned()));
+            }
             return Ok(Page::Url(text.replace("${", "$").replace('}', "")));
         }
         let mut own = Report::default();

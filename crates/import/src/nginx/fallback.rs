@@ -1,14 +1,11 @@
-//! Where files lead that are not there: `index` in other places, and the last name of `try_files`.
+//! Where files lead that are not there: the last name of `try_files`.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Place,
     branch::Branch,
-    chain::Chain,
     content::{At, content, is_step},
     files::{self, Files},
-    parse::Directive,
     proxy::REAL_PATH,
     variables::{Made, Stop, Variables},
 };
@@ -17,79 +14,6 @@ use crate::Report;
 /// Redirects within the server that follow each other.
 const MAX_REDIRECTS: usize = 4;
 
-/// nginx looks for the location of an index file before it serves it: one that leads elsewhere is not a file here.
-pub fn check_index(at: &At, files: &Files, chain: &Chain, report: &mut Report) -> Made<()> {
-    let names = files.conf.get("index").cloned().unwrap_or_else(|| json!(["index.html"]));
-    let base = match at.place {
-        Place::Prefix { path, .. } | Place::Exact(path) => path.trim_end_matches('/'),
-        Place::Regex(_) | Place::Named(_) => "",
-    };
-    for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if let Some(why) = guarded_index(at, base, name) {
-            return Err(Stop::closed(why));
-        }
-        for path in [format!("{base}/{name}"), format!("{base}/d/{name}")] {
-            if let Some(other) = at.server.other_regex(&path, at.place) {
-                let place = other.title();
-                let line = chain.one("index").map_or_else(|| other.at.clone(), |index| index.at.clone());
-                let is_listed = files.conf.get("autoindex").is_some();
-                if is_listed {
-                    return Err(Stop::closed(format!(
-                        "`index {name}` leads to `{place}`, and directories are listed"
-                    )));
-                }
-                let how = format!("`{name}` leads to `{place}`, and is not looked for");
-                report.unsupported(line, "index", &how);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Directives by which the location of an index file may answer otherwise than with the file.
-const DECIDES: [&str; 12] = [
-    "allow",
-    "deny",
-    "auth_basic",
-    "auth_request",
-    "auth_jwt",
-    "satisfy",
-    "limit_except",
-    "return",
-    "rewrite",
-    "if",
-    "proxy_pass",
-    "secure_link",
-];
-
-/// Whether a location of its own, or a condition of the server, may keep an index file from being served.
-fn guarded_index(at: &At, base: &str, name: &str) -> Option<String> {
-    let is_index = |place: &Place| match place {
-        Place::Exact(path) => path.starts_with(base) && path.ends_with(&format!("/{name}")),
-        Place::Prefix { path, .. } => {
-            let start = path.rsplit('/').next().unwrap_or_default();
-            path.starts_with(base) && !start.is_empty() && name.starts_with(start)
-        }
-        Place::Regex(pattern) => {
-            pattern.contains(name.split('.').next().unwrap_or(name)) || pattern.contains(&regex::escape(name))
-        }
-        Place::Named(_) => false,
-    };
-    let decides = |block: &[Directive]| block.iter().any(|one| DECIDES.contains(&one.name.as_str()));
-    let guarded = at.server.locations.all.iter().find(|location| {
-        location.place != *at.place && is_index(&location.place) && decides(&location.directive.block)
-    });
-    if let Some(location) = guarded {
-        return Some(format!("`index {name}` leads to `{}`", location.directive.title()));
-    }
-    let judges_paths = |step: &&Directive| {
-        step.name == "if"
-            && step.arguments.iter().any(|word| word.contains("$uri") || word.contains("$document_uri"))
-    };
-    let step = at.server.directive.block.iter().find(judges_paths)?;
-    Some(format!("`{}` judges the path of `index {name}` as well", step.title()))
-}
-
 pub fn with_fallback(
     at: &At<'_, '_>,
     mut files: Files,
@@ -97,7 +21,6 @@ pub fn with_fallback(
     variables: &Variables,
     report: &mut Report,
 ) -> Made<Branch> {
-    drop_index(at, &mut files);
     let Some(path) = files.fallback.take() else {
         let mut branch = files::with_fallback(files, None);
         branch.plugins.extend(plugins);
@@ -153,21 +76,6 @@ pub fn with_fallback(
         branch.plugins.entry(name).or_insert(conf);
     }
     Ok(branch)
-}
-
-/// Names that lead to other places are left out, which [`check_index`] has reported.
-fn drop_index(at: &At, files: &mut Files) {
-    let base = match at.place {
-        Place::Prefix { path, .. } | Place::Exact(path) => path.trim_end_matches('/'),
-        Place::Regex(_) | Place::Named(_) => "",
-    };
-    if let Some(Value::Array(names)) = files.conf.get_mut("index") {
-        names.retain(|name| {
-            let name = name.as_str().unwrap_or_default();
-            let paths = [format!("{base}/{name}"), format!("{base}/d/{name}")];
-            paths.iter().all(|path| at.server.other_regex(path, at.place).is_none())
-        });
-    }
 }
 
 /// The name below the directory of the fallback of a single-page application: a file of the same place.

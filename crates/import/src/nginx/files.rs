@@ -156,7 +156,8 @@ fn tried(attempt: &str, is_last: bool, alias: bool, list: &Directive) -> Made<Fa
         return Ok(Fallback::Place(attempt.to_owned()));
     }
     let rest = attempt.strip_prefix("$uri");
-    let fixed = rest.is_none() && attempt.starts_with('/') && !alias;
+    // nginx redirects to a directory that has such a name.
+    let fixed = rest.is_none() && attempt.starts_with('/') && !attempt.ends_with('/') && !alias;
     let plain = (rest.is_some() || fixed)
         && !rest.unwrap_or(attempt).contains(['$', '@', '\\'])
         && !attempt.contains("..");

@@ -7,7 +7,7 @@ use super::{
     chain::{Chain, Handler},
     content::{At, is_step},
     proxy,
-    variables::{Made, Stop, Variables},
+    variables::{Made, Stop, Variables, changes_requests},
 };
 use crate::Report;
 
@@ -125,7 +125,8 @@ pub fn convert<'a>(
 fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
     let mut fields = Vec::new();
     for set in chain.all("auth_request_set") {
-        let Some(field) = set.argument(1).strip_prefix("$upstream_http_") else {
+        let is_plain = !changes_requests(set.argument(0).trim_start_matches('$'));
+        let Some(field) = set.argument(1).strip_prefix("$upstream_http_").filter(|_| is_plain) else {
             return Err(not(&format!("`{}` is not converted", set.title())));
         };
         let field = field.replace('_', "-");

@@ -140,15 +140,22 @@ impl<'a> Locations<'a> {
         found
     }
 
-    /// The prefixes below whose paths a regular expression is tried.
+    /// Whether a location keeps the regular expressions beside it from its paths.
+    pub fn ends(&self, index: usize) -> bool {
+        self.all.get(index).is_some_and(|one| matches!(one.place, Place::Prefix { ends: true, .. }))
+    }
+
+    /// The prefixes below whose paths a regular expression is tried; none where `^~` takes them all.
     pub fn tried_below(&self, regex: &Location) -> Vec<String> {
         let depth = regex.inside.len();
-        let mut uris = Vec::new();
-        if let Some(around) = regex.inside.last().and_then(|index| self.all.get(*index)) {
-            uris.push(super::places::uri(&around.place));
-        } else {
-            uris.push("/*".to_owned());
-        }
+        let around = regex.inside.last().and_then(|index| self.all.get(*index)).and_then(Location::prefix);
+        let around = around.unwrap_or("/");
+        // A prefix of the same path has all paths of the level, and decides for them.
+        let is_ended = self.all.iter().any(|one| {
+            let ends = matches!(&one.place, Place::Prefix { path, ends: true } if path == around);
+            ends && one.inside == regex.inside
+        });
+        let mut uris = if is_ended { Vec::new() } else { vec![format!("{around}*")] };
         for (index, location) in self.all.iter().enumerate() {
             let Place::Prefix { .. } = location.place else { continue };
             if location.inside.get(..depth) != Some(regex.inside.as_slice()) || location.fault.is_some() {
@@ -156,11 +163,7 @@ impl<'a> Locations<'a> {
             }
             // The one on the level of the expression decides.
             let deciding = location.inside.get(depth).copied().unwrap_or(index);
-            let ends = self
-                .all
-                .get(deciding)
-                .is_some_and(|one| matches!(one.place, Place::Prefix { ends: true, .. }));
-            if !ends {
+            if !self.ends(deciding) {
                 uris.push(super::places::uri(&location.place));
             }
         }
@@ -184,7 +187,7 @@ impl<'a> Locations<'a> {
 
 impl Locations<'_> {
     /// The location of a path on this level or inside of it; an error where an expression cannot be read.
-    fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
+    pub fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
         let level = || self.all.iter().enumerate().filter(|(_, location)| location.inside == inside);
         let mut best: Option<(usize, &str, bool)> = None;
         for (index, location) in level() {

@@ -7,7 +7,7 @@ use super::{
     networks::{ALL, Network, Networks},
     parse::Directive,
     patterns,
-    variables::{Made, Part, Stop, Variables, parts},
+    variables::{self, Made, Part, Stop, Variables, parts},
 };
 
 #[derive(Clone, Debug)]
@@ -62,14 +62,16 @@ impl Map {
             (true, [source, name]) => (Source::Address(source.trim_start_matches('$').to_owned()), name),
             _ => return None,
         };
+        let name = name.strip_prefix('$')?.to_owned();
+        let fault = variables::changes_requests(&name).then(|| "it is a part of the request".to_owned());
         let mut map = Map {
-            name: name.strip_prefix('$')?.to_owned(),
+            name,
             source,
             cases: Vec::new(),
             default: String::new(),
             networks: Networks::default(),
             written: Cell::new(0),
-            fault: None,
+            fault,
         };
         let mut networks = Vec::new();
         for line in &directive.block {
@@ -107,10 +109,31 @@ impl Map {
         }
     }
 
+    /// What its value depends on, as texts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let source = match &self.source {
+            Source::Text(text) => Some(text.as_str()),
+            Source::Address(_) => None,
+        };
+        source
+            .into_iter()
+            .chain(self.cases.iter().map(|(_, value)| value.as_str()))
+            .chain([self.default.as_str()])
+    }
+
     /// Conditions that exclude each other, each with the value that it stands for.
     pub fn cases(&self, variables: &Variables) -> Made<Vec<(Condition, String)>> {
         if let Some(fault) = &self.fault {
             return Err(Stop::closed(format!("`${}`: {fault}", self.name)));
+        }
+        if let Source::Address(name) = &self.source
+            && name != "remote_addr"
+        {
+            // nginx reads zeros in front of numbers, and knows no brackets.
+            return Err(Stop::closed(format!(
+                "`${}`: texts are read as addresses otherwise here",
+                self.name
+            )));
         }
         let name = self.source(variables)?;
         if matches!(self.source, Source::Address(_)) {
@@ -160,9 +183,6 @@ impl Map {
 
     fn of_networks(&self, name: &str) -> Made<Vec<(Condition, String)>> {
         let why = |why: &str| Err(Stop::closed(format!("`${}` {why}", self.name)));
-        if self.networks.texts_differ && name != "remote_addr" {
-            return why("has a network that counts for texts other than addresses");
-        }
         let cases = self.networks.cases(name);
         let written = self.written.get().saturating_add(self.networks.count);
         self.written.set(written);

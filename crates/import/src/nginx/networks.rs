@@ -19,9 +19,6 @@ pub struct Network {
 pub const ALL: [Network; 2] =
     [Network { is_v6: false, first: 0, length: 0 }, Network { is_v6: true, first: 0, length: 0 }];
 
-/// The address that nginx looks up when a text is not an address.
-const NO_ADDRESS: Network = Network { is_v6: false, first: u32::MAX as u128, length: 32 };
-
 impl Network {
     pub fn new(address: IpAddr, length: u8) -> Option<Network> {
         let (is_v6, bits, whole) = match address {
@@ -62,12 +59,10 @@ struct Places {
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
     values: Vec<(String, Places)>,
-    /// The value outside all networks, and of texts that are not addresses.
+    /// The value outside all networks.
     rest: String,
     /// The outermost networks whose value differs from that default.
     outer: Vec<String>,
-    /// A text that is not an address gets the value of a network.
-    pub texts_differ: bool,
     /// The number of networks.
     pub count: usize,
 }
@@ -87,7 +82,6 @@ impl Networks {
         // the whole address space.
         let mut kept: Vec<(Network, String, Vec<String>)> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
-        let mut texts_differ = false;
         for (network, value) in sorted {
             while open
                 .last()
@@ -96,9 +90,6 @@ impl Networks {
                 open.pop();
             }
             let around = open.last().copied().unwrap_or(0);
-            if network.contains(&NO_ADDRESS) {
-                texts_differ = value != rest;
-            }
             match kept.get_mut(around) {
                 Some((_, outer, _)) if *outer == value => continue,
                 Some((_, _, inside)) => inside.push(network.text()),
@@ -123,7 +114,7 @@ impl Networks {
                 places.parts.push((network.text(), inside));
             }
         }
-        Networks { values, rest, outer, texts_differ, count }
+        Networks { values, rest, outer, count }
     }
 
     /// Mutually exclusive conditions on a variable, each with the value that it selects.
@@ -206,8 +197,5 @@ mod tests {
         let networks = of(&[("0.0.0.0/0", "four")]);
         assert_eq!(vars(&networks, ""), json!([["a", "ipmatch", ["::/0"]]]));
         assert_eq!(vars(&networks, "four"), json!([["a", "!", "ipmatch", ["::/0"]]]));
-        assert!(!networks.texts_differ);
-        assert!(of(&[("128.0.0.0/1", "1")]).texts_differ);
-        assert!(!of(&[("128.0.0.0/1", "1"), ("255.0.0.0/8", "")]).texts_differ);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_backtrack::{Expression, pcre};
 
-use super::condition::Condition;
+use super::{condition::Condition, reach};
 
 /// A missing variable is an empty text in nginx, and no text at all here.
 pub fn is_empty(name: &str) -> Condition {
@@ -44,6 +44,11 @@ fn matches_nothing(pattern: &str) -> Option<bool> {
 pub fn known(pattern: &str) -> Result<(), String> {
     if pattern.contains("\\p") || pattern.contains("\\P") {
         return Err(format!("`{pattern}`: classes of letters beyond ASCII are not those of nginx"));
+    }
+    if reach::is_odd(pattern) {
+        return Err(format!(
+            "`{pattern}`: `$` before a line feed, or `^` behind one, is not read as by nginx"
+        ));
     }
     Expression::new(pattern, false).map(drop).map_err(|why| format!("`{pattern}` is not supported: {why}"))
 }

@@ -10,7 +10,7 @@ use super::{
     parse::Directive,
     referers,
     rewrite::{self, Rewrite},
-    variables::{Made, Stop, Variables},
+    variables::{Made, Stop, Variables, changes_requests},
 };
 use crate::Report;
 
@@ -75,6 +75,7 @@ pub fn run<'a>(
         let why = format!("`{}` of line {} beside `{}`", limited.title(), limited.at.line, step.title());
         return Err(Stop::closed(why));
     }
+    changes_no_request(block)?;
     match referers::invalid(chain, at.server.directive)? {
         Some(invalid) => steps.variables.set_flag("invalid_referer", invalid),
         None => steps.variables.set("invalid_referer", ""),
@@ -98,6 +99,20 @@ pub fn run<'a>(
     }
     chain.take(&STEPS);
     Ok(steps)
+}
+
+/// `set $args …` is a change of the request.
+fn changes_no_request(block: &[Directive]) -> Made<()> {
+    for step in block {
+        if step.name == "set" && changes_requests(step.argument(0).trim_start_matches('$')) {
+            let why = format!("`{}` of line {} changes the request", step.title(), step.at.line);
+            return Err(Stop::closed(why));
+        }
+        if step.name == "if" {
+            changes_no_request(&step.block)?;
+        }
+    }
+    Ok(())
 }
 
 /// `return`, with the error page of its status.
@@ -136,9 +151,7 @@ impl<'a> Steps<'a> {
     ) -> Made<()> {
         let held = ifs::condition(step, &self.variables);
         let does_nothing = step.block.iter().all(|inner| {
-            inner.name == "set"
-                || inner.name == "break"
-                || super::effects::of(&inner.name) == super::effects::Effect::None
+            inner.name == "set" || super::effects::of(&inner.name) == super::effects::Effect::None
         });
         let condition = match held {
             Ok(Condition::Never) => return Ok(()),

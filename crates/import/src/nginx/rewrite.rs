@@ -12,6 +12,7 @@ use super::{
     parse::Directive,
     patterns,
     proxy::REAL_PATH,
+    reach::{self, Piece},
     variables::{Made, Part, Stop, Variables, parts},
 };
 use crate::Report;
@@ -89,13 +90,9 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
     let (branches, with) = match (kind, own) {
         (Kind::Break, Some(_)) => (rest.to_vec(), with),
         _ => {
-            let (index, base) = target(&replacement, *own, at)?;
+            let (index, base) = target(&replacement, at)?;
             let branches = match Some(index) == *own {
-                true => {
-                    let how = "`last` stays in its location: the new path is not rewritten a second time";
-                    report.approximated(&directive.at, &subject, how);
-                    rest.to_vec()
-                }
+                true => again(index, &replacement, at, rest)?,
                 false => target_content(index, at, variables, report)?,
             };
             let base = match base {
@@ -111,6 +108,25 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
         changed.ok_or(Stop::closed("the location it leads to serves files, or looks at the path"))?;
     report.converted(&directive.at, &subject);
     Ok(changed)
+}
+
+/// What the location that a rewrite stands in does with the new path: nginx runs its steps once more.
+fn again(index: usize, replacement: &str, at: &At, rest: &[Branch]) -> Made<Vec<Branch>> {
+    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
+    let path = replacement.split('?').next().unwrap_or_default();
+    let all = parts(path);
+    let pieces: Vec<Piece> = all
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => Piece::Text(text),
+            Part::Capture(_) | Part::Variable(_) => Piece::Any,
+        })
+        .collect();
+    let ends_here = |step: &Directive| step.name == "rewrite" && !reach::may_match(step.argument(0), &pieces);
+    match found.directive.block.iter().filter(|step| is_step(&step.name)).all(ends_here) {
+        true => Ok(rest.to_vec()),
+        false => Err(Stop::closed("the new path comes back to its own location, whose steps run again")),
+    }
 }
 
 fn target_content(index: usize, at: &At, variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
@@ -135,7 +151,7 @@ enum Base {
 }
 
 /// The location that takes the new path; and, where its `proxy_pass` replaces its own path, the replacement after that.
-fn target(replacement: &str, own: Option<usize>, at: &At) -> Made<(usize, Base)> {
+fn target(replacement: &str, at: &At) -> Made<(usize, Base)> {
     let path = replacement.split('?').next().unwrap_or_default();
     let literal = path.split('$').next().unwrap_or_default();
     let index = at
@@ -144,9 +160,6 @@ fn target(replacement: &str, own: Option<usize>, at: &At) -> Made<(usize, Base)>
         .taker(literal, literal == path)
         .ok_or(Stop::closed("which location takes the new path cannot be told from it"))?;
     let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
-    if Some(index) == own {
-        return Ok((index, Base::Whole));
-    }
     let base = found.directive.one("proxy_pass").map(|pass| pass.argument(0)).and_then(|url| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         rest.find('/').map(|start| rest.get(start..).unwrap_or_default())
@@ -191,6 +204,11 @@ fn redirect(pattern: &str, replacement: &str, status: u16) -> Made<Map<String, V
         Some(text) => (text, false),
         None => (replacement, true),
     };
+    if text.starts_with("//") || text.contains("/./") || text.contains("/../") {
+        return Err(Stop::closed(
+            "a path with `//` at its start, or with dots, is sent in another form here",
+        ));
+    }
     let mut conf = json!({"ret_code": status, "append_query_string": append});
     if let Some(with) = captures(text) {
         conf["regex_uri"] = json!([whole(pattern), with]);

@@ -8,6 +8,7 @@ use super::{
     Context, Place, answers,
     branch::Branch,
     condition::Condition,
+    locations::{Location, Locations},
     places::uri,
     server::{Block, Server},
     sites::Part,
@@ -67,6 +68,10 @@ fn closed_id(block: &Block) -> String {
 }
 
 fn add_block(block: &Block, part: &Part, name: &str, band: usize, imported: &mut Imported) {
+    if block.uris.is_empty() {
+        // No path comes here.
+        return;
+    }
     let count = block.branches.len();
     for (index, branch) in block.branches.iter().enumerate() {
         let condition =
@@ -111,20 +116,21 @@ fn place(
     imported.output.add("routes", &id, route.take());
 }
 
-/// nginx sends `/a` on to `/a/` where only the latter is a location, and proxies.
+/// The path that nginx sends on to that of a location: `/a` to `/a/` where only the latter is one, and proxies.
+pub fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
+    let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { return None };
+    let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
+    let proxies = ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+    let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
+    (hands_on && location.fault.is_none() && !locations.has_beside(location, bare)).then_some(bare)
+}
+
 fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imported) {
     let names: HashMap<&crate::At, &str> =
         blocks.iter().rev().map(|block| (&block.at, block.name.as_str())).collect();
     for location in &server.locations.all {
-        let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { continue };
-        let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) else { continue };
-        let proxies =
-            ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
-        let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
+        let Some(bare) = bare(&server.locations, location) else { continue };
         let Some(block) = names.get(&location.directive.at) else { continue };
-        if server.locations.has_beside(location, bare) || !hands_on || location.fault.is_some() {
-            continue;
-        }
         let mut plugins = if location.chain.one("internal").is_some() {
             Branch::status(404).plugins
         } else {

@@ -12,9 +12,9 @@ const MAX_SAMPLES: usize = 5_000;
 /// Of a server that routes lead to.
 pub fn of(server: &Directive, locations: &Locations, samples: &mut Vec<Sample>) {
     let names = Names::of(server);
-    let host = match names.hosts.first() {
+    let host = match names.hosts.iter().find(|host| *host != "_") {
         Some(host) => host.replace("*.", "x."),
-        None if names.is_empty() => "localhost".to_owned(),
+        None if names.patterns().next().is_none() => "localhost".to_owned(),
         // No name is known that the expression matches.
         None => return,
     };

@@ -13,9 +13,8 @@ use super::{
     content::{At, content, is_step},
     locations::{Location, Locations},
     parse::Directive,
-    patterns,
     program::{self, interleaved},
-    routes::safe_uri,
+    routes::{self, safe_uri},
     variables::{Made, Stop, Variables},
 };
 use crate::Report;
@@ -44,28 +43,6 @@ pub struct Block {
 }
 
 impl<'a> Server<'_, 'a> {
-    /// The location that a regular expression beside `own` gives a path to, or an exact one that is more than a file.
-    pub fn other_regex(&self, path: &str, own: &Place) -> Option<&'a Directive> {
-        if matches!(own, Place::Prefix { ends: true, .. }) {
-            return None;
-        }
-        let is_plain = |directive: &Directive| {
-            let plain = ["add_header", "expires", "etag", "root", "access_log", "try_files"];
-            directive.block.iter().all(|inner| plain.contains(&inner.name.as_str()))
-        };
-        let found = self.locations.all.iter().find(|location| {
-            if location.place == *own {
-                return false;
-            }
-            match &location.place {
-                Place::Regex(pattern) => patterns::compile(pattern).is_none_or(|regex| regex.is_match(path)),
-                Place::Exact(other) => other == path && !is_plain(location.directive),
-                _ => false,
-            }
-        });
-        found.map(|location| location.directive)
-    }
-
     pub fn chain(&self) -> Chain<'a> {
         self.http.inner(Kind::Server, &self.directive.block)
     }
@@ -125,8 +102,10 @@ impl<'a> Server<'_, 'a> {
     }
 
     fn all_uris(&self) -> Vec<String> {
-        let mut uris: Vec<String> =
-            self.locations.all.iter().map(|location| safe_uri(&location.place)).collect();
+        let locations = &self.locations;
+        let mut uris: Vec<String> = locations.all.iter().map(|location| safe_uri(&location.place)).collect();
+        let bare = locations.all.iter().filter_map(|location| routes::bare(locations, location));
+        uris.extend(bare.map(str::to_owned));
         uris.push("/*".to_owned());
         uris.sort();
         uris.dedup();

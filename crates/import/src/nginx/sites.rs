@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     condition::Condition,
-    listen::{Listen, Listeners, Names, Socket, listens},
+    listen::{Listen, Listeners, Names, Shared, Socket, listens},
     parse::Directive,
     variables::{Made, Stop},
 };
@@ -50,6 +50,7 @@ impl Placement {
 /// All servers of a file.
 pub struct Sites {
     servers: Vec<(Made<Vec<Listen>>, Names)>,
+    maps_addresses: Vec<bool>,
     place: Placement,
     listeners: Listeners,
     /// The servers at each socket.
@@ -60,7 +61,10 @@ pub struct Sites {
 
 impl Sites {
     pub fn of(servers: &[&Directive], place: Placement) -> Self {
-        let mut servers: Vec<_> = servers.iter().map(|server| (listens(server), Names::of(server))).collect();
+        let shared = Shared::of(servers);
+        let maps_addresses = servers.iter().map(|server| shared.maps_addresses(server)).collect();
+        let mut servers: Vec<_> =
+            servers.iter().map(|server| (listens(server, &shared), Names::of(server))).collect();
         let listeners = written(&servers);
         join_families(&mut servers);
         let mut sockets: BTreeMap<Socket, Rivals> = BTreeMap::new();
@@ -68,11 +72,22 @@ impl Sites {
             sockets.entry(listen.socket.clone()).or_default().add(index, listen, names);
         }
         let served = sockets::served(&sockets, place);
-        Sites { servers, place, listeners, sockets, served }
+        Sites { servers, maps_addresses, place, listeners, sockets, served }
     }
 
     pub fn listeners(&self) -> &Listeners {
         &self.listeners
+    }
+
+    /// Whether clients of IPv4 come to a server at an address of IPv6.
+    pub fn maps_addresses(&self, index: usize) -> bool {
+        self.maps_addresses.get(index).is_some_and(|maps| *maps)
+    }
+
+    /// Why nobody is served at an address of a server.
+    pub fn fault(&self, index: usize) -> Option<&str> {
+        let listens = self.servers.get(index).and_then(|(listens, _)| listens.as_ref().ok());
+        listens.into_iter().flatten().find_map(|listen| listen.fault.as_deref())
     }
 
     /// What a server is to be asked for. The error says why it is closed; none: no listener of the gateway is its own.
@@ -110,6 +125,9 @@ impl Sites {
         let listens = self.servers.get(index).and_then(|(listens, _)| listens.as_ref().ok());
         let sockets: Vec<String> = listens.into_iter().flatten().map(|listen| listen.socket.text()).collect();
         let is_served = listens.into_iter().flatten().any(|listen| self.served.contains_key(&listen.socket));
+        if let Some(fault) = self.fault(index).filter(|_| !is_served) {
+            return fault.to_owned();
+        }
         match (sockets.is_empty(), self.place) {
             (true, _) => "it listens at no address that the gateway can listen at".to_owned(),
             (false, Placement::Replaced(_)) if !is_served => {
@@ -131,7 +149,7 @@ fn all(servers: &[(Made<Vec<Listen>>, Names)]) -> impl Iterator<Item = (usize, &
 
 fn written(servers: &[(Made<Vec<Listen>>, Names)]) -> Listeners {
     let mut listeners = Listeners::default();
-    for (_, listen, _) in all(servers) {
+    for (_, listen, _) in all(servers).filter(|(_, listen, _)| listen.fault.is_none()) {
         let kind = if listen.tls { &mut listeners.tls } else { &mut listeners.plain };
         kind.extend(listen.socket.address.map(|address| (address, listen.socket.port)));
     }
@@ -142,12 +160,12 @@ fn written(servers: &[(Made<Vec<Listen>>, Names)]) -> Listeners {
 
 /// `listen 80` and `listen [::]:80` are one socket unless different servers are there.
 fn join_families(servers: &mut [(Made<Vec<Listen>>, Names)]) {
-    let mut families: BTreeMap<u16, [Vec<(usize, bool, bool)>; 2]> = BTreeMap::new();
+    let mut families: BTreeMap<u16, [Vec<(usize, bool, bool, bool)>; 2]> = BTreeMap::new();
     for (index, listen, _) in all(servers) {
         let Some(address) = listen.socket.address.filter(IpAddr::is_unspecified) else { continue };
         let [v4, v6] = families.entry(listen.socket.port).or_default();
         let family = if address.is_ipv4() { v4 } else { v6 };
-        family.push((index, listen.tls, listen.default));
+        family.push((index, listen.tls, listen.default, listen.fault.is_some()));
     }
     let differ =
         |port: &u16| families.get(port).is_some_and(|[v4, v6]| !v4.is_empty() && !v6.is_empty() && v4 != v6);

@@ -20,6 +20,8 @@ pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mu
     let own = parts.iter().any(|part| part.is_default).then_some(&own);
     let mut hosts: Vec<&String> =
         parts.iter().flat_map(|part| &part.hosts).chain(own.into_iter().flatten()).collect();
+    // No client asks for it in a handshake.
+    hosts.retain(|host| *host != "_");
     hosts.sort();
     hosts.dedup();
     let chain = server.chain();

@@ -61,6 +61,11 @@ fn as_nginx(name: &str) -> String {
     }
 }
 
+/// Variables of nginx's own that a file can set: the request changes with them.
+pub fn changes_requests(name: &str) -> bool {
+    ["args", "limit_rate"].contains(&name)
+}
+
 /// Variables may hold variables: `set $b $a$a` doubles with every line.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 

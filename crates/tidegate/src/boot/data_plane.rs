@@ -162,6 +162,7 @@ pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
         limits: RequestLimits { underscores, ..RequestLimits::default() },
         trusted_addresses: addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?,
         trusted_gateways: addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?,
+        claims_as_written: settings.apisix.claims_as_written,
         real_ip: real_ip(settings)?,
         matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
             0 => usize::MAX,

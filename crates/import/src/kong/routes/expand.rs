@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 
 use serde_json::json;
-use tidegate_backtrack::{Expression, pcre};
 use tidegate_config::yaml::Node;
-use tidegate_protocol::uri::percent_decode;
 
 use super::{
     super::{
         entities::{Entities, label},
         expression,
         order::Path,
+        pattern::{self, Pattern},
     },
     Entry, Rank,
 };
@@ -67,6 +66,7 @@ pub fn expand<'a>(
                     hosts: Vec::new(),
                     rank: of_expression(priority, created),
                     conditions: choice.conditions,
+                    is_rust: true,
                     fault: fault.clone(),
                     differs: false,
                 };
@@ -110,19 +110,17 @@ fn by_fields<'a>(
     let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
     let regex_priority = fields.integer("regex_priority").unwrap_or(0);
     let wild = hosts.iter().any(|host| host.contains('*'));
-    let mut paths: Vec<Path> = fields.texts("paths").iter().map(|path| read_path(entities, path)).collect();
+    let strips = fields.flag("strip_path").unwrap_or(true);
+    let mut paths: Vec<Read> =
+        fields.texts("paths").iter().map(|path| read_path(entities, path, strips)).collect();
     if paths.is_empty() {
-        paths.push(Path::Prefix("/".to_owned()));
+        paths.push(read_path(entities, "/", strips));
     }
+    let fault = fault.or_else(|| unknown_header(entities, fields));
     paths
         .into_iter()
-        .map(|path| {
-            let (regex, length) = match &path {
-                Path::Regex(pattern) => (true, pattern.len()),
-                Path::Prefix(prefix) => (false, prefix.len()),
-            };
-            let (path, unknown) = known(entities, path);
-            let fault = fault.clone().or(unknown);
+        .map(|Read { path, is_regex: regex, length, fault: own }| {
+            let fault = fault.clone().or(own);
             let plain = !hosts.is_empty() && !wild;
             let rank = (
                 Reverse(given),
@@ -140,6 +138,7 @@ fn by_fields<'a>(
                 hosts: hosts.clone(),
                 rank,
                 conditions: Vec::new(),
+                is_rust: entities.regex_needs_tilde,
                 fault,
                 differs: false,
             }
@@ -176,38 +175,71 @@ fn of_expression(priority: i64, created: usize) -> Rank {
     (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
 }
 
-/// An expression that may mean something else here takes all paths that come so far. From version 3 on Kong's are those of
-/// Rust, before they were PCRE.
-fn known(entities: &Entities, path: Path) -> (Path, Option<String>) {
-    let Path::Regex(pattern) = &path else { return (path, None) };
-    let read = pcre::translate(pattern, pcre::Units::Bytes);
-    let is_other = entities.regex_needs_tilde && read.is_ok_and(|read| !read.is_common);
-    let why = match Expression::new(pattern, false) {
-        Err(why) => format!("`{pattern}` is not supported: {why}"),
-        Ok(_) if is_other => format!("`{pattern}` does not mean the same here"),
-        Ok(_) => return (path, None),
+/// A path, and what decides its place in the order.
+struct Read {
+    path: Path,
+    is_regex: bool,
+    length: usize,
+    fault: Option<String>,
+}
+
+fn read_path(entities: &Entities, path: &str, strips: bool) -> Read {
+    let is_rust = entities.regex_needs_tilde;
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
+    let pattern = match path.strip_prefix('~') {
+        None if plain || is_rust => None,
+        rest => Some(rest.unwrap_or(path)),
     };
-    (Path::Regex(String::new()), Some(why))
+    let Some(pattern) = pattern else {
+        let text = pattern::normal(path);
+        let length = path.len();
+        let path = match pattern::is_plain(&text) {
+            true => Path::Prefix(text),
+            false => Path::Regex(Pattern::literal(&text, false)),
+        };
+        let fault = unknown_rest(&path, strips);
+        return Read { path, is_regex: false, length, fault };
+    };
+    let (found, fault) = match known(pattern, is_rust) {
+        Ok(found) => found,
+        // What may mean something else here takes all paths that come so far.
+        Err(why) => (Pattern::all(), Some(why)),
+    };
+    let path = Path::Regex(found);
+    let fault = fault.or_else(|| unknown_rest(&path, strips));
+    Read { path, is_regex: true, length: pattern.len(), fault }
+}
+
+/// From version 3 on Kong's expressions are those of Rust, before they were PCRE.
+fn known(pattern: &str, is_rust: bool) -> Result<(Pattern, Option<String>), String> {
+    if !is_rust {
+        return Pattern::of_pcre(pattern).map(|found| (found, None));
+    }
+    if !pattern::is_common(pattern) {
+        return Err(format!("`{pattern}` does not mean the same here"));
+    }
+    let anchored = format!("^{pattern}");
+    let found = Pattern::of_rust(&anchored)?;
+    let fault = (!Pattern::anchors_all(&anchored))
+        .then(|| format!("`{pattern}`: Kong's routers differ in where its alternatives begin"));
+    Ok((found, fault))
+}
+
+fn unknown_rest(path: &Path, strips: bool) -> Option<String> {
+    let is_known = !strips || !matches!(path, Path::Regex(Pattern { strip: None, .. }));
+    (!is_known).then(|| "what `strip_path` takes away of an escaped path is not known".to_owned())
+}
+
+/// Expressions for headers that cannot be written out.
+fn unknown_header(entities: &Entities, fields: &Fields) -> Option<String> {
+    let headers = fields.get("headers").filter(|_| entities.regex_needs_tilde)?;
+    let values =
+        fields::entries(headers).iter().flat_map(|header| fields::texts(&header.value)).collect::<Vec<_>>();
+    let patterns = values.iter().filter_map(|value| value.strip_prefix("~*"));
+    patterns.filter_map(|pattern| pattern::bytes(&format!("(?i){pattern}")).err()).next()
 }
 
 fn sources_with_port(fields: &Fields) -> Option<String> {
     let has_port = |source: &&Node| source.get("port").is_some_and(|port| !port.is_null());
     fields.list("sources").iter().find(has_port).map(|_| "ports of `sources` are not converted".to_owned())
-}
-
-fn read_path(entities: &Entities, path: &str) -> Path {
-    if let Some(pattern) = path.strip_prefix('~') {
-        return Path::Regex(pattern.to_owned());
-    }
-    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c));
-    if plain || entities.regex_needs_tilde {
-        Path::Prefix(decoded(path))
-    } else {
-        Path::Regex(path.to_owned())
-    }
-}
-
-/// Kong compares paths as they come, this gateway decoded.
-pub fn decoded(path: &str) -> String {
-    String::from_utf8(percent_decode(path.as_bytes(), false)).unwrap_or_else(|_| path.to_owned())
 }

@@ -28,14 +28,23 @@ pub struct Rivals {
     expressions: Vec<(usize, usize, Result<Condition, String>)>,
     /// Servers whose names may match what is another one's.
     wild: Vec<usize>,
-    nameless: Vec<usize>,
+    /// The first server for requests without Host.
+    nameless: Option<usize>,
+    /// Why nobody is served at the socket.
+    pub fault: Option<String>,
 }
 
 /// Expressions that come before another one: each server has its own and all of these.
 const MAX_BEFORE: usize = 500;
 
+/// nginx looks at no expression where a request has no host.
 fn host(pattern: &str) -> Result<Condition, String> {
-    patterns::matches("host", pattern)
+    patterns::known(pattern)?;
+    Ok(Condition::all([Condition::test("host", "~~", pattern), nobody().negated()]))
+}
+
+fn nobody() -> Condition {
+    patterns::is_empty("http_host")
 }
 
 fn known(condition: &Result<Condition, String>) -> Made<Condition> {
@@ -53,13 +62,15 @@ impl Rivals {
             }
             self.reversed.insert(name.chars().rev().collect());
         }
-        self.expressions.extend(names.patterns().map(|(rank, pattern)| (index, rank, host(pattern))));
+        let condition = |pattern: Result<&str, String>| pattern.and_then(host);
+        self.expressions.extend(names.patterns().map(|(rank, pattern)| (index, rank, condition(pattern))));
         if names.patterns().next().is_some() || names.hosts.iter().any(|host| host.starts_with("*.")) {
             self.wild.push(index);
         }
         if names.is_for_nameless {
-            self.nameless.push(index);
+            self.nameless.get_or_insert(index);
         }
+        self.fault = self.fault.take().or_else(|| listen.fault.clone());
     }
 
     pub fn servers(&self) -> &[(usize, bool)] {
@@ -92,6 +103,9 @@ impl Rivals {
             };
             parts.push(Part { hosts, condition, is_default: false });
         }
+        if self.nameless == Some(index) && !is_default {
+            parts.push(Part { hosts: Vec::new(), condition: nobody(), is_default: false });
+        }
         let expressions = self.own_expressions(index)?;
         if !is_default && !expressions.is_empty() {
             let condition = Condition::any(expressions);
@@ -109,8 +123,8 @@ impl Rivals {
                     others.push(known(&host(&hosts_pattern(&named)))?);
                 }
             }
-            if self.nameless.iter().any(|server| *server != index) {
-                others.push(patterns::is_empty("http_host"));
+            if self.nameless.is_some_and(|server| server != index) {
+                others.push(nobody());
             }
             let rest = Condition::any(others).negated();
             let condition = Condition::any([rest].into_iter().chain(expressions));

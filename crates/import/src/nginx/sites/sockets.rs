@@ -28,7 +28,7 @@ pub fn served(all: &Sockets, place: Placement) -> BTreeMap<Socket, Condition> {
     }
     let exact = |socket: &Socket| came_to(socket, addresses.get(&socket.port).map(Vec::as_slice));
     let mut served = BTreeMap::new();
-    for (socket, rivals) in all {
+    for (socket, rivals) in all.iter().filter(|(_, rivals)| rivals.fault.is_none()) {
         let condition = match place {
             Placement::Written if all.len() == 1 => Condition::Always,
             Placement::Replaced(_) if is_main(socket) => {
@@ -48,7 +48,8 @@ pub fn served(all: &Sockets, place: Placement) -> BTreeMap<Socket, Condition> {
 
 /// The public sockets that one listener of a gateway stands for: at the port that is given, at the usual one, or at the first.
 fn main(all: &Sockets, place: Placement, tls: bool) -> BTreeSet<Socket> {
-    let of_kind = || all.iter().filter(|(_, rivals)| rivals.is_tls == tls).map(|(socket, _)| socket);
+    let is_of_kind = |rivals: &Rivals| rivals.is_tls == tls && rivals.fault.is_none();
+    let of_kind = || all.iter().filter(|(_, rivals)| is_of_kind(rivals)).map(|(socket, _)| socket);
     if let Placement::Replaced(Some(port)) = place {
         return of_kind().filter(|socket| socket.port == port).cloned().collect();
     }

@@ -71,6 +71,7 @@ fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Setti
     // A file with another word for it is not served: the directive closes its block.
     settings.nginx.underscores_in_headers = false;
     // It passes on, and compares, what came.
+    settings.apisix.claims_as_written = true;
     for trusted in [&mut settings.apisix.trusted_addresses, &mut settings.apisix.trusted_gateways] {
         trusted.get_or_insert_with(|| EVERYBODY.map(str::to_owned).to_vec());
     }

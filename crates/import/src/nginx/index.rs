@@ -1,0 +1,306 @@
+//! `index`: nginx does not serve such a file, but redirects to its path, whose location may be another one with guards of its own.
+//!
+//! A name stays on the list while every location that may take it answers as the place itself would. Whether a file is there is not
+//! known, so the first name that may lead elsewhere ends the list: directories that get so far are answered 403.
+
+use serde_json::{Value, json};
+
+use super::{
+    Place,
+    access::gates,
+    chain::Chain,
+    content::{At, is_step},
+    effects::{self, Effect},
+    files::Files,
+    locations::Location,
+    parse::Directive,
+    reach::{self, Piece},
+    variables::{Made, Part, Stop, Variables, parts},
+};
+use crate::Report;
+
+/// What a location that serves the same file may say besides.
+const FIELDS: [&str; 6] = ["add_header", "expires", "etag", "if_modified_since", "default_type", "types"];
+const OF_FILES: [&str; 3] = ["root", "index", "internal"];
+
+/// Leaves the names that the place serves as nginx does.
+pub fn settle(
+    at: &At,
+    files: &mut Files,
+    chain: &Chain,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<()> {
+    let given = files.conf.get("index").cloned().unwrap_or_else(|| json!(["index.html"]));
+    let mut kept = Vec::new();
+    for name in given.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let line = |at: &crate::At| chain.one("index").map_or_else(|| at.clone(), |index| index.at.clone());
+        match look(at, chain, variables, name) {
+            Leads::Here => {}
+            Leads::ToFields(title, place) => {
+                let how = format!("`{name}` has the fields of this place, not those of `{title}`");
+                report.approximated(line(&place), "index", &how);
+            }
+            Leads::Elsewhere(title, place) => {
+                if files.conf.contains_key("autoindex") {
+                    let why = format!("`index {name}` leads to `{title}`, and directories are listed");
+                    return Err(Stop::Closed(why));
+                }
+                let how =
+                    format!("`{name}` leads to `{title}`: directories without a file before it are 403");
+                report.unsupported(line(&place), "index", &how);
+                break;
+            }
+        }
+        kept.push(name.to_owned());
+    }
+    if json!(kept) != given {
+        files.conf.insert("index".to_owned(), kept.into());
+    }
+    Ok(())
+}
+
+/// Whose file an index is.
+enum Leads {
+    Here,
+    /// The same file with other fields.
+    ToFields(String, crate::At),
+    Elsewhere(String, crate::At),
+}
+
+fn look(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Leads {
+    let Some(folders) = Folders::of(at.place) else { return Leads::Here };
+    let own = at.server.locations.all.iter().position(|location| std::ptr::eq(&location.place, at.place));
+    let own_block = own.and_then(|own| at.server.locations.all.get(own)).map(|own| own.directive);
+    for block in [Some(at.server.directive), own_block].into_iter().flatten() {
+        let judges = Judge { at, variables, folders: &folders, name };
+        if let Some(step) = judges.step(&block.block) {
+            return Leads::Elsewhere(step.title(), step.at.clone());
+        }
+    }
+    let mut fields = Leads::Here;
+    for taker in takers(at, own, &folders, name) {
+        let (title, place) = match taker {
+            Taker::Location(location) => (location.directive.title(), location.directive.at.clone()),
+            Taker::Server | Taker::Unknown => ("server".to_owned(), at.server.directive.at.clone()),
+        };
+        match alike(at, own, chain, variables, &taker) {
+            Some(true) => {}
+            Some(false) => fields = Leads::ToFields(title, place),
+            None => return Leads::Elsewhere(title, place),
+        }
+    }
+    fields
+}
+
+/// The paths of the directories that come to a place.
+enum Folders<'p> {
+    One(&'p str),
+    Below(&'p str),
+    Any,
+}
+
+impl<'p> Folders<'p> {
+    fn of(place: &'p Place) -> Option<Self> {
+        match place {
+            Place::Exact(path) => path.ends_with('/').then_some(Folders::One(path)),
+            Place::Prefix { path, .. } => Some(Folders::Below(path)),
+            Place::Regex(_) | Place::Named(_) => Some(Folders::Any),
+        }
+    }
+
+    fn base(&self) -> &'p str {
+        match self {
+            Folders::One(path) | Folders::Below(path) => path,
+            Folders::Any => "",
+        }
+    }
+
+    fn pieces(&self) -> Vec<Piece<'p>> {
+        match self {
+            Folders::One(path) => vec![Piece::Text(path)],
+            Folders::Below(path) => {
+                vec![Piece::Text(path.strip_suffix('/').unwrap_or(path)), Piece::Any, Piece::Text("/")]
+            }
+            Folders::Any => vec![Piece::Any, Piece::Text("/")],
+        }
+    }
+
+    /// Whether this is the beginning of an index's path that is longer than its directory's.
+    fn meets(&self, prefix: &str, name: &str) -> bool {
+        let starts = name.char_indices().map(|(at, sign)| at + sign.len_utf8());
+        starts.filter_map(|end| prefix.strip_suffix(name.get(..end)?)).any(|folder| self.has(folder))
+    }
+
+    fn has(&self, folder: &str) -> bool {
+        folder.ends_with('/') && folder.starts_with(self.base())
+    }
+}
+
+enum Taker<'s, 'a> {
+    Location(&'s Location<'a>),
+    /// No location.
+    Server,
+    Unknown,
+}
+
+/// What may take an index instead of the place that has its directory.
+fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: &str) -> Vec<Taker<'s, 'a>> {
+    let locations = &at.server.locations;
+    let find = |index: usize| locations.all.get(index).map_or(Taker::Unknown, Taker::Location);
+    if let Folders::One(path) = folders {
+        return match locations.nested_taker(&format!("{path}{name}"), &[]) {
+            Ok(Some(index)) if Some(index) == own => Vec::new(),
+            Ok(Some(index)) => vec![find(index)],
+            Ok(None) => vec![Taker::Server],
+            Err(()) => vec![Taker::Unknown],
+        };
+    }
+    let stays = match at.place {
+        Place::Regex(pattern) => reach::stays(pattern),
+        Place::Named(_) => false,
+        _ => true,
+    };
+    let mut around: Vec<usize> =
+        own.and_then(|own| locations.all.get(own)).map(|own| own.inside.clone()).unwrap_or_default();
+    around.extend(own.filter(|_| matches!(folders, Folders::Below(_))));
+    let regexes = locations.regexes();
+    let order = |index: usize| regexes.iter().position(|regex| *regex == index);
+    let comes_first =
+        |index: usize| own.and_then(order).is_none_or(|own| order(index).is_some_and(|one| one < own));
+    let meets = |index: usize| match locations.all.get(index).map(|one| &one.place) {
+        Some(Place::Exact(path) | Place::Prefix { path, .. }) => folders.meets(path, name),
+        _ => false,
+    };
+    // Whether nginx looks at the expressions of a level: it is inside of locations that have the directory, or may have its index.
+    let is_looked_at = |inside: &[usize]| {
+        let common = inside.iter().zip(&around).take_while(|(one, other)| one == other).count();
+        match (inside.get(common), around.get(common)) {
+            (Some(deeper), _) if matches!(folders, Folders::Below(_)) => meets(*deeper),
+            (Some(_), _) | (None, None) => true,
+            (None, Some(deciding)) => !locations.ends(*deciding),
+        }
+    };
+    let takes = |index: usize, location: &Location| match &location.place {
+        Place::Named(_) => false,
+        _ if Some(index) == own => false,
+        _ if !stays => true,
+        Place::Exact(path) => path.strip_suffix(name).is_some_and(|folder| folders.has(folder)),
+        Place::Prefix { .. } => meets(index),
+        Place::Regex(pattern) => {
+            comes_first(index)
+                && is_looked_at(&location.inside)
+                && reach::may_match_with(pattern, &folders.pieces(), name)
+        }
+    };
+    let mut all: Vec<Taker> = locations
+        .all
+        .iter()
+        .enumerate()
+        .filter(|(index, location)| takes(*index, location))
+        .map(|(_, location)| Taker::Location(location))
+        .collect();
+    if !stays {
+        all.push(Taker::Server);
+    }
+    all
+}
+
+/// Whether it answers with the same file to the same clients, and whether with the same fields; `None`: it does not, or nobody knows.
+fn alike(at: &At, own: Option<usize>, chain: &Chain, variables: &Variables, taker: &Taker) -> Option<bool> {
+    let server;
+    let (block, other, inside): (&[Directive], _, &[usize]) = match taker {
+        Taker::Location(location) => (&location.directive.block, &location.chain, &location.inside),
+        Taker::Server => {
+            server = at.server.chain();
+            (&[], &server, &[])
+        }
+        Taker::Unknown => return None,
+    };
+    // What is looked at here is not dealt with there.
+    let (chain, other) = (chain.clone(), other.clone());
+    let mut around = own
+        .and_then(|own| at.server.locations.all.get(own))
+        .map(|own| own.inside.clone())
+        .unwrap_or_default();
+    around.extend(own);
+    let is_plain = |directive: &Directive| {
+        let name = directive.name.as_str();
+        FIELDS.contains(&name)
+            || OF_FILES.contains(&name)
+            || effects::of(name) == Effect::None
+            || (name == "try_files" && directive.argument(0) == "$uri")
+    };
+    let is_fine = matches!(taker, Taker::Server)
+        || matches!(taker, Taker::Location(location) if location.fault.is_none());
+    if !is_fine || !block.iter().all(is_plain) || !around.starts_with(inside) {
+        return None;
+    }
+    let has_alias = [&chain, &other].into_iter().any(|one| one.one("alias").is_some());
+    if has_alias || chain.word("root") != other.word("root") {
+        return None;
+    }
+    let list = |chain: &Chain| -> Option<Vec<_>> {
+        let all = gates(chain, variables).ok()?;
+        Some(all.into_iter().map(|guarded| (guarded.condition, guarded.gate)).collect())
+    };
+    let theirs = list(&other)?;
+    if !theirs.iter().all(|(_, gate)| gate.is_open()) && Some(theirs) != list(&chain) {
+        return None;
+    }
+    Some(FIELDS.into_iter().all(|name| {
+        let said = |chain: &Chain| {
+            chain.all(name).iter().map(|one| (one.title(), one.block.len())).collect::<Vec<_>>()
+        };
+        said(&chain) == said(&other)
+    }))
+}
+
+/// Steps that decide by the path, which is another one for an index.
+struct Judge<'j, 's, 'a> {
+    at: &'j At<'s, 'a>,
+    variables: &'j Variables<'j>,
+    folders: &'j Folders<'j>,
+    name: &'j str,
+}
+
+impl Judge<'_, '_, '_> {
+    fn step<'d>(&self, block: &'d [Directive]) -> Option<&'d Directive> {
+        block.iter().filter(|step| is_step(&step.name)).find(|step| match step.name.as_str() {
+            "rewrite" => reach::may_match_with(step.argument(0), &self.folders.pieces(), self.name),
+            "if" => {
+                step.arguments.iter().any(|word| self.goes_by_path(word, 0))
+                    || self.step(&step.block).is_some()
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a text changes with the path.
+    fn goes_by_path(&self, text: &str, depth: usize) -> bool {
+        // Variables of variables of variables: nobody follows them.
+        const MAX_DEPTH: usize = 8;
+        parts(text).iter().any(|part| match part {
+            Part::Text(_) => false,
+            Part::Capture(_) => true,
+            Part::Variable(name) => {
+                depth > MAX_DEPTH
+                    || ["uri", "document_uri", "request_filename"].contains(name)
+                    || self
+                        .variables
+                        .map(name)
+                        .is_some_and(|map| map.texts().any(|text| self.goes_by_path(text, depth + 1)))
+                    || set_to(self.at.server.directive, name)
+                        .iter()
+                        .any(|text| self.goes_by_path(text, depth + 1))
+            }
+        })
+    }
+}
+
+/// What a variable is set to, anywhere in a block.
+fn set_to<'d>(block: &'d Directive, name: &str) -> Vec<&'d str> {
+    let is_it = |one: &Directive| one.name == "set" && one.argument(0).trim_start_matches('$') == name;
+    let own = block.block.iter().filter(|one| is_it(one)).map(|one| one.argument(1));
+    own.chain(block.block.iter().flat_map(|inner| set_to(inner, name))).collect()
+}
