@@ -156,7 +156,7 @@ impl AdminApi {
         let path = request.decoded_path();
         let Some(segments) = entrance::segments(&path) else { return Response::page(404) };
         if let Some(name) = dry_run(request).filter(|name| segments != ["import"] || name != "dry_run") {
-            let message = format!("argument {name} is not known here: nothing was written");
+            let message = format!("unknown argument {name}: nothing was written");
             return Response::error(400, &message);
         }
         if let Some(standalone) = &self.standalone {

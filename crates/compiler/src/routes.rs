@@ -186,10 +186,7 @@ impl Compiler {
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
-        let is_faulty = object.fault.is_some() || !faults.is_empty();
-        if is_faulty && !spec.uris.iter().any(|path| may_match(path)) {
-            spec.uris = self.earlier_paths(key, conf.is_enabled());
-        }
+        self.keep_paths(key, object.fault.is_some(), conf.is_enabled(), &mut spec, &mut faults);
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
             true => self.broken_reference(&conf, &upstream),
             false => Some(UNAVAILABLE),
@@ -226,13 +223,25 @@ impl Compiler {
         (route, conf.is_enabled().then_some(spec), on_body)
     }
 
-    /// Those of the route as it was before, for one of which no path can be read.
-    fn earlier_paths(&mut self, key: &Key, is_enabled: bool) -> Vec<Box<str>> {
-        let paths = self.routes.paths(&key.1);
-        if paths.is_empty() && is_enabled {
+    /// A route of which no path can be read keeps those it had before.
+    fn keep_paths(
+        &mut self,
+        key: &Key,
+        has_fault: bool,
+        is_enabled: bool,
+        spec: &mut RouteSpec<Variable>,
+        faults: &mut Vec<String>,
+    ) {
+        if spec.uris.iter().any(|path| path.is_empty()) && !has_fault {
+            faults.push("an empty path matches no request".to_owned());
+        }
+        if (!has_fault && faults.is_empty()) || spec.uris.iter().any(|path| may_match(path)) {
+            return;
+        }
+        spec.uris = self.routes.paths(&key.1);
+        if spec.uris.is_empty() && is_enabled {
             self.problem(key, PLACELESS.to_owned());
         }
-        paths
     }
 
     /// The answer of a route that refers to what is not there, or cannot be built.

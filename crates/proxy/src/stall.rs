@@ -119,6 +119,15 @@ impl Stalls {
         }
     }
 
+    /// The part of `took`, which ends now, in which this thread computed, as far as the kernel tells.
+    #[cold]
+    pub fn computed(&self, took: Duration) -> Duration {
+        match self.schedule.as_ref().and_then(Scheduled::read) {
+            Some(scheduled) => scheduled.computed(self.looked.get(), took),
+            None => took,
+        }
+    }
+
     #[cold]
     fn report(&self, worker: &Worker, what: &str, now: Instant, took: Duration) {
         let computed = match self.schedule.as_ref().and_then(Scheduled::read) {

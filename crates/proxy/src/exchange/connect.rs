@@ -2,7 +2,7 @@
 
 pub mod crowded;
 
-use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
+use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Instant};
 
 use tidegate_plugin_api::{
     UpstreamHandle, descriptors,
@@ -10,7 +10,6 @@ use tidegate_plugin_api::{
 };
 use tokio::net::TcpStream;
 
-use self::crowded::Computed;
 use super::{failure::FailureKind, tls};
 use crate::{client::Client, proxy_protocol, stream::Stream};
 
@@ -41,11 +40,11 @@ pub async fn connect(
     client.timer.set(timeouts.connect_ms);
     let mut connecting = pin!(TcpStream::connect(address));
     // The first poll calls `connect`.
-    let mut began = Some(Computed::now());
+    let mut began = Some(Instant::now());
     let connected = poll_fn(|context| {
         let polled = connecting.as_mut().poll(context);
         if let Some(began) = began.take() {
-            crowded.searched(address, began.elapsed());
+            crowded.searched(address, began, &client.worker.stalls);
         }
         match polled {
             Poll::Pending if client.timer.expired() => Poll::Ready(None),

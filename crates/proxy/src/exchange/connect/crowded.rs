@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::stall::Stalls;
 
 /// Searches up to here are not worth a pause.
 const LONG: Duration = Duration::from_millis(1);
@@ -21,20 +21,6 @@ const PAUSE_TIMES: u32 = 20;
 /// The last node with a long search, and when it may have a connection again.
 #[derive(Default)]
 pub struct Crowded(Cell<Option<(SocketAddr, Instant)>>);
-
-/// A moment in the time that this thread has computed: others' time on the processor does not count.
-pub struct Computed(Duration);
-
-impl Computed {
-    pub fn now() -> Computed {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Computed(Duration::try_from(time).unwrap_or_default())
-    }
-
-    pub fn elapsed(&self) -> Duration {
-        Computed::now().0.saturating_sub(self.0)
-    }
-}
 
 impl Crowded {
     /// Refuses a connection to a node while the last search for it is being paid for.
@@ -47,10 +33,18 @@ impl Crowded {
         }
     }
 
-    /// `connect` computed for so long.
-    pub fn searched(&self, address: SocketAddr, took: Duration) {
+    /// `connect` was called at `began`. Time in which the thread had no processor does not count.
+    pub fn searched(&self, address: SocketAddr, began: Instant, stalls: &Stalls) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(began);
         if took > LONG {
-            self.0.set(Some((address, Instant::now() + took * PAUSE_TIMES)));
+            self.computed(address, now, stalls.computed(took));
+        }
+    }
+
+    fn computed(&self, address: SocketAddr, now: Instant, computed: Duration) {
+        if computed > LONG {
+            self.0.set(Some((address, now + computed * PAUSE_TIMES)));
         }
     }
 }
@@ -63,9 +57,9 @@ mod tests {
     fn a_long_search_is_paid_for() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let crowded = Crowded::default();
-        crowded.searched(address(1), LONG);
+        crowded.computed(address(1), Instant::now(), LONG);
         assert!(crowded.check(address(1)).is_ok(), "it was short");
-        crowded.searched(address(1), Duration::from_secs(1));
+        crowded.computed(address(1), Instant::now(), Duration::from_secs(1));
         assert!(crowded.check(address(1)).is_err());
         assert!(crowded.check(address(2)).is_ok(), "another node");
     }
