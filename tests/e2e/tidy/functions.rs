@@ -57,7 +57,7 @@ fn lengths(text: &str) -> Vec<(&str, usize)> {
         let ends_at_once = line.ends_with('}') || line.ends_with(';');
         let length = match ends_at_once {
             true => 1,
-            false => lines.iter().skip(begin).position(|line| closes(&line)).map_or(1, |at| at + 1),
+            false => lines.iter().skip(begin).position(closes).map_or(1, |at| at + 1),
         };
         found.push((name, length));
     }

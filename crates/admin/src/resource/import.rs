@@ -74,7 +74,7 @@ fn check_arguments(request: &Request) -> Result<(), Response> {
     }
     match given.into_iter().find(|name| !KNOWN.contains(&name.as_str())) {
         Some(name) => {
-            let hint = nearest::hint(&name, KNOWN.into_iter());
+            let hint = nearest::hint(&name, KNOWN);
             Err(Response::error(400, &format!("unknown argument {name}{hint}")))
         }
         None => Ok(()),
