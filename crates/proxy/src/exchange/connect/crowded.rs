@@ -2,7 +2,8 @@
 //!
 //! The kernel looks for a free local port within `connect`, on the thread that calls it, and walks through all ports that
 //! are in use with the same node: tens of milliseconds once nearly all are. A client that keeps many requests open must not
-//! make each worker spend its time so. A search that took long is paid for: until then the node gets no new connection.
+//! make each worker spend its time so. Once several searches in a row took long, each is paid for: until then the node gets no
+//! new connection.
 
 use std::{
     cell::Cell,
@@ -13,20 +14,31 @@ use std::{
 
 use crate::stall::Stalls;
 
-/// Searches up to here are not worth a pause.
-const LONG: Duration = Duration::from_millis(1);
+/// Searches up to here are not worth a pause: the kernel may deliver other connections' packets within the call.
+const LONG: Duration = Duration::from_millis(3);
+/// So many in a row do not happen by chance.
+const IN_A_ROW: u32 = 3;
 /// Of the worker's time, at most one part in so many is spent on searches.
 const PAUSE_TIMES: u32 = 20;
 
-/// The last node with a long search, and when it may have a connection again.
+/// What is known of the last node with a long search.
 #[derive(Default)]
-pub struct Crowded(Cell<Option<(SocketAddr, Instant)>>);
+pub struct Crowded(Cell<Option<Last>>);
+
+#[derive(Clone, Copy)]
+struct Last {
+    node: SocketAddr,
+    /// Long searches in a row.
+    long: u32,
+    /// When it may have a connection again.
+    until: Instant,
+}
 
 impl Crowded {
     /// Refuses a connection to a node while the last search for it is being paid for.
     pub fn check(&self, address: SocketAddr) -> io::Result<()> {
         match self.0.get() {
-            Some((crowded, until)) if crowded == address && Instant::now() < until => {
+            Some(last) if last.node == address && Instant::now() < last.until => {
                 Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "nearly all local ports are in use"))
             }
             _ => Ok(()),
@@ -37,15 +49,21 @@ impl Crowded {
     pub fn searched(&self, address: SocketAddr, began: Instant, stalls: &Stalls) {
         let now = Instant::now();
         let took = now.saturating_duration_since(began);
-        if took > LONG {
-            self.computed(address, now, stalls.computed(took));
-        }
+        let computed = if took > LONG { stalls.computed(took) } else { took };
+        self.computed(address, now, computed);
     }
 
     fn computed(&self, address: SocketAddr, now: Instant, computed: Duration) {
-        if computed > LONG {
-            self.0.set(Some((address, now + computed * PAUSE_TIMES)));
+        let before = self.0.get().filter(|last| last.node == address);
+        if computed <= LONG {
+            if before.is_some() {
+                self.0.set(None);
+            }
+            return;
         }
+        let long = before.map_or(1, |last| last.long.saturating_add(1));
+        let pause = if long < IN_A_ROW { Duration::ZERO } else { computed * PAUSE_TIMES };
+        self.0.set(Some(Last { node: address, long, until: now + pause }));
     }
 }
 
@@ -57,10 +75,20 @@ mod tests {
     fn a_long_search_is_paid_for() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let crowded = Crowded::default();
-        crowded.computed(address(1), Instant::now(), LONG);
-        assert!(crowded.check(address(1)).is_ok(), "it was short");
-        crowded.computed(address(1), Instant::now(), Duration::from_secs(1));
-        assert!(crowded.check(address(1)).is_err());
+        let searched = |took: Duration| crowded.computed(address(1), Instant::now(), took);
+        let is_refused = || crowded.check(address(1)).is_err();
+        let long = Duration::from_secs(1);
+        searched(LONG);
+        assert!(!is_refused(), "it was short");
+        searched(long);
+        searched(long);
+        assert!(!is_refused(), "twice may be chance");
+        searched(LONG);
+        searched(long);
+        searched(long);
+        assert!(!is_refused(), "not in a row");
+        searched(long);
+        assert!(is_refused());
         assert!(crowded.check(address(2)).is_ok(), "another node");
     }
 }
