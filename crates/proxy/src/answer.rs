@@ -343,7 +343,7 @@ impl Writer<'_> {
     }
 
     /// What may arrive although nothing is read counts as held.
-    pub(crate) fn expect(&mut self, window: usize) {
+    pub(crate) fn expect_window(&mut self, window: usize) {
         self.out.window = window;
     }
 

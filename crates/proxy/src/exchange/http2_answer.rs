@@ -89,7 +89,7 @@ impl Body for Http2Body<'_> {
 
     fn start(&mut self, writer: &mut Writer<'_>) -> Result<(), End> {
         if !self.receive.is_end_stream() {
-            writer.expect(self.stream.window());
+            writer.expect_window(self.stream.window());
         }
         Ok(())
     }
