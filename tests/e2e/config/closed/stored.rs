@@ -1,6 +1,11 @@
 //! Answers that a cache keeps, and who they are for: what counts is what the client sent. And a key in the path, which hides
 //! where a request goes.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use tidegate_testkit::{Gateway, Upstream, eventually, upstream::Behaviour};
@@ -184,11 +189,25 @@ fn what_is_kept_is_of_one_route_of_a_file() {
         eventually("the file is read", || ask(&gateway, "/other", "").status() == 404);
         assert_eq!(cached(&gateway, "/kept", ""), "MISS", "another route, {strategy}");
         assert_eq!(cached(&gateway, "/kept", ""), "HIT", "{strategy}");
+        if strategy == "disk" {
+            // An answer is found before its file is written, and a stop does not wait for the file.
+            let folder = gateway.prefix().join("data/cache");
+            eventually("both answers are on the disk", || files_below(&folder) == 2);
+        }
         gateway.process.stop();
         gateway.restart();
         let after = if strategy == "disk" { "HIT" } else { "MISS" };
         assert_eq!(cached(&gateway, "/kept", ""), after, "after a restart, {strategy}");
     }
+}
+
+/// Complete ones: a file has an extension until all of it is written.
+fn files_below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |path: PathBuf| {
+        if path.is_dir() { files_below(&path) } else { usize::from(path.extension().is_none()) }
+    };
+    entries.map(|entry| count(entry.path())).sum()
 }
 
 /// To WSGI, CGI and PHP `X_Lang` is `X-Lang`: what such a request gets is for nobody else, nor is it given what others got.
