@@ -18,7 +18,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("admin", 24),
     ("bench", 52),
     ("clients", 6),
-    ("compiler", 7),
     ("config", 21),
     ("discovery", 14),
     ("import", 61),
