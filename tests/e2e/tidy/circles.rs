@@ -17,7 +17,6 @@ use self::modules::{FileId, Tree};
 const CIRCLES: &[(&str, usize)] = &[
     ("bench", 52),
     ("clients", 6),
-    ("config", 21),
     ("discovery", 14),
     ("import", 61),
     ("model", 14),
