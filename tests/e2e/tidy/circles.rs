@@ -29,7 +29,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("telemetry", 5),
     ("testkit", 2),
     ("tidegate", 46),
-    ("tls", 2),
 ];
 
 #[test]
