@@ -26,7 +26,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("proxy", 50),
     ("routing", 9),
     ("store", 19),
-    ("telemetry", 5),
     ("testkit", 2),
     ("tidegate", 46),
 ];
