@@ -22,7 +22,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("model", 14),
     ("plugin-api", 22),
     ("plugins", 31),
-    ("protocol", 3),
     ("proxy", 50),
     ("routing", 9),
     ("store", 19),
