@@ -23,7 +23,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("plugin-api", 22),
     ("plugins", 31),
     ("proxy", 50),
-    ("routing", 9),
     ("store", 19),
     ("testkit", 2),
     ("tidegate", 46),
