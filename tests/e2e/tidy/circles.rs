@@ -23,7 +23,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("plugins", 31),
     ("proxy", 50),
     ("store", 19),
-    ("testkit", 2),
     ("tidegate", 46),
 ];
 
