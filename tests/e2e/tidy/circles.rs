@@ -17,7 +17,6 @@ use self::modules::{FileId, Tree};
 const CIRCLES: &[(&str, usize)] = &[
     ("bench", 52),
     ("import", 61),
-    ("model", 14),
     ("plugin-api", 22),
     ("plugins", 31),
     ("proxy", 50),
