@@ -44,7 +44,7 @@ pub fn settings(
             let log = &nginx.access_log;
             let formatted = FormattedLog::new(&log.format, &log.escape, sink.clone(), log.buffer_bytes)
                 .context("nginx_config.http.access_log_format")?;
-            Some(Arc::new(formatted) as Arc<dyn tidegate_proxy::finish::AccessLog>)
+            Some(Arc::new(formatted) as Arc<dyn tidegate_proxy::settings::AccessLog>)
         }
     };
     let limits = &settings.apisix.client_limits;
