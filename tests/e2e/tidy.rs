@@ -1,6 +1,7 @@
 //! Rules about the sources that no compiler checks: who may depend on whom, how long a file may be.
 
 mod adr;
+mod circles;
 mod claims;
 mod functions;
 mod picture;

@@ -16,8 +16,7 @@ use tidegate_telemetry::{
 
 use crate::{
     AdminKey,
-    api::revisions::REVISION,
-    message::{Head, Response},
+    message::{Head, REVISION, Response},
     settings::Role,
 };
 

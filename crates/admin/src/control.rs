@@ -3,18 +3,22 @@
 
 mod documents;
 mod health;
+mod lists;
+pub(super) mod parts;
 mod view;
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, PluginCatalog, Rejected, SchemaKind, mask::mask_resource, schemas};
-use tidegate_store::{BoxFuture, Store};
+use tidegate_model::{Kind, Rejected, SchemaKind, mask::mask_resource, schemas};
 
-use self::documents::{Documents, Holds};
-pub use self::health::{HealthView, NoHealth, NodeHealth};
+pub use self::parts::{HealthView, NoHealth, NodeHealth};
+use self::{
+    documents::{Documents, Holds},
+    lists::list_response,
+    parts::ControlParts,
+};
 use crate::{
-    Audit, Compiled, Hosts,
     api::plugins::all,
     message::{Head, Response},
 };
@@ -23,40 +27,6 @@ pub struct ControlApi {
     parts: Arc<ControlParts>,
     documents: Arc<Documents>,
 }
-
-/// What a [`ControlApi`] is made of.
-pub struct ControlParts {
-    /// The first part of shown keys: `/apisix` with a database, empty with files.
-    pub key_prefix: String,
-    pub server: &'static str,
-    pub store: Arc<dyn Store>,
-    pub plugins: Arc<dyn PluginCatalog>,
-    pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
-    pub health: Arc<dyn HealthView>,
-    pub hooks: Arc<dyn ControlHooks>,
-    /// Where every attempt to change something is told.
-    pub audit: Option<Arc<Audit>>,
-    pub compiled: Arc<dyn Compiled>,
-    pub hosts: Hosts,
-}
-
-/// What others add to the Control API.
-pub trait ControlHooks: Send + Sync {
-    /// What is below `/v1/discovery`; may block.
-    fn discovered(&self, _head: &Head) -> Option<Response> {
-        None
-    }
-    /// `PUT /v1/plugins/reload`; the error becomes the body of a 503.
-    fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async { Ok(()) })
-    }
-    /// `POST /v1/gc`: give memory back.
-    fn collect_garbage(&self) {}
-}
-
-pub struct NoControlHooks;
-
-impl ControlHooks for NoControlHooks {}
 
 impl ControlApi {
     pub fn new(parts: ControlParts) -> ControlApi {
@@ -263,19 +233,6 @@ fn effect(kind: Kind) -> &'static str {
         Kind::Secret => "references to it lead nowhere",
         Kind::Proto | Kind::StreamRoute | Kind::GraphqlCostDecoration => "it is not used",
     }
-}
-
-/// An empty list is an empty object to Lua's encoder, and clients have learnt that. Long lists are never held as values.
-fn list_response(list: impl Iterator<Item = Value>) -> Response {
-    let mut text = String::new();
-    for value in list {
-        text.push(if text.is_empty() { '[' } else { ',' });
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{value}");
-    }
-    text.push_str(if text.is_empty() { "{}\n" } else { "]\n" });
-    let response = Response { body: text.into(), ..Response::empty(200) };
-    response.with_header("Content-Type", "application/json")
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+mod admin_api;
 pub mod api;
+mod at_length;
 mod audit;
 mod compiled;
 pub mod control;
@@ -17,10 +19,14 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 
-pub use api::{AdminApi, Entered, Hooks, NoHooks, Parts, Progress, Standalone};
+pub use admin_api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
+pub use api::Entered;
 pub use audit::Audit;
 pub use compiled::{Compiled, NoCompiler};
-pub use control::{ControlApi, ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth};
+pub use control::{
+    ControlApi,
+    parts::{ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth},
+};
 pub use hosts::Hosts;
 pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
 pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Role};

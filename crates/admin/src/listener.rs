@@ -8,6 +8,7 @@ mod bounds;
 mod clock;
 mod connection;
 mod in_turns;
+mod service;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -16,14 +17,16 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
     time::Instant,
 };
 
 pub use self::bounds::Bounds;
-use self::bounds::Doors;
+use self::{
+    bounds::Doors,
+    service::{Connection, Phase, Service, closed},
+};
 use crate::{
     AdminApi, ControlApi, Entered,
     message::{Head, RequestBody, Response},
@@ -31,26 +34,6 @@ use crate::{
 
 /// One line in ten seconds.
 static NOT_ACCEPTED: Limiter = Limiter::new(1, 10_000);
-
-/// Something that answers requests.
-pub trait Service: Send + Sync + 'static {
-    /// A request that was let in by its head.
-    type Entered: Send + 'static;
-    /// Whether a request may go on; else its answer. Its body is not read before.
-    fn enter(&self, head: Head) -> Result<Self::Entered, Response>;
-    /// How much of the body is worth reading.
-    fn body_limit(entered: &Self::Entered) -> u64;
-    /// Whether the client has shown a key.
-    fn showed_key(entered: &Self::Entered) -> bool;
-    /// The answer of a process whose successor serves, to a request that came by a connection of before.
-    fn handed_over(&self) -> Option<Response>;
-    /// `body`: what there is of it, or what to answer because it could not be had.
-    fn answer(
-        &self,
-        entered: Self::Entered,
-        body: Result<RequestBody, Response>,
-    ) -> impl Future<Output = Response> + Send;
-}
 
 impl Service for AdminApi {
     type Entered = Entered;
@@ -114,25 +97,9 @@ impl<P: Page> Service for P {
     }
 }
 
-/// A connection, plain or after a TLS handshake.
-pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
-
 /// Turns an accepted connection into one to speak HTTP on; `None` when the handshake failed.
 pub type Accept =
     Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = Option<Box<dyn Connection>>> + Send>> + Send + Sync>;
-
-/// What a listener has to do now. Sockets are bound early, so that a port that cannot be had is known before anything is
-/// served, and left when a successor accepts from them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Waiting,
-    Serving,
-    /// Requests under way are finished. A connection that has not had one may still bring it, for a moment; others are
-    /// closed.
-    Closing,
-}
 
 /// Serves plain HTTP from the phase `Serving` until `Closing`.
 pub async fn serve<S: Service>(
@@ -198,13 +165,6 @@ pub async fn serve_with<S: Service>(
                 ),
             }
         });
-    }
-}
-
-async fn closed(phase: &mut watch::Receiver<Phase>) {
-    if phase.wait_for(|phase| *phase == Phase::Closing).await.is_err() {
-        // Nobody is left to say so.
-        std::future::pending::<()>().await;
     }
 }
 

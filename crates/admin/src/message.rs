@@ -6,6 +6,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidegate_protocol::uri::percent_decode_text;
 
+/// The revision that a write led to.
+pub(crate) const REVISION: &str = "X-Tidegate-Revision";
+
+/// What an answer to a write warns of.
+pub(crate) const WARNING: &str = "X-Tidegate-Warning";
+
 /// A request without its body; header names in any case, the path still percent-encoded.
 #[derive(Clone, Debug)]
 pub struct Head {
@@ -120,4 +126,9 @@ pub(crate) fn arguments(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.map(|(name, value)| (percent_decode_text(name, true), percent_decode_text(value, true))).collect()
+}
+
+/// Of a text, what may stand in a header.
+pub(crate) fn header_text(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -21,7 +21,7 @@ use regex_automata::{
 };
 use regex_syntax::hir::{Hir, Look};
 
-use crate::{GaveUp, linear::automaton, time::Stopwatch};
+use crate::{automaton::automaton, outcome::GaveUp, time::Stopwatch};
 
 /// For the states of one direction, in each thread; more where a few states need more.
 const CACHE_BYTES: usize = 256 << 10;

@@ -6,30 +6,26 @@
 
 #![forbid(unsafe_code)]
 
+mod automaton;
 mod large;
 mod lazy;
 mod linear;
+mod outcome;
 pub mod pcre;
 mod size;
 mod steps;
 mod time;
 
-use std::{fmt, ops::Range, time::Duration};
+use std::{fmt, time::Duration};
 
 pub use self::{
     large::{TOO_LARGE, remarks_on_patterns},
     linear::Linear,
+    outcome::{GaveUp, Groups},
     size::states,
     steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern, max_steps},
     time::{MAX_TIME, MAX_WORK, SearchTime},
 };
-
-/// Where each group of a match stands; group 0 is the whole of it.
-pub type Groups = Vec<Option<Range<usize>>>;
-
-/// A search hit its limit: whether the expression matches is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaveUp;
 
 /// Why neither engine takes a pattern.
 #[derive(Debug)]

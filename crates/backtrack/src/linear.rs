@@ -12,22 +12,16 @@ use std::{
     time::Duration,
 };
 
-use regex_automata::{
-    Anchored, Input, meta,
-    nfa::thompson::{self, NFA, WhichCaptures},
-    util::primitives::NonMaxUsize,
-};
+use regex_automata::{Anchored, Input, meta, nfa::thompson::WhichCaptures, util::primitives::NonMaxUsize};
 use regex_syntax::{ParserBuilder, hir::Hir};
 
 use crate::{
-    GaveUp, Groups,
+    automaton::{MAX_COMPILED_BYTES, automaton},
     large::{self, TOO_LARGE},
     lazy::Lazy,
+    outcome::{GaveUp, Groups},
     time::work_within,
 };
-
-/// Memory of a compiled pattern; more is refused.
-const MAX_COMPILED_BYTES: usize = 10 << 20;
 
 /// Of larger patterns the automaton for long texts is prepared before the first of them comes.
 const LARGE: usize = 2048;
@@ -190,19 +184,6 @@ fn parse(source: &str, mode: Mode) -> Result<Hir, String> {
     let mut parser = ParserBuilder::new();
     parser.utf8(false).unicode(mode.unicode).case_insensitive(mode.ignore_case);
     parser.build().parse(source).map_err(|error| error.to_string())
-}
-
-pub(crate) fn automaton(hir: &Hir, captures: WhichCaptures, reverse: bool) -> Result<NFA, String> {
-    let config = thompson::Config::new()
-        .utf8(false)
-        .reverse(reverse)
-        .which_captures(captures)
-        .nfa_size_limit(Some(MAX_COMPILED_BYTES));
-    let built = thompson::Compiler::new().configure(config).build_from_hir(hir);
-    built.map_err(|error| match error.size_limit() {
-        Some(_) => TOO_LARGE.to_owned(),
-        None => error.to_string(),
-    })
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::{fmt, sync::OnceLock, time::Duration};
 use fancy_regex::{BytesMode, Error, Regex, RegexBuilder, RuntimeError};
 
 use crate::{
-    GaveUp, Groups,
     large::{self, TOO_LARGE},
+    outcome::{GaveUp, Groups},
     size,
     time::{MAX_TIME, Stopwatch, work_within},
 };

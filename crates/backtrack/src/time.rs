@@ -7,7 +7,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::GaveUp;
+use crate::outcome::GaveUp;
 
 /// Processor time of all searches of one request, and of one search that is asked for alone.
 pub const MAX_TIME: Duration = Duration::from_millis(16);

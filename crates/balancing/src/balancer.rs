@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     health::Health,
-    pool::Node,
+    node::Node,
     spec::{Algorithm, NodeSpec},
 };
 use cycle::Cycle;

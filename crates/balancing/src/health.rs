@@ -19,40 +19,13 @@ mod checks;
 mod target;
 
 pub use checks::{Active, Checks, ProbeKind, Statuses, Thresholds};
-pub use target::{Counters, State, Target};
+pub use target::{Counters, Outcome, State, Target, Transition};
 
 /// Who saw the outcome: a probe or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Active,
     Passive,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A response with this status; one that is in neither list changes nothing.
-    Status(u16),
-    /// A response whose status line could not be read.
-    BadStatusLine,
-    /// A TCP probe that connected.
-    Success,
-    /// Connecting, sending or receiving failed.
-    TcpFailure,
-    Timeout,
-}
-
-/// A change of state, for the log and for who keeps lists of usable nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transition {
-    pub from: State,
-    pub to: State,
-}
-
-impl Transition {
-    /// Whether the node became usable or stopped being so.
-    pub fn changes_use(&self) -> bool {
-        self.from.is_usable() != self.to.is_usable()
-    }
 }
 
 /// The checks of an upstream and the state of each of its nodes, in their order.

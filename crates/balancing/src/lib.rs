@@ -8,11 +8,13 @@
 mod balancer;
 pub mod crc32;
 pub mod health;
+mod node;
 mod pool;
 pub mod retry;
 pub mod spec;
 
 pub use health::{Checks, Health, Outcome, Source};
-pub use pool::{Node, Upstream};
+pub use node::Node;
+pub use pool::Upstream;
 pub use retry::RetryPolicy;
 pub use spec::{Algorithm, HashOn, Keepalive, NodeSpec, PassHost, Scheme, Timeouts, UpstreamSpec};

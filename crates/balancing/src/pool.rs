@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::{
     balancer::{Candidates, Group, Lane, groups},
     health::{Health, Outcome, Source, Target, Transition},
+    node::{Node, Statistics},
     spec::{Algorithm, NodeSpec, UpstreamSpec},
 };
 
@@ -35,24 +36,6 @@ pub struct Upstream {
     healthy: ArcSwapOption<Vec<Group>>,
     change: Mutex<()>,
 }
-
-/// A node and what is measured of it. Measurements survive a change of the upstream.
-#[derive(Debug)]
-pub struct Node {
-    pub spec: NodeSpec,
-    pub(crate) statistics: Arc<Statistics>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Statistics {
-    pub(crate) active: AtomicU32,
-    /// Bits of an `f64`, milliseconds.
-    pub(crate) latency: AtomicU64,
-    pub(crate) touched_ms: AtomicU64,
-}
-
-/// Time in which an old latency loses its weight: 1/e is left.
-const DECAY_MS: f64 = 10_000.0;
 
 impl Upstream {
     /// `lanes`: how many workers pick. `previous`: the same upstream before a change; nodes that stay keep their
@@ -196,44 +179,6 @@ impl Upstream {
             self.healthy.store(None);
         }
         self.narrowed.store(narrowed, Ordering::Release);
-    }
-}
-
-impl Node {
-    /// Requests in flight, as `least_conn` counts them.
-    pub fn active(&self) -> u32 {
-        self.statistics.active.load(Ordering::Relaxed)
-    }
-
-    /// Counts a request, unless as many as the node takes are on the way.
-    fn take_place(&self) -> bool {
-        let limit = self.spec.max_conn.unwrap_or(u32::MAX);
-        let more = |active: u32| (active < limit).then_some(active.saturating_add(1));
-        self.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
-    }
-}
-
-impl Statistics {
-    /// The decayed latency. A node that was never measured scores 0 and is tried first.
-    pub(crate) fn latency_ms(&self, now_ms: u64) -> f64 {
-        let latency = f64::from_bits(self.latency.load(Ordering::Relaxed));
-        latency * self.weight_left(now_ms)
-    }
-
-    /// A lost update between two workers costs one sample, which is cheaper than a lock.
-    fn add_latency(&self, latency_ms: f64, now_ms: u64) {
-        let left = self.weight_left(now_ms);
-        let latency = f64::from_bits(self.latency.load(Ordering::Relaxed));
-        let latency = latency * left + latency_ms * (1.0 - left);
-        self.latency.store(latency.to_bits(), Ordering::Relaxed);
-        self.touched_ms.store(now_ms, Ordering::Relaxed);
-    }
-
-    fn weight_left(&self, now_ms: u64) -> f64 {
-        match self.touched_ms.load(Ordering::Relaxed) {
-            0 => 0.0,
-            touched_ms => (-(now_ms.saturating_sub(touched_ms) as f64) / DECAY_MS).exp(),
-        }
     }
 }
 

@@ -7,9 +7,7 @@ mod parse;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Outcome, report::units};
+use crate::{Outcome, outcome::after::Verdict, report::units};
 
 /// What `--fail-if` takes, for messages.
 pub const FORMS: &str = "write METRIC>VALUE, such as p99>20ms, mean>800us, errors>0.1%, errors>5, rps<5000, 5xx>0 or \
@@ -53,17 +51,6 @@ enum Relation {
     AtLeast,
     Below,
     AtMost,
-}
-
-/// What a condition came to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    pub condition: String,
-    /// In the unit of the condition: microseconds, percent, a number or a number a second.
-    pub value: f64,
-    /// The value as people read it.
-    pub shown: String,
-    pub failed: bool,
 }
 
 impl Condition {

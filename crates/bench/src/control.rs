@@ -7,36 +7,21 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     Outcome, Plan, Protocol,
-    diagnosis::{self, plateau},
+    diagnosis::plateau,
     engine,
+    outcome::after::Arm,
     plan::{Acknowledgements, Options},
-    system::sockets::Sockets,
 };
 
 /// Of each arm. At 40 ms each that is some twenty requests, at 200 ms five.
 const LENGTH: Duration = Duration::from_millis(1000);
 
-/// What one connection saw.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Arm {
-    /// `delayed` or `quick`
-    pub acknowledgements: String,
-    pub requests: u64,
-    pub p50_us: f64,
-    /// Requests in the range of delayed acknowledgements, and in that of retransmission timeouts.
-    pub at_40_ms: u64,
-    pub at_200_ms: u64,
-    pub sockets: Sockets,
-}
-
 /// Fills `outcome.control` where there is something to find out.
 pub fn run(plan: &Plan, outcome: &mut Outcome, stop: &Arc<AtomicBool>) {
     let is_http1 = matches!(plan.protocol, Protocol::Http1(form) if form.keep_alive);
-    let suspected = plateau::is_suspected(outcome) && !diagnosis::is_client_bound(outcome);
+    let suspected = plateau::is_suspected(outcome) && !crate::diagnosis::limits::is_client_bound(outcome);
     if !is_http1 || !suspected || outcome.interrupted || plan.options.unix.is_some() {
         return;
     }

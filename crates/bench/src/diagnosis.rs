@@ -4,12 +4,15 @@
 mod bandwidth;
 mod comb;
 mod connections;
-mod limits;
+pub(crate) mod finding;
+pub(super) mod limits;
 mod pause;
 pub mod plateau;
 mod saturation;
 
 use crate::{Outcome, outcome::Finding};
+
+pub use self::limits::is_client_bound;
 
 type Rule = fn(&Outcome) -> Option<Finding>;
 
@@ -68,13 +71,4 @@ pub fn diagnose(outcome: &mut Outcome) {
         findings.extend(limits::upstream_bound(outcome));
     }
     outcome.findings = findings;
-}
-
-/// Whether the load generator is what was measured.
-pub fn is_client_bound(outcome: &Outcome) -> bool {
-    limits::client_bound(outcome).is_some()
-}
-
-fn finding(name: &str, title: impl Into<String>, evidence: Vec<String>, remedy: &str) -> Finding {
-    Finding { name: name.into(), title: title.into(), evidence, remedy: remedy.into(), marks: Vec::new() }
 }

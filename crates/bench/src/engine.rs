@@ -1,6 +1,7 @@
 //! Runs a plan: one thread per `-t`, each with its share of the connections, and nothing shared while they work.
 
 mod answer;
+mod answered;
 mod beyond;
 pub mod clock;
 mod connection;
@@ -9,8 +10,11 @@ mod dial;
 mod ending;
 pub mod failure;
 mod gather;
+mod harvest;
+mod histogram;
 mod http2;
 mod lasting;
+pub(super) mod lives;
 mod local;
 mod pace;
 pub mod parts;
@@ -18,6 +22,7 @@ mod poll;
 mod portion;
 pub mod slot;
 mod socket;
+mod start;
 pub mod tally;
 mod warm_up;
 mod watched;
@@ -32,6 +37,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use self::{harvest::Harvest, start::Start};
 use crate::{
     Outcome, Plan, Problem, Protocol,
     request::{Http1, Request},
@@ -43,9 +49,8 @@ use ending::Ending;
 use portion::Portion;
 use slot::Slot;
 use tally::SharedSlots;
-use warm_up::Start;
 use watched::Watched;
-use worker::{Harvest, Worker};
+use worker::Worker;
 
 /// From so many connections of a thread on, what is gained by taking several answers together outweighs the moment
 /// that one of them waits.
@@ -78,7 +83,7 @@ pub fn start_unwatched(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Pro
 fn launch(plan: Plan, stop: Arc<AtomicBool>, mut server: Option<Watched>) -> Result<Running, Problem> {
     let plan = Arc::new(plan);
     let mut before = Counters::read();
-    let mut clock = worker::common_start();
+    let mut clock = self::start::common_start();
     let ending = Arc::new(Ending::of(plan.threads));
     let start = plan.warms_up().then(|| Arc::new(Start::of(plan.threads)));
     let (mut threads, mut slots, mut works) = (Vec::new(), Vec::new(), Vec::new());

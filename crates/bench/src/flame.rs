@@ -3,7 +3,6 @@
 mod svg;
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     process::{Child, Command, Stdio},
 };
@@ -11,6 +10,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use self::svg::Stacks;
 use crate::{Problem, system::find_program};
 
 /// Samples a second; odd, so that it keeps no step with timers.
@@ -74,9 +74,6 @@ impl Recording {
         Ok(svg::render(&stacks, &format!("process {}", self.pid)))
     }
 }
-
-/// Stacks from the root on, and how often each was seen.
-type Stacks = BTreeMap<Vec<String>, u64>;
 
 /// Reads what `perf script` prints: a line with the thread, then a line per frame from the innermost on, then nothing.
 fn fold(script: &str) -> Stacks {

@@ -15,9 +15,7 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Outcome, Plan, diagnosis, engine};
+use crate::{Outcome, Plan, engine, outcome::after::Step};
 
 /// Of the run's length, at most `LONGEST`.
 const SHARE: f64 = 0.1;
@@ -33,16 +31,6 @@ const WANTED_TURNS: f64 = 4.0;
 /// Share of failed requests above which throughput means nothing.
 const FAILED: f64 = 0.01;
 
-/// A moment with fewer connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    pub connections: usize,
-    pub seconds: f64,
-    pub requests: u64,
-    pub requests_per_second: f64,
-    pub mean_us: f64,
-}
-
 /// Whether a run of this plan is followed by a probe; the outcome has a say, too: see [`run`].
 pub fn applies(plan: &Plan) -> bool {
     plan.rate.is_none()
@@ -54,7 +42,7 @@ pub fn applies(plan: &Plan) -> bool {
 /// Fills `outcome.probe`, fewest connections first; leaves it empty where it can show nothing.
 pub fn run(plan: &Plan, outcome: &mut Outcome, stop: &Arc<AtomicBool>) {
     let failed = (outcome.failed() + outcome.bad_statuses) as f64;
-    let known = outcome.interrupted || diagnosis::is_client_bound(outcome);
+    let known = outcome.interrupted || crate::diagnosis::limits::is_client_bound(outcome);
     if !applies(plan) || known || failed > FAILED * outcome.requests as f64 {
         return;
     }

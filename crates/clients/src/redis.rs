@@ -11,12 +11,7 @@ mod sentinel;
 mod settings;
 mod tls;
 
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
 use circuit::Circuit;
 use error::breaks_connection;
@@ -265,10 +260,4 @@ impl Connection {
             Connection::Cluster(connection) => run(command, connection).await,
         }
     }
-}
-
-/// Whole milliseconds of a field; what the schema lets through and is absurd becomes an hour.
-fn milliseconds(conf: &Value, name: &str, default: u64) -> Duration {
-    let value = conf.get(name).and_then(Value::as_u64).unwrap_or(default);
-    Duration::from_millis(value.clamp(1, 3_600_000))
 }

@@ -4,26 +4,13 @@
 
 mod aws;
 mod gcp;
+mod manager;
 mod sigv4;
 mod vault;
 
-use std::time::Duration;
-
 use serde_json::Value;
-use thiserror::Error;
 
-use crate::http::{Body, ClientOptions, Incoming, TlsWanted};
-
-/// Why there is no value.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Failure {
-    /// The manager answered that it has no such value: whatever was known before is no longer true.
-    #[error("{0}")]
-    Missing(String),
-    /// Not reached, or not willing: says nothing about the value.
-    #[error("{0}")]
-    Unavailable(String),
-}
+pub use self::manager::Failure;
 
 /// The value at `path`, what stands behind the manager's ID in a reference. `conf` is the `secrets` resource.
 pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Failure> {
@@ -35,53 +22,4 @@ pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Fa
     }?;
     tidegate_model::secret_text(&Value::String(value))
         .ok_or_else(|| Failure::Missing("the value is empty".to_owned()))
-}
-
-/// How long a manager may take for connecting, and again for answering.
-const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// No secret is that long.
-const MAX_ANSWER: usize = 1 << 20;
-/// Nor of so many parts.
-const MAX_VALUES: usize = 65_536;
-
-fn options(verify: bool) -> ClientOptions {
-    ClientOptions {
-        timeout: TIMEOUT,
-        tls: TlsWanted { verify, client: None },
-        body: Body::Whole(MAX_ANSWER),
-        ..ClientOptions::default()
-    }
-}
-
-fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
-    conf.get(name).and_then(Value::as_str)
-}
-
-fn need<'a>(conf: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    text(conf, name).ok_or_else(|| Failure::Unavailable(format!("property \"{name}\" is required")))
-}
-
-fn json(body: &[u8]) -> Result<Value, Failure> {
-    tidegate_model::json::parse_within(body, MAX_VALUES)
-        .map_err(|fault| Failure::Unavailable(format!("failed to decode result: {fault}")))
-}
-
-/// A member as it is put into a configuration. What is empty, or no text, is as good as not there.
-fn member(object: &Value, name: &str) -> Option<String> {
-    tidegate_model::secret_text(object.get(name)?)
-}
-
-/// A member of a secret that is JSON itself.
-fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
-    let missing = |reason: String| Failure::Missing(reason);
-    let value: Value = serde_json::from_str(secret)
-        .map_err(|error| missing(format!("failed to decode result, the secret is not JSON: {error}")))?;
-    member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
-}
-
-/// Status and start of the body; the whole might be long, and end up in a log.
-fn refusal(answer: &Incoming) -> String {
-    let body: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-    format!("invalid status code {}, {body}", answer.status)
 }

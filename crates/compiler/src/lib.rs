@@ -11,6 +11,7 @@
 
 mod certificates;
 mod consumers;
+mod object;
 mod plugins;
 mod pools;
 mod problems;
@@ -24,7 +25,7 @@ mod upstreams;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use references::References;
-use routes::Replaced;
+use routes::table::{Replaced, Routes};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use tidegate_model::{
@@ -37,6 +38,7 @@ use tidegate_plugin_api::{
 use tidegate_routing::router::Mode;
 
 pub use certificates::ciphers::check as check_ciphers;
+pub use object::Key;
 pub use secrets::{SecretSource, resolve_environment, secret_references};
 pub use tls::UpstreamTrust;
 pub use trial::Trial;
@@ -76,8 +78,6 @@ pub struct Options {
 /// Tells where an object, or the part of it that a message names, stands in a file: the beginning of that message.
 pub type Places = Arc<dyn Fn(Kind, &str, &str) -> String + Send + Sync>;
 
-pub type Key = (Kind, Arc<str>);
-
 /// The answer in the place of what cannot be built.
 const UNAVAILABLE: u16 = 503;
 
@@ -100,12 +100,12 @@ pub struct Compiler {
     checked: FxHashSet<Key>,
     /// Upstreams in the configurations of an object's plugins.
     inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
-    routes: routes::Routes,
-    consumers: consumers::Consumers,
-    problems: BTreeMap<Key, Vec<problems::Problem>>,
+    routes: Routes,
+    consumers: consumers::claims::Consumers,
+    problems: BTreeMap<Key, Vec<problems::masked::Problem>>,
     /// What to know of objects in use: references that are there as texts, because they lead nowhere; patterns that are large.
     remarks: BTreeMap<Key, Vec<String>>,
-    resolved: problems::Resolved,
+    resolved: problems::masked::Resolved,
     places: Option<Places>,
     /// The store gives each revision once.
     revisions_last: bool,
@@ -127,7 +127,7 @@ pub struct Compiler {
     services_of: FxHashMap<Key, FxHashSet<DiscoveredService>>,
     pools: pools::PoolNumbers,
     tls: tls::TlsClients,
-    servers: certificates::Servers,
+    servers: certificates::servers::Servers,
     serial: u64,
 }
 
@@ -141,7 +141,7 @@ impl Compiler {
         lua: Option<Arc<dyn LuaCompiler>>,
     ) -> Compiler {
         let tls = tls::TlsClients::new(options.upstream_trust.clone());
-        let servers = certificates::Servers::new(options.session_tickets);
+        let servers = certificates::servers::Servers::new(options.session_tickets);
         Compiler {
             options,
             catalog,
@@ -156,11 +156,11 @@ impl Compiler {
             named: None,
             checked: FxHashSet::default(),
             inline_upstreams: FxHashMap::default(),
-            routes: routes::Routes::default(),
-            consumers: consumers::Consumers::default(),
+            routes: Routes::default(),
+            consumers: consumers::claims::Consumers::default(),
             problems: BTreeMap::new(),
             remarks: BTreeMap::new(),
-            resolved: problems::Resolved::default(),
+            resolved: problems::masked::Resolved::default(),
             places: None,
             revisions_last: false,
             told: FxHashMap::default(),

@@ -11,7 +11,11 @@ use tidegate_plugin_api::{
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::{Compiler, Key, references};
+use crate::{
+    Compiler,
+    object::{Key, is_disabled},
+    references,
+};
 
 impl Compiler {
     /// Rebuilds the plugins of an object, or forgets them when it is gone.
@@ -221,9 +225,4 @@ fn error_response(value: &Value) -> Bytes {
         Value::String(text) => text.clone().into_bytes().into(),
         other => format!("{other}\n").into_bytes().into(),
     }
-}
-
-/// `_meta.disable`
-pub(crate) fn is_disabled(conf: &Value) -> bool {
-    conf.pointer("/_meta/disable") == Some(&Value::Bool(true))
 }

@@ -1,20 +1,15 @@
 //! What cannot be used: kept for whoever asks, told once.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+pub(crate) mod masked;
+
+use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{
-    Kind, Rejected,
-    mask::{mask_message, mask_texts},
-    resources,
-};
+use tidegate_model::{Kind, Rejected, mask::mask_message, resources};
 use tidegate_plugin_api::MISFIT;
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::{Compiler, Key, references, secrets};
+use crate::{Compiler, object::Key, problems::masked::Problem, references, secrets};
 
 /// Whether an object of `user` cannot do without one of `named`. Certificates, protos and secrets are missed where they are
 /// built in, metadata by nobody.
@@ -26,32 +21,6 @@ fn is_needed(user: Kind, named: Kind) -> bool {
         Consumer => matches!(named, ConsumerGroup | Upstream),
         Credential => named == Consumer,
         _ => false,
-    }
-}
-
-/// Why an object cannot be used.
-pub(crate) struct Problem {
-    reason: String,
-    /// Without what may be a secret.
-    shown: String,
-}
-
-/// The values that took the places of references while objects are built. No message may repeat them.
-#[derive(Default)]
-pub(crate) struct Resolved(Mutex<BTreeSet<String>>);
-
-impl Resolved {
-    fn note(&self, value: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(value);
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn mask(&self, message: &str) -> String {
-        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        mask_texts(values.iter().map(String::as_str), message)
     }
 }
 

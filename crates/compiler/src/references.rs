@@ -6,7 +6,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use tidegate_model::{Kind, Object, schema::lua};
 
-use crate::{Key, plugins::is_disabled, secrets::secret_references};
+use crate::{
+    object::{Key, is_disabled},
+    secrets::secret_references,
+};
 
 #[derive(Default)]
 pub struct References {

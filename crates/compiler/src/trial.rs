@@ -11,7 +11,7 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{Catalog, LuaCompiler};
 
-use crate::{Addresses, Compiler, Key, Options, SecretSource, ServiceNodes, references};
+use crate::{Addresses, Compiler, Options, SecretSource, ServiceNodes, object::Key, references};
 
 /// So many objects are built before others may have their turn.
 const AT_ONCE: usize = 500;

@@ -16,7 +16,7 @@ use tidegate_plugin_api::{
     snapshot::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
 };
 
-use crate::{Compiler, Key, routes::timeouts, tls::Wanted};
+use crate::{Compiler, object::Key, routes::timeouts, tls::Wanted};
 
 impl Compiler {
     /// Rebuilds the upstream that an object is or holds; forgets it when there is none.

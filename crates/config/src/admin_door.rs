@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::{
     admin_key,
-    settings::{Access, Admin, AdminKey, Key, Listener, Settings},
+    settings::{Access, Admin, AdminKey, Key, Settings, listener::Listener},
 };
 
 /// Keys that anybody can read somewhere: APISIX's two, and those of our own documentation.

@@ -10,9 +10,12 @@ use serde_json::Value;
 
 use self::fate::Verdict;
 use crate::{
-    keys::{self, Key, Takes},
+    keys::{
+        self,
+        key::{Key, Takes},
+    },
     units,
-    yaml::{Content, Fault, Node},
+    yaml::node::{Content, Fault, Node},
 };
 
 /// What was found, each with its place.

@@ -5,7 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::yaml::{Content, Fault, Node, scalar};
+use crate::yaml::{
+    node::{Content, Fault, Node},
+    scalar,
+};
 
 /// Looks up an environment variable; tests pass their own.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::yaml::{Content, Entry, Fault, Node};
+use crate::yaml::node::{Content, Entry, Fault, Node};
 
 /// Old path, new path. The old value is taken as it is.
 const MOVED: &[(&str, &str)] = &[

@@ -19,7 +19,10 @@ use crate::{
     places::Places,
     rules,
     settings::{Files, Settings},
-    yaml::{self, Content, Fault, Node},
+    yaml::{
+        self,
+        node::{Content, Fault, Node},
+    },
 };
 
 /// Which configuration to load.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::yaml::{Content, Fault, Node};
+use crate::yaml::node::{Content, Fault, Node};
 
 /// Where the user wrote what: `apisix.node_listen[0].port` to line and column of the value.
 #[derive(Clone, Debug, Default)]

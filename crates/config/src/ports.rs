@@ -1,8 +1,8 @@
 //! No two listeners may want the same port of the same address.
 
-use crate::{
-    rules::overlap,
-    settings::{Listener, Role, Settings},
+use crate::settings::{
+    Role, Settings,
+    listener::{Listener, overlap},
 };
 
 /// A listener, and the key that asks for it.

@@ -5,7 +5,10 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::keys::{self, Fate, Key, PLUGINS, Preset, Takes};
+use crate::keys::{
+    self, PLUGINS,
+    key::{Fate, Key, Preset, Takes},
+};
 
 const HEAD: &str = "\
 # The configuration of this gateway. Only what differs from the defaults needs to be here.

@@ -2,7 +2,9 @@
 
 mod idle;
 mod metrics;
+mod said;
 
+pub use self::said::Said;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -10,11 +12,8 @@ use serde_json::Value;
 use crate::{
     keys::forms,
     ports,
-    settings::{AdminKey, AdminRole, Listener, Provider, Role, Settings},
+    settings::{AdminKey, AdminRole, Provider, Role, Settings, listener::is_everywhere},
 };
-
-/// A key, and what is to be said of its value.
-pub type Said = (String, String);
 
 /// The default keyring, APISIX's and ours.
 pub const PUBLISHED_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
@@ -108,16 +107,6 @@ fn shared_port(settings: &Settings) -> Option<Said> {
         admin.port, admin.ip, admin.ip, node.ip
     );
     Some(("deployment.admin.admin_listen".to_owned(), message))
-}
-
-pub fn is_everywhere(ip: &str) -> bool {
-    matches!(ip, "0.0.0.0" | "::")
-}
-
-/// Whether both would take the same connections. `0.0.0.0` and `::` do not overlap: listeners for IPv6 take IPv6 only.
-pub fn overlap(a: &Listener, b: &Listener) -> bool {
-    let same_family = a.ip.contains(':') == b.ip.contains(':');
-    a.port == b.port && same_family && (a.ip == b.ip || is_everywhere(&a.ip) || is_everywhere(&b.ip))
 }
 
 /// Never quotes: an address may carry a password.

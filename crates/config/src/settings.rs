@@ -8,6 +8,7 @@ mod apisix;
 mod deployment;
 mod history;
 mod http2;
+pub(crate) mod listener;
 mod nginx;
 mod reader;
 
@@ -15,13 +16,14 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::{places::Places, rules};
+use crate::places::Places;
 
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
     apisix::{Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, Tls},
     deployment::{Admin, AdminLimits, Etcd, EtcdTls, Provider, Role},
     history::History,
+    listener::Listener,
     nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
     reader::Reader,
 };
@@ -64,21 +66,6 @@ pub struct Files {
     pub database: PathBuf,
     pub logs: PathBuf,
     pub pid: PathBuf,
-}
-
-/// An address to listen at. The address is as written: an IP without brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Listener {
-    pub ip: String,
-    pub port: u16,
-    /// IPv6 beside an IPv4 port that names no address: where the machine has no IPv6, it is left out.
-    pub implied: bool,
-}
-
-impl Listener {
-    pub fn new(ip: &str, port: u16) -> Self {
-        Self { ip: ip.to_owned(), port, implied: false }
-    }
 }
 
 impl Settings {
@@ -124,7 +111,7 @@ impl Settings {
     pub fn shared_with_admin(&self) -> impl Iterator<Item = &Listener> {
         let nodes = if self.role == Role::ControlPlane { &[] } else { self.apisix.node_listen.as_slice() };
         let admin = self.admin.listen.as_ref();
-        nodes.iter().filter(move |node| admin.is_some_and(|admin| rules::overlap(node, admin)))
+        nodes.iter().filter(move |node| admin.is_some_and(|admin| listener::overlap(node, admin)))
     }
 
     /// The text of a key that has no field.

@@ -5,45 +5,11 @@
 //! tags, dates, base-60 numbers.
 
 mod build;
+pub(super) mod node;
 pub mod scalar;
 
-use serde_json::{Map, Value};
-
-/// A value and the place where it starts, both counted from 1.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    pub line: usize,
-    pub column: usize,
-    pub content: Content,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Content {
-    Scalar {
-        value: Value,
-        /// What the file says, for keys that take text: `on` stays `on` there.
-        text: String,
-    },
-    List(Vec<Node>),
-    Map(Vec<Entry>),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub key: String,
-    pub line: usize,
-    pub column: usize,
-    pub value: Node,
-}
-
-/// Something wrong at a place in the text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct Fault {
-    pub line: usize,
-    pub column: usize,
-    pub message: String,
-}
+pub use self::node::{Content, Entry, Fault, Node};
+use serde_json::Value;
 
 /// Reads a document; an empty text is null.
 pub fn parse(text: &str) -> Result<Node, Fault> {
@@ -53,33 +19,6 @@ pub fn parse(text: &str) -> Result<Node, Fault> {
 /// Reads a document without places.
 pub fn to_value(text: &str) -> Result<Value, Fault> {
     Ok(parse(text)?.into_value())
-}
-
-impl Node {
-    pub fn into_value(self) -> Value {
-        match self.content {
-            Content::Scalar { value, .. } => value,
-            Content::List(items) => Value::Array(items.into_iter().map(Node::into_value).collect()),
-            Content::Map(entries) => {
-                let mut map = Map::new();
-                for entry in entries {
-                    map.insert(entry.key, entry.value.into_value());
-                }
-                Value::Object(map)
-            }
-        }
-    }
-
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        match &self.content {
-            Content::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value),
-            _ => None,
-        }
-    }
-
-    pub fn is_null(&self) -> bool {
-        matches!(&self.content, Content::Scalar { value: Value::Null, .. })
-    }
 }
 
 #[cfg(test)]

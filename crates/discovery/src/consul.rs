@@ -14,7 +14,13 @@ use tidegate_clients::http::KeptClient;
 use tidegate_model::resources::Node;
 use tidegate_protocol::uri::encoded_component;
 
-use crate::{Registry, Start, conf::typed, http, known::Services, log_error, retry::Retry};
+use crate::{
+    conf::typed,
+    http,
+    known::Services,
+    registry::{Registry, Start, log_error},
+    retry::Retry,
+};
 use conf::{Common, Server, index_of};
 use registry::{Followed, Source};
 

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use tidegate_model::resources::Node;
 
 use crate::{
-    Registry, Start,
     conf::typed,
     consul::{
         Collected,
@@ -20,7 +19,7 @@ use crate::{
     },
     http,
     known::Services,
-    log_error,
+    registry::{Registry, Start, log_error},
     retry::Retry,
 };
 

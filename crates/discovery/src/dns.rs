@@ -22,7 +22,12 @@ use serde_json::Value;
 use tidegate_model::resources::{DiscoveredService, Node};
 use tokio::{runtime::Handle, task::AbortHandle};
 
-use crate::{Registry, Start, conf::typed, known::Known, log_error, retry::Retry};
+use crate::{
+    conf::typed,
+    known::Known,
+    registry::{Registry, Start, log_error},
+    retry::Retry,
+};
 use records::{Lookups, Order};
 
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_model::resources::Node;
 
-use crate::{http, known::Services, log_error, shown};
+use crate::{http, known::Services, registry::log_error, shown};
 
 #[derive(Clone, Deserialize)]
 pub struct Dump {

@@ -8,12 +8,11 @@ use tidegate_clients::http::KeptClient;
 use tidegate_model::resources::{DiscoveredService, Node};
 
 use crate::{
-    Registry, Start,
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
     known::{Known, Services},
-    log_error,
+    registry::{Registry, Start, log_error},
     retry::Retry,
     shown,
 };

@@ -7,7 +7,7 @@ use std::{
 
 use tidegate_model::resources::Node;
 
-use crate::Signals;
+use crate::registry::Signals;
 
 pub type Services = BTreeMap<String, Arc<[Node]>>;
 

@@ -12,21 +12,20 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value, json};
 use tidegate_model::resources::{DiscoveredService, Node};
 
-use crate::{Registry, Start, conf::typed, known::Known, shown};
+use crate::{
+    conf::typed,
+    known::Known,
+    registry::{Registry, Start},
+    shown,
+};
 use conf::{Cluster, Conf};
+
+use self::follow::Followed;
 
 struct Kubernetes {
     shown: Value,
     /// Without ids there is one, named "".
     clusters: BTreeMap<String, Arc<Followed>>,
-}
-
-/// A cluster and its last observed state. Services are `NAMESPACE/NAME:PORT`.
-struct Followed {
-    cluster: Cluster,
-    known: Known,
-    /// The first list has come.
-    listed: std::sync::atomic::AtomicBool,
 }
 
 pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {

@@ -20,6 +20,7 @@ mod known;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod nacos;
+mod registry;
 mod retry;
 mod shown;
 
@@ -27,57 +28,11 @@ use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc, time::Dur
 
 use serde_json::Value;
 use tidegate_model::resources::{DiscoveredService, Node};
-use tidegate_telemetry::error_log::{self, Level};
 use tokio::{runtime::Handle, sync::watch};
 
+use crate::registry::{Registry, Signals, Start};
+
 pub use conf::check;
-
-/// One registry as the others see it.
-trait Registry: Send + Sync {
-    /// `None`: the registry does not know the service, or nothing is known yet.
-    fn nodes(&self, service: &DiscoveredService) -> Option<Arc<[Node]>>;
-
-    /// The services in use, for registries that are asked one by one.
-    fn want(&self, _services: &[DiscoveredService]) {}
-
-    /// Whether the registry has answered, or failed, as far as this service goes.
-    fn is_settled(&self, service: &DiscoveredService) -> bool;
-
-    /// What `/v1/discovery/TYPE/dump` shows; DNS has no such page in APISIX.
-    fn dump(&self) -> Option<Value> {
-        None
-    }
-
-    /// Where the last answers are kept on disk.
-    fn dump_file(&self) -> Option<PathBuf> {
-        None
-    }
-
-    /// Kubernetes only: whether the lists of all clusters have come.
-    fn is_ready(&self) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// What a registry is started with.
-#[derive(Clone)]
-struct Start {
-    runtime: Handle,
-    signals: Signals,
-    /// Where relative paths begin.
-    prefix: PathBuf,
-    /// `apisix.enable_ipv6`
-    ipv6: bool,
-}
-
-/// How registries tell that something happened.
-#[derive(Clone)]
-struct Signals {
-    /// Counts changes of nodes.
-    changes: watch::Sender<u64>,
-    /// Counts answers and failures.
-    attempts: watch::Sender<u64>,
-}
 
 /// The registries of config.yaml. Following ends with the runtime.
 pub struct Discovery {
@@ -160,18 +115,4 @@ impl Discovery {
     pub fn is_ready(&self) -> Result<(), String> {
         self.registries.values().try_for_each(|registry| registry.is_ready())
     }
-}
-
-impl Signals {
-    fn changed(&self) {
-        self.changes.send_modify(|changes| *changes += 1);
-    }
-
-    fn attempted(&self) {
-        self.attempts.send_modify(|attempts| *attempts += 1);
-    }
-}
-
-fn log_error(kind: &str, message: &str) {
-    error_log::log(Level::Error, format_args!("discovery {kind}: {message}"));
 }

@@ -12,12 +12,11 @@ use tidegate_protocol::uri::encoded_component;
 use tokio::sync::Notify;
 
 use crate::{
-    Registry, Start,
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
     known::{Known, Services},
-    log_error,
+    registry::{Registry, Start, log_error},
     retry::Retry,
     shown,
 };

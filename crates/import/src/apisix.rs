@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Node};
 
-use crate::Imported;
+use crate::imported::Imported;
 
 const LISTS: [&str; 13] = [
     "routes",

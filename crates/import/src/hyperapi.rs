@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
 use crate::{
-    Imported, Report,
+    Report,
     fields::{self, Fields},
+    imported::Imported,
 };
 use clients::Client;
 

@@ -7,13 +7,16 @@
 mod authentication;
 mod conditions;
 mod consumers;
+pub(super) mod converted;
 mod entities;
+mod entry;
 mod expression;
 mod grpc_gateway;
 mod loggers;
 mod merge;
 mod named;
 mod networks;
+mod node;
 mod order;
 mod partials;
 mod pattern;
@@ -28,7 +31,10 @@ mod upstreams;
 
 use tidegate_config::yaml::Node;
 
-use crate::{Files, Imported, Options};
+use crate::{
+    imported::Imported,
+    input::{Files, Options},
+};
 use entities::Entities;
 pub use prepare::readable;
 

@@ -8,11 +8,14 @@
 
 mod access;
 mod answers;
+pub(crate) mod at;
+mod block;
 mod bodies;
 mod branch;
 mod chain;
 mod condition;
 mod content;
+mod context;
 mod effects;
 mod error_pages;
 mod fallback;
@@ -25,6 +28,8 @@ mod index;
 mod limits;
 mod listen;
 mod locations;
+mod made;
+mod map;
 mod maps;
 mod networks;
 mod parse;
@@ -35,34 +40,28 @@ mod proxy;
 mod reach;
 mod redirects;
 mod referers;
+mod returns;
 mod rewrite;
 mod routes;
 mod samples;
 mod server;
-mod sites;
+pub(crate) mod sites;
+mod time;
 mod tls;
 mod variables;
 
 use std::collections::BTreeMap;
 
-use crate::{Files, Imported, Report};
+pub use self::sites::part::Placement;
+use self::{block::Server, context::Context, made::Stop, map::Map};
+use crate::{Report, imported::Imported, input::Files};
 use chain::{Chain, Kind};
 use include::{Includes, Why};
 use limits::Zones;
 pub use listen::Listeners;
-use maps::Map;
 use parse::Directive;
-use places::Place;
-use server::Server;
-pub use sites::Placement;
 use sites::Sites;
-use variables::{Stop, Variables};
-
-pub(crate) struct Context<'a> {
-    groups: BTreeMap<&'a str, &'a Directive>,
-    zones: Zones,
-    files: &'a dyn Files,
-}
+use variables::Variables;
 
 pub fn convert(
     text: &str,

@@ -6,8 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::Imported;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Behaves the same.
@@ -66,16 +64,6 @@ pub struct Entry {
     pub subject: String,
     /// Empty for what is converted.
     pub note: String,
-}
-
-/// What `work` makes, and whether an answer changes by it. Its lines are in the report then.
-pub fn aside<T>(imported: &mut Imported, work: impl FnOnce(&mut Imported) -> T) -> (T, bool) {
-    let outer = std::mem::take(&mut imported.report);
-    let made = work(imported);
-    let own = std::mem::replace(&mut imported.report, outer);
-    let differs = !own.is_exact();
-    imported.report.absorb(own);
-    (made, differs)
 }
 
 /// What became of the parts that a verdict counts, such as nginx's locations.

@@ -5,84 +5,23 @@
 
 mod addresses;
 mod certificate;
+mod context;
 mod plugins;
 mod relations;
 mod upstream;
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 pub(crate) use self::addresses::node_fault;
-pub use self::addresses::{parse_address, server_name_fault};
 pub use self::certificate::check_pair;
+use self::context::check_schema;
 pub use self::plugins::known as check_known;
 pub use self::relations::clashes;
-use crate::{Kind, PluginCatalog, SchemaKind, mask, schema::lua, schemas};
-
-/// What the check of a resource may ask about the texts of other languages inside it.
-pub trait Languages: Send + Sync {
-    /// A `vars` expression; the error is the bare message (`invalid operator '='`).
-    fn expression(&self, _vars: &Value) -> Result<(), String> {
-        Ok(())
-    }
-    /// Lua source of a route's `filter_func` or `script`, or of a plugin's `_meta.pre_function`.
-    fn lua(&self, _chunk: LuaChunk, _source: &str) -> Result<(), LuaFault> {
-        Ok(())
-    }
-    /// A protobuf definition; the error is the parser's message.
-    fn proto(&self, _content: &str) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Accepts every text.
-pub struct AnyLanguage;
-
-impl Languages for AnyLanguage {}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LuaChunk {
-    FilterFunction,
-    Script,
-    PreFunction,
-}
-
-pub enum LuaFault {
-    /// Does not load; Lua's message.
-    Load(String),
-    /// Loads, but is not a function (`filter_func`) or table (`script`).
-    WrongKind,
-}
-
-/// The other resources, as the check sees them.
-pub trait References {
-    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>>;
-    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value));
-}
-
-/// No other resources.
-pub struct NoReferences;
-
-impl References for NoReferences {
-    fn get(&self, _: Kind, _: &str) -> Option<Arc<Value>> {
-        None
-    }
-    fn each(&self, _: Kind, _: &mut dyn FnMut(&str, &Value)) {}
-}
-
-/// What a check is made against.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    pub plugins: &'a dyn PluginCatalog,
-    pub stream_plugins: Option<&'a dyn PluginCatalog>,
-    pub languages: &'a dyn Languages,
-    pub references: &'a dyn References,
-    /// Set for whole configurations, whose parts may come in any order.
-    pub skip_references: bool,
-    /// The xRPC protocols that stream routes may name.
-    pub protocols: &'a [String],
-}
+pub use self::{
+    addresses::{parse_address, server_name_fault},
+    context::{AnyLanguage, Context, Languages, LuaChunk, LuaFault, NoReferences, References},
+};
+use crate::{Kind, SchemaKind, mask, schema::lua, schemas};
 
 /// Checks `conf` and fills defaults into it. `id` is the one it will have: of a credential without its consumer,
 /// of a secret with its manager (`vault/1`), of plugin metadata the plugin's name. `owner` is a credential's
@@ -124,13 +63,13 @@ pub fn check_resource(
     }
 }
 
-/// What a viewer was shown, sent back, would make [`mask::MASK`] the secret.
+/// What a viewer was shown, sent back, would make [`crate::mask::fields::MASK`] the secret.
 fn refuse_masks(context: &Context<'_>, kind: Kind, id: Option<&str>, conf: &Value) -> Result<(), String> {
     match mask::masked_place(kind, id.unwrap_or_default(), conf, context.plugins) {
         Some(place) => Err(format!(
             "invalid configuration: {place} is {:?}, which stands where a secret is not shown: write the secret itself, or \
              leave the field as it is with a PATCH that does not name it",
-            mask::MASK
+            crate::mask::fields::MASK
         )),
         None => Ok(()),
     }
@@ -146,11 +85,6 @@ pub fn is_id(id: &Value) -> bool {
         Value::Number(number) => number.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0),
         _ => false,
     }
-}
-
-fn check_schema(kind: Kind, conf: &mut Value) -> Result<(), String> {
-    let Some(schema) = schemas::of_kind(kind) else { return Ok(()) };
-    schema.check(conf).map_err(|error| format!("invalid configuration: {error}"))
 }
 
 fn check_route(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {

@@ -3,6 +3,7 @@
 
 mod branches;
 mod conditions;
+mod matching;
 mod names;
 mod public;
 mod references;
@@ -81,7 +82,7 @@ impl Field {
     }
 }
 
-pub use vain::Matching;
+pub use self::matching::Matching;
 pub(crate) use values::is_text as is_text_variable;
 
 /// All that an object says in vain, in words.
@@ -116,13 +117,13 @@ fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item
 
 /// A mask that an older version stored as a secret; it is refused when it is written.
 fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
-    if !object.document.text().contains(mask::MASK) {
+    if !object.document.text().contains(crate::mask::fields::MASK) {
         return None;
     }
     let place = mask::masked_place(object.kind, &object.id, &object.value(), catalog)?;
     Some(format!(
         "{place} is {:?}, which stands for a secret in what viewers see: anyone can guess it; write the secret",
-        mask::MASK
+        crate::mask::fields::MASK
     ))
 }
 

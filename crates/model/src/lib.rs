@@ -26,6 +26,6 @@ pub mod url;
 pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;
 pub use object::{Fault, Kind, Object, Objects, Rejected};
-pub use schema::Schema;
+pub use schema::rules::Schema;
 pub use secret::secret_text;
 pub use typed::typed;

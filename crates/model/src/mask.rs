@@ -1,7 +1,7 @@
 //! What is hidden from those who may see a configuration and not its secrets.
 
 mod conditions;
-mod fields;
+pub(super) mod fields;
 mod messages;
 mod sent_back;
 
@@ -14,14 +14,13 @@ use crate::{
     Kind, PluginCatalog,
     encrypt::{Change, change_text},
     idle::unknown,
-    schema::is_secret_reference,
+    schema::rules::is_secret_reference,
     schemas,
     secret::{is_credential_field, is_secret_member, says_credential},
     url::without_user,
 };
 
-/// Stands where a secret is not shown.
-pub const MASK: &str = "***";
+pub use self::fields::MASK;
 
 /// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a

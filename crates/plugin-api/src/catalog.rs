@@ -1,5 +1,7 @@
 //! The plugins of this process, with their schemas compiled.
 
+pub(super) mod entries;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -10,32 +12,10 @@ use tidegate_model::{
     schema::Schema,
 };
 
+use self::entries::{Checks, Entry};
 use crate::{LuaCompiler, PluginDef};
 
-struct Entry {
-    def: &'static PluginDef,
-    schema: Value,
-    consumer_schema: Option<Value>,
-    metadata_schema: Option<Value>,
-    checks: Checks,
-}
-
-/// Compiled on first use: most processes use a few of the plugins.
-#[derive(Default)]
-struct Checks {
-    plugin: std::sync::OnceLock<Result<Schema, String>>,
-    consumer: std::sync::OnceLock<Result<Schema, String>>,
-    metadata: std::sync::OnceLock<Result<Schema, String>>,
-}
-
-pub struct Catalog {
-    entries: FxHashMap<&'static str, Entry>,
-    /// By falling priority.
-    enabled: arc_swap::ArcSwap<Vec<&'static str>>,
-    lua: Option<Arc<dyn LuaCompiler>>,
-    /// Plugins that this program was built without, and the feature that each needs.
-    missing: &'static [(&'static str, &'static str)],
-}
+pub use self::entries::Catalog;
 
 impl Catalog {
     /// `enabled`: the `plugins` list of config.yaml; `None` enables every plugin that is on by default or registered.

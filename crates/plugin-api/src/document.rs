@@ -3,6 +3,8 @@
 //! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So nobody builds one
 //! without an allowance; where a field or two are wanted, [`crate::variables`] finds them in the bytes.
 
+pub(super) mod limits;
+
 use std::{
     cell::{Cell, RefCell},
     collections::HashSet,
@@ -17,6 +19,8 @@ use crate::{
     host,
     memory::{self, Lease, Spent},
 };
+
+pub use self::limits::{TooLarge, Unread};
 
 /// What one body may take when it is read, unless config.yaml says otherwise.
 pub const PARSED_BYTES: usize = 16 << 20;
@@ -42,54 +46,6 @@ const ENTRIES_PER_LOOK: u32 = 256;
 
 /// So much is leased at a time.
 const LEASE_STEP: usize = 256 << 10;
-
-/// A document takes more memory than it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooLarge {
-    /// More than any one may.
-    Limit(usize),
-    /// More than is left for all.
-    Spent,
-    /// It takes too long, see [`Allowance::until`].
-    Late,
-}
-
-impl TooLarge {
-    pub fn status(self) -> u16 {
-        match self {
-            TooLarge::Limit(_) => 413,
-            TooLarge::Spent | TooLarge::Late => 503,
-        }
-    }
-}
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TooLarge::Limit(limit) => {
-                write!(formatter, "the body takes more than {limit} bytes of memory when it is read")
-            }
-            TooLarge::Late => formatter.write_str("there is no time left to read the body"),
-            TooLarge::Spent => formatter.write_str("there is no memory left for request bodies"),
-        }
-    }
-}
-
-/// Why a text is not a document.
-#[derive(Debug)]
-pub enum Unread {
-    Syntax(serde_json::Error),
-    TooLarge(TooLarge),
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unread::Syntax(error) => error.fmt(formatter),
-            Unread::TooLarge(error) => error.fmt(formatter),
-        }
-    }
-}
 
 impl Allowance {
     pub fn new(limit: usize) -> Allowance {
@@ -358,12 +314,6 @@ impl<'de> Visitor<'de> for Tree<'_> {
             entries.insert(name, value);
         }
         Ok(Value::Object(entries))
-    }
-}
-
-impl From<TooLarge> for Unread {
-    fn from(error: TooLarge) -> Unread {
-        Unread::TooLarge(error)
     }
 }
 

@@ -8,15 +8,14 @@
 //! What a plugin leaves out because of it (a copy, a log entry) it leaves out only for a request with a [`Ticket`], which is good
 //! once and which no client gets to see.
 
+mod field;
+mod origin;
 mod side;
 mod ticket;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{
-        LazyLock, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use tidegate_protocol::HeaderId;
@@ -25,43 +24,18 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
+use self::{
+    field::{members, read, value},
+    origin::{OWN, Own, is_own_port},
+};
 use crate::{Reply, Request};
 
 pub use side::{Marked, Way, delivering, is_for_side_request, left_out, of_copy, on_behalf, way, within};
 pub use ticket::Ticket;
 
-/// Where this process listens, and how often a request may come back (`apisix.max_own_hops`).
-#[derive(Debug)]
-struct Own {
-    ports: Box<[u16]>,
-    limit: u32,
-}
+pub use self::origin::{Origin, origin};
 
-static OWN: OnceLock<Own> = OnceLock::new();
 static REFUSED: AtomicU64 = AtomicU64::new(0);
-
-/// `tidegate-` and a number of this process.
-static NAME: LazyLock<String> = LazyLock::new(|| format!("tidegate-{:016x}", ticket::random()));
-
-/// What is known of the way of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// How often the gateway has sent it to itself.
-    hops: u32,
-    /// How many of these were side requests: made by a plugin, not the client's own request on its way.
-    side: u32,
-    /// A batch of a logger or of a tracer, or made because of one.
-    of_delivery: bool,
-    /// By a ticket: no client has written it.
-    is_proved: bool,
-}
-
-impl Origin {
-    /// Whether entries about it would go round: a delivery of logs that is itself logged never ends.
-    pub fn is_of_delivery(self) -> bool {
-        self.of_delivery
-    }
-}
 
 /// Once, before the first request.
 pub fn install(ports: impl IntoIterator<Item = u16>, limit: u32) {
@@ -71,11 +45,6 @@ pub fn install(ports: impl IntoIterator<Item = u16>, limit: u32) {
 /// Requests that were refused.
 pub fn refused() -> u64 {
     REFUSED.load(Relaxed)
-}
-
-/// Whether one of our sockets has this port.
-fn is_own_port(port: u16) -> bool {
-    OWN.get().is_some_and(|own| own.ports.contains(&port))
 }
 
 /// Whether a request that goes to one of these addresses may come back.
@@ -91,46 +60,6 @@ fn is_own(addresses: &[SocketAddr], local: IpAddr) -> bool {
     addresses.iter().any(|address| is_own_port(address.port()) && is_here(address.ip().to_canonical()))
 }
 
-fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
-}
-
-/// What a member of ours says, ticket included. `None`: the member is somebody else's.
-fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
-    let rest = member.strip_prefix(NAME.as_bytes())?.strip_prefix(b";")?;
-    let value = |name: &[u8]| {
-        let mut parameters = rest.split(|&byte| byte == b';');
-        let value = parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix(b"="))?;
-        std::str::from_utf8(value).ok()
-    };
-    let number = |name: &[u8]| value(name).and_then(|value| value.parse().ok());
-    let origin = Origin {
-        // One that says something else has come back at least once.
-        hops: number(b"hops").unwrap_or(1),
-        side: number(b"side").unwrap_or(0),
-        ..Origin::default()
-    };
-    Some((origin, value(b"ticket").and_then(|value| u64::from_str_radix(value, 16).ok())))
-}
-
-/// The field's value with a member of ours; what others wrote stays.
-fn value<'a>(there: impl Iterator<Item = &'a [u8]>, next: Origin, ticket: Option<&Ticket>) -> Vec<u8> {
-    let mut value = Vec::new();
-    for member in there.flat_map(members).filter(|member| read(member).is_none()) {
-        value.extend_from_slice(member);
-        value.extend_from_slice(b", ");
-    }
-    value.extend_from_slice(NAME.as_bytes());
-    if let Some(ticket) = ticket {
-        value.extend_from_slice(format!(";ticket={ticket}").as_bytes());
-    }
-    if next.side > 0 {
-        value.extend_from_slice(format!(";side={}", next.side).as_bytes());
-    }
-    value.extend_from_slice(format!(";hops={}", next.hops).as_bytes());
-    value
-}
-
 /// The field's value for a request that comes back for certain. It is believed while the ticket is kept.
 pub fn next_value(request: &Request) -> (Vec<u8>, Ticket) {
     let next = onward(request);
@@ -141,11 +70,6 @@ pub fn next_value(request: &Request) -> (Vec<u8>, Ticket) {
 fn onward(request: &Request) -> Origin {
     let came = origin(request);
     Origin { hops: came.hops.saturating_add(1), ..came }
-}
-
-/// As the request came: what a first attempt has written must not count for the second.
-pub fn origin(request: &Request) -> Origin {
-    request.extensions.get::<Origin>().copied().unwrap_or_default()
 }
 
 /// Counts, where a request is about to be sent to the gateway itself, or has been before.
@@ -204,6 +128,7 @@ fn end(request: &Request, reason: std::fmt::Arguments) -> Box<Reply> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hops::field::NAME;
 
     #[test]
     fn members_of_ours_are_found_among_others() {

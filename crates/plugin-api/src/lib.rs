@@ -44,7 +44,7 @@ pub mod uri_text;
 pub mod variables;
 
 pub use body::{BodyError, BodyReader, RequestBody};
-pub use catalog::Catalog;
+pub use catalog::entries::Catalog;
 pub use chain::{Chain, Instance};
 pub use consumer::{AuthEntry, Consumer, ConsumerIndex};
 pub use definition::{Api, BuildContext, MISFIT, Owner, Phases, Plugin, PluginDef, WholeBody, typed};
@@ -61,4 +61,4 @@ pub use snapshot::{Route, Snapshot, UpstreamHandle, WorkerSnapshot};
 pub use step::{Step, Verdict};
 pub use template::Template;
 pub use tidegate_model::SchemaKind;
-pub use variables::Variable;
+pub use variables::variable::Variable;

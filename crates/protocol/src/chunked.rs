@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use crate::{
     Head, ParseError,
-    request::{is_token_byte, split_field},
+    fields::{is_token_byte, split_field},
     trailers::{MOST_BYTES, MOST_FIELDS},
 };
 

@@ -1,7 +1,7 @@
 //! What proxies in front say about where a request came from: `X-Forwarded-*`, `Forwarded` (RFC 7239). An empty or
 //! malformed value says nothing, and each reader downstream would make something else of it.
 
-use crate::{HeaderId, request::is_token_byte};
+use crate::{HeaderId, fields::is_token_byte};
 
 /// Whether the value of a forwarding field says something. Fields other than the known ones only must not be empty.
 pub fn is_valid(id: HeaderId, value: &[u8]) -> bool {

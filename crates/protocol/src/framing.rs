@@ -1,6 +1,7 @@
 //! How long a body is (RFC 9112 section 6) and whether the connection outlives the message (section 9.3).
 
-use crate::{Head, HeaderId, Method, ParseError, RequestHead, ResponseHead, Version, request::is_token_byte};
+use super::connection::ConnectionOptions;
+use crate::{Head, HeaderId, Method, ParseError, RequestHead, ResponseHead, Version, fields::is_token_byte};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
@@ -111,40 +112,6 @@ pub fn response_persists(head: &ResponseHead, options: ConnectionOptions, length
     options.persists(head.version)
         && length != BodyLength::UntilClose
         && !(misplaced && head.headers.known(HeaderId::TransferEncoding).is_some())
-}
-
-/// What the `Connection` field says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionOptions {
-    pub close: bool,
-    pub keep_alive: bool,
-    pub upgrade: bool,
-    /// Names other headers that must not be forwarded.
-    pub nominates: bool,
-}
-
-impl ConnectionOptions {
-    pub fn of(headers: &Head) -> ConnectionOptions {
-        let mut options = ConnectionOptions::default();
-        for value in headers.all_known(HeaderId::Connection) {
-            for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-                if token.eq_ignore_ascii_case(b"close") {
-                    options.close = true;
-                } else if token.eq_ignore_ascii_case(b"keep-alive") {
-                    options.keep_alive = true;
-                } else if token.eq_ignore_ascii_case(b"upgrade") {
-                    options.upgrade = true;
-                } else if !token.is_empty() {
-                    options.nominates = true;
-                }
-            }
-        }
-        options
-    }
-
-    pub fn persists(self, version: Version) -> bool {
-        !self.close && (version >= Version::Http11 || self.keep_alive)
-    }
 }
 
 /// Removes the end-to-end looking fields that `Connection` nominates (RFC 9110 section 7.6.1). Fields that decide

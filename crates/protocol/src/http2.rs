@@ -5,8 +5,8 @@
 
 use crate::{
     HeaderId, Method, ParseError, RequestHead, RequestLimits, Version,
-    framing::ConnectionOptions,
-    request::{has_control, is_token_byte},
+    connection::ConnectionOptions,
+    fields::{has_control, is_token_byte},
     trailers,
 };
 

@@ -12,6 +12,8 @@
 
 pub mod chunked;
 pub mod claims;
+mod connection;
+mod fields;
 pub mod forwarded;
 pub mod framing;
 pub mod head;

@@ -2,7 +2,7 @@
 
 use crate::{
     Head, ParseError, Version,
-    request::{Lines, find_head_end, parse_fields},
+    fields::{Lines, find_head_end, parse_fields},
 };
 
 #[derive(Clone, Debug)]

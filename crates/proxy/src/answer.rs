@@ -8,6 +8,7 @@ pub(crate) mod body;
 pub(crate) mod head;
 mod outgoing;
 mod remade;
+pub(super) mod writer;
 
 use std::{
     future::poll_fn,
@@ -28,44 +29,7 @@ use head::{AnswerHead, ClientFraming};
 use outgoing::Outgoing;
 use remade::Remade;
 
-/// What is decided of an answer before its first byte.
-#[derive(Clone, Copy)]
-pub(crate) struct Frame {
-    pub(crate) framing: ClientFraming,
-    /// The body is known to be empty, and no trailers follow.
-    pub(crate) is_empty: bool,
-    /// The connection may carry another request.
-    pub(crate) keep: bool,
-}
-
-pub(crate) struct Writer<'a> {
-    pub(crate) request: &'a mut Request,
-    pub(crate) client: &'a Client,
-    /// Their body filters see each piece.
-    filters: Option<&'a Chains>,
-    frame: Frame,
-    out: Outgoing,
-    head_bytes: u64,
-    body_bytes: u64,
-    /// The head is held until something of the body is there: another answer may take its place.
-    head_waits: bool,
-    ended: bool,
-    /// Something of the request is still to be sent.
-    sending: bool,
-    /// The body filter at this place has the whole body, and makes a new one.
-    remaking: Option<usize>,
-    remade: Option<Box<Remade>>,
-    waits: Waits,
-}
-
-/// One time limit at a time: that of the side that is waited for.
-#[derive(Default)]
-struct Waits {
-    for_client: bool,
-    /// Since the limit was set last.
-    client_took: bool,
-    body_moved: bool,
-}
+use self::writer::{Frame, Waits, Writer};
 
 /// Why moving the body stopped.
 enum Turn {

@@ -8,7 +8,7 @@ use tidegate_plugin_api::{
 };
 use tidegate_telemetry::error_log;
 
-use crate::worker::Worker;
+use crate::runtime::Runtime;
 
 /// The upstream of a request: a plugin's choice, else the route's.
 pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
@@ -62,12 +62,12 @@ pub fn pick(
 /// Tells the balancer that a node works on a request, until dropped.
 pub struct InFlight {
     peer: Peer,
-    worker: &'static Worker,
+    worker: &'static Runtime,
     latency_ms: Cell<Option<f64>>,
 }
 
 impl InFlight {
-    pub fn new(peer: Peer, worker: &'static Worker) -> InFlight {
+    pub fn new(peer: Peer, worker: &'static Runtime) -> InFlight {
         peer.upstream.balancer.started(peer.index);
         InFlight { peer, worker, latency_ms: Cell::new(None) }
     }

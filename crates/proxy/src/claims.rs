@@ -4,58 +4,14 @@
 //! plugins have had their look at the one claim that is also a credential. Names with `_` or another sign for a dash are
 //! gone already: the parser leaves them out.
 
-use std::{
-    net::IpAddr,
-    sync::{
-        Once,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+use std::{net::IpAddr, sync::Once};
 
 use tidegate_plugin_api::{Reply, Request, hops};
 use tidegate_protocol::{Head, HeaderId, claims::Claim};
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::{client::Client, settings::Reading, stats, worker::Worker};
-
-/// Fields of requests that were dropped, by reason. Only their worker writes them.
-#[derive(Debug, Default)]
-pub struct Dropped {
-    /// `X-Consumer-*` and the like.
-    pub identity: AtomicU64,
-    /// `X-Forwarded-*` and the like of peers that are not believed, or that say nothing.
-    pub forwarding: AtomicU64,
-    /// Any claim spelled with another sign than `-`: `X_Consumer_Username`, `Content.Length`.
-    pub underscored_claim: AtomicU64,
-    /// Any name with `_`, where `underscores_in_headers` is off.
-    pub underscore: AtomicU64,
-    /// Any name with a sign other than `-` and `_`.
-    pub invalid_name: AtomicU64,
-    /// Other spellings of a name that a plugin has set.
-    pub plugin: AtomicU64,
-    pub trailer: AtomicU64,
-}
-
-impl Dropped {
-    /// Reasons and counts, for metrics.
-    pub fn counts(&self) -> [(&'static str, u64); 7] {
-        [
-            ("identity", self.identity.load(Relaxed)),
-            ("forwarding", self.forwarding.load(Relaxed)),
-            ("underscored_claim", self.underscored_claim.load(Relaxed)),
-            ("underscore", self.underscore.load(Relaxed)),
-            ("invalid_name", self.invalid_name.load(Relaxed)),
-            ("plugin", self.plugin.load(Relaxed)),
-            ("trailer", self.trailer.load(Relaxed)),
-        ]
-    }
-}
-
-fn count(counter: &AtomicU64, by: usize) {
-    if by > 0 {
-        stats::add(counter, by as u64);
-    }
-}
+use super::clean_trailers::count;
+use crate::{client::Client, settings::Reading, worker::Worker};
 
 /// Whom a peer is believed to be.
 struct Trust {
@@ -199,17 +155,6 @@ pub fn trailers(request: &Request, client: &Client) -> Head {
     trailers.retain(|name, _| !request.asserted.contains(name));
     count(&worker.stats.dropped.trailer, before - trailers.len());
     trailers
-}
-
-/// Takes claims out of trailers that have come.
-pub fn clean_trailers(worker: &Worker, trailers: &mut Head) {
-    if trailers.is_empty() {
-        return;
-    }
-    let (claims, underscored) =
-        tidegate_protocol::trailers::retain_clients_own(trailers, worker.settings.reading.limits.underscores);
-    count(&worker.stats.dropped.trailer, claims);
-    count(&worker.stats.dropped.underscore, underscored);
 }
 
 /// Once as a warning, since an application may mean something else by the name; then at level info.

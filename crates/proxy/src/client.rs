@@ -21,8 +21,7 @@ use tidegate_protocol::{
 
 use crate::{
     buffer::Buffer,
-    claims,
-    http2::{self, pool::Window, stream::Http2Stream},
+    http2::{self, pool::window::Window, stream::Http2Stream},
     linger,
     pace::{LeastRate, Pace},
     read_ahead,
@@ -247,7 +246,7 @@ impl Client {
 
     /// What HTTP/1 cannot read may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN decides.)
     fn refused(&self, error: ParseError, received: &[u8]) -> HeadError {
-        let line = http2::PREFACE.get(..16).unwrap_or_default();
+        let line = http2::frames::PREFACE.get(..16).unwrap_or_default();
         let first = self.facts.requests.get() == 0 && received.starts_with(line);
         if first && self.worker.settings.http2.is_some() && !self.is_tls() {
             HeadError::Http2
@@ -348,7 +347,7 @@ impl Client {
                         Event::End { skip } => {
                             input.consume(skip);
                             if let Some(trailers) = &mut body.trailers {
-                                claims::clean_trailers(self.worker, trailers);
+                                crate::clean_trailers::clean_trailers(self.worker, trailers);
                             }
                             body.framing = Framing::Ended;
                         }

@@ -3,9 +3,11 @@
 mod answer;
 mod attempt;
 mod connect;
+mod connection;
 mod failure;
 mod http2;
 mod http2_answer;
+mod record;
 mod send_limit;
 mod tls;
 
@@ -18,7 +20,6 @@ use tidegate_balancing::{
 };
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
-    request::Attempt,
     snapshot::{Node, Peer},
 };
 use tidegate_telemetry::error_log;
@@ -31,7 +32,7 @@ use crate::{
     upstream_head,
 };
 
-pub use attempt::Upstream;
+pub use self::connection::Upstream;
 pub use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
@@ -192,21 +193,4 @@ fn log_failure(request: &Request, peer: &Peer, failure: &Failure) {
             peer.node().map_or_else(|| "?".to_owned(), Node::to_string),
         ),
     );
-}
-
-/// Writes down how an attempt went, for variables and metrics.
-fn record(
-    request: &mut Request,
-    upstream: &Upstream,
-    status: u16,
-    header_seconds: Option<f64>,
-    response_seconds: Option<f64>,
-) {
-    request.outcome.attempts.push(Attempt {
-        address: upstream.address,
-        status,
-        connect_seconds: upstream.connect_seconds,
-        header_seconds,
-        response_seconds: response_seconds.unwrap_or_else(|| upstream.started.elapsed().as_secs_f64()),
-    });
 }

@@ -1,4 +1,4 @@
-//! What would become of a request that nobody sent: [`crate::request::route`], the way of all requests, and then the plan of
+//! What would become of a request that nobody sent: [`crate::route::route`], the way of all requests, and then the plan of
 //! its chains instead of their work. Nothing is run but conditions. For people; not for workers.
 
 use std::{
@@ -19,9 +19,8 @@ use tidegate_routing::router::Verdict;
 
 use crate::{
     balancer,
-    matching::{Input, routed_path},
+    matching::{input::Input, routed_path},
     phases::{Chains, applies, joining},
-    request,
     settings::Reading,
 };
 
@@ -95,7 +94,7 @@ pub fn explain(
     let mut head = RequestHead::default();
     let parsed = head.parse(&question.head, &mut 0, &reading.limits);
     parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
-    request::acceptable(&head).map_err(|error| error.reason.to_string())?;
+    crate::route::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
     let connection = Connection {
@@ -130,7 +129,7 @@ pub(crate) fn of_request(
     consumer: Option<&Arc<Consumer>>,
 ) -> Result<Explanation, String> {
     let mut chains = Chains::new(request, false);
-    let outcome = at_once(request::route(request, reading, &mut chains, None))
+    let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
         .ok_or("the body is too large to look into here")?;
     let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
     let mut plan = Vec::new();

@@ -6,13 +6,6 @@ use tidegate_plugin_api::Request;
 
 use crate::{claims, client::Client, phases::Chains};
 
-/// Where access log lines go. Called on the worker: must only append to memory.
-pub trait AccessLog: Send + Sync {
-    fn write(&self, worker: usize, request: &Request);
-    /// About once per second, so that a quiet worker's lines do not wait.
-    fn tick(&self, worker: usize);
-}
-
 pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
     claims::count_of_plugins(request, client);
     let settings = &client.worker.settings;

@@ -14,7 +14,7 @@ use tidegate_telemetry::{error_log, handshakes::Refused};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
-use crate::worker::Worker;
+use crate::runtime::Runtime;
 
 /// A fatal alert, `unrecognized_name`, as a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -44,7 +44,7 @@ impl Failed {
     }
 }
 
-pub async fn accept(worker: &Worker, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
+pub async fn accept(worker: &Runtime, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
     // An address is not a server name (RFC 6066 section 3), and the library hides it: it is the one that the client reached.

@@ -8,12 +8,12 @@ use tidegate_protocol::{HeaderId, status};
 use crate::{
     answer::head::{AnswerHead, write_page_fields},
     field_line::{Fields, Http1Lines},
+    runtime::Runtime,
     stream::Stream,
-    worker::Worker,
 };
 
 /// Appends the head of an answer; returns its length.
-pub(crate) fn write_head(worker: &Worker, head: &AnswerHead<'_>, out: &mut Vec<u8>) -> u64 {
+pub(crate) fn write_head(worker: &Runtime, head: &AnswerHead<'_>, out: &mut Vec<u8>) -> u64 {
     if out.capacity() == 0 {
         *out = worker.buffers.output();
     }
@@ -25,7 +25,7 @@ pub(crate) fn write_head(worker: &Worker, head: &AnswerHead<'_>, out: &mut Vec<u
 }
 
 /// Appends the head of a page for what never became a request; returns its length and the body.
-pub(crate) fn start_page(worker: &Worker, code: u16, out: &mut Vec<u8>) -> (u64, String) {
+pub(crate) fn start_page(worker: &Runtime, code: u16, out: &mut Vec<u8>) -> (u64, String) {
     let body = error_page::html(code);
     status::write_status_line(out, code, b"");
     write_page_fields(worker, body.len(), &mut Http1Lines(out));
@@ -44,7 +44,7 @@ pub(crate) fn poll_send_continue(
 }
 
 /// Appends the head after which the connection is a tunnel.
-pub(crate) fn write_tunnel_head(worker: &Worker, response: &Response, out: &mut Vec<u8>) {
+pub(crate) fn write_tunnel_head(worker: &Runtime, response: &Response, out: &mut Vec<u8>) {
     status::write_status_line(out, 101, &response.reason);
     let mut date = false;
     response.headers.write_fields(out, |field| match field.id {

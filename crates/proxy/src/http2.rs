@@ -14,11 +14,12 @@ pub mod pool;
 pub mod reply;
 mod sending;
 pub mod stream;
+mod stream_end;
 mod untaken;
 
 use std::{
     cell::{Cell, RefCell, RefMut},
-    future::{Future, poll_fn},
+    future::poll_fn,
     pin::pin,
     rc::Rc,
     task::{Context, Poll, Waker},
@@ -45,8 +46,7 @@ use crate::{
     worker::Worker,
 };
 
-/// The first bytes of a client that speaks HTTP/2 without having asked.
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub use self::frames::PREFACE;
 
 /// How long a client may take to end after GOAWAY.
 const GOODBYE_MS: u64 = 2_000;

@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use crate::{client::Client, stream::Stream, timers::Timer, worker::Worker};
+use crate::{runtime::Runtime, stream::Stream, timers::Timer};
 
 /// Since the client's last byte.
 const QUIET_MS: u64 = 5_000;
@@ -19,18 +19,16 @@ pub const TOTAL_MS: u64 = 30_000;
 /// Where nobody waits that long: a process that leaves, and HTTP/2, whose GOAWAY has had its time.
 pub const SHORT_MS: u64 = 2_000;
 /// Read and dropped. What comes beyond stays unread for [`HOLD_MS`], so that the client sees its answer meanwhile.
-const DROPPED_BYTES: usize = 4 << 20;
+pub(super) const DROPPED_BYTES: usize = 4 << 20;
 const HOLD_MS: u64 = 1_000;
-/// A stream of HTTP/2 after its answer.
-const STREAM_MS: u64 = 250;
 /// Connections of a worker that linger at the same time; further ones close at once.
 const MOST: u32 = 1_024;
 
 /// A place among those that linger.
-struct Place<'a>(&'a Cell<u32>);
+pub(super) struct Place<'a>(&'a Cell<u32>);
 
 impl Place<'_> {
-    fn take(worker: &Worker) -> Option<Place<'_>> {
+    pub(super) fn take(worker: &Runtime) -> Option<Place<'_>> {
         let count = &worker.lingering;
         if count.get() >= MOST {
             return None;
@@ -48,7 +46,7 @@ impl Drop for Place<'_> {
 
 /// Ends our side of a stream and waits for the other end, for `total_ms` at most. `timer` wakes the calling task.
 pub async fn linger<'a>(
-    worker: &Worker,
+    worker: &Runtime,
     timer: &Timer,
     total_ms: u64,
     stream: impl Fn() -> RefMut<'a, Stream>,
@@ -79,31 +77,6 @@ pub async fn linger<'a>(
     }
     timer.set(HOLD_MS);
     poll_fn(|_| if timer.expired() { Poll::Ready(()) } else { Poll::Pending }).await;
-}
-
-/// The end of a stream of HTTP/2 whose client still sends. Its reset waits for a moment: clients that read it together with the
-/// answer take it for a failure (curl before 8.1), and what they have received is lost.
-pub async fn linger_stream(client: &Client) {
-    let stream = || client.http2().filter(|stream| stream.has_rest());
-    if stream().is_none() {
-        return;
-    }
-    let Some(_place) = Place::take(client.worker) else { return };
-    client.timer.set(STREAM_MS);
-    let mut dropped = 0;
-    poll_fn(|context| {
-        while dropped < DROPPED_BYTES
-            && let Some(mut stream) = stream()
-        {
-            match stream.poll_drop(context) {
-                Poll::Ready(Some(count)) => dropped += count,
-                Poll::Ready(None) => return Poll::Ready(()),
-                Poll::Pending => break,
-            }
-        }
-        if client.timer.expired() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 fn poll_drop(stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<usize>> {

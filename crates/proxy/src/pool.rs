@@ -5,6 +5,7 @@
 //! [`own`].
 
 pub mod ages;
+pub mod leaving;
 pub mod own;
 
 use std::{

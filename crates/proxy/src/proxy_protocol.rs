@@ -12,7 +12,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::worker::Worker;
+use crate::runtime::Runtime;
 
 /// Bytes looked at together; most headers are shorter.
 const LOOK: usize = 256;
@@ -48,7 +48,7 @@ pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announc
 
 /// Both ends of the client's connection, as a balancer says that is believed. What requests say about their client
 /// changes nothing: the header is for all of them.
-pub fn ends(worker: &Worker, client: &Connection) -> Announced {
+pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
     match client.announced.as_deref() {
         Some(announced) if believes(worker, client.peer) => *announced,
         _ => Announced { client: client.peer, server: client.local },
@@ -56,7 +56,7 @@ pub fn ends(worker: &Worker, client: &Connection) -> Announced {
 }
 
 /// Whether `real_ip_from` has the peer: else anybody could be everybody.
-pub fn believes(worker: &Worker, peer: SocketAddr) -> bool {
+pub fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
     let real_ip = worker.settings.reading.real_ip.as_ref();
     real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))
 }

@@ -3,11 +3,12 @@
 use std::{rc::Rc, sync::atomic::Ordering};
 
 use tidegate_plugin_api::{Reply, Request, RequestBody};
-use tidegate_protocol::{BodyLength, Method, ParseError, RequestHead, ResponseHead, Version};
+use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
+use super::route::{acceptable, route};
 use crate::{
-    claims, client::Client, client_address, exchange, finish, handshake, matching, phases::Chains, refusal,
-    respond, settings::Reading, stats, worker::Worker,
+    claims, client::Client, exchange, finish, matching, phases::Chains, refusal, respond, stats,
+    worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -56,15 +57,6 @@ fn recycle(request: &mut Request, worker: &Worker) {
     });
 }
 
-/// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
-pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
-    head.host()?;
-    if head.method == Method::Trace {
-        return Err(ParseError::with_status(405, "TRACE is not supported"));
-    }
-    tidegate_protocol::framing::request_body(head)
-}
-
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
 async fn way(
     request: &mut Request,
@@ -83,31 +75,6 @@ async fn way(
     refuse_tunnel(request)?;
     claims::drop_credentials(request, client);
     exchange::proxy(request, client, chains).await
-}
-
-/// From the head to the route and its plugins. Without a client the request is only explained (see [`crate::explain`]): nothing
-/// is answered, counted or logged.
-pub(crate) async fn route(
-    request: &mut Request,
-    reading: &Reading,
-    chains: &mut Chains,
-    client: Option<&Rc<Client>>,
-) -> Result<(), Box<Reply>> {
-    if let Some(real_ip) = &reading.real_ip {
-        client_address::set(request, real_ip);
-    }
-    matching::prepare(request, reading, client.map(Rc::as_ref))?;
-    chains.set_origin(request);
-    handshake::check_client(request)?;
-    if let Some(internal) = client.and_then(|client| client.worker.settings.internal.as_ref())
-        && internal.owns(&request.path)
-        && internal.is_at(request.connection.local)
-    {
-        return Err(respond::internal(request, internal.clone()).await);
-    }
-    matching::find_route(request, reading, client, chains).await?;
-    chains.received(request);
-    Ok(())
 }
 
 /// Small bodies that came with the head are taken at once; others stay on the wire until somebody wants them.
@@ -153,11 +120,6 @@ fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
     let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
     let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);
     if asked && !allowed() { Err(Box::new(Reply::page(501))) } else { Ok(()) }
-}
-
-/// Whether the client's side of the connection may carry another request after this one.
-pub fn client_persists(request: &Request, client: &Client) -> bool {
-    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }
 
 /// Requests seen by a worker, for metrics.

@@ -17,13 +17,14 @@ use tokio::task::JoinError;
 use crate::{
     Internal, InternalHead, InternalResponse,
     answer::{
-        Frame, Sent, Writer,
+        Sent,
         head::{self, ClientFraming},
+        writer::{Frame, Writer},
     },
     client::Client,
     filters,
+    persistence::client_persists,
     phases::{Chains, Passed},
-    request::client_persists,
 };
 use file::InFile;
 use whole::Whole;

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+use tidegate_plugin_api::Request;
+
 pub use tidegate_protocol::RequestLimits;
 
 use crate::{Internal, admission::Admission, handshake_room::Room, pace::LeastRate};
@@ -124,7 +126,7 @@ pub struct Settings {
     pub show_upstream_status: bool,
     /// The Admin and Control API when they share a data port.
     pub internal: Option<Arc<dyn Internal>>,
-    pub access_log: Option<Arc<dyn crate::finish::AccessLog>>,
+    pub access_log: Option<Arc<dyn AccessLog>>,
     /// Returns unused memory of the calling thread to the system; called when a worker falls idle.
     pub release_memory: Option<fn()>,
     /// The name to find a certificate by for clients that send none.
@@ -165,4 +167,11 @@ impl Default for Settings {
             http2: Some(Http2::default()),
         }
     }
+}
+
+/// Where access log lines go. Called on the worker: must only append to memory.
+pub trait AccessLog: Send + Sync {
+    fn write(&self, worker: usize, request: &Request);
+    /// About once per second, so that a quiet worker's lines do not wait.
+    fn tick(&self, worker: usize);
 }

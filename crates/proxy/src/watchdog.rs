@@ -31,11 +31,12 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
+use super::crew::Watched;
 use crate::{
+    crew::{Crew, Seat, Stuck},
     progress::Marked,
     schedule::{Scheduled, State},
     worker::Introduction,
-    workers::{Crew, Seat, Stuck},
 };
 
 /// A poll of that length, without what the machine kept the thread from, is not waited for.
@@ -51,16 +52,6 @@ const PRIORITY: i32 = 19;
 
 /// What cannot be mended is said once in ten seconds.
 static TOLD: Limiter = Limiter::new(1, 10_000);
-
-/// What the watchdog remembers of a worker between two looks.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    polls: u32,
-    scheduled: Option<Scheduled>,
-    held_up: Duration,
-    /// It was named, and could not be given up.
-    named: bool,
-}
 
 pub(crate) fn start(crew: Arc<Crew>, tell: impl Fn(u64) + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name("watchdog".to_owned()).spawn(move || watch(&crew, &tell))?;

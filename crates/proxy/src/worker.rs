@@ -1,11 +1,12 @@
 //! A worker: one thread, one runtime, its own listeners, pools, buffers and timers.
 
+mod shared;
+
 use std::{
-    cell::{Cell, RefCell},
     future::poll_fn,
     io,
     net::SocketAddr,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{OwnedFd, RawFd},
     rc::Rc,
     sync::{
         Arc, OnceLock,
@@ -17,8 +18,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tidegate_plugin_api::{WorkerSnapshot, descriptors};
-use tidegate_protocol::{RequestHead, ResponseHead};
+use rustix::fd::{AsRawFd, FromRawFd};
+use tidegate_plugin_api::descriptors;
 use tidegate_telemetry::{error_log, limiter::Limiter};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -27,174 +28,10 @@ use tokio::{
 };
 
 use crate::{
-    Publisher, Settings,
-    buffer::Buffers,
-    connection,
-    exchange::Crowded,
-    field_line::{self, FieldLine},
-    http2::pool::Http2Pool,
-    listeners::Doors,
-    peak::Peak,
-    pool::{Pool, own::OwnPool},
-    progress::Progress,
-    settings::Listen,
-    slow_lane::SlowLane,
-    stall::{self, Stalls},
-    stats::{self, WorkerStats},
-    timers::{Deadlines, TICK_MS},
+    connection, listeners::Doors, progress::Progress, settings::Listen, stall, stats, timers::TICK_MS,
 };
 
-/// What the connections of one worker share. Lives as long as the process.
-pub struct Worker {
-    pub index: usize,
-    pub settings: Settings,
-    pub deadlines: Deadlines,
-    pub buffers: Buffers,
-    pub pool: Pool,
-    pub own_pool: OwnPool,
-    pub http2_pool: Http2Pool,
-    pub(crate) crowded: Crowded,
-    pub(crate) memory: Peak,
-    pub stats: Arc<WorkerStats>,
-    pub stalls: Stalls,
-    pub slow_lane: SlowLane,
-    /// Answers say that their connection closes.
-    pub draining: Cell<bool>,
-    /// Connections without a request close.
-    pub closing_idle: Cell<bool>,
-    /// Clients of HTTP/2 have been told so, and have had time to hear it.
-    pub no_new_streams: Cell<bool>,
-    /// What would be judged is the configuration of before: a head that is not complete is not waited for.
-    pub outdated: Cell<bool>,
-    pub connections: Cell<usize>,
-    /// Those that have had their answer and wait for the client's end.
-    pub lingering: Cell<u32>,
-    /// Renewed each second.
-    pub(crate) date_line: RefCell<FieldLine>,
-    pub(crate) server_line: FieldLine,
-    publisher: Arc<Publisher>,
-    snapshot: RefCell<Rc<WorkerSnapshot>>,
-    generation: Cell<u64>,
-    request_heads: RefCell<Vec<RequestHead>>,
-    response_heads: RefCell<Vec<ResponseHead>>,
-    request_texts: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    next_connection: Cell<u64>,
-}
-
-impl Worker {
-    /// `turn`: how many had this place before.
-    pub(crate) fn new(
-        index: usize,
-        turn: u64,
-        settings: Settings,
-        publisher: Arc<Publisher>,
-        stats: Arc<WorkerStats>,
-    ) -> Worker {
-        let generation = publisher.generation();
-        let snapshot = Rc::new(WorkerSnapshot::new(publisher.current()));
-        let server_line = FieldLine::new(&field_line::SERVER, &settings.server_token);
-        stats.revision.store(snapshot.revision, Ordering::Relaxed);
-        Worker {
-            index,
-            settings,
-            deadlines: Deadlines::default(),
-            buffers: Buffers::default(),
-            pool: Pool::default(),
-            own_pool: OwnPool::default(),
-            http2_pool: Http2Pool::default(),
-            crowded: Crowded::default(),
-            memory: Peak::default(),
-            stats,
-            stalls: Stalls::of_this_thread(),
-            slow_lane: SlowLane::default(),
-            draining: Cell::new(false),
-            closing_idle: Cell::new(false),
-            no_new_streams: Cell::new(false),
-            outdated: Cell::new(false),
-            connections: Cell::new(0),
-            lingering: Cell::new(0),
-            date_line: RefCell::new(FieldLine::new(&field_line::DATE, "")),
-            server_line,
-            publisher,
-            snapshot: RefCell::new(snapshot),
-            generation: Cell::new(generation),
-            request_heads: RefCell::default(),
-            response_heads: RefCell::default(),
-            request_texts: RefCell::default(),
-            // Distinct from those of a worker before it.
-            next_connection: Cell::new(turn << 40 | 1),
-        }
-    }
-
-    /// The newest configuration.
-    pub fn snapshot(&self) -> Rc<WorkerSnapshot> {
-        let generation = self.publisher.generation();
-        if generation != self.generation.get() {
-            let fresh = Rc::new(WorkerSnapshot::new(self.publisher.current()));
-            self.generation.set(generation);
-            let revision = fresh.revision;
-            self.snapshot.replace(fresh);
-            // Ordered before the look for somebody who waits: see `Workers::wait_for_revision`.
-            self.stats.revision.store(revision, Ordering::SeqCst);
-            self.publisher.applied.notify_waiters();
-        }
-        self.snapshot.borrow().clone()
-    }
-
-    pub fn request_head(&self) -> RequestHead {
-        self.request_heads.borrow_mut().pop().unwrap_or_default()
-    }
-
-    pub fn recycle_request_head(&self, mut head: RequestHead) {
-        let mut heads = self.request_heads.borrow_mut();
-        if heads.len() < 64 {
-            head.clear();
-            heads.push(head);
-        }
-    }
-
-    pub fn response_head(&self) -> ResponseHead {
-        self.response_heads.borrow_mut().pop().unwrap_or_default()
-    }
-
-    pub fn recycle_response_head(&self, mut head: ResponseHead) {
-        let mut heads = self.response_heads.borrow_mut();
-        // One without memory is that of an answer, which has taken it over and gives it back later.
-        if heads.len() < 64 && (1..=RECYCLED_BYTES).contains(&head.headers.capacity()) {
-            head.clear();
-            heads.push(head);
-        }
-    }
-
-    /// For host and path of a request.
-    pub fn request_texts(&self) -> (Vec<u8>, Vec<u8>) {
-        self.request_texts.borrow_mut().pop().unwrap_or_default()
-    }
-
-    pub fn recycle_request_texts(&self, mut host: Vec<u8>, mut path: Vec<u8>) {
-        let mut texts = self.request_texts.borrow_mut();
-        if texts.len() < 64 && host.capacity() + path.capacity() <= RECYCLED_BYTES {
-            host.clear();
-            path.clear();
-            texts.push((host, path));
-        }
-    }
-
-    pub fn connection_id(&self) -> u64 {
-        let id = self.next_connection.get();
-        self.next_connection.set(id + 1);
-        // Distinct between workers: the worker's number in the upper bits.
-        ((self.index as u64) << 48) | id
-    }
-
-    fn renew_date(&self) {
-        let date = tidegate_plugin_api::variables::http_date(std::time::SystemTime::now());
-        self.date_line.borrow_mut().set(&date);
-    }
-}
-
-/// Memory of one head or one request's texts that is kept for the next; more goes back to the allocator.
-const RECYCLED_BYTES: usize = 16 * 1024;
+pub use self::shared::Worker;
 
 /// After a successor took over, connections without a request stay that long: a client that just connected, or is
 /// about to use its connection again, gets an answer instead of a reset.

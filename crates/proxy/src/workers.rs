@@ -4,26 +4,27 @@
 //! given up by the [`crate::watchdog`]; then a new one sits there, and the old one is remembered until it ends.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener as StdListener},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
+use super::crew::{Crew, Running, Seat, Stuck};
 use crate::{
     Listeners, Publisher, Settings,
     listeners::{Doors, once_more},
+    runtime::Runtime,
     settings::Listen,
     stats::WorkerStats,
     watchdog,
-    worker::{self, Introduction, Signals, Worker, wait_until},
+    worker::{self, Worker, wait_until},
 };
 
 /// A worker that something holds up longer than that is not waited for.
@@ -33,54 +34,6 @@ const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Workers {
     crew: Arc<Crew>,
     pub listening: Vec<Listen>,
-}
-
-/// What the watchdog shares with whoever holds [`Workers`].
-pub(crate) struct Crew {
-    settings: Settings,
-    pub publisher: Arc<Publisher>,
-    pub signals: Arc<Signals>,
-    pub seats: Mutex<Vec<Seat>>,
-    /// Workers that were given up, by what held them.
-    pub stuck: Mutex<BTreeMap<Stuck, u64>>,
-}
-
-pub(crate) struct Seat {
-    pub index: usize,
-    /// How many workers it has had.
-    turn: u64,
-    /// The listening sockets once more, as long as they are this process's to give away.
-    doors: Doors,
-    /// `None`: the worker was given up, and a new one could not be started yet.
-    pub running: Option<Running>,
-    /// Given up, and not back.
-    pub lost: Vec<Running>,
-    /// Given up, and ended since.
-    pub ended: Vec<Arc<WorkerStats>>,
-}
-
-pub(crate) struct Running {
-    thread: JoinHandle<()>,
-    pub stats: Arc<WorkerStats>,
-    /// Empty until the thread has begun.
-    pub introduced: Arc<OnceLock<Introduction>>,
-    pub watched: watchdog::Watched,
-}
-
-impl Running {
-    pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
-    }
-}
-
-/// What a worker was at when it was given up.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stuck {
-    pub worker: usize,
-    /// Its id; empty if none was found yet.
-    pub route: Arc<str>,
-    /// Empty: none.
-    pub plugin: &'static str,
 }
 
 /// The counters of a place.
@@ -145,10 +98,10 @@ impl Crew {
         let (signals, counters, introduction) = (self.signals.clone(), stats.clone(), introduced.clone());
         let builder = thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES);
         let thread = builder.spawn(move || {
-            let worker = Worker::new(index, turn, settings, publisher, counters);
+            let worker = Worker::new(Runtime::new(index, turn, settings, publisher, counters));
             worker::run(worker, doors, &signals, &introduction);
         })?;
-        Ok(Running { thread, stats, introduced, watched: watchdog::Watched::default() })
+        Ok(Running { thread, stats, introduced, watched: crate::crew::Watched::default() })
     }
 
     /// A new worker in a place that is empty, with the same sockets.

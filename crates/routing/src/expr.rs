@@ -10,27 +10,19 @@
 mod comparison;
 mod compile;
 mod number;
+pub(super) mod operand;
 mod pattern;
+mod tree;
 
-use std::borrow::Cow;
-
-use comparison::Comparison;
+use self::tree::{Logic, Node};
 pub use pattern::{GaveUp, MAX_STEPS, MAX_TIME, Pattern, SearchTime};
+
+pub use self::operand::Operand;
 
 /// A compiled rule. An empty rule is always true.
 #[derive(Debug)]
 pub struct Expression<N> {
     root: Option<Node<N>>,
-}
-
-/// What a variable holds at the moment of evaluation.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Operand<'a> {
-    Nil,
-    Bytes(Cow<'a, [u8]>),
-    Number(f64),
-    Boolean(bool),
-    List(Vec<Operand<'a>>),
 }
 
 /// The request as an expression sees it.
@@ -43,20 +35,6 @@ pub trait Variables {
     }
     /// A pattern gave up on this request's text: whatever the rule says of it means nothing, so it has to be refused.
     fn gave_up(&self, _pattern: &str) {}
-}
-
-#[derive(Debug)]
-enum Node<N> {
-    Group { logic: Logic, children: Vec<Node<N>> },
-    Test { name: N, negated: bool, comparison: Comparison },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Logic {
-    And,
-    Or,
-    NotAnd,
-    NotOr,
 }
 
 impl<N> Expression<N> {
@@ -124,12 +102,6 @@ fn eval<N, V: Variables<Name = N>>(node: &Node<N>, variables: &V) -> bool {
             Logic::NotAnd => !children.iter().all(|child| eval(child, variables)),
             Logic::NotOr => !children.iter().any(|child| eval(child, variables)),
         },
-    }
-}
-
-impl<'a> From<&'a str> for Operand<'a> {
-    fn from(text: &'a str) -> Self {
-        Operand::Bytes(Cow::Borrowed(text.as_bytes()))
     }
 }
 

@@ -11,5 +11,8 @@ pub mod expr;
 pub mod router;
 
 pub use address::AddressSet;
-pub use expr::{Expression, Operand, Variables};
-pub use router::{HostPattern, Match, MatchInput, Methods, Mode, Param, RouteSpec, Router};
+pub use expr::{Expression, Variables, operand::Operand};
+pub use router::{
+    HostPattern, Methods, Param, RouteSpec, Router,
+    lookup::{Match, MatchInput, Mode},
+};

@@ -13,58 +13,29 @@ mod explain;
 mod index;
 mod layer;
 mod layered;
+pub(super) mod lookup;
+mod methods;
 mod parameters;
 mod spec;
 mod trie;
+mod witness;
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
-use smallvec::SmallVec;
+use self::layered::Changes;
 
-pub use self::explain::{Considered, Explained, Loss, Verdict};
 pub use self::layer::Layer;
 pub use self::layered::Stale;
 pub use self::parameters::Param;
-pub use self::spec::{HostPattern, Methods, RouteSpec, without_port};
-use crate::expr::Variables;
-
-/// `apisix.router.http` of config.yaml.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// `radixtree_host_uri`, the default: hosts lead to paths.
-    HostUri,
-    /// `radixtree_uri`: paths only, hosts are one of the conditions.
-    Uri,
-    /// `radixtree_uri_with_parameter`: as `Uri`, and `:name` stands for one path segment.
-    UriWithParameter,
-}
-
-/// The request as the router sees it.
-pub trait MatchInput: Variables {
-    /// Normalised path without the query.
-    fn path(&self) -> &[u8];
-    /// Lower case, no port; `None` when the request has none.
-    fn host(&self) -> Option<&[u8]>;
-    /// The `Host` header as it came, for patterns that name a port.
-    fn host_with_port(&self) -> Option<&[u8]>;
-    /// One bit, or none for a method no route can name.
-    fn method(&self) -> Methods;
-    fn remote_addr(&self) -> IpAddr;
-    /// Runs the route's `filter_func`; called only for routes that have one.
-    fn filter(&self, route: u32) -> bool;
-}
-
-/// Everything borrows from the router, nothing from the request.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Match<'r> {
-    /// The id the route was built with.
-    pub route: u32,
-    /// The pattern of `uris` that led here.
-    pub matched_uri: &'r str,
-    /// The pattern of `hosts` that led here, lower case.
-    pub matched_host: Option<&'r str>,
-    pub params: SmallVec<[Param<'r>; 4]>,
-}
+pub use self::{
+    explain::{Considered, Explained, Verdict},
+    lookup::{Match, MatchInput, Mode},
+    witness::Loss,
+};
+pub use self::{
+    methods::Methods,
+    spec::{HostPattern, RouteSpec, without_port},
+};
 
 /// Immutable; any number of threads look up in it at once.
 #[derive(Debug)]
@@ -98,5 +69,18 @@ impl<N> Router<N> {
             None => self.base.explain(input, limit),
             Some(changes) => changes.merged(&self.base).explain(input, limit),
         }
+    }
+}
+
+impl<N> Router<N> {
+    /// `changed` in the order of the store: what is new since `base` was laid out, and what replaces the routes
+    /// that are stale there.
+    pub fn with_changes(
+        base: Arc<Layer<N>>,
+        stale: Stale,
+        changed: impl Iterator<Item = Arc<RouteSpec<N>>>,
+    ) -> Self {
+        let layer = Layer::build(base.mode, changed);
+        Self { base, changes: Some(Box::new(Changes { stale, layer })) }
     }
 }

@@ -10,8 +10,9 @@ use tidegate_model::Kind;
 use tokio::sync::watch;
 
 use crate::{
-    BoxFuture, Changes, State, Store, StoreError, Write, Written,
+    BoxFuture, Changes, State, Store, Write, Written,
     collections::{self, COLLECTIONS, Check, Report},
+    error::StoreError,
     live::Live,
 };
 

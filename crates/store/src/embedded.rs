@@ -9,8 +9,11 @@ mod copier;
 pub mod copy;
 mod creation;
 mod database;
+mod draft;
 mod entries;
 mod expiries;
+mod faults;
+mod files;
 mod last_good;
 mod marker;
 mod opening;
@@ -18,7 +21,9 @@ mod progress;
 mod record;
 pub mod repair;
 mod retrieval;
+mod rows;
 mod sealing;
+mod tables;
 mod trimming;
 mod writer;
 
@@ -30,14 +35,14 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use self::{copier::Copier, database::Database, expiries::Expiries, writer::Writer};
+use self::{copier::Copier, database::Database, expiries::Expiries, faults::stopped, writer::Writer};
 pub use self::{
     last_good::{Lag, LastGood},
     sealing::Hooks,
 };
 use crate::{
-    BoxFuture, Changes, History, Operation, State, Store, StoreError, Write, Written, history::Retention,
-    live::Live,
+    BoxFuture, Changes, History, Operation, State, Store, Write, Written, error::StoreError,
+    history::Retention, live::Live,
 };
 
 pub struct Embedded {
@@ -90,7 +95,7 @@ impl Embedded {
 
     /// Where the copy lies.
     pub fn copy_place(&self) -> PathBuf {
-        copy::place(self.path())
+        self::files::place(self.path())
     }
 
     /// Waits until the copy holds everything that has been acknowledged. For callers without a runtime.
@@ -185,8 +190,4 @@ impl Store for Embedded {
     fn is_writable(&self) -> bool {
         true
     }
-}
-
-fn stopped() -> StoreError {
-    StoreError::Unavailable("the configuration database has stopped; restart the gateway".to_owned())
 }

@@ -16,6 +16,7 @@ mod keys;
 mod load;
 mod options;
 mod rpc;
+mod shared;
 mod snapshot;
 mod tls;
 mod values;
@@ -28,61 +29,26 @@ use std::{
         mpsc,
     },
     thread::JoinHandle,
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, task};
 
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
-use self::{connection::Member, rpc::Client, snapshot::Earlier};
-use crate::{
-    BoxFuture, Changes, State, Store, StoreError, Write, Written, collections::PluginList, live::Live,
+use self::{
+    connection::Member,
+    shared::{Followed, Shared},
+    snapshot::Earlier,
 };
-
-/// How long a start waits for etcd when there is a snapshot to start from.
-const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);
+use crate::{
+    BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError, live::Live,
+};
 
 pub struct Etcd {
     shared: Arc<Shared>,
     follower: task::JoinHandle<()>,
     runtime: Handle,
     snapshots: Mutex<Option<JoinHandle<()>>>,
-}
-
-struct Shared {
-    options: Options,
-    members: Vec<Member>,
-    live: Live,
-    /// The connection in use; `None` while there is none that is in step.
-    client: watch::Sender<Option<Client>>,
-    followed: watch::Sender<Followed>,
-    plugins: Mutex<Option<PluginList>>,
-    /// Why the snapshot of an earlier run could not be used.
-    unusable: Option<String>,
-    /// The newest revision of the whole cluster that was heard of.
-    cluster_revision: AtomicU64,
-    /// The term of the member that was last watched; 0: none yet.
-    term: AtomicU64,
-    /// Whether etcd may have used a revision twice, until everything was read again.
-    revisions_doubted: AtomicBool,
-    /// Wakes the thread that writes snapshots.
-    changed: Mutex<Option<mpsc::Sender<()>>>,
-}
-
-/// How following goes.
-#[derive(Clone, Debug, Default)]
-struct Followed {
-    /// The cluster that the state is from; 0: none yet.
-    cluster: u64,
-    /// Whether everything was read from etcd, so that a watch can go on from there.
-    loaded: bool,
-    /// Whether the state is from etcd, not from the snapshot.
-    from_etcd: bool,
-    /// Rounds over all members that failed, in a row.
-    rounds: u64,
-    /// Why there is no connection.
-    problem: Option<String>,
 }
 
 impl Etcd {
@@ -155,55 +121,6 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl Shared {
-    /// Waits for the first full read. With a snapshot a short outage is enough to go on with that.
-    async fn first_state(&self, has_snapshot: bool) -> Result<(), StoreError> {
-        let rounds = if has_snapshot { 1 } else { self.options.startup_retry.max(1) };
-        let mut followed = self.followed.subscribe();
-        let decided = followed.wait_for(|followed| followed.loaded || followed.rounds >= rounds);
-        let decided = if has_snapshot {
-            tokio::time::timeout(PATIENCE_WITH_SNAPSHOT, decided).await.ok()
-        } else {
-            Some(decided.await)
-        };
-        if decided.and_then(Result::ok).is_some_and(|followed| followed.loaded) {
-            return Ok(());
-        }
-        let problem = self.followed.borrow().problem.clone();
-        let problem = problem.unwrap_or_else(|| "no answer yet".to_owned());
-        if has_snapshot {
-            let (revision, file) = (self.live.read(|state| state.revision), &self.options.snapshot);
-            tidegate_telemetry::error_log::log(
-                tidegate_telemetry::error_log::Level::Error,
-                format_args!(
-                    "etcd cannot be used ({problem}); serving the configuration of revision {revision} from {} until it can",
-                    file.display()
-                ),
-            );
-            return Ok(());
-        }
-        let file = self.options.snapshot.display();
-        let snapshot = match &self.unusable {
-            Some(reason) => format!("{file} cannot be used either ({reason})"),
-            None => format!("there is no configuration of an earlier run in {file}"),
-        };
-        Err(StoreError::Unavailable(format!(
-            "etcd cannot be used ({problem}), and {snapshot}; start etcd, or correct deployment.etcd"
-        )))
-    }
-
-    /// Tells the snapshot's thread that there is something to write.
-    fn mark_changed(&self) {
-        if let Some(sender) = self.changed.lock().as_ref() {
-            let _ = sender.send(());
-        }
-    }
-
-    fn heard_of(&self, revision: u64) {
-        self.cluster_revision.fetch_max(revision, Relaxed);
     }
 }
 

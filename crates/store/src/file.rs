@@ -20,21 +20,18 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::places::Text;
-use crate::collections::Places as _;
 pub use crate::collections::{Check, PluginList, Report};
 use crate::{
-    BoxFuture, Changes, ObjectPlaces, State, Store, StoreError, Write, Written, collections, live::Live,
+    BoxFuture, Changes, ObjectPlaces, State, Store, Write, Written,
+    collections::{self, Places as _},
+    error::StoreError,
+    live::Live,
 };
+
+pub use self::read::Format;
 
 /// Takes the `plugins` list of a file; `None`: it has none.
 pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Must end with a line `#END`, so that a file still being written is not taken for whole.
-    Yaml,
-    Json,
-}
 
 pub struct Options {
     pub format: Format,
@@ -55,8 +52,8 @@ pub struct File {
 
 struct Shared {
     path: PathBuf,
-    options: Options,
-    live: Live,
+    pub(super) options: Options,
+    pub(super) live: Live,
     seen: Mutex<Seen>,
 }
 

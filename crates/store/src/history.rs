@@ -7,7 +7,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use serde_json::Value;
 use tidegate_model::Kind;
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Named states that are kept at most; each is a whole configuration.
 pub const MAX_CHECKPOINTS: usize = 100;

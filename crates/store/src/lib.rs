@@ -8,6 +8,7 @@
 pub mod api_driven;
 mod collections;
 pub mod embedded;
+mod error;
 #[cfg_attr(not(feature = "etcd"), path = "etcd/absent.rs")]
 pub mod etcd;
 pub mod file;
@@ -28,6 +29,8 @@ pub use memory::Memory;
 use serde_json::Value;
 pub use state::State;
 use tidegate_model::{Kind, Object, Objects};
+
+use crate::error::StoreError;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -79,26 +82,6 @@ pub struct Written {
     pub objects: Vec<Option<Object>>,
     /// Lease id of writes with a ttl.
     pub lease: Option<u64>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// A conditional write met another revision.
-    #[error("value changed before overwritten")]
-    Conflict,
-    #[error("this configuration provider is read-only")]
-    ReadOnly,
-    /// The provider has no such thing; says what and what to do instead.
-    #[error("{0}")]
-    Unsupported(&'static str),
-    #[error("{0}")]
-    Unavailable(String),
-    /// What is on the disk is not what was acknowledged, or is not there; says what was found and what to do.
-    #[error("{0}")]
-    Damaged(String),
-    /// Nothing was written; soon somebody writes again.
-    #[error("the configuration is being handed over to a new process; try again in a second")]
-    HandedOver,
 }
 
 /// What changed since a revision.

@@ -8,7 +8,7 @@ use std::{
 use tidegate_model::Object;
 use tokio::sync::watch;
 
-use crate::{BoxFuture, Change, Changes, Operation, State, Store, StoreError, Write, Written};
+use crate::{BoxFuture, Change, Changes, Operation, State, Store, Write, Written, error::StoreError};
 
 /// Older changes are forgotten; whoever needs them takes the whole state.
 const REMEMBERED_CHANGES: usize = 4096;

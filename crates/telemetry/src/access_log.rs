@@ -1,6 +1,6 @@
 //! The access log: each worker formats lines into its own buffer and hands over 16 KiB at a time.
 
-use crate::log_writer::LogSink;
+use crate::log_writer::sink::LogSink;
 
 /// APISIX's `access_log_buffer`.
 pub const DEFAULT_BUFFER_BYTES: usize = 16 * 1024;

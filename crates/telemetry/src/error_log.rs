@@ -6,6 +6,7 @@
 //! many times a second is cut to ten, then a line tells how often it was suppressed. On workers, where each request may
 //! cause a line with something of its own in it, each place in the code has so many lines and bytes a second, too.
 
+mod level;
 mod places;
 
 use std::cell::RefCell;
@@ -17,45 +18,9 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+pub use self::level::Level;
 use self::places::Places;
-use crate::clock::TimeStrings;
-use crate::log_writer::LogSink;
-
-/// How serious a line is; nginx's names and order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Level {
-    Emergency = 0,
-    Alert = 1,
-    Critical = 2,
-    Error = 3,
-    Warn = 4,
-    Notice = 5,
-    Info = 6,
-    Debug = 7,
-}
-
-const LEVELS: [(Level, &str); 8] = [
-    (Level::Emergency, "emerg"),
-    (Level::Alert, "alert"),
-    (Level::Critical, "crit"),
-    (Level::Error, "error"),
-    (Level::Warn, "warn"),
-    (Level::Notice, "notice"),
-    (Level::Info, "info"),
-    (Level::Debug, "debug"),
-];
-
-impl Level {
-    /// The level with this name in `error_log_level`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        LEVELS.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
-    }
-
-    pub fn name(self) -> &'static str {
-        LEVELS.get(self as usize).map_or("error", |(_, name)| name)
-    }
-}
+use crate::{clock::TimeStrings, log_writer::sink::LogSink};
 
 /// What a line says about the request it belongs to; empty parts are left out.
 #[derive(Clone, Copy, Debug, Default)]

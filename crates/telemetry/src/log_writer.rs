@@ -7,26 +7,29 @@
 mod appending;
 mod lines;
 mod losses;
+mod opening;
+pub(super) mod sink;
+mod teller;
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use appending::Appending;
-pub use lines::{LineSink, lines_lost};
+
+pub use self::sink::{LineSink, LogSink, lines_lost};
+use self::{
+    opening::open,
+    sink::{LogFile, Message},
+};
 pub use losses::Losses;
 
 /// Buffers waiting for the disk before new ones are dropped.
 const QUEUE_BUFFERS: usize = 1024;
-
-/// The same for the lines of one file, in bytes: a buffer may be as large as the configuration says.
-const MOST_WAITING_BYTES: usize = 16 << 20;
 
 /// While the error log does not know of all lost lines, the thread looks whether it is time to say so.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
@@ -38,39 +41,6 @@ pub struct LogWriter {
     /// Raised by [`LogWriter::reopen`]; the thread compares it before each write, so a full queue cannot
     /// swallow the request.
     generation: Arc<AtomicU64>,
-}
-
-/// One open log file; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct LogSink {
-    queue: SyncSender<Message>,
-    file: Arc<LogFile>,
-}
-
-#[derive(Debug)]
-struct LogFile {
-    waiting_bytes: AtomicUsize,
-    losses: Losses,
-}
-
-impl LogFile {
-    fn new(path: &Path) -> Arc<LogFile> {
-        Arc::new(LogFile { waiting_bytes: AtomicUsize::new(0), losses: Losses::new(path) })
-    }
-}
-
-#[derive(Debug)]
-enum Message {
-    Open(Arc<LogFile>, File),
-    Write {
-        file: Arc<LogFile>,
-        bytes: Vec<u8>,
-    },
-    /// Lines wait in this file's own buffer.
-    Lines(Arc<lines::Waiting>),
-    Wake,
-    /// Answered when everything sent before it is written.
-    Drain(SyncSender<()>),
 }
 
 impl LogWriter {
@@ -119,57 +89,6 @@ impl LogWriter {
     }
 }
 
-impl LogSink {
-    /// Hands over a buffer of whole lines; never waits. Returns false when it was dropped.
-    pub fn send(&self, bytes: Vec<u8>, lines: u64) -> bool {
-        let (file, length) = (&self.file, bytes.len());
-        let waits = file.waiting_bytes.fetch_add(length, Relaxed);
-        let message = Message::Write { file: Arc::clone(file), bytes };
-        // A single buffer may be larger.
-        let has_room = waits == 0 || waits + length <= MOST_WAITING_BYTES;
-        if has_room && self.queue.try_send(message).is_ok() {
-            return true;
-        }
-        file.waiting_bytes.fetch_sub(length, Relaxed);
-        file.losses.waited_too_long(lines);
-        false
-    }
-
-    /// Lines lost since start, because too many waited or the disk refused them.
-    pub fn dropped(&self) -> u64 {
-        self.file.losses.sum()
-    }
-
-    pub fn losses(&self) -> &Losses {
-        &self.file.losses
-    }
-
-    pub fn path(&self) -> &Path {
-        self.file.losses.path()
-    }
-}
-
-/// As Linux has it.
-const O_NONBLOCK: i32 = 0o4000;
-
-fn open(path: &Path) -> io::Result<File> {
-    // Opening these by name fails when they are sockets, as under some service runners.
-    match path.to_str() {
-        Some("/dev/stdout") => Ok(duplicate(&io::stdout())?),
-        Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
-        // For writing alone, a pipe without a reader would be waited for without end.
-        _ if path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
-            // Nor may a full one hold up what others write.
-            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK).open(path)
-        }
-        _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),
-    }
-}
-
-fn duplicate(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
-    Ok(stream.as_fd().try_clone_to_owned()?.into())
-}
-
 /// A file as the writer thread holds it.
 struct OpenFile {
     log: Arc<LogFile>,
@@ -186,7 +105,7 @@ struct Files {
 fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
     let mut files = Files::default();
     let mut opened = generation.load(Relaxed);
-    let mut teller = losses::Teller::default();
+    let mut teller = self::teller::Teller::default();
     let mut is_untold = false;
     loop {
         let next = match is_untold {
@@ -251,6 +170,7 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_writer::sink::MOST_WAITING_BYTES;
 
     #[test]
     fn writes_reopens_and_counts() {

@@ -26,7 +26,10 @@ pub use gateway::Gateway;
 pub use http2::Http2Client;
 pub use message::{Message, ReadError};
 pub use relay::Relay;
-pub use upstream::{Behaviour, Seen, Step, Upstream};
+pub use upstream::{
+    Seen, Upstream,
+    behaviour::{Behaviour, Step},
+};
 pub use wrk::Wrk;
 
 use std::{

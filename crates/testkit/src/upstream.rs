@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::PATIENCE;
-use crate::message::{BodyEnd, Message, Reader};
+use crate::{
+    PATIENCE,
+    message::{BodyEnd, Message, Reader},
+};
+
+pub use self::behaviour::{Answer, Behaviour, Step};
 
 /// One request as the upstream received it.
 #[derive(Clone, Debug)]
@@ -32,41 +36,6 @@ impl Seen {
         String::from_utf8_lossy(&self.message.head).into_owned() + &self.message.body_text()
     }
 }
-
-/// What to do with one request.
-#[derive(Clone, Debug)]
-pub struct Behaviour {
-    /// Whether the body is read before the steps; else the steps come right after the head.
-    pub read_body: bool,
-    pub steps: Vec<Step>,
-}
-
-/// One thing the upstream does.
-#[derive(Clone, Debug)]
-pub enum Step {
-    Send(Vec<u8>),
-    /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
-    Echo,
-    /// Sends what a function makes of the request, as far as it was read.
-    Answer(Answer),
-    Wait(Duration),
-    /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
-    Nagle,
-    /// Reads the body now.
-    ReadBody,
-    /// Closes in an orderly way (FIN).
-    Close,
-    /// Closes with RST.
-    Reset,
-    /// Reads and ignores everything until the peer closes.
-    Silence,
-    /// Sends back whatever comes, until the peer closes.
-    EchoTunnel,
-}
-
-/// See [`Step::Answer`].
-#[derive(Clone)]
-pub struct Answer(Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>);
 
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

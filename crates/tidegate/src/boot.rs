@@ -5,22 +5,29 @@
 //! this one may have to go on in its place; readiness is told last.
 
 mod access_log;
+mod addresses;
 mod admin_tls;
 mod administration;
 mod body_memory;
+mod bounds;
 pub mod commands;
 mod control;
 mod data_plane;
 mod debug_file;
+mod encryption;
 mod etcd;
 mod expiry;
 mod explain;
+mod file_check;
+mod folders;
 pub mod handover;
 mod health;
 mod hooks;
 mod idle_fields;
 mod kept_places;
+mod languages;
 mod logs;
+mod memory;
 mod metrics;
 mod name_failures;
 mod names;
@@ -28,10 +35,13 @@ mod nodes;
 pub mod notices;
 pub mod notify;
 mod ocsp;
+mod pem;
 pub mod pid_file;
 pub mod preflight;
 mod prepare;
+pub(super) mod process;
 mod provider;
+mod purpose;
 mod reload;
 mod renewal;
 mod secrets;
@@ -52,18 +62,20 @@ use std::{
 
 use anyhow::Context;
 use serde_json::Value;
-use tidegate_config::{Provider, Settings};
+use tidegate_config::Settings;
 use tidegate_model::PluginCatalog;
-use tidegate_plugin_api::{Catalog, Host};
+use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
 #[cfg(feature = "import")]
-pub use administration::check_object;
+pub use self::{languages::check_object, process::catalog};
 
 use self::{
     handover::predecessor::Predecessor,
     pid_file::PidFile,
-    prepare::{Prepared, Purpose},
+    prepare::Prepared,
+    process::{install_host, start_plugins},
+    purpose::Purpose,
     serving::Origin,
 };
 
@@ -262,7 +274,7 @@ pub fn explain_offline(
     settings.nginx.error_log = "stderr".to_owned();
     settings.nginx.access_log.enable = false;
     settings.admin.audit_log = None;
-    let reading = data_plane::reading(&settings)?;
+    let reading = self::addresses::reading(&settings)?;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(catalog(Some(&settings.plugins))?);
@@ -281,73 +293,6 @@ pub fn explain_offline(
     explained.map_err(anyhow::Error::msg)
 }
 
-/// A start that fails ends the compiler, too, before the runtime that it waits on.
-struct StopCompiler(Arc<control::Control>);
-
-impl Drop for StopCompiler {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-fn install_host(
-    settings: &Settings,
-    runtime: &tokio::runtime::Runtime,
-    catalog: &Arc<Catalog>,
-    metrics: &Arc<metrics::Metrics>,
-    logs: &logs::Logs,
-) {
-    body_memory::install(settings);
-    tidegate_clients::batch::memory::set_limit(
-        usize::try_from(settings.apisix.log_memory_bytes).unwrap_or(usize::MAX),
-    );
-    metrics.set_logs(logs);
-    let (text, counts) = (metrics.clone(), metrics.clone());
-    Host {
-        background: runtime.handle().clone(),
-        catalog: catalog.clone(),
-        metrics: metrics.registry.clone(),
-        log_writer: logs.writer.clone(),
-        metrics_text: Box::new(move || text.page()),
-        connections: Box::new(move || counts.connections()),
-        server_token: data_plane::server_token(settings),
-        hostname: metrics::hostname(),
-        plugin_attributes: settings.plugin_attr.clone(),
-        settings: settings.raw.clone(),
-        graphql_max_bytes: usize::try_from(settings.graphql_max_bytes).unwrap_or(usize::MAX),
-        condition_body_bytes: match settings.apisix.max_post_args_readable_bytes {
-            0 => usize::MAX,
-            limit => usize::try_from(limit).unwrap_or(usize::MAX),
-        },
-        parsed_body_bytes: usize::try_from(settings.apisix.body_memory.parsed_bytes).unwrap_or(usize::MAX),
-        workers: settings.nginx.workers,
-        prefix: settings.files.prefix.clone(),
-        resource_prefix: resource_prefix(settings),
-        started: std::time::SystemTime::now(),
-    }
-    .install();
-}
-
-/// APISIX names resources by their keys in etcd, or in its files. What is in the embedded store was in etcd before.
-fn resource_prefix(settings: &Settings) -> String {
-    match settings.provider {
-        Provider::Embedded | Provider::Etcd => settings.etcd.prefix.clone(),
-        Provider::Yaml | Provider::Json | Provider::ApiDriven => String::new(),
-    }
-}
-
-fn start_plugins(settings: &Settings, catalog: &Catalog) -> anyhow::Result<()> {
-    for def in catalog.defs() {
-        if let Some(start) = def.start {
-            start(settings.plugin_attribute(def.name)).map_err(|reason| {
-                let key = format!("plugin_attr.{}", def.name);
-                anyhow::anyhow!("{}", settings.places.message(&key, &format!("{key}: {reason}")))
-            })?;
-        }
-    }
-    Ok(())
-}
-
 /// Best effort: proxies need two descriptors per request.
 fn raise_descriptor_limit(wanted: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -358,10 +303,4 @@ fn raise_descriptor_limit(wanted: u64) {
     if setrlimit(Resource::Nofile, raised).is_err() {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
     }
-}
-
-/// The plugins of this program. `enabled`: all of them, or those of these names.
-pub fn catalog(enabled: Option<&[String]>) -> anyhow::Result<Catalog> {
-    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, enabled).map_err(anyhow::Error::msg)?;
-    Ok(catalog.with_lua(tidegate_plugins::lua_compiler()).without(tidegate_plugins::registry::MISSING))
 }

@@ -11,6 +11,7 @@ mod explain;
 #[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
+mod place;
 mod printable;
 mod quit;
 mod reload;
@@ -24,13 +25,13 @@ mod test;
 mod upgrade;
 mod version;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
-use tidegate_config::{Loaded, Settings, Source};
+
+use self::place::Place;
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
@@ -82,60 +83,6 @@ enum Verb {
     Stay(stay::Arguments),
 }
 
-/// Where the gateway lives.
-#[derive(Args, Clone)]
-struct Place {
-    /// Folder with conf/, logs/ and data/
-    #[arg(long, global = true, value_name = "DIR", env = "TIDEGATE_PREFIX", default_value = ".")]
-    prefix: PathBuf,
-    /// Configuration file in place of conf/config.yaml
-    #[arg(short, long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Port or address for HTTP in place of apisix.node_listen
-    #[arg(long, global = true, value_name = "ADDR")]
-    listen: Option<String>,
-}
-
-impl Place {
-    /// Paths become absolute: the process in the background has another working directory.
-    fn source(&self) -> anyhow::Result<Source> {
-        let prefix =
-            std::path::absolute(&self.prefix).context("cannot find the working directory; give --prefix")?;
-        let file = self.config.as_ref().map(std::path::absolute).transpose()?;
-        Ok(Source { prefix, file, listen: self.listen.clone() })
-    }
-
-    /// The configuration of the folder, which has to look like a gateway's.
-    fn load(&self) -> anyhow::Result<Loaded> {
-        let source = self.source()?;
-        if source.file.is_none() && !source.prefix.join("conf").is_dir() {
-            let prefix = &self.prefix;
-            let init = if prefix.as_os_str() == "." {
-                String::new()
-            } else {
-                format!(" --prefix {}", prefix.display())
-            };
-            bail!(
-                "{} has no folder conf/; run `tidegate init{init}` to make one with a config.yaml, or give --prefix",
-                source.prefix.display()
-            );
-        }
-        Ok(tidegate_config::load(&source)?)
-    }
-
-    /// As [`Place::load`], for what needs no configuration of its own.
-    fn load_anywhere(&self) -> anyhow::Result<Loaded> {
-        Ok(tidegate_config::load(&self.source()?)?)
-    }
-
-    /// The settings for verbs that ask the Admin API, which take a generated key from its file.
-    fn load_with_key(&self) -> anyhow::Result<Settings> {
-        let mut settings = self.load()?.settings;
-        settings.read_admin_keys().map_err(anyhow::Error::msg)?;
-        Ok(settings)
-    }
-}
-
 /// Logs, data and configuration are for the gateway's user and group: files 0640, folders 0750, whatever writes them.
 /// Stricter ones stay so.
 fn keep_to_owner_and_group(verb: &Verb) {
@@ -171,7 +118,7 @@ pub fn main() -> ExitCode {
         },
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
         Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {

@@ -10,7 +10,7 @@ use rustls::{
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 
-use crate::{Anchors, path::Question, policy::Purpose, signature};
+use crate::{Anchors, path::Question, purpose::Purpose, signature};
 
 /// Verifies a client's chain; without a certificate the handshake fails.
 #[derive(Debug)]

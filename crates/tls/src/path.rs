@@ -15,7 +15,8 @@ use rustls::{
 use crate::{
     Anchors,
     certificate::Certificate,
-    policy::{Candidate, Purpose, Rules},
+    policy::{Candidate, Rules},
+    purpose::Purpose,
     refusal::{Refusal, algorithm_name},
 };
 

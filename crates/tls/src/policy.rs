@@ -1,20 +1,12 @@
 //! What every chain must satisfy, however it was built: OpenSSL's `check_chain` and security level 2.
 
-use std::fmt;
-
 use der::{
     Reader, SliceReader, Tag, Tagged,
     asn1::{AnyRef, BitStringRef, ObjectIdentifier},
 };
 
+use super::purpose::Purpose;
 use crate::{certificate::Certificate, refusal::Refusal};
-
-/// What a peer's certificate is to be good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    Server,
-    Client,
-}
 
 /// Shorter RSA keys can be broken: 112 bits of security, NIST SP 800-57.
 const LEAST_RSA_BITS: usize = 2048;
@@ -24,31 +16,6 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// Bits of the Netscape certificate type.
 const NETSCAPE_CLIENT: u8 = 0x80;
 const NETSCAPE_SERVER: u8 = 0x40;
-
-impl fmt::Display for Purpose {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Purpose::Server => "serverAuth",
-            Purpose::Client => "clientAuth",
-        })
-    }
-}
-
-impl Purpose {
-    pub(crate) fn usage(self) -> webpki::KeyUsage {
-        match self {
-            Purpose::Server => webpki::KeyUsage::server_auth(),
-            Purpose::Client => webpki::KeyUsage::client_auth(),
-        }
-    }
-
-    fn id(self) -> ObjectIdentifier {
-        match self {
-            Purpose::Server => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1"),
-            Purpose::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
-        }
-    }
-}
 
 /// A path from the leaf (first) to the anchor (last), every signature of which is right. `rooted`: the anchor is in it.
 pub(crate) struct Candidate<'c, 'a> {

@@ -7,7 +7,7 @@ use rustls::{
     pki_types::{ServerName, UnixTime},
 };
 
-use crate::policy::Purpose;
+use crate::purpose::Purpose;
 
 /// One reason. Texts name the certificate by its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]

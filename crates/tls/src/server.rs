@@ -9,7 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-use crate::{Anchors, name, path::Question, policy::Purpose, signature};
+use crate::{Anchors, name, path::Question, purpose::Purpose, signature};
 
 /// Verifies a server's chain and that it is for the name that was asked for.
 #[derive(Debug)]

@@ -13,11 +13,12 @@ use tidegate_model::{
 };
 use tidegate_store::State;
 
-use super::{AdminApi, json as body_json, too_large};
+use super::{body::too_large, json as body_json};
 use crate::{
+    admin_api::AdminApi,
+    at_length::at_length,
     compiled::proposed,
     message::{Request, RequestBody, Response},
-    resource::at_length,
 };
 
 /// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
@@ -59,7 +60,7 @@ pub(super) struct Fault {
 
 impl AdminApi {
     pub(super) fn validate_configuration(&self, request: &Request) -> Response {
-        let document = match read_document(request, Some(super::BODY_LIMIT)) {
+        let document = match read_document(request, Some(super::body::BODY_LIMIT)) {
             Ok(document) => document,
             Err(refused) => return refused,
         };
@@ -175,7 +176,7 @@ impl AdminApi {
         }
         all.all()
             .flat_map(|object| {
-                let said = crate::resource::in_vain(self, object, &all).into_iter();
+                let said = crate::resource::answers::in_vain(self, object, &all).into_iter();
                 said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
             })
             .collect()

@@ -2,9 +2,13 @@
 
 use serde_json::json;
 
-use super::{AdminApi, BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT, PREFIX, revisions::Wait};
+use super::{
+    body::{BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT},
+    revisions::Wait,
+};
 use crate::{
     AdminKey,
+    admin_api::{AdminApi, PREFIX},
     audit::Attempt,
     message::{Head, Request, RequestBody, Response},
     settings::{Access, Role},

@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::{PluginCatalog, catalog::PluginFacts, schemas::with_meta};
 
-use super::AdminApi;
-use crate::message::{Request, Response};
+use crate::{
+    admin_api::AdminApi,
+    message::{Request, Response},
+};
 
 impl AdminApi {
     pub(super) fn list_plugins(&self, request: &Request) -> Response {

@@ -7,26 +7,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::AdminApi;
 use crate::{
-    message::{Head, Response},
-    resource::WARNING,
+    admin_api::AdminApi,
+    message::{Head, REVISION, Response, WARNING},
 };
-
-/// The revision that a write led to.
-pub(crate) const REVISION: &str = "X-Tidegate-Revision";
 
 const DEFAULT_LIMIT: Duration = Duration::from_secs(5);
 const LONGEST_LIMIT_S: f64 = 60.0;
-
-/// Where the workers are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The newest revision that has been compiled.
-    pub compiled: u64,
-    /// What each worker uses.
-    pub applied: Vec<u64>,
-}
 
 /// `wait=applied`, and for how long at most.
 pub(super) struct Wait(Duration);
@@ -118,6 +105,7 @@ fn revision_of(response: &Response) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Progress;
     use std::sync::Arc;
 
     use tidegate_store::BoxFuture;

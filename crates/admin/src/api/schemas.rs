@@ -3,10 +3,11 @@
 use serde_json::Value;
 use tidegate_model::schemas::{document, of_kind};
 
-use super::{AdminApi, read_body};
+use super::body::read_body;
 use crate::{
+    admin_api::AdminApi,
     message::{Request, Response},
-    resource::kind_of,
+    resource::target::kind_of,
 };
 
 pub(super) fn get(name: &str) -> Response {

@@ -6,16 +6,13 @@ use serde_json::{Map, Value, json};
 use tidegate_model::nearest::hint;
 use tidegate_telemetry::error_log::{Level, log};
 
-use super::{
-    AdminApi, Standalone,
-    configurations::{COLLECTIONS, read_document},
-    revisions::REVISION,
-};
+use super::configurations::{COLLECTIONS, read_document};
 use crate::{
     Role,
+    admin_api::{AdminApi, Standalone},
+    at_length::at_length,
     compiled::named,
-    message::{Request, Response},
-    resource::{WARNING, at_length, header_text},
+    message::{REVISION, Request, Response, WARNING, header_text},
 };
 
 const DIGEST: &str = "X-Digest";

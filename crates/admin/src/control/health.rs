@@ -6,35 +6,12 @@ use quick_xml::escape::escape;
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object};
 
-use super::{ControlParts, list_response, view};
+use super::{
+    lists::list_response,
+    parts::{ControlParts, NodeHealth},
+    view,
+};
 use crate::message::{Head, Response};
-
-/// What the health checks have found out.
-pub trait HealthView: Send + Sync {
-    /// The nodes checked for the upstream in an object: a route, stream route, service or upstream.
-    fn nodes(&self, kind: Kind, id: &str) -> Vec<NodeHealth>;
-}
-
-pub struct NoHealth;
-
-impl HealthView for NoHealth {
-    fn nodes(&self, _: Kind, _: &str) -> Vec<NodeHealth> {
-        Vec::new()
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct NodeHealth {
-    pub ip: String,
-    pub port: u16,
-    pub hostname: String,
-    /// `healthy`, `mostly_healthy`, `mostly_unhealthy`, `unhealthy`.
-    pub status: &'static str,
-    pub successes: u64,
-    pub tcp_failures: u64,
-    pub http_failures: u64,
-    pub timeout_failures: u64,
-}
 
 const KINDS: [Kind; 4] = [Kind::Route, Kind::StreamRoute, Kind::Service, Kind::Upstream];
 

@@ -5,7 +5,10 @@ use tidegate_model::{Object, Objects, Rejected};
 use tidegate_store::{Memory, Operation, Store};
 
 use super::*;
-use crate::testing::{Catalog, body, finish, request};
+use crate::{
+    Compiled, NoControlHooks,
+    testing::{Catalog, body, finish, request},
+};
 
 struct Refused;
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, SchemaKind, check::parse_address, mask::mask_resource, schema::lua, schemas};
 
-use super::ControlParts;
+use super::parts::ControlParts;
 
 pub(super) fn key(parts: &ControlParts, object: &Object) -> String {
     format!("{}/{}/{}", parts.key_prefix, object.kind.directory(), object.id)

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::bounds::Doors;
 use crate::{
-    api::BODY_LIMIT,
+    api::body::BODY_LIMIT,
     message::{RequestBody, Response},
 };
 

@@ -36,7 +36,7 @@ pub struct Bounds {
     pub idle: Duration,
     /// How long a client may pause taking an answer.
     pub send: Duration,
-    /// Bodies above [`crate::api::BODY_LIMIT`] at a time.
+    /// Bodies above [`crate::api::body::BODY_LIMIT`] at a time.
     pub large_bodies: usize,
 }
 

@@ -26,12 +26,11 @@ use tokio::{
 };
 
 use super::{
-    Connection, Phase, Service,
     body::receive,
     bounds::{Doors, Place},
     clock::{Clock, Timed},
-    closed,
     in_turns::InTurns,
+    service::{Connection, Phase, Service, closed},
 };
 use crate::message::{Head, RequestBody, Response};
 

@@ -6,10 +6,14 @@ use serde_json::Value;
 use tidegate_model::{Kind, Object, schema::lua};
 use tidegate_store::{Operation, State};
 
-use super::{Target, WARNING, envelope, header_text, key, not_found, store_failed};
+use super::{
+    answers::{key, not_found, store_failed},
+    envelope,
+    target::Target,
+};
 use crate::{
     AdminApi,
-    message::{Request, Response},
+    message::{Request, Response, WARNING, header_text},
 };
 
 pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -> Result<Response, Response> {
@@ -27,14 +31,15 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected: None };
     let mut operations = vec![main];
     operations.extend(nested(api, target.kind, id));
-    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
+    let written =
+        super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     if !matches!(written.objects.first(), Some(Some(_))) {
         return Err(not_found());
     }
     let mut users = Vec::new();
     api.store.read(&mut |state| users = users_of(state, target.kind, &store_id));
     let key = key(&api.settings, target.kind, &store_id);
-    let response = super::written(200, &envelope::deleted(&api.settings, &key), &written);
+    let response = super::answers::written(200, &envelope::deleted(&api.settings, &key), &written);
     let shown = users.get(..MOST_USERS.min(users.len())).unwrap_or_default().join(", ");
     Ok(match users.len() {
         0 => response,

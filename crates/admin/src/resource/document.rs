@@ -4,11 +4,10 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Object};
 use tidegate_store::{COLLECTIONS, State};
 
-use super::patch::is_readable;
+use super::checks::is_readable;
 use crate::{
     AdminApi, Role,
-    api::revisions::REVISION,
-    message::{Request, Response},
+    message::{REVISION, Request, Response},
 };
 
 /// What the file form ends with, so that half of a file is not taken for the whole.

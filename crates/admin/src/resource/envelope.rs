@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Object, mask::mask_resource};
 
-use super::{key, object_key};
+use super::answers::{key, object_key};
 use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};
 
 /// The answer to a write: the value as it is at rest, with its secrets encrypted.

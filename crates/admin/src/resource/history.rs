@@ -8,11 +8,10 @@ use tidegate_store::{
 };
 use tidegate_telemetry::clock::{self, RFC3339};
 
-use super::{Target, store_failed, transaction::diff};
+use super::{answers::store_failed, submit::author, target::Target, transaction::diff};
 use crate::{
-    AdminApi, Role,
-    api::revisions::REVISION,
-    message::{Request, Response},
+    AdminApi,
+    message::{REVISION, Request, Response},
 };
 
 const NO_HISTORY: &str = "this configuration provider keeps no history, checkpoints or way back; the embedded one \
@@ -22,22 +21,6 @@ const NO_HISTORY: &str = "this configuration provider keeps no history, checkpoi
 const PAGE_SIZE: usize = 20;
 const LARGEST_PAGE: usize = 500;
 const LONGEST_NAME: usize = 64;
-/// Of a path, in entries.
-const LONGEST_REQUEST: usize = 200;
-
-/// Whoever sent this request.
-pub(super) fn author(api: &AdminApi, request: &Request, note: Option<String>) -> Author {
-    let key = api.key_of(request);
-    let path: String = request.path.chars().take(LONGEST_REQUEST).collect();
-    let role = |role: Role| if role == Role::Admin { "admin" } else { "viewer" };
-    Author {
-        name: key.map(|key| key.name.clone()),
-        role: key.map(|key| role(key.role).to_owned()),
-        address: Some(request.peer.to_canonical()),
-        request: format!("{} {path}", request.method),
-        note,
-    }
-}
 
 /// Asks on a thread that may wait for the disk.
 pub(super) async fn ask<T: Send + 'static>(

@@ -12,12 +12,15 @@ use tidegate_model::{
 use tidegate_store::{COLLECTIONS, State};
 
 use super::{
-    Target, delete, document, now, set,
-    transaction::{ATTEMPTS, Fault, Order, Stage, Wanted, at_length, busy, refused},
+    checks::{now, set},
+    delete, document,
+    target::Target,
+    transaction::{ATTEMPTS, Order, Stage, Wanted, busy, change::Fault, refused},
 };
 use crate::{
     AdminApi,
-    api::IMPORT_LIMIT,
+    api::body::IMPORT_LIMIT,
+    at_length::at_length,
     message::{Request, RequestBody, Response, arguments},
 };
 

@@ -3,10 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, Object};
+use tidegate_model::Kind;
 use tidegate_store::Operation;
 
-use super::{Target, check, envelope, not_found, now, set, store_failed, ttl, write};
+use super::{
+    answers::{not_found, store_failed},
+    checks::{UNREADABLE, check, is_readable, now, set},
+    envelope,
+    submit::ttl,
+    target::Target,
+    write,
+};
 use crate::{
     AdminApi,
     message::{Request, Response},
@@ -45,9 +52,10 @@ pub(super) async fn patch(
         expected: Some(previous.modified),
         ttl_seconds: ttl(request),
     };
-    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written =
+        super::submit::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
-    Ok(super::warned(api, super::written(200, &body, &written), target.kind, &store_id))
+    Ok(super::answers::warned(api, super::answers::written(200, &body, &written), target.kind, &store_id))
 }
 
 /// What is merged into the object. An empty list is an empty object to APISIX, and changes nothing.
@@ -61,14 +69,6 @@ fn check_whole(conf: &Value) -> Result<(), &'static str> {
         ),
         _ => Err("invalid configuration"),
     }
-}
-
-pub(super) const UNREADABLE: &str =
-    "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object";
-
-/// Whether the document is what is stored, its secrets in plain.
-pub(super) fn is_readable(stored: &Object) -> bool {
-    stored.unread.is_none() && stored.fault.as_ref().is_none_or(|fault| !fault.in_text)
 }
 
 /// The object with the change in it, and the times it then has.

@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object};
 
-use super::{Target, envelope, not_found};
+use super::{answers::not_found, envelope, target::Target};
 use crate::{
     AdminApi, ApiVersion,
     message::{Request, Response, arguments},

@@ -7,11 +7,12 @@ use tidegate_store::history::{Past, Point, Version};
 
 use super::{
     history,
-    transaction::{ATTEMPTS, Order, Stage, Wanted, at_length, busy, refused},
+    transaction::{ATTEMPTS, Order, Stage, Wanted, busy, refused},
 };
 use crate::{
     AdminApi,
-    api::read_body,
+    api::body::read_body,
+    at_length::at_length,
     message::{Request, Response},
 };
 

@@ -1,6 +1,7 @@
 //! `POST /transactions`: many changes, checked against what the configuration is after all of them, written as one
 //! revision or not at all.
 
+pub(super) mod change;
 pub(super) mod diff;
 mod stage;
 
@@ -8,49 +9,19 @@ use serde_json::{Value, json};
 use tidegate_model::schema::lua;
 use tidegate_store::{Author, State, StoreError, Write};
 
+use self::change::{Change, Fault};
 pub(super) use self::stage::{Stage, Wanted};
-use super::{history, store_failed};
+use super::answers::store_failed;
 use crate::{
     AdminApi,
-    api::{configurations::MOST_FAULTS, read_body, revisions::REVISION},
-    message::{Request, Response},
+    api::{body::read_body, configurations::MOST_FAULTS},
+    message::{REVISION, Request, Response},
 };
 
 const MAX_CHANGES: usize = 10_000;
 
 /// Others may write while the changes are checked; then they are checked again.
 pub(super) const ATTEMPTS: usize = 8;
-
-/// One change as it was asked for.
-pub(super) struct Change {
-    pub index: usize,
-    pub method: String,
-    pub path: String,
-    pub value: Option<Value>,
-}
-
-/// What is wrong with one change.
-pub(super) struct Fault {
-    pub index: usize,
-    pub path: String,
-    pub error: String,
-}
-
-impl Fault {
-    fn to_json(&self) -> Value {
-        let mut fault = json!({"index": self.index, "path": self.path, "error": self.error});
-        if let (Some(field), Some(fields)) = (named_field(&self.error), fault.as_object_mut()) {
-            fields.insert("field".to_owned(), json!(field));
-        }
-        fault
-    }
-}
-
-/// The field that a message of a check is about: `property "uri" ...`.
-fn named_field(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("property \"")?;
-    rest.split_once('"').map(|(field, _)| field)
-}
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     let order = Order::of(api, request)?;
@@ -84,7 +55,7 @@ impl Order {
                 "this configuration provider is read-only: change its file instead",
             ));
         }
-        let author = history::author(api, request, None);
+        let author = super::submit::author(api, request, None);
         Ok(Order { author, expected: if_match(request)?, dry_run: false })
     }
 
@@ -129,13 +100,6 @@ impl Order {
             Err(error) => Err(store_failed(&error)),
         }
     }
-}
-
-/// Works through what may be fifty thousand objects, without holding up the tasks that share this thread.
-pub(crate) fn at_length<T>(work: impl FnOnce() -> T) -> T {
-    let shared = tokio::runtime::Handle::try_current()
-        .is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
-    if shared { tokio::task::block_in_place(work) } else { work() }
 }
 
 pub(super) fn busy() -> Response {

@@ -6,7 +6,13 @@ use serde_json::{Value, json};
 use tidegate_model::{Kind, schema::lua};
 use tidegate_store::{Operation, Written};
 
-use super::{Target, check, envelope, now, set, store_failed, ttl};
+use super::{
+    answers::store_failed,
+    checks::{check, now, set},
+    envelope,
+    submit::ttl,
+    target::Target,
+};
 use crate::{
     AdminApi,
     message::{Request, Response},
@@ -30,7 +36,7 @@ pub(super) async fn put(
     }
     let store_id: Arc<str> = target.store_id(&id).into();
     let previous = api.store.get(target.kind, &store_id);
-    super::still_sealed(api, target.kind, &store_id, previous.as_ref(), &conf)
+    super::checks::still_sealed(api, target.kind, &store_id, previous.as_ref(), &conf)
         .map_err(|message| Response::error(400, &message))?;
     if target.kind == Kind::PluginMetadata {
         set(&mut conf, "id", json!(id));
@@ -49,10 +55,11 @@ pub(super) async fn put(
         // A new service must not take over the decorations of a deleted one of the same name.
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
-    let written = super::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
+    let written =
+        super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
     let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
-    let response = super::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
-    Ok(super::warned(api, response, target.kind, &store_id))
+    let response = super::answers::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
+    Ok(super::answers::warned(api, response, target.kind, &store_id))
 }
 
 pub(super) async fn post(
@@ -73,12 +80,13 @@ pub(super) async fn post(
         }
         kind => Operation::Create { kind, value: conf, ttl_seconds: ttl(request) },
     };
-    let written = super::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written =
+        super::submit::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
     let Some(Some(object)) = written.objects.first() else {
         return Err(Response::error(503, "the store did not return the new object"));
     };
     let body = envelope::written(api, "create", (target.kind, &object.id), &object.value(), written.lease);
-    Ok(super::warned(api, super::written(201, &body, &written), target.kind, &object.id))
+    Ok(super::answers::warned(api, super::answers::written(201, &body, &written), target.kind, &object.id))
 }
 
 /// The body, which has to be there; a decoration gets the service of its path.

@@ -1,6 +1,9 @@
 //! `[…]`.
 
-use super::{Translator, Units, escape, write_byte, write_sign};
+use super::{
+    escape,
+    translator::{Translator, Units, write_byte, write_sign},
+};
 
 /// A member of a class.
 enum Member {

@@ -1,6 +1,9 @@
 //! What follows a backslash.
 
-use super::{Translator, Units, property};
+use super::{
+    property,
+    translator::{Translator, Units},
+};
 
 /// Blanks of a line in PCRE without UTF mode.
 pub(super) const HORIZONTAL: &str = r"\x09\x20\xA0";

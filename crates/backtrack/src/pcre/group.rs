@@ -1,6 +1,6 @@
 //! `(…)`.
 
-use super::{Open, Translator};
+use super::translator::{Open, Translator};
 
 /// Whether the group whose parenthesis is taken captures.
 pub(super) fn captures(rest: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Outcome, Thresholds, Transition};
+use super::Thresholds;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
@@ -141,6 +141,33 @@ fn unpack(word: u64) -> (State, Counters) {
         _ => State::Unhealthy,
     };
     (state, Counters { success, tcp_failure, http_failure, timeout_failure })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A response with this status; one that is in neither list changes nothing.
+    Status(u16),
+    /// A response whose status line could not be read.
+    BadStatusLine,
+    /// A TCP probe that connected.
+    Success,
+    /// Connecting, sending or receiving failed.
+    TcpFailure,
+    Timeout,
+}
+
+/// A change of state, for the log and for who keeps lists of usable nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    pub from: State,
+    pub to: State,
+}
+
+impl Transition {
+    /// Whether the node became usable or stopped being so.
+    pub fn changes_use(&self) -> bool {
+        self.from.is_usable() != self.to.is_usable()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Large answers that are on their way for most of their time.
 
-use super::finding;
+use super::finding::finding;
 use crate::{
     Outcome,
     outcome::Finding,

@@ -1,6 +1,6 @@
 //! Spikes that come back with a period: something with a timer holds requests up.
 
-use super::finding;
+use super::finding::finding;
 use crate::{
     Outcome,
     outcome::Finding,

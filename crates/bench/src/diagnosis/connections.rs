@@ -1,6 +1,6 @@
 //! What connections tell: how long they took to open, how long they lived, whether all are treated alike.
 
-use super::finding;
+use super::finding::finding;
 use crate::{
     Outcome,
     outcome::Finding,

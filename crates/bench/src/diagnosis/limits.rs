@@ -1,6 +1,6 @@
 //! Who is at its limit: the load generator, the server, or what is behind it.
 
-use super::finding;
+use super::finding::finding;
 use crate::{
     Outcome,
     outcome::{Finding, Server},
@@ -97,6 +97,11 @@ fn in_proportion(outcome: &Outcome) -> Option<String> {
             fewer.connections, fewer.requests_per_second, outcome.connections
         )
     })
+}
+
+/// Whether the load generator is what was measured.
+pub fn is_client_bound(outcome: &Outcome) -> bool {
+    client_bound(outcome).is_some()
 }
 
 #[cfg(test)]

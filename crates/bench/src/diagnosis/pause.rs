@@ -1,6 +1,6 @@
 //! Moments in which nothing was answered.
 
-use super::finding;
+use super::finding::finding;
 use crate::{Outcome, engine::slot::bucket_floor, outcome::Finding, report::units::time};
 
 pub const NAME: &str = "pause";

@@ -1,11 +1,10 @@
 //! Latencies that gather at a value that timers of TCP have. The shape alone says nothing: servers that take 40 or 200 ms have
 //! it, too. A cause is named when counters of the run's own connections and a control run agree.
 
-use super::finding;
+use super::finding::finding;
 use crate::{
     Outcome,
-    control::Arm,
-    outcome::{Finding, Latency},
+    outcome::{Finding, after::Arm, latency::Latency},
     report::units::{percent, time},
 };
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Check;
+use super::check::Check;
 use crate::system::{Counters, cpus};
 
 const STEAL_WATCH: Duration = Duration::from_millis(700);

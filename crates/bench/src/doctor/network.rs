@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Check, number};
+use super::check::{Check, number};
 
 /// A proxied connection takes two descriptors on the gateway; this is room for some ten thousand.
 const ENOUGH_FILES: u64 = 65_536;

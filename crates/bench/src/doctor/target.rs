@@ -2,7 +2,7 @@
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
-use super::Check;
+use super::check::Check;
 use crate::{
     Plan, Problem, engine,
     system::{Listener, find_listener},

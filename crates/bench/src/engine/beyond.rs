@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::tally::histogram;
+use super::histogram::histogram;
 use crate::grpc::CODES;
 
 #[derive(Debug, Default)]

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -21,4 +23,13 @@ impl Clock {
     pub fn until_start(&self) -> Duration {
         self.start.saturating_duration_since(Instant::now())
     }
+}
+
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

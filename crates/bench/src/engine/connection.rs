@@ -5,6 +5,7 @@
 
 mod ahead;
 mod receive;
+mod size;
 
 use std::collections::VecDeque;
 
@@ -14,9 +15,9 @@ use super::{
     answer::AnswerReader,
     context::Context,
     failure::{Broken, Failure},
+    lives::End,
     slot::Usual,
     socket::{Peer, Socket},
-    tally::End,
 };
 
 /// After a failed connect; doubles with every further one.
@@ -43,7 +44,7 @@ pub struct Connection {
     /// When the request was due that waits for this connection to open.
     waiting: Option<u64>,
     pub usual: Usual,
-    size: ahead::Size,
+    size: self::size::Size,
     /// Answers since it was opened.
     answers: u64,
     /// Whether it has ever been open, and whether it has sent its request of the warm-up.
@@ -84,7 +85,7 @@ impl Connection {
             first_byte: 0,
             waiting: None,
             usual: Usual::default(),
-            size: ahead::Size::default(),
+            size: self::size::Size::default(),
             answers: 0,
             was_open: false,
             is_warm: false,
@@ -291,7 +292,7 @@ impl Connection {
         self.reader = AnswerReader::default();
         self.first_byte = 0;
         self.answers = 0;
-        self.size = ahead::Size::default();
+        self.size = self::size::Size::default();
         self.partial.clear();
         self.out.clear();
     }

@@ -70,3 +70,7 @@ pub fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
+
+pub fn malformed(why: &str) -> Broken {
+    Broken::new(Failure::Malformed, format!("malformed: {why}"))
+}

@@ -1,21 +1,24 @@
 //! Puts together what the threads brought home.
 
 mod beyond;
+mod merge;
 mod parts;
 
 use std::{collections::BTreeMap, sync::PoisonError};
 
 use hdrhistogram::Histogram;
 
+use self::merge::merge;
 use super::{
     failure::Failure,
+    harvest::Harvest,
+    lives::Lives,
     slot::Slot,
-    tally::{FINE_NS, Lives, SLOT_NS, SharedSlots},
-    worker::Harvest,
+    tally::{FINE_NS, SLOT_NS, SharedSlots},
 };
 use crate::{
     Outcome, Plan,
-    outcome::{Client, Latency, Series, SlotFigures},
+    outcome::{Client, Series, SlotFigures, latency::Latency},
     system::{Counters, Machine, sockets::Sockets},
 };
 
@@ -101,17 +104,6 @@ pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Ou
         findings: Vec::new(),
         verdicts: Vec::new(),
     }
-}
-
-fn merge<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<Histogram<u64>> {
-    histograms.fold(None, |sum, one| match sum {
-        None => Some(one.clone()),
-        Some(mut sum) => {
-            // All have the same bounds, so adding cannot fail.
-            let _ = sum.add(one);
-            Some(sum)
-        }
-    })
 }
 
 fn statuses(harvests: &[Harvest]) -> Vec<(u16, u64)> {

@@ -14,9 +14,8 @@ use tokio::{
 };
 
 use super::{
-    clock::Clock,
+    clock::{Clock, nanos, thread_cpu_ns},
     ending::Ending,
-    worker::{nanos, thread_cpu_ns},
 };
 use crate::{Plan, Problem};
 

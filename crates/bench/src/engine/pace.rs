@@ -37,7 +37,7 @@ impl Pace {
         };
         let seed = 0x706f_6973 + thread as u64;
         let random = (plan.options.arrivals == Arrivals::Poisson).then(|| Random::new(seed));
-        let end = plan.duration.map_or(u64::MAX, super::worker::nanos);
+        let end = plan.duration.map_or(u64::MAX, super::clock::nanos);
         Some(Pace { end, ..Pace::new(times, random, thread, plan.threads) })
     }
 

@@ -6,7 +6,10 @@
 
 use hdrhistogram::Histogram;
 
-use super::tally::{Answered, coarse_histogram, histogram};
+use super::{
+    answered::Answered,
+    histogram::{coarse_histogram, histogram},
+};
 
 /// The status that is not recorded apart.
 pub const USUAL_STATUS: u16 = 200;

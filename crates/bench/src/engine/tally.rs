@@ -6,9 +6,11 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
 
-use super::{beyond::Beyond, failure::Failure, pace::Pace, parts::Parts, slot::Slot};
+use super::{
+    answered::Answered, beyond::Beyond, failure::Failure, histogram::histogram, lives::Lives, pace::Pace,
+    parts::Parts, slot::Slot,
+};
 
 /// Length of a slot.
 pub const SLOT_NS: u64 = 100_000_000;
@@ -21,69 +23,6 @@ const STATUSES: usize = 600;
 
 /// A thread's finished slots, read by the one that shows progress.
 pub type SharedSlots = Arc<Mutex<Vec<Slot>>>;
-
-/// A whole answer and the times of its request.
-#[derive(Clone, Copy, Debug)]
-pub struct Answered {
-    pub now: u64,
-    pub sent: u64,
-    pub due: u64,
-    /// 0: when the last byte came.
-    pub first_byte: u64,
-    pub status: u16,
-    /// Which of the plan's requests it was.
-    pub request: u32,
-}
-
-/// How many answers connections had when the server closed them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lives {
-    pub closed: u64,
-    /// Of these with `Connection: close` in the last answer.
-    pub announced: u64,
-    /// Of these with a request that had no answer.
-    pub with_loss: u64,
-    pub fewest: u64,
-    pub most: u64,
-}
-
-/// How a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Announced,
-    Idle,
-    WithLoss,
-}
-
-impl Lives {
-    pub fn ended(&mut self, answers: u64, end: End) {
-        if answers == 0 {
-            return;
-        }
-        self.fewest = if self.closed == 0 { answers } else { self.fewest.min(answers) };
-        self.most = self.most.max(answers);
-        self.closed += 1;
-        self.announced += u64::from(end == End::Announced);
-        self.with_loss += u64::from(end == End::WithLoss);
-    }
-
-    pub fn add(&mut self, other: &Lives) {
-        if other.closed == 0 {
-            return;
-        }
-        self.fewest = if self.closed == 0 { other.fewest } else { self.fewest.min(other.fewest) };
-        self.most = self.most.max(other.most);
-        self.closed += other.closed;
-        self.announced += other.announced;
-        self.with_loss += other.with_loss;
-    }
-
-    /// After how many answers the server closes, when it is always the same. With a request under way it may be one less.
-    pub fn regular(&self) -> Option<u64> {
-        let spread = self.most - self.fewest;
-        (self.closed >= 3 && spread <= (self.most / 50).max(1)).then_some(self.most)
-    }
-}
 
 #[derive(Debug)]
 pub struct Tally {
@@ -250,25 +189,4 @@ impl Tally {
             self.shared.lock().unwrap_or_else(PoisonError::into_inner).push(last);
         }
     }
-}
-
-const HOUR_NS: u64 = 3_600_000_000_000;
-
-/// Three significant digits from a nanosecond on, an hour at most.
-pub fn histogram() -> Histogram<u64> {
-    with_digits(1, 3)
-}
-
-/// Two significant digits from a microsecond on: a tenth of the size, where there are many.
-pub fn coarse_histogram() -> Histogram<u64> {
-    with_digits(1_000, 2)
-}
-
-fn with_digits(lowest_ns: u64, digits: u8) -> Histogram<u64> {
-    // The bounds are constants that the library accepts; the other arm cannot be reached.
-    Histogram::new_with_bounds(lowest_ns, HOUR_NS, digits).unwrap_or_else(|_| {
-        let mut automatic = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are supported"));
-        automatic.auto(true);
-        automatic
-    })
 }

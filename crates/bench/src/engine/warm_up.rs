@@ -1,38 +1,16 @@
 //! Before the clock of an open model starts: connections are opened, and one request is sent on each. Otherwise the client's
 //! own connects would be the tail of a short run.
 
-use std::sync::{Barrier, OnceLock, atomic::Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::{
-    clock::Clock,
+    clock::nanos,
     portion::fresh_tally,
+    start::Start,
     tally::SharedSlots,
-    worker::{MAX_EVENTS, Worker, nanos},
+    worker::{MAX_EVENTS, Worker},
 };
 use crate::Problem;
-
-/// Where the threads of a run meet when they are warm, and again when it is known when they start.
-#[derive(Debug)]
-pub struct Start {
-    pub warm: Barrier,
-    pub ready: Barrier,
-    pub clock: OnceLock<Clock>,
-}
-
-impl Start {
-    /// For so many threads and the one that looks after them.
-    pub fn of(threads: usize) -> Start {
-        Start { warm: Barrier::new(threads + 1), ready: Barrier::new(threads + 1), clock: OnceLock::new() }
-    }
-
-    /// For the one that looks after the threads: `between` runs when all are warm and none has begun.
-    pub fn lead(&self, between: impl FnOnce()) {
-        self.warm.wait();
-        between();
-        let _ = self.clock.set(super::worker::common_start());
-        self.ready.wait();
-    }
-}
 
 impl Worker {
     /// Warms up, waits for the others, and begins with the common clock.

@@ -6,21 +6,18 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
-use rustix::{
-    event::epoll,
-    time::{ClockId, clock_gettime},
-};
+use rustix::event::epoll;
 
 use super::{
-    clock::Clock,
+    clock::{nanos, thread_cpu_ns},
     connection::Connection,
     context::Context,
     ending::Ending,
-    tally::{SLOT_NS, SharedSlots, Tally},
-    warm_up::Start,
+    harvest::Harvest,
+    start::Start,
+    tally::{SLOT_NS, SharedSlots},
 };
 use crate::{
     Problem,
@@ -35,25 +32,6 @@ const REOPEN_POLL_NS: u64 = 5_000_000;
 
 /// A head and its body that were sent separately are together after this time on a machine that is not too busy.
 const DECIDE_NS: u64 = 5_000;
-
-/// The results of a thread.
-#[derive(Debug)]
-pub struct Harvest {
-    pub tally: Tally,
-    /// (answers, usual latency in nanoseconds) of each connection.
-    pub connections: Vec<(u64, u64)>,
-    /// What the system counted for those that were open at the end.
-    pub sockets: Sockets,
-    /// Connections that were never open.
-    pub unopened: usize,
-    /// CPU time of the thread during the run.
-    pub cpu_ns: u64,
-    /// Time that the thread was ready to run and had no CPU.
-    pub waited_ns: u64,
-    pub end_ns: u64,
-    /// What the server calls itself.
-    pub server: String,
-}
 
 pub struct Worker {
     pub(super) connections: Vec<Connection>,
@@ -263,25 +241,8 @@ impl Worker {
     }
 }
 
-pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-pub fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker").field("connections", &self.connections.len()).finish_non_exhaustive()
     }
-}
-
-/// On a busy machine a thread takes some time to wake up.
-const UNTIL_START: Duration = Duration::from_millis(20);
-
-/// A clock that all threads share and whose zero is when they all run.
-pub fn common_start() -> Clock {
-    Clock::starting_at(std::time::Instant::now() + UNTIL_START)
 }

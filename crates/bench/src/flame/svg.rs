@@ -4,8 +4,6 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use quick_xml::escape::escape;
 
-use super::Stacks;
-
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
 const MARGIN: f64 = 30.0;
@@ -80,3 +78,6 @@ fn color(name: &str) -> String {
     let hash = name.bytes().fold(5381u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
     format!("rgb({},{},{})", 205 + hash % 50, 90 + hash / 64 % 130, 40 + hash / 8192 % 50)
 }
+
+/// Stacks from the root on, and how often each was seen.
+pub(super) type Stacks = BTreeMap<Vec<String>, u64>;

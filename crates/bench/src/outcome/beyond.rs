@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Latency;
+use super::latency::Latency;
 
 /// A run of gRPC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Latency;
+use super::latency::Latency;
 
 /// Answers with one status.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Outcome, outcome::Latency, target::Origin};
+use crate::{Outcome, outcome::latency::Latency, target::Origin};
 
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();

@@ -80,7 +80,7 @@ fn data(outcome: &Outcome) -> serde_json::Value {
     let series = &outcome.series;
     let slot = series.slot_ms as f64 / 1000.0;
     let ms = |us: f64| us / 1000.0;
-    let spectrum = |latency: &crate::outcome::Latency| -> Vec<f64> {
+    let spectrum = |latency: &crate::outcome::latency::Latency| -> Vec<f64> {
         ladder(latency.count).into_iter().map(|beyond| ms(latency.at(100.0 - 100.0 / beyond))).collect()
     };
     let longest = ladder(outcome.seen().count);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Outcome, Problem,
-    outcome::{Latency, SlotFigures},
+    outcome::{SlotFigures, latency::Latency},
 };
 
 const COLUMNS: &str = "seconds,answers,errors,mean_us,p50_us,p99_us,max_us";

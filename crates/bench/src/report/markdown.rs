@@ -6,7 +6,7 @@ use super::{
     beyond,
     units::{bytes, count, time},
 };
-use crate::{Outcome, outcome::Latency};
+use crate::{Outcome, outcome::latency::Latency};
 
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
@@ -58,7 +58,7 @@ fn latencies(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     writeln!(out, "| percentile | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()))?;
-    for percent in crate::outcome::SHOWN {
+    for percent in crate::outcome::latency::SHOWN {
         let values: Vec<String> = columns.iter().map(|(_, latency)| time(latency.at(percent))).collect();
         writeln!(out, "| {percent} | {} |", values.join(" | "))?;
     }

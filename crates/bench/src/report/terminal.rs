@@ -8,7 +8,7 @@ use super::{
     beyond,
     units::{bytes, count, percent, time},
 };
-use crate::{Outcome, outcome::Latency};
+use crate::{Outcome, outcome::latency::Latency};
 
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::units::spread;
-use crate::{Outcome, outcome::Latency};
+use crate::{Outcome, outcome::latency::Latency};
 
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();

@@ -49,7 +49,7 @@ const BODY: usize = 1 << 20;
 struct Shared {
     behaviour: Behaviour,
     begun: Mutex<Option<Instant>>,
-    requests: AtomicU64,
+    pub(super) requests: AtomicU64,
     one: Mutex<()>,
     /// When the next byte may leave.
     free: Mutex<Instant>,

@@ -8,7 +8,7 @@ use redis::{
 use serde_json::Value;
 use tidegate_plugin_api::typed;
 
-use super::{milliseconds, sentinel::Sentinel};
+use super::sentinel::Sentinel;
 
 pub struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.
@@ -177,6 +177,12 @@ impl Settings {
 
 fn hash(hasher: &ahash::RandomState, value: impl Hash) -> u64 {
     hasher.hash_one(value)
+}
+
+/// Whole milliseconds of a field; what the schema lets through and is absurd becomes an hour.
+pub(super) fn milliseconds(conf: &Value, name: &str, default: u64) -> Duration {
+    let value = conf.get(name).and_then(Value::as_u64).unwrap_or(default);
+    Duration::from_millis(value.clamp(1, 3_600_000))
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use tidegate_telemetry::clock;
 
 use super::{
-    Failure, member_of_text, need, options, refusal,
+    manager::{Failure, member_of_text, need, options, refusal, text},
     sigv4::{Credentials, Signer},
-    text,
 };
 use crate::http::{Endpoint, Incoming, Outgoing, send};
 
@@ -64,7 +63,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
     }
     let answer = send(request, &options(true)).await.map_err(unavailable)?;
     if answer.status == 200 {
-        let answer = super::json(&answer.body)?;
+        let answer = super::manager::json(&answer.body)?;
         return text(&answer, "SecretString")
             .map(str::to_owned)
             .ok_or_else(|| Failure::Missing(format!("secret {name} has no SecretString")));

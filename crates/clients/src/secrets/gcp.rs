@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Failure, member_of_text, options, refusal, text};
+use super::manager::{Failure, member_of_text, options, refusal, text};
 use crate::{
     http::{Endpoint, Outgoing, send},
     jws::Algorithm,
@@ -100,7 +100,7 @@ async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, F
             return Err(unavailable(refusal(&answer)));
         }
     }
-    let body = super::json(&answer.body)?;
+    let body = super::manager::json(&answer.body)?;
     let data = body.get("payload").and_then(|payload| text(payload, "data"));
     let data = data.ok_or_else(|| unavailable("invalid payload"))?;
     let bytes =

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use serde_json::Value;
 
-use super::{Failure, json, member, need, options, refusal, text};
+use super::manager::{Failure, json, member, need, options, refusal, text};
 use crate::http::{Endpoint, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {

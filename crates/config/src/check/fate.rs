@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    keys::{Fate, Key, Otherwise, Takes},
-    yaml::{Fault, Node},
+    keys::key::{Fate, Key, Otherwise, Takes},
+    yaml::node::{Fault, Node},
 };
 
 /// A value that is not served.

@@ -2,16 +2,18 @@
 
 use tidegate_model::nearest::nearest;
 
-use crate::keys::{self, Fate};
+use crate::keys::{self, key::Fate};
 
 /// The end of the message: a similar name in the same table, or the same name elsewhere; else nothing.
 pub fn hint(table: &str, name: &str) -> String {
     if let Some(known) = nearest(name, keys::children(table)) {
         return format!("; did you mean {known}?");
     }
-    let named = |key: &&keys::Key| key.path.rsplit('.').next() == Some(name);
+    let named = |key: &&crate::keys::key::Key| key.path.rsplit('.').next() == Some(name);
     // Rather where it does something, and rather below the same table.
-    let rank = |key: &&keys::Key| (key.fate != Fate::Served, !key.path.starts_with(&format!("{table}.")));
+    let rank = |key: &&crate::keys::key::Key| {
+        (key.fate != Fate::Served, !key.path.starts_with(&format!("{table}.")))
+    };
     let elsewhere = keys::all().filter(named).min_by_key(rank);
     elsewhere.map(|key| format!("; it belongs at {}", key.path)).unwrap_or_default()
 }

@@ -1,10 +1,13 @@
 //! `apisix`: listening, routing, TLS.
 
 use super::{
-    COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, Otherwise::*, PORT, Takes::*, forms, key, unset,
+    forms,
+    key::Otherwise::*,
+    key::Takes::*,
+    key::{COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, PORT, key, unset},
 };
 
-const LISTEN_IP: super::Takes = Form(&forms::LISTEN_IP);
+const LISTEN_IP: super::key::Takes = Form(&forms::LISTEN_IP);
 
 const NO_LUA_PATH: &str =
     "Lua code stands in the configuration of routes and plugins; modules are not loaded";

@@ -1,9 +1,13 @@
 //! `plugin_attr`: what config.yaml says to single plugins, for the whole process.
 
-use super::{COUNT, Key, PORT, Takes::*, forms, key, unset};
+use super::{
+    forms,
+    key::Takes::*,
+    key::{COUNT, Key, PORT, key, unset},
+};
 
-const PATH: super::Takes = Form(&forms::URI_PATH);
-const FROM_ONE: super::Takes = Integer(1, i64::MAX);
+const PATH: super::key::Takes = Form(&forms::URI_PATH);
+const FROM_ONE: super::key::Takes = Integer(1, i64::MAX);
 
 const ABSENT: &str = "the plugin is not here";
 const NO_AI: &str = "there are no plugins for AI";

@@ -1,6 +1,11 @@
 //! `deployment`: the role, the configuration provider, the Admin API, etcd. `history`: what is kept of changes.
 
-use super::{COUNT, Key, Otherwise::*, PORT, Takes::*, forms, key, unset};
+use super::{
+    forms,
+    key::Otherwise::*,
+    key::Takes::*,
+    key::{COUNT, Key, PORT, key, unset},
+};
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[

@@ -1,6 +1,9 @@
 //! `discovery`: the registries. Their fields are checked by the schemas of crate discovery.
 
-use super::{Key, Takes::*, key, unset};
+use super::{
+    key::Takes::*,
+    key::{Key, key, unset},
+};
 
 const NO_ZONE: &str = "what a registry tells takes the memory it needs";
 

@@ -1,14 +1,20 @@
 //! `nginx_config`: processes, logs, timeouts.
 
-use super::{COUNT, Key, NO_STREAM, Otherwise::*, Takes::*, forms, key, unset};
+use super::{
+    forms,
+    key::Otherwise::*,
+    key::Takes::*,
+    key::{COUNT, Key, NO_STREAM, key, unset},
+};
 
 const NO_TIMER_LIMIT: &str = "timers have no limit";
 const NO_DICT: &str = "there are no shared dictionaries; what needs memory takes it";
 const NO_NGINX: &str = "there is no nginx to read it; look for a key or a plugin that does the same";
 
-const WORKERS: super::Takes = AnyOf(&[Word(&["auto"]), Integer(1, 1024)]);
-const LEVELS: super::Takes = Word(&["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]);
-const ESCAPES: super::Takes = Word(&["default", "json", "none"]);
+const WORKERS: super::key::Takes = AnyOf(&[Word(&["auto"]), Integer(1, 1024)]);
+const LEVELS: super::key::Takes =
+    Word(&["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]);
+const ESCAPES: super::key::Takes = Word(&["default", "json", "none"]);
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[

@@ -1,6 +1,9 @@
 //! The plugins that are on, and what else config.yaml says of extensions.
 
-use super::{Key, NO_STREAM, Takes::*, key, unset};
+use super::{
+    key::Takes::*,
+    key::{Key, NO_STREAM, key, unset},
+};
 
 /// The plugins that are on when config.yaml has no list: those of APISIX 3.18 that are here, and ours.
 pub const PLUGINS: &[&str] = &[

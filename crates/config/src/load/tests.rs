@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::settings::{Access, AdminRole, HttpRouter, Level, Listener, Provider, Role};
+use crate::settings::{Access, AdminRole, HttpRouter, Level, Provider, Role, listener::Listener};
 
 fn load_text(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, LoadError> {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Keys that another key leaves without effect.
 
-use super::Said;
+use super::said::Said;
 use crate::settings::{Provider, Role, Settings};
 
 pub fn warnings(settings: &Settings) -> Vec<Said> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::Said;
+use super::said::Said;
 use crate::{keys::forms, settings::Settings};
 
 const AT: &str = "plugin_attr.prometheus";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Listener, Reader, http2::Http2};
+use super::{Reader, http2::Http2, listener::Listener};
 use crate::keys::forms;
 
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Listener, Reader};
+use super::{Access, Reader, listener::Listener};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

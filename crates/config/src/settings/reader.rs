@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Listener;
+use super::listener::Listener;
 use crate::units;
 
 pub struct Reader<'a> {

@@ -4,7 +4,10 @@ use std::{collections::HashMap, rc::Rc};
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
-use super::{Content, Entry, Fault, Node, scalar};
+use super::{
+    node::{Content, Entry, Fault, Node},
+    scalar,
+};
 
 /// Nesting deeper than this is refused: the tree is built and dropped recursively.
 const MAX_DEPTH: usize = 128;

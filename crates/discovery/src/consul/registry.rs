@@ -8,9 +8,8 @@ use tidegate_model::resources::{DiscoveredService, Node};
 
 use super::conf::{Common, Server};
 use crate::{
-    Registry, Start,
     known::{Known, Services},
-    log_error,
+    registry::{Registry, Start, log_error},
     retry::Retry,
     shown,
 };

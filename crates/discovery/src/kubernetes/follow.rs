@@ -17,12 +17,13 @@ use tidegate_model::random::random_below;
 use tidegate_protocol::uri::encoded_component;
 
 use super::{
-    Followed,
+    conf::Cluster,
     endpoints::{Objects, part},
 };
 use crate::{
     http::{self, document},
-    log_error,
+    known::Known,
+    registry::log_error,
     retry::Retry,
 };
 
@@ -184,4 +185,12 @@ fn take(
         services.extend(now);
     });
     Ok(None)
+}
+
+/// A cluster and its last observed state. Services are `NAMESPACE/NAME:PORT`.
+pub(super) struct Followed {
+    pub(super) cluster: Cluster,
+    pub(super) known: Known,
+    /// The first list has come.
+    pub(super) listed: std::sync::atomic::AtomicBool,
 }

@@ -4,8 +4,8 @@ use serde_json::{Map, json};
 use tidegate_config::yaml::{Content, Node};
 
 use crate::{
-    Imported,
     fields::{self, Fields},
+    imported::Imported,
 };
 
 pub struct Client {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::plugins::Converted;
+use super::converted::Converted;
 use crate::{Report, fields::Fields};
 
 /// What all plugins that authenticate have in common.

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    entities::{key_text, label},
+    entry::Entry,
     merge,
+    node::{key_text, label},
     order::Path,
     pattern,
-    routes::Entry,
     upstreams::Target,
 };
 use crate::{
-    Imported,
     fields::{self, Fields},
+    imported::Imported,
 };
 
 pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value) {

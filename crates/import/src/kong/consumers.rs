@@ -4,14 +4,15 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
 use super::{
-    entities::{CREDENTIALS, Entities, key_text, label, name},
+    entities::{CREDENTIALS, Entities},
+    node::{key_text, label, name},
     plugins,
 };
-use crate::{Imported, closed, fields::Fields, output, report};
+use crate::{closed, fields::Fields, imported::Imported, output};
 
 /// Whether what they may do, or what upstreams are told of them, is not as in Kong.
 pub fn convert(entities: &Entities, imported: &mut Imported) -> bool {
-    let ((), differs) = report::aside(imported, |imported| convert_all(entities, imported));
+    let ((), differs) = crate::imported::aside(imported, |imported| convert_all(entities, imported));
     differs
 }
 
@@ -130,7 +131,7 @@ fn credential(
 ) -> Option<(&'static str, Value)> {
     let fields = Fields::new(node, subject);
     fields.skip(&["id", "tags", "created_at", "consumer"]);
-    if let Some(reference) = plugins::vault_reference(node) {
+    if let Some(reference) = super::converted::vault_reference(node) {
         let why =
             format!("{reference} is not converted ({{vault://env/NAME}} is): nobody has this credential");
         imported.report.closed(node.line, subject, &why);

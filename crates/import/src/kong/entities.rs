@@ -4,7 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tidegate_config::yaml::Node;
 
-use super::named::{Named, Owned};
+use super::{
+    named::{Named, Owned},
+    node::{children, label},
+};
 use crate::{
     Report,
     fields::{self, Fields},
@@ -240,24 +243,4 @@ fn is_for_streams(plugin: &Node) -> bool {
 pub fn unknown_protocol(plugin: &Node) -> Option<String> {
     let protocols = plugin.get("protocols").map(fields::texts).unwrap_or_default();
     protocols.into_iter().find(|name| !HTTP.contains(&name.as_str()) && !STREAMS.contains(&name.as_str()))
-}
-
-pub fn children<'a>(node: &'a Node, key: &str) -> &'a [Node] {
-    node.get(key).map(fields::list).unwrap_or_default()
-}
-
-pub fn key_text(node: &Node, key: &str) -> Option<String> {
-    node.get(key).and_then(fields::text)
-}
-
-/// The name, else the id, else the line.
-pub fn name(node: &Node) -> String {
-    ["name", "username", "custom_id", "id"]
-        .iter()
-        .find_map(|key| key_text(node, key))
-        .unwrap_or_else(|| format!("line-{}", node.line))
-}
-
-pub fn label(kind: &str, node: &Node) -> String {
-    format!("{kind} {}", name(node))
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Imported, fields::Fields};
+use crate::{fields::Fields, imported::Imported};
 
 /// A rule: a method of HTTP and a path for a method of gRPC.
 #[derive(Debug, PartialEq)]

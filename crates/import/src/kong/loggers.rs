@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::plugins::Converted;
-use crate::{Imported, Report, fields::Fields};
+use super::converted::Converted;
+use crate::{Report, fields::Fields, imported::Imported};
 
 const FORMAT: &str = "entries have the form of our loggers; `log_format` changes it";
 

@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Deref};
 
 use tidegate_config::yaml::Node;
 
-use super::entities::key_text;
+use super::node::key_text;
 use crate::fields;
 
 /// Entities of a kind, which others refer to.

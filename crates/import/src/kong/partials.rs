@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use tidegate_config::yaml::{Content, Entry, Node};
 
-use super::entities;
 use crate::fields;
 
 /// Where the settings of a partial go unless the plugin says otherwise.
@@ -35,18 +34,18 @@ fn walk(node: &mut Node, partials: &[Node]) {
 }
 
 fn fill(plugin: &mut Node, partials: &[Node]) {
-    let wanted = entities::children(plugin, "partials").to_vec();
+    let wanted = super::node::children(plugin, "partials").to_vec();
     let found: Option<Vec<(String, &Node)>> = wanted
         .iter()
         .map(|link| {
             let is_meant = |partial: &&Node| {
                 ["id", "name"].iter().any(|key| {
-                    let given = entities::key_text(link, key);
-                    given.is_some() && given == entities::key_text(partial, key)
+                    let given = super::node::key_text(link, key);
+                    given.is_some() && given == super::node::key_text(partial, key)
                 })
             };
             let settings = partials.iter().find(is_meant)?.get("config")?;
-            Some((entities::key_text(link, "path").unwrap_or_else(|| PLACE.to_owned()), settings))
+            Some((super::node::key_text(link, "path").unwrap_or_else(|| PLACE.to_owned()), settings))
         })
         .collect();
     let Some(found) = found else { return };
@@ -82,7 +81,7 @@ fn put(node: &mut Node, place: &[&str], settings: &Node) {
 pub fn one_workspace(root: &mut Node) -> Result<(), String> {
     let mut found = BTreeSet::new();
     take_workspaces(root, &mut found);
-    let listed = entities::children(root, "workspaces").len();
+    let listed = super::node::children(root, "workspaces").len();
     if found.len() > 1 || listed > 1 {
         return Err("the file has several workspaces, and what guards one must not guard another: \
                     export each by itself, as `deck gateway dump --workspace NAME` does"

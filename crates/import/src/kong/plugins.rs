@@ -8,13 +8,12 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::{Content, Node};
 
 use super::{
-    entities::{Entities, Plugin, key_text, name},
+    converted::{Place, name_of},
+    entities::{Entities, Plugin},
     merge,
+    node::name,
 };
-use crate::{Imported, Outcome, closed};
-
-/// What a converter makes of a plugin. `None`: nothing, and the report says why.
-pub type Converted = Option<Vec<(&'static str, Value)>>;
+use crate::{Outcome, closed, imported::Imported};
 
 /// What becomes of a plugin where it stands.
 enum Became {
@@ -45,19 +44,6 @@ const NO_GUARDS: [&str; 14] = [
     "syslog",
     "file-log",
 ];
-
-/// What a converter may need to know about the place of the plugin.
-#[derive(Clone, Copy, Default)]
-pub struct Place<'a> {
-    /// With whom it belongs to.
-    pub plugin: Option<&'a Plugin<'a>>,
-    /// Of the route at hand.
-    pub service: Option<&'a Node>,
-    /// A plugin beside it authenticates consumers.
-    pub authenticates: bool,
-    /// It stands on a consumer or a group of them.
-    pub on_consumer: bool,
-}
 
 /// Guards that run behind the plugin which request-termination becomes.
 const LATER_HERE: [&str; 6] = [
@@ -214,25 +200,10 @@ fn may_guard(entities: &Entities, node: &Node) -> bool {
     !left_out && !entities.allow_missing.contains(&kind)
 }
 
-/// A secret that the gateway cannot ask for.
-pub fn vault_reference(node: &Node) -> Option<String> {
-    match &node.content {
-        Content::Scalar { text, .. } => text.contains("{vault://").then(|| text.clone()),
-        Content::List(items) => items.iter().find_map(vault_reference),
-        Content::Map(entries) => entries.iter().find_map(|entry| vault_reference(&entry.value)),
-    }
-}
-
 /// Only what Kong takes for no: a text switches nothing off.
 fn is_enabled(node: &Node) -> bool {
     let enabled = node.get("enabled").map(|enabled| &enabled.content);
     !matches!(enabled, Some(Content::Scalar { value: Value::Bool(false), .. }))
-}
-
-/// A filter chain may be named like a plugin, and is none.
-fn name_of(node: &Node) -> String {
-    let name = key_text(node, "name").unwrap_or_default();
-    if node.get("filters").is_some() { format!("filter chain {name}").trim_end().to_owned() } else { name }
 }
 
 /// With a report of its own: what it lacks must count at each place of the plugin.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Entry, Node};
 
-use crate::{Files, Report, fields};
+use crate::{Report, fields, input::Files};
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
@@ -80,8 +80,8 @@ fn resolve(node: &mut Node, vaults: &[(String, String)], files: &dyn Files) -> R
 fn environments(root: &Node) -> Vec<(String, String)> {
     // Every Kong has this one.
     let mut all = vec![("env".to_owned(), String::new())];
-    for vault in super::entities::children(root, "vaults") {
-        let text = |node: &Node, key: &str| super::entities::key_text(node, key);
+    for vault in super::node::children(root, "vaults") {
+        let text = |node: &Node, key: &str| super::node::key_text(node, key);
         if let (Some("env"), Some(prefix)) = (text(vault, "name").as_deref(), text(vault, "prefix")) {
             let begin = vault.get("config").and_then(|conf| text(conf, "prefix")).unwrap_or_default();
             all.push((prefix, begin));
@@ -220,7 +220,7 @@ fn take_out(list: &mut Node, inner: &[&str], report: &mut Report) {
     items.retain(|item| {
         let is_on = item.get("enabled").and_then(fields::text).as_deref() != Some("false");
         if !is_on {
-            let name = super::entities::name(item);
+            let name = super::node::name(item);
             report.ignored(item.line, &name, "it is not enabled, and left out");
         }
         is_on

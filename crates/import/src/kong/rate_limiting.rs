@@ -6,8 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    entities::{Plugin, name},
-    plugins::{Converted, Place},
+    converted::{Converted, Place},
+    entities::Plugin,
+    node::name,
 };
 use crate::{Report, fields::Fields};
 

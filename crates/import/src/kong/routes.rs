@@ -7,39 +7,22 @@
 
 mod expand;
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use tidegate_config::yaml::Node;
 
 use super::{
     conditions::{conditions, rewrite},
-    entities::{Entities, key_text, label, name},
+    entities::Entities,
+    entry::Entry,
     grpc_gateway, merge,
-    order::{Order, Path},
+    node::{key_text, label, name},
+    order::Order,
     plugins, upstreams,
 };
-use crate::{Imported, Outcome, closed, report};
+use crate::{Outcome, closed, imported::Imported};
 use expand::expand;
-
-pub struct Entry<'a> {
-    pub node: &'a Node,
-    pub service: Option<&'a Node>,
-    pub path: Path,
-    pub hosts: Vec<String>,
-    pub rank: Rank,
-    /// What its `expression` asks besides the path.
-    pub conditions: Vec<Value>,
-    /// Its expressions are those of Rust.
-    pub is_rust: bool,
-    /// Why it is closed, where its own fields say so.
-    pub fault: Option<String>,
-    /// Some of its fields do not mean here what they mean in Kong.
-    differs: bool,
-}
-
-/// Smaller is asked first.
-type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
 const BAND: usize = 1000;
@@ -48,7 +31,7 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
     let mut entries = Vec::new();
     for (created, (node, service)) in entities.routes.iter().enumerate() {
         let expand = |imported: &mut Imported| expand(entities, node, *service, created, imported);
-        let (made, differs) = report::aside(imported, expand);
+        let (made, differs) = crate::imported::aside(imported, expand);
         entries.extend(made.into_iter().map(|entry| Entry { differs, ..entry }));
     }
     entries.sort_by_key(|entry| entry.rank);
@@ -61,7 +44,7 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         let uris = order.uris(&entry.path, index);
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
         let id = imported.output.id("routes", &name(entry.node));
-        let (served, differs) = report::aside(imported, |imported| {
+        let (served, differs) = crate::imported::aside(imported, |imported| {
             conditions(entry, native, order.is_flat, &mut route);
             serve(entities, entry, &mut route, &mut upstreams, files, imported)
         });
@@ -145,7 +128,7 @@ fn serve<'a>(
             let id = imported.output.id("upstreams", &name(service));
             let make =
                 |imported: &mut Imported| upstreams::upstream(entities, service, &target, preserve, imported);
-            let (object, differs) = report::aside(imported, make);
+            let (object, differs) = crate::imported::aside(imported, make);
             imported.output.add("upstreams", &id, object);
             imported.report.converted(service.line, &label("service", service));
             (id, differs)

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
+    converted::{Converted, Place},
     networks,
-    plugins::{Converted, Place},
 };
 use crate::{Report, fields::Fields};
 

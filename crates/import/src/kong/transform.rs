@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::plugins::Converted;
+use super::converted::Converted;
 use crate::{Report, fields::Fields};
 
 pub fn cors(conf: &Fields, report: &mut Report) -> Converted {

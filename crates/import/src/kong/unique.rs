@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use tidegate_config::yaml::Node;
 
-use super::entities::{Entities, children, key_text, name};
+use super::{
+    entities::Entities,
+    node::{children, key_text, name},
+};
 use crate::fields;
 
 /// A list at the top of the file, the lists that hold the same kind within others, and what is unique.

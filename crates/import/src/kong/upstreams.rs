@@ -3,10 +3,13 @@
 use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
-use super::entities::{Entities, children, key_text, label, name};
+use super::{
+    entities::Entities,
+    node::{children, key_text, label, name},
+};
 use crate::{
-    Imported,
     fields::{self, Fields},
+    imported::Imported,
 };
 
 /// Where a service sends requests.

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 use super::{
     chain::{Chain, Kind},
     condition::Condition,
+    made::{Made, Stop},
     maps::network,
     parse::Directive,
-    variables::{Made, Stop, Variables},
+    variables::Variables,
 };
 
 /// What becomes of a request whose condition is the first that holds.

@@ -6,9 +6,10 @@ use super::{
     branch::Branch,
     chain::Chain,
     files,
+    made::{Made, Stop},
     parse::Directive,
-    proxy::time,
-    variables::{Made, Stop, Variables},
+    time::time,
+    variables::Variables,
 };
 use crate::Report;
 

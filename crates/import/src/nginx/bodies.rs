@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     chain::Chain,
-    variables::{Made, Stop},
+    made::{Made, Stop},
 };
 
 /// nginx's default.

@@ -5,8 +5,8 @@ use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 use super::{
     effects::{self, Effect},
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop},
 };
 use crate::Report;
 

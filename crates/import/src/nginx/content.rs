@@ -3,28 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, Place,
     access::{self, Gate, Guarded},
     answers,
+    at::At,
     branch::{Branch, all_when},
     chain::{Chain, Handler},
     condition::Condition,
-    effects, error_pages, files, forward_auth, index, proxy, redirects,
-    server::Server,
-    variables::{Made, Stop, Variables},
+    effects, error_pages, files, forward_auth, index,
+    made::{Made, Stop},
+    proxy, redirects,
+    variables::Variables,
 };
 use crate::Report;
-
-/// The place that is converted, in its server.
-#[derive(Clone, Copy)]
-pub struct At<'s, 'a> {
-    pub server: &'s Server<'s, 'a>,
-    pub context: &'s Context<'a>,
-    pub place: &'s Place,
-    pub redirects: usize,
-    /// What it answers is the page of an error, whose errors have no pages in their turn.
-    pub is_page: bool,
-}
 
 /// The cases of a place, guards included. What cannot be converted is closed, case by case.
 pub fn content<'a>(
@@ -169,8 +159,4 @@ fn proxy_settings(chain: &Chain, report: &mut Report) {
         );
     }
     chain.take(&["proxy_ssl_server_name", "proxy_ssl_trusted_certificate"]);
-}
-
-pub fn is_step(name: &str) -> bool {
-    ["return", "rewrite", "if", "set", "break"].contains(&name)
 }

@@ -4,105 +4,24 @@
 //! that takes its path, with the status of the error unless `=` says another one, and is not replaced in its turn. Files are
 //! read at import.
 
+pub(super) mod entry;
 mod page;
 mod places;
 
 pub use places::{files, of_question, proxied};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
+use self::entry::redirect_status;
 use super::{
+    at::At,
     branch::Branch,
     chain::Chain,
-    content::At,
-    parse::Directive,
-    variables::{Made, Stop, Variables},
+    made::{Made, Stop},
+    variables::Variables,
 };
 use crate::Report;
 
-/// The status that a page has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// That of the error.
-    Kept,
-    /// `=`: that of the page.
-    Own,
-    /// `=200`
-    Fixed(u16),
-}
-
-impl Status {
-    fn of(self, error: u16, own: u16) -> u16 {
-        match self {
-            Status::Kept => error,
-            Status::Own => own,
-            Status::Fixed(status) => status,
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    pub directive: &'a Directive,
-    /// Without those that an entry before it has.
-    pub codes: Vec<u16>,
-    pub status: Status,
-    pub target: &'a str,
-}
-
-/// What a page is.
-pub enum Page {
-    /// A redirect to another address.
-    Url(String),
-    Text {
-        own: u16,
-        body: String,
-        kind: String,
-        /// Edits of its location's `add_header`.
-        fields: Option<Value>,
-        is_file: bool,
-    },
-    /// Another error, with the gateway's page.
-    Bare(u16),
-    /// More than a text: what an upstream says, or what is closed.
-    Content(Branch),
-    /// What it would be cannot be told.
-    Unknown(String),
-}
-
-pub fn entries<'a>(chain: &Chain<'a>) -> Made<Vec<Entry<'a>>> {
-    chain.take(&["recursive_error_pages"]);
-    let mut seen = Vec::new();
-    let mut all = Vec::new();
-    for directive in chain.all("error_page") {
-        let bad = || Stop::closed(format!("`{}` is not converted", directive.title()));
-        let (target, rest) = directive.arguments.split_last().ok_or_else(bad)?;
-        let (status, codes) = match rest.split_last() {
-            Some((last, codes)) if last == "=" => (Status::Own, codes),
-            Some((last, codes)) if last.starts_with('=') => {
-                let status = last.trim_start_matches('=').parse().map_err(|_| bad())?;
-                (Status::Fixed(status), codes)
-            }
-            _ => (Status::Kept, rest),
-        };
-        let mut own = Vec::new();
-        for code in codes {
-            let code: u16 = code.parse().map_err(|_| bad())?;
-            if !seen.contains(&code) {
-                seen.push(code);
-                own.push(code);
-            }
-        }
-        all.push(Entry { directive, codes: own, status, target });
-    }
-    let recursive = chain.word("recursive_error_pages") == "on";
-    match all.first() {
-        Some(entry) if recursive => Err(Stop::closed(format!(
-            "`error_page` of line {} with `recursive_error_pages` is not converted",
-            entry.directive.at.line
-        ))),
-        _ => Ok(all),
-    }
-}
+pub use self::entry::{Entry, Page, Status, entries};
 
 impl Entry<'_> {
     pub fn is_internal(&self) -> bool {
@@ -199,44 +118,4 @@ pub fn answered(
     };
     entry.converted(report);
     Ok(branch)
-}
-
-fn redirect_status(status: Status) -> u16 {
-    match status {
-        Status::Fixed(status @ (301 | 302 | 303 | 307 | 308)) => status,
-        _ => 302,
-    }
-}
-
-/// An answer whose status is known when it comes: plugin response-rewrite changes those with an entry's codes.
-pub fn change(entry: &Entry, page: Page) -> Result<Value, String> {
-    let codes: Vec<String> = entry.codes.iter().map(u16::to_string).collect();
-    let vars = json!([["status", "in", codes]]);
-    let (status, body, mut fields) = match page {
-        Page::Url(to) => {
-            let fields = json!({"set": {"Location": to, "Content-Type": "text/html"}});
-            (Some(redirect_status(entry.status)), String::new(), fields)
-        }
-        Page::Bare(status) => (Some(status), String::new(), json!({})),
-        Page::Text { own, body, kind, fields, .. } => {
-            let status = match entry.status {
-                Status::Kept => None,
-                Status::Own => Some(own),
-                Status::Fixed(status) => Some(status),
-            };
-            let mut fields = fields.unwrap_or_else(|| json!({}));
-            fields["set"]["Content-Type"] = kind.into();
-            (status, body, fields)
-        }
-        Page::Content(_) => return Err("an upstream would answer".to_owned()),
-        Page::Unknown(why) => return Err(why),
-    };
-    let mut conf = json!({"vars": vars, "body": body});
-    if let Some(status) = status {
-        conf["status_code"] = status.into();
-    }
-    if fields.as_object().is_some_and(|fields| !fields.is_empty()) {
-        conf["headers"] = fields.take();
-    }
-    Ok(conf)
 }

@@ -3,11 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    at::{At, is_step},
     branch::Branch,
-    content::{At, content, is_step},
+    content::content,
     files::{self, Files},
+    made::{Made, Stop},
     proxy::REAL_PATH,
-    variables::{Made, Stop, Variables},
+    variables::Variables,
 };
 use crate::Report;
 
@@ -134,7 +136,7 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
             && location.directive.block.iter().filter(|step| is_step(&step.name)).count() == 1
         {
             let inner = At { place: &location.place, redirects: at.redirects + 1, ..*at };
-            return super::program::returned(step, &inner, &location.chain, variables, report);
+            return super::returns::returned(step, &inner, &location.chain, variables, report);
         }
         return Err(Stop::closed(format!("the location of `{target}` rewrites")));
     }

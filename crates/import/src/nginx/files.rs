@@ -5,11 +5,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Place,
     branch::Branch,
     chain::Chain,
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop, Variables},
+    places::Place,
+    variables::Variables,
 };
 
 /// Where the last name of `try_files` leads.

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Place,
+    at::{At, is_step},
     chain::{Chain, Handler},
-    content::{At, is_step},
+    made::{Made, Stop},
+    places::Place,
     proxy,
-    variables::{Made, Stop, Variables, changes_requests},
+    variables::{Variables, names::changes_requests},
 };
 use crate::Report;
 

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop, Variables},
+    variables::Variables,
 };
 use crate::Report;
 

@@ -2,9 +2,10 @@
 
 use super::{
     condition::Condition,
+    made::{Made, Stop},
     parse::Directive,
     patterns,
-    variables::{Made, Part, Stop, Variables, parts},
+    variables::{Part, Variables, parts},
 };
 
 /// A test of a text.

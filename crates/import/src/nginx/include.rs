@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::parse::{self, Directive};
-use crate::Files;
+use crate::input::Files;
 
 /// An included file can include others; nginx has no limit, and ends when it has no descriptor left.
 const MAX_DEPTH: usize = 16;

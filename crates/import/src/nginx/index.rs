@@ -6,16 +6,17 @@
 use serde_json::{Value, json};
 
 use super::{
-    Place,
     access::gates,
+    at::{At, is_step},
     chain::Chain,
-    content::{At, is_step},
     effects::{self, Effect},
     files::Files,
     locations::Location,
+    made::{Made, Stop},
     parse::Directive,
+    places::Place,
     reach::{self, Piece},
-    variables::{Made, Part, Stop, Variables, parts},
+    variables::{Part, Variables, parts},
 };
 use crate::Report;
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     chain::Chain,
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop},
 };
 use crate::Report;
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop},
 };
 
 /// An address and a port of the file.

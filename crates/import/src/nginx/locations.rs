@@ -244,6 +244,15 @@ fn uri_is_pattern(place: &Place) -> bool {
     matches!(place, Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*'))
 }
 
+/// The path that nginx sends on to that of a location: `/a` to `/a/` where only the latter is one, and proxies.
+pub fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
+    let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { return None };
+    let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
+    let proxies = ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+    let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
+    (hands_on && location.fault.is_none() && !locations.has_beside(location, bare)).then_some(bare)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,50 +4,13 @@ use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use super::{
     condition::{Condition, MAX_TESTS},
+    made::{Made, Stop},
+    map::{Key, Map, Source},
     networks::{ALL, Network, Networks},
     parse::Directive,
     patterns,
-    variables::{self, Made, Part, Stop, Variables, parts},
+    variables::{Part, Variables, parts},
 };
-
-#[derive(Clone, Debug)]
-pub struct Map {
-    pub name: String,
-    source: Source,
-    /// In the order in which they count: texts before expressions.
-    cases: Vec<(Key, String)>,
-    default: String,
-    networks: Networks,
-    /// How many networks stand in conditions by now.
-    written: Cell<usize>,
-    /// Why it cannot be used.
-    fault: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-enum Source {
-    Text(String),
-    /// `geo`: the client's address, or that of a variable.
-    Address(String),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Key {
-    Text(String),
-    /// Of a `map` with `hostnames`, or of one without.
-    Regex(String),
-}
-
-impl Key {
-    fn fits(&self, text: &str) -> Made<bool> {
-        match self {
-            Key::Text(own) => Ok(own.eq_ignore_ascii_case(text)),
-            Key::Regex(pattern) => patterns::compile(pattern)
-                .map(|regex| regex.is_match(text))
-                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is not known"))),
-        }
-    }
-}
 
 /// Networks in the conditions of one `geo`: each place where it decides has all of them.
 const MAX_NETWORKS: usize = 1_000_000;
@@ -63,7 +26,8 @@ impl Map {
             _ => return None,
         };
         let name = name.strip_prefix('$')?.to_owned();
-        let fault = variables::changes_requests(&name).then(|| "it is a part of the request".to_owned());
+        let fault = super::variables::names::changes_requests(&name)
+            .then(|| "it is a part of the request".to_owned());
         let mut map = Map {
             name,
             source,

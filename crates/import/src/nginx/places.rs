@@ -79,6 +79,17 @@ pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
     }
     best.map(|(index, ..)| index)
 }
+
+/// Paths with a star are closed from there on.
+pub fn safe_uri(place: &Place) -> String {
+    match place {
+        Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*') => {
+            format!("{}*", path.split('*').next().unwrap_or("/"))
+        }
+        place => uri(place),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

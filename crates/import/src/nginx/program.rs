@@ -1,16 +1,17 @@
 //! The steps of the rewrite phase: `set`, `if`, `rewrite`, `return`, `break`, one after the other.
 
 use super::{
-    answers,
+    at::{At, is_step},
     branch::{Branch, all_when},
     chain::{Chain, Handler, Kind},
     condition::Condition,
-    content::{At, is_step},
-    error_pages, ifs,
+    ifs,
+    made::{Made, Stop},
     parse::Directive,
     referers,
+    returns::returned,
     rewrite::{self, Rewrite},
-    variables::{Made, Stop, Variables, changes_requests},
+    variables::{Variables, names::changes_requests},
 };
 use crate::Report;
 
@@ -113,31 +114,6 @@ fn changes_no_request(block: &[Directive]) -> Made<()> {
         }
     }
     Ok(())
-}
-
-/// `return`, with the error page of its status.
-pub fn returned(
-    directive: &Directive,
-    at: &At,
-    chain: &Chain,
-    variables: &Variables,
-    report: &mut Report,
-) -> Made<Branch> {
-    let branch = answers::returned(directive, chain, variables, report)?;
-    let status = directive.argument(0).parse().unwrap_or(302);
-    if (300..400).contains(&status) && !at.is_page {
-        let pages = error_pages::entries(chain)?;
-        return match pages.iter().find(|entry| entry.codes.contains(&status)) {
-            Some(entry) => Err(entry.closed("it is for redirects")),
-            None => Ok(branch),
-        };
-    }
-    if status == 444 || status < 400 || !directive.argument(1).is_empty() {
-        // A text is sent as it is.
-        chain.take(&["error_page", "recursive_error_pages"]);
-        return Ok(branch);
-    }
-    error_pages::answered(at, chain, status, branch, variables, report)
 }
 
 impl<'a> Steps<'a> {

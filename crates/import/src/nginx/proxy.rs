@@ -3,11 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, Place, answers, bodies,
+    answers, bodies,
     chain::Chain,
+    context::Context,
     groups, limits,
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop, Variables},
+    places::Place,
+    time::time,
+    variables::Variables,
 };
 use crate::Report;
 
@@ -115,22 +119,6 @@ fn host(
     upstream["pass_host"] = "rewrite".into();
     upstream["upstream_host"] = text.into();
     Ok(())
-}
-
-/// `5`, `5s`, `500ms`, `1m`.
-pub fn time(text: &str) -> Option<f64> {
-    let units = [
-        ("ms", 0.001),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3600.0),
-        ("d", 86_400.0),
-        ("w", 604_800.0),
-        ("M", 2_592_000.0),
-        ("y", 31_536_000.0),
-        ("", 1.0),
-    ];
-    units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor))
 }
 
 /// The field of proxy-rewrite with which the path goes on as the client wrote it.

@@ -4,10 +4,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Place,
     chain::Chain,
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Part, Stop, Variables, parts},
+    places::Place,
+    variables::{Part, Variables, parts},
 };
 use crate::Report;
 

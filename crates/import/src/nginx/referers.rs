@@ -7,9 +7,9 @@
 use super::{
     chain::Chain,
     condition::Condition,
+    made::{Made, Stop},
     parse::Directive,
     patterns,
-    variables::{Made, Stop},
 };
 
 const FIELD: &str = "http_referer";

@@ -6,14 +6,16 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Place,
+    at::{At, is_step},
     branch::{Branch, all_when},
-    content::{At, content, is_step},
+    content::content,
+    made::{Made, Stop},
     parse::Directive,
     patterns,
+    places::Place,
     proxy::REAL_PATH,
     reach::{self, Piece},
-    variables::{Made, Part, Stop, Variables, parts},
+    variables::{Part, Variables, parts},
 };
 use crate::Report;
 
@@ -138,7 +140,7 @@ fn target_content(index: usize, at: &At, variables: &Variables, report: &mut Rep
     match steps.as_slice() {
         [] => content(&inner, &found.chain, variables, report),
         [step] if step.name == "return" => {
-            super::program::returned(step, &inner, &found.chain, variables, report).map(|branch| vec![branch])
+            super::returns::returned(step, &inner, &found.chain, variables, report).map(|branch| vec![branch])
         }
         _ => Err(Stop::closed("the location it leads to rewrites again")),
     }

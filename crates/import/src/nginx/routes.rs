@@ -5,26 +5,16 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context, Place, answers,
+    answers,
+    block::{Block, Server},
     branch::Branch,
     condition::Condition,
-    locations::{Location, Locations},
-    places::uri,
-    server::{Block, Server},
-    sites::Part,
+    context::Context,
+    locations::bare,
+    sites::part::Part,
     tls,
 };
-use crate::{Imported, Outcome, Report};
-
-/// Paths with a star are closed from there on.
-pub fn safe_uri(place: &Place) -> String {
-    match place {
-        Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*') => {
-            format!("{}*", path.split('*').next().unwrap_or("/"))
-        }
-        place => uri(place),
-    }
-}
+use crate::{Outcome, Report, imported::Imported};
 
 /// Adds the routes of a server for these names and sockets.
 pub fn add(server: &Server, parts: &[Part], name: &str, context: &Context, imported: &mut Imported) {
@@ -114,15 +104,6 @@ fn place(
     route["priority"] = priority.into();
     let id = imported.output.id("routes", name);
     imported.output.add("routes", &id, route.take());
-}
-
-/// The path that nginx sends on to that of a location: `/a` to `/a/` where only the latter is one, and proxies.
-pub fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
-    let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { return None };
-    let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
-    let proxies = ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
-    let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));
-    (hands_on && location.fault.is_none() && !locations.has_beside(location, bare)).then_some(bare)
 }
 
 fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imported) {

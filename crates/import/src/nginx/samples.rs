@@ -4,7 +4,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 use tidegate_protocol::uri::encode_path;
 
 use super::{listen::Names, locations::Locations, parse::Directive, patterns, places::Place};
-use crate::Sample;
+use crate::imported::Sample;
 
 /// Of one file.
 const MAX_SAMPLES: usize = 5_000;

@@ -6,41 +6,21 @@
 mod cases;
 
 use super::{
-    Context, Place,
+    at::{At, is_step},
+    block::{Block, Server},
     branch::Branch,
     chain::{Chain, Kind},
     condition::Condition,
-    content::{At, content, is_step},
-    locations::{Location, Locations},
+    content::content,
+    context::Context,
+    locations::Location,
+    made::{Made, Stop},
     parse::Directive,
+    places::{Place, safe_uri},
     program::{self, interleaved},
-    routes::{self, safe_uri},
-    variables::{Made, Stop, Variables},
+    variables::Variables,
 };
 use crate::Report;
-
-pub struct Server<'s, 'a> {
-    pub directive: &'a Directive,
-    pub http: &'s Chain<'a>,
-    pub locations: Locations<'a>,
-    pub variables: &'s Variables<'a>,
-}
-
-/// A block's cases, and the paths that they are for.
-pub struct Block {
-    pub name: String,
-    /// Of which part of the file it is made, for the report.
-    pub subject: String,
-    pub at: crate::At,
-    pub uris: Vec<String>,
-    pub condition: Condition,
-    /// Bands above the lowest.
-    pub rank: usize,
-    pub branches: Vec<Branch>,
-    pub is_location: bool,
-    /// Some answers are not nginx's.
-    pub differs: bool,
-}
 
 impl<'a> Server<'_, 'a> {
     pub fn chain(&self) -> Chain<'a> {
@@ -104,7 +84,7 @@ impl<'a> Server<'_, 'a> {
     fn all_uris(&self) -> Vec<String> {
         let locations = &self.locations;
         let mut uris: Vec<String> = locations.all.iter().map(|location| safe_uri(&location.place)).collect();
-        let bare = locations.all.iter().filter_map(|location| routes::bare(locations, location));
+        let bare = locations.all.iter().filter_map(|location| super::locations::bare(locations, location));
         uris.extend(bare.map(str::to_owned));
         uris.push("/*".to_owned());
         uris.sort();

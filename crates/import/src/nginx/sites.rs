@@ -1,6 +1,7 @@
 //! Which server of a file answers a request, by the socket that it came to and by its host.
 
 mod names;
+pub(super) mod part;
 mod sockets;
 
 use std::{
@@ -11,41 +12,12 @@ use std::{
 use super::{
     condition::Condition,
     listen::{Listen, Listeners, Names, Shared, Socket, listens},
+    made::{Made, Stop},
     parse::Directive,
-    variables::{Made, Stop},
 };
 use names::Rivals;
 
-/// Routes of a server for some of its sockets and names.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// Empty: any.
-    pub hosts: Vec<String>,
-    pub condition: Condition,
-    pub is_default: bool,
-}
-
-/// Which listeners the gateway has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// As the file says.
-    Written,
-    /// One public listener of the gateway's own, and one for TLS, in place of the file's.
-    /// With a port: in place of those at this one.
-    Replaced(Option<u16>),
-    /// Those of a running gateway: routes answer where the file says, if it listens there.
-    Running,
-    /// Those of a gateway to come: what is public here is public there, the rest answers where the file says.
-    #[default]
-    Elsewhere,
-}
-
-impl Placement {
-    /// A router that goes by paths first would give a server names that belong to others.
-    fn router_is_unknown(self) -> bool {
-        matches!(self, Placement::Running | Placement::Elsewhere)
-    }
-}
+pub use self::part::{Part, Placement};
 
 /// All servers of a file.
 pub struct Sites {

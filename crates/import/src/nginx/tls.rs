@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{Context, listen::Names, parse::Directive, server::Server, sites::Part};
-use crate::Imported;
+use super::{block::Server, context::Context, listen::Names, parse::Directive, sites::part::Part};
+use crate::imported::Imported;
 
 pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mut Imported) {
     let directive = server.directive;

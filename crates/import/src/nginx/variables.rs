@@ -1,90 +1,21 @@
 //! nginx's variables: those that mean the same here, those that the file sets to a text, and those that a `map` or `geo`
 //! makes of others.
 
+pub(super) mod names;
 mod parts;
 
 use std::collections::BTreeMap;
 
-use super::{condition::Condition, maps::Map};
+use self::names::{FAMILIES, SAME, as_nginx};
+use super::{
+    condition::Condition,
+    made::{Made, Stop},
+    map::Map,
+};
 pub use parts::{Part, parts};
-
-/// Variables of requests with the same meaning here. `$host` is lower-cased and without a port on both sides.
-const SAME: [&str; 34] = [
-    "binary_remote_addr",
-    "hostname",
-    "msec",
-    "time_iso8601",
-    "time_local",
-    "ssl_server_name",
-    "ssl_client_verify",
-    "ssl_client_s_dn",
-    "ssl_client_i_dn",
-    "ssl_client_serial",
-    "ssl_client_fingerprint",
-    "ssl_client_escaped_cert",
-    "ssl_client_v_start",
-    "ssl_client_v_end",
-    "remote_addr",
-    "remote_port",
-    "server_addr",
-    "server_port",
-    "server_protocol",
-    "scheme",
-    "host",
-    "request_method",
-    "request_uri",
-    "uri",
-    "document_uri",
-    "args",
-    "query_string",
-    "is_args",
-    "content_type",
-    "content_length",
-    "remote_user",
-    "request_id",
-    "ssl_protocol",
-    "ssl_cipher",
-];
-
-/// And whose names the client chooses.
-const FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
-
-/// The variable here that has the value of nginx's: an argument or a cookie is found in any case of its name and not decoded,
-/// and `$request_uri` is what the client wrote.
-fn as_nginx(name: &str) -> String {
-    match name {
-        "document_uri" => "uri".to_owned(),
-        "query_string" => "args".to_owned(),
-        "request_uri" => "real_request_uri".to_owned(),
-        name if name.starts_with("arg_") || name.starts_with("cookie_") => format!("raw_{name}"),
-        name => name.to_owned(),
-    }
-}
-
-/// Variables of nginx's own that a file can set: the request changes with them.
-pub fn changes_requests(name: &str) -> bool {
-    ["args", "limit_rate"].contains(&name)
-}
 
 /// Variables may hold variables: `set $b $a$a` doubles with every line.
 const MAX_TEXT_BYTES: usize = 64 << 10;
-
-/// Why a block is not converted as it stands.
-#[derive(Debug, PartialEq)]
-pub enum Stop {
-    /// It answers 501.
-    Closed(String),
-    /// It has to be converted once for each value of this map.
-    Split(String),
-}
-
-impl Stop {
-    pub fn closed(why: impl Into<String>) -> Stop {
-        Stop::Closed(why.into())
-    }
-}
-
-pub type Made<T> = Result<T, Stop>;
 
 /// What the file says of a variable.
 #[derive(Clone, Debug)]

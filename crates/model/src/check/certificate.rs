@@ -5,8 +5,11 @@
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde_json::Value;
 
-use super::{Context, addresses::server_name_fault, check_schema};
-use crate::{Kind, schema::is_secret_reference};
+use super::{
+    addresses::server_name_fault,
+    context::{Context, check_schema},
+};
+use crate::{Kind, schema::rules::is_secret_reference};
 
 const BAD_CERTIFICATE: &str = "failed to parse cert: PEM_read_bio_X509_AUX() failed";
 const BAD_KEY: &str = "failed to parse key: PEM_read_bio_PrivateKey() failed";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Context, LuaChunk, LuaFault};
+use super::context::{Context, LuaChunk, LuaFault};
 use crate::{PluginCatalog, SchemaKind, catalog::built_without, nearest::hint};
 
 /// Checks the field `plugins`, if there is one.

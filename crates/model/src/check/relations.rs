@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::Context;
+use super::context::Context;
 use crate::{
     Kind,
-    schema::{is_secret_reference, lua},
+    schema::{lua, rules::is_secret_reference},
 };
 
 /// The field by which a plugin recognises a consumer; two consumers with the same one cannot be told apart.

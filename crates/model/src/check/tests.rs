@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::PluginFacts;
+use crate::{PluginCatalog, catalog::PluginFacts};
 
 /// Knows `limit` (wants `count`) and `key-auth` (wants `key` of consumers).
 pub(crate) struct Catalog;

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Context, addresses, certificate, parse_address};
+use super::{addresses, certificate, context::Context, parse_address};
 use crate::{
     Kind,
     header_text::{self, Text},
-    schema::{is_secret_reference, lua},
+    schema::{lua, rules::is_secret_reference},
     schemas,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
         }
     }
     check_proxy_protocol(Some(conf))?;
-    super::check_schema(Kind::Upstream, conf)?;
+    super::context::check_schema(Kind::Upstream, conf)?;
     header_text::check(conf, &PROBES).map_err(|reason| format!("invalid configuration: {reason}"))?;
     for address in conf.get("nodes").and_then(Value::as_object).into_iter().flat_map(|nodes| nodes.keys()) {
         if let (_, Some(port)) = parse_address(address)

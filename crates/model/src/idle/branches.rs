@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::is_secret_reference;
+use crate::schema::rules::is_secret_reference;
 
 /// Fields of `conf` that belong to other branches than the one that counts, in words. What equals a default was not
 /// necessarily written by the user.

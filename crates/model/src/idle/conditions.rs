@@ -6,7 +6,7 @@ use super::{
     Matching,
     values::{is_text, never_equal, never_matches, never_number},
 };
-use crate::{Kind, Object, PluginCatalog, schema::is_secret_reference};
+use crate::{Kind, Object, PluginCatalog, schema::rules::is_secret_reference};
 
 /// An object with conditions has at least one of these fields.
 const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];

@@ -68,7 +68,7 @@ fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<Str
     });
     let is_absent = |name: &&&str| {
         // Somewhere else stands what is meant.
-        !crate::schema::is_secret_reference(name) && all.get(kind, name).is_none()
+        !crate::schema::rules::is_secret_reference(name) && all.get(kind, name).is_none()
     };
     let absent: Vec<&str> = names.iter().filter(is_possible).filter(is_absent).copied().collect();
     let absent = listed(&absent).map(|list| match absent.len() {
@@ -107,7 +107,7 @@ fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
 
 /// Whether the schemas of consumers and of ids take it. A reference to a secret may lead to one.
 pub(super) fn is_name(name: &str, more: &str) -> bool {
-    crate::schema::is_secret_reference(name)
+    crate::schema::rules::is_secret_reference(name)
         || name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_-".contains(sign) || more.contains(sign))
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Kind, Object, PluginCatalog, catalog::PluginFacts, schema::is_secret_reference};
+use crate::{Kind, Object, PluginCatalog, catalog::PluginFacts, schema::rules::is_secret_reference};
 
 /// An object without any of these has no such value.
 const WORDS: [&str; 4] = ["$", "{{", "%", "://"];

@@ -2,22 +2,11 @@
 
 use serde_json::Value;
 
-use super::conditions;
-use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES, url::percent_decoded};
-
-/// How routes are matched, by `apisix.router.http`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Matching {
-    /// Hosts are compared with their port where a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
-    pub host_ports: bool,
-    /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
-    pub parameters: bool,
-    /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
-    pub encoded_slash: bool,
-    /// Secrets count as they are written: the configuration is a document (`apisix.yaml`, `PUT /configs`), nothing of which
-    /// is ever decrypted.
-    pub is_document: bool,
-}
+use super::{
+    conditions,
+    matching::{Matching, compared},
+};
+use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
 
 /// What of an object can never have an effect, in words.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
@@ -125,29 +114,6 @@ fn literal(path: &str, matching: Matching) -> Option<String> {
         (find(&is_pattern)?, "paths are not regular expressions; write *, or compare uri in vars".to_owned())
     };
     Some(format!("uri {path} matches {segment} literally: {remedy}"))
-}
-
-/// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.
-pub(super) fn compared(path: &str, matching: Matching) -> String {
-    let path = decoded(path.trim(), matching.encoded_slash);
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/').skip(1) {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            _ => segments.push(segment),
-        }
-    }
-    let is_folder = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end)) && !segments.is_empty();
-    let slash = if is_folder { "/" } else { "" };
-    if path == "*" { path } else { format!("/{}{slash}", segments.join("/")) }
-}
-
-fn decoded(path: &str, encoded_slash: bool) -> String {
-    match encoded_slash {
-        true => percent_decoded(&path.replace("%2F", "%252F").replace("%2f", "%252F")),
-        false => percent_decoded(path),
-    }
 }
 
 fn host(host: &str, ports: bool) -> Option<String> {

@@ -182,7 +182,7 @@ fn never_path(text: &str, matching: Matching) -> Option<String> {
     if text.contains('*') && text != "*" {
         return Some("== compares the whole path; use ~~ with a pattern".to_owned());
     }
-    let canonical = super::vain::compared(text, matching);
+    let canonical = super::matching::compared(text, matching);
     (canonical != text)
         .then(|| format!("write {canonical}: paths are compared decoded, without // and dot segments"))
 }

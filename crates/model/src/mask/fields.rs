@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::MASK;
 use crate::{
     idle::is_text_variable,
-    schema::is_secret_reference,
+    schema::rules::is_secret_reference,
     secret::{is_credential_field, says_credential},
     url::without_user,
 };
@@ -95,6 +94,9 @@ fn without_pairs(text: &str) -> String {
     }
     out
 }
+
+/// Stands where a secret is not shown.
+pub const MASK: &str = "***";
 
 #[cfg(test)]
 mod tests {

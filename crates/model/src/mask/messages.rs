@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 
-use super::MASK;
-use crate::{Kind, PluginCatalog, resources::Route, schema::is_secret_reference, schemas, url::without_user};
+use super::fields::MASK;
+use crate::{
+    Kind, PluginCatalog, resources::Route, schema::rules::is_secret_reference, schemas, url::without_user,
+};
 
 /// Shorter texts are words of messages more often than secrets.
 const SHORTEST: usize = 4;

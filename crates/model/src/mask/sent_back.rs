@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{MASK, mask_resource};
+use super::{fields::MASK, mask_resource};
 use crate::{Kind, PluginCatalog};
 
 /// Where a mask stands in the place of a secret, as in `plugins.key-auth.key`. In other places it is a text like any.

@@ -6,7 +6,7 @@ use std::{cell::Cell, ops::Add};
 
 use tidegate_backtrack::SearchTime;
 
-use super::Pattern;
+use super::pattern::Pattern;
 
 /// Bytes of a text that cost one step to measure, copy or compare.
 const TEXT_BYTES_PER_STEP: usize = 64;

@@ -4,11 +4,13 @@ use serde_json::{Map, Number, Value};
 use tidegate_backtrack::SearchTime;
 
 use super::{
-    Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
-    ObjectRules, Schema, StringRules, Type, Types,
     budget::{Budget, Depth, Failure},
     equality::{check_unique, equal, is_empty_table},
-    is_secret_reference, lua,
+    lua,
+    rules::{
+        Additional, ArrayRules, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node, NumberRules,
+        ObjectRules, Schema, StringRules, Type, Types, is_secret_reference,
+    },
 };
 use crate::nearest::{hint, nearest};
 

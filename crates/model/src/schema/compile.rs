@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
-    Additional, AnyOf, ArrayRules, Condition, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items, Node,
-    NumberRules, ObjectRules, Pattern, Property, Schema, StringRules, Type, Types,
+    pattern::Pattern,
+    rules::{
+        Additional, AnyOf, ArrayRules, Condition, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items,
+        Node, NumberRules, ObjectRules, Property, Schema, StringRules, Type, Types,
+    },
 };
 
 pub(super) fn compile(document: &Value) -> Result<Schema, String> {

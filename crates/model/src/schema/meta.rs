@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::{Pattern, Type, annotations};
+use super::{annotations, pattern::Pattern, rules::Type};
 
 /// What a keyword's value must be.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Schema;
+use super::rules::Schema;
 
 #[track_caller]
 fn check(schema: Value, mut value: Value, message: &str) -> Value {

@@ -12,7 +12,11 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
-use super::{Origin, Ticket, is_own_port, origin, value};
+use super::{
+    Ticket,
+    field::value,
+    origin::{Origin, is_own_port, origin},
+};
 use crate::Request;
 
 /// So many side requests in a row may lead to the gateway itself: a copy whose route asks an authorisation service that is

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use parking_lot::Mutex;
 
-use super::Origin;
+use super::origin::Origin;
 
 static UNDER_WAY: Mutex<Option<HashMap<u64, Origin>>> = Mutex::new(None);
 

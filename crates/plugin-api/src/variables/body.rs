@@ -7,12 +7,13 @@ use serde_json::Value;
 use tidegate_routing::expr::Operand;
 
 use super::{
-    Named, Variable, body_values, graphql,
-    json_path::{self, Path},
+    Named, graphql,
+    json_path::{self, path::Path},
+    known::{BODY_TOO_LARGE, MALFORMED, Unjudged},
+    variable::Variable,
 };
 use crate::{
-    Request,
-    document::{Allowance, TooLarge, Unread},
+    document::{Allowance, limits::Unread},
     multipart,
 };
 
@@ -56,20 +57,6 @@ impl Source<'_> {
         start.is_some_and(|start| start.eq_ignore_ascii_case(media_type))
     }
 }
-
-/// Nobody can tell whether a condition on the body holds.
-#[derive(Clone, Copy)]
-pub(super) enum Unjudged {
-    /// What it selects is more than may be held.
-    TooLarge(TooLarge),
-    /// The body cannot be read here, but perhaps by the upstream; the status says why.
-    Unreadable(u16),
-}
-
-pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
-pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
-/// Compressed, say: many upstreams undo what `Content-Encoding` names (RFC 9110 section 8.4), and nothing here does.
-pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &[u8] = b"multipart/form-data";
@@ -167,7 +154,7 @@ pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
 }
 
 /// An operation beyond `graphql.max_size` cannot be judged.
-fn most() -> usize {
+pub(super) fn most() -> usize {
     crate::host().map_or(1 << 20, |host| host.graphql_max_bytes)
 }
 
@@ -203,11 +190,11 @@ fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Un
 }
 
 /// An empty name is none.
-fn operation(query: &[u8], name: Option<&str>) -> Option<graphql::Operation> {
+pub(super) fn operation(query: &[u8], name: Option<&str>) -> Option<graphql::Operation> {
     graphql::operation(std::str::from_utf8(query).ok()?, name.filter(|name| !name.is_empty()))
 }
 
-fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
+pub(super) fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
     match named {
         Named::GraphqlName => Operand::Bytes(Cow::Owned(operation.name.into_bytes())),
         Named::GraphqlOperation => Operand::Bytes(Cow::Borrowed(operation.kind.as_bytes())),
@@ -215,26 +202,5 @@ fn of(operation: graphql::Operation, named: Named) -> Operand<'static> {
             let fields = operation.root_fields.into_iter();
             Operand::List(fields.map(|field| Operand::Bytes(Cow::Owned(field.into_bytes()))).collect())
         }
-    }
-}
-
-/// A variable of GraphQL, from the query of a GET request or from the body of another.
-pub(super) fn graphql(request: &Request, named: Named) -> Operand<'_> {
-    match request.head.method {
-        tidegate_protocol::Method::Get => {
-            let Some(query) = request.arg("query") else { return Operand::Nil };
-            if query.len() > most() {
-                return body_values::unjudged(request, BODY_TOO_LARGE);
-            }
-            let name = request.arg("operationName");
-            let name = name.as_deref().and_then(|name| std::str::from_utf8(name).ok());
-            match operation(&query, name) {
-                Some(found) => of(found, named),
-                None => body_values::unjudged(request, MALFORMED),
-            }
-        }
-        // Servers differ in whether they take this one or the body's.
-        _ if request.arg("query").is_some() => body_values::unjudged(request, MALFORMED),
-        _ => body_values::value(request, &Variable::Named(named)),
     }
 }

@@ -1,81 +1,21 @@
 //! Values of variables in a request's body, and when they are looked up: at once in a small one; in a large one by
 //! another thread, wherever the question can be asked again.
 
-use std::{
-    cell::{Cell, OnceCell, RefCell},
-    net::IpAddr,
-};
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use tidegate_protocol::HeaderId;
 use tidegate_routing::expr::Operand;
 use tidegate_telemetry::error_log;
 
-use super::body::{self, BODY_TOO_LARGE, CODED, MALFORMED, Source, Unjudged};
-use crate::{
-    Reply, Request, RequestBody, Variable, aside,
-    document::TooLarge,
-    memory::{self, Lease, Spent},
+use super::{
+    Named,
+    body::{self, Source, most, of, operation},
+    body_values,
+    known::{BODY_TOO_LARGE, CODED, MALFORMED, Unjudged},
+    variable::Variable,
 };
-
-/// What a request remembers of its body.
-#[derive(Default)]
-pub struct BodyValues {
-    /// A condition asked for a body that is still on the wire.
-    wants_body: Cell<bool>,
-    /// The question can be asked again: values of a large body are noted as wanted instead of being looked up.
-    deferring: Cell<bool>,
-    wanted: RefCell<Vec<Variable>>,
-    /// A condition asked for a body that cannot be read here, and why.
-    unreadable: Cell<Option<u16>>,
-    known: OnceCell<Box<Known>>,
-}
-
-/// A value of a large body. A list, so that values can be added while others are borrowed.
-struct Known {
-    /// Kept, so that no other body can be at the same place.
-    body: Bytes,
-    variable: Variable,
-    value: Result<Operand<'static>, Unjudged>,
-    /// What the value takes of the memory for bodies, as long as the request may ask for it.
-    _held: Lease,
-    next: OnceCell<Box<Known>>,
-}
-
-impl BodyValues {
-    fn find(&self, body: &Bytes, variable: &Variable) -> Option<&Result<Operand<'static>, Unjudged>> {
-        let mut known = self.known.get();
-        while let Some(entry) = known {
-            let same = entry.body.as_ptr() == body.as_ptr() && entry.body.len() == body.len();
-            if same && entry.variable == *variable {
-                return Some(&entry.value);
-            }
-            known = entry.next.get();
-        }
-        None
-    }
-
-    fn add(
-        &self,
-        body: Bytes,
-        variable: Variable,
-        value: Result<Operand<'static>, Unjudged>,
-        client: IpAddr,
-    ) {
-        let mut held = Lease::new(client);
-        let value = value.and_then(|value| match bytes_of(&value) {
-            bytes if bytes > memory::UNCOUNTED && held.grow_to(bytes) == Err(Spent) => {
-                Err(Unjudged::TooLarge(TooLarge::Spent))
-            }
-            _ => Ok(value),
-        });
-        let mut slot = &self.known;
-        while let Some(entry) = slot.get() {
-            slot = &entry.next;
-        }
-        let _ = slot.set(Box::new(Known { body, variable, value, _held: held, next: OnceCell::new() }));
-    }
-}
+use crate::{Reply, Request, RequestBody, aside, document::limits::TooLarge};
 
 /// The value of a variable of the body.
 pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a> {
@@ -168,16 +108,6 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
         Operand::Boolean(value) => Operand::Boolean(value),
         Operand::List(items) => Operand::List(items.into_iter().map(owned).collect()),
     }
-}
-
-/// What a value takes in memory.
-fn bytes_of(value: &Operand<'_>) -> usize {
-    let inside = match value {
-        Operand::Bytes(bytes) => bytes.len(),
-        Operand::List(items) => items.iter().map(bytes_of).sum(),
-        _ => 0,
-    };
-    size_of::<Operand<'_>>() + inside
 }
 
 impl Request {
@@ -281,5 +211,26 @@ impl Request {
             let value = found.next().unwrap_or(Err(Unjudged::TooLarge(TooLarge::Spent)));
             self.body_values.add(body.clone(), variable, value, client);
         }
+    }
+}
+
+/// A variable of GraphQL, from the query of a GET request or from the body of another.
+pub(super) fn graphql(request: &Request, named: Named) -> Operand<'_> {
+    match request.head.method {
+        tidegate_protocol::Method::Get => {
+            let Some(query) = request.arg("query") else { return Operand::Nil };
+            if query.len() > most() {
+                return body_values::unjudged(request, BODY_TOO_LARGE);
+            }
+            let name = request.arg("operationName");
+            let name = name.as_deref().and_then(|name| std::str::from_utf8(name).ok());
+            match operation(&query, name) {
+                Some(found) => of(found, named),
+                None => body_values::unjudged(request, MALFORMED),
+            }
+        }
+        // Servers differ in whether they take this one or the body's.
+        _ if request.arg("query").is_some() => body_values::unjudged(request, MALFORMED),
+        _ => body_values::value(request, &Variable::Named(named)),
     }
 }

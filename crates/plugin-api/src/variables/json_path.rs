@@ -4,122 +4,14 @@
 //! walk finds everything the path selects, each value once, in a tree ([`select`]) as in bytes (`in_bytes.rs`).
 
 mod in_bytes;
+pub(super) mod path;
 
 use serde_json::Value;
 
 pub(super) use in_bytes::values;
 
+use self::path::{Path, next_selector};
 use crate::document::{Allowance, PARSED_BYTES};
-
-#[derive(Debug)]
-enum Selector<'a> {
-    Name(&'a str),
-    Index(usize),
-    Any,
-}
-
-#[derive(Debug)]
-struct Step<'a> {
-    /// Also from everything below.
-    descends: bool,
-    selector: Selector<'a>,
-}
-
-/// Each step leads a level down, and documents nest 128 deep at most: longer paths select nothing.
-const MOST_STEPS: usize = 127;
-
-#[derive(Debug)]
-pub(super) struct Path<'a> {
-    steps: Vec<Step<'a>>,
-}
-
-/// The steps that are still to be taken from a value, one bit each; bit `steps.len()`: the value is selected.
-type Pending = u128;
-
-/// How a value is reached from the one that holds it.
-#[derive(Clone, Copy)]
-enum Key<'a> {
-    Name(&'a str),
-    Index(usize),
-}
-
-impl<'a> Path<'a> {
-    /// Names with dots between them, without any other meaning.
-    pub fn of_names(path: &'a str) -> Option<Path<'a>> {
-        let steps = path.split('.').map(|name| Step { descends: false, selector: Selector::Name(name) });
-        Path::new(steps.collect())
-    }
-
-    pub fn of_json_path(path: &'a str) -> Option<Path<'a>> {
-        let mut rest = path.strip_prefix('$').unwrap_or(path);
-        let mut steps = Vec::new();
-        while !rest.is_empty() {
-            let descends = rest.starts_with("..");
-            let (selector, after) = next_selector(rest.trim_start_matches('.'))?;
-            steps.push(Step { descends, selector });
-            rest = after;
-        }
-        Path::new(steps)
-    }
-
-    fn new(steps: Vec<Step<'a>>) -> Option<Path<'a>> {
-        (steps.len() <= MOST_STEPS).then_some(Path { steps })
-    }
-
-    fn start(&self) -> Pending {
-        1
-    }
-
-    fn selected(&self) -> Pending {
-        1 << self.steps.len()
-    }
-
-    /// What is pending at the value that `key` leads to.
-    fn follow(&self, pending: Pending, key: Key<'_>) -> Pending {
-        let (mut left, mut next) = (pending & (self.selected() - 1), 0);
-        while left != 0 {
-            let bit = left & left.wrapping_neg();
-            left ^= bit;
-            let Some(step) = self.steps.get(bit.trailing_zeros() as usize) else { continue };
-            if step.descends {
-                next |= bit;
-            }
-            let leads = match (&step.selector, key) {
-                (Selector::Any, _) => true,
-                (Selector::Name(wanted), Key::Name(name)) => *wanted == name,
-                (Selector::Index(wanted), Key::Index(index)) => *wanted == index,
-                _ => false,
-            };
-            if leads {
-                next |= bit << 1;
-            }
-        }
-        next
-    }
-
-    /// Finds values in a tree, in the order of the document. Trees nest 128 deep at most.
-    fn in_tree<'v>(&self, value: &'v Value, pending: Pending, found: &mut dyn FnMut(&'v Value)) {
-        if pending & self.selected() != 0 {
-            found(value);
-        }
-        if pending & (self.selected() - 1) == 0 {
-            return;
-        }
-        match value {
-            Value::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.in_tree(item, self.follow(pending, Key::Index(index)), found);
-                }
-            }
-            Value::Object(entries) => {
-                for (name, entry) in entries {
-                    self.in_tree(entry, self.follow(pending, Key::Name(name)), found);
-                }
-            }
-            _ => {}
-        }
-    }
-}
 
 /// Every value the path selects, in document order; none for a path that is not understood.
 pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
@@ -156,27 +48,6 @@ pub fn check(path: &str) -> Result<(), String> {
         rest = next.ok_or_else(|| format!("invalid expression near \"{rest}\""))?;
     }
     Ok(())
-}
-
-fn next_selector(text: &str) -> Option<(Selector<'_>, &str)> {
-    if let Some(inner) = text.strip_prefix('[') {
-        let end = inner.find(']')?;
-        let (body, rest) = (inner[..end].trim(), &inner[end + 1..]);
-        if body == "*" {
-            return Some((Selector::Any, rest));
-        }
-        if let Some(name) = body.strip_prefix(['\'', '"']) {
-            return Some((Selector::Name(name.trim_end_matches(['\'', '"'])), rest));
-        }
-        return Some((Selector::Index(body.parse().ok()?), rest));
-    }
-    let end = text.find(['.', '[']).unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    match name {
-        "" => None,
-        "*" => Some((Selector::Any, rest)),
-        name => Some((Selector::Name(name), rest)),
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Where the body of an answer comes from, as [`super::Writer`] asks for it.
+//! Where the body of an answer comes from, as [`super::writer::Writer`] asks for it.
 
 use std::task::{Context, Poll};
 
 use tidegate_plugin_api::{BodyError, Request};
 
-use super::Writer;
+use super::writer::Writer;
 use crate::client::Client;
 
 /// A body. It passes pieces to the writer when that has room for them; it knows nothing of the client's protocol.

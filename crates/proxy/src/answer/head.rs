@@ -5,7 +5,7 @@ use tidegate_protocol::{BodyLength, Field, HeaderId, Method, Version};
 
 use crate::{
     field_line::{CONTENT_LENGTH, CONTENT_TYPE, Fields, write_decimal},
-    worker::Worker,
+    runtime::Runtime,
 };
 
 /// How the client learns where the body ends.
@@ -40,7 +40,7 @@ pub(crate) fn framing(request: &Request, body: BodyLength, is_empty: bool) -> Cl
 /// `request.response`, and what the gateway says of itself and of the connection.
 pub(crate) struct AnswerHead<'a> {
     pub(crate) response: &'a Response,
-    worker: &'a Worker,
+    worker: &'a Runtime,
     framing: ClientFraming,
     /// What HTTP/1 says of the connection.
     connection: &'static [u8],
@@ -50,7 +50,7 @@ impl<'a> AnswerHead<'a> {
     /// `keep`: the connection may carry another request.
     pub(crate) fn new(
         request: &'a Request,
-        worker: &'a Worker,
+        worker: &'a Runtime,
         framing: ClientFraming,
         keep: bool,
     ) -> AnswerHead<'a> {
@@ -120,7 +120,7 @@ impl Passing {
 }
 
 /// The fields of a page for what never became a request. The connection ends with it.
-pub(crate) fn write_page_fields(worker: &Worker, body_bytes: usize, to: &mut impl Fields) {
+pub(crate) fn write_page_fields(worker: &Runtime, body_bytes: usize, to: &mut impl Fields) {
     to.add_line(&worker.server_line);
     to.add_line(&worker.date_line.borrow());
     to.add(&CONTENT_TYPE, |out| out.extend_from_slice(b"text/html; charset=utf-8"));

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use tidegate_plugin_api::{BodyError, BodyReader};
 
 use super::{BodyState, Client, Framing, unreadable};
-use crate::{claims, http2, pace::LeastRate, stream::Stream};
+use crate::{http2, pace::LeastRate, stream::Stream};
 
 /// Trailers are read as a whole: beyond the buffer, so that what is too long for it is seen to be.
 const TRAILERS_MORE: usize = 1024;
@@ -102,7 +102,7 @@ impl Client {
         if let Some(trailers) = ready!(stream.poll_trailers(context))? {
             let own = body.trailers.get_or_insert_default();
             http2::head::add_trailers(own, &trailers).map_err(unreadable)?;
-            claims::clean_trailers(self.worker, own);
+            crate::clean_trailers::clean_trailers(self.worker, own);
         }
         body.framing = Framing::Ended;
         Poll::Ready(Ok(false))

@@ -14,22 +14,23 @@ use tidegate_protocol::{
 use tidegate_telemetry::error_log;
 
 use super::{
-    attempt::{Answer, SendBody, Upstream},
+    attempt::Answer,
+    connection::{SendBody, Upstream},
     failure::FailureKind,
-    record,
+    record::record,
 };
 use crate::{
     answer::{
-        Frame, Writer,
         body::{Body, End, Step},
         head::{self, ClientFraming},
+        writer::{Frame, Writer},
     },
     balancer::{self, InFlight},
     buffer,
     client::Client,
     filters,
+    persistence::client_persists,
     phases::Chains,
-    request::client_persists,
     respond, tunnel,
 };
 

@@ -1,16 +1,15 @@
 //! One attempt: connect, send the request, read the head of the answer.
 
 use std::{
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
-    net::SocketAddr,
     pin::pin,
     rc::Rc,
     task::{Context, Poll, ready},
     time::Instant,
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use tidegate_balancing::retry;
 use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt, snapshot::Peer,
@@ -19,16 +18,15 @@ use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, framing::Connecti
 
 use super::{
     connect::{self, Connected},
+    connection::{SendBody, Upstream},
     failure::{Failure, FailureKind, warn_of_tls},
-    record,
+    record::record,
     send_limit::{Progress, SendLimit},
 };
 use crate::{
     balancer,
     buffer::Buffer,
     client::Client,
-    pool::own,
-    stream::Stream,
     upstream_head::{BodyPlan, OutgoingHead},
 };
 
@@ -36,43 +34,11 @@ use crate::{
 pub(super) const MOST_INTERIM: u32 = 100;
 pub(super) const TOO_MANY_INTERIM: &str = "upstream sent too many interim answers";
 
-/// A connection in use.
-pub struct Upstream {
-    pub stream: Stream,
-    pub input: Buffer,
-    pub out: Vec<u8>,
-    pub sent: usize,
-    pub body: SendBody,
-    pub uses: u32,
-    /// The name of the TLS handshake; empty without TLS.
-    pub server_name: Box<[u8]>,
-    pub address: SocketAddr,
-    pub started: Instant,
-    pub connect_seconds: Option<f64>,
-    pub response: tidegate_protocol::ResponseHead,
-    /// Interim answers that came, and their bytes.
-    interim: (u32, usize),
-}
-
 /// A body that was gathered is copied to leave with the head up to this length.
 const WITH_HEAD_BYTES: usize = 64 << 10;
 
 /// Of a longer body, what is written before others have a turn.
 const TURN_BYTES: usize = 256 << 10;
-
-/// What of the request body is still to be sent.
-pub enum SendBody {
-    Done,
-    /// The rest of a body that was gathered.
-    Collected(Bytes),
-    /// Pieces come from the client's connection.
-    Streaming {
-        chunked: bool,
-        scratch: Vec<u8>,
-        /// Body bytes so far.
-        consumed: u64,
-    },
-}
 
 /// An answer whose head has arrived; it is in `request.response`.
 pub struct Answer {
@@ -506,7 +472,9 @@ impl Upstream {
             let (place, stream) = ((node.pool, self.server_name), (self.stream, uses));
             match handle.proxy_protocol {
                 None => worker.pool.put(place, stream, times_ms, pool.size),
-                Some(_) => own::keep(worker, &client.facts, place, stream, times_ms, pool.size),
+                Some(_) => {
+                    crate::pool::leaving::keep(worker, &client.facts, place, stream, times_ms, pool.size)
+                }
             }
         }
         worker.buffers.give_back(self.input);

@@ -36,7 +36,6 @@ use crate::{
         head,
         pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
     },
-    pool::own,
     read_ahead::Granted,
     upstream_head::OutgoingHead,
 };
@@ -149,7 +148,7 @@ async fn lease(
     let worker = client.worker;
     let own = handle.proxy_protocol.is_some();
     if own {
-        own::close_at_end(worker, &client.facts);
+        crate::pool::leaving::close_at_end(worker, &client.facts);
     }
     let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
     client.timer.set(timeouts.connect_ms);

@@ -19,15 +19,15 @@ use super::{
 };
 use crate::{
     answer::{
-        Frame, Writer,
         body::{Body, End, Step},
         head::{self, ClientFraming},
+        writer::{Frame, Writer},
     },
     balancer::{self, InFlight},
     client::Client,
     filters, http2,
+    persistence::client_persists,
     phases::Chains,
-    request::client_persists,
     respond,
 };
 

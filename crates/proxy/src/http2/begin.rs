@@ -15,7 +15,7 @@ use super::{
     line::Fresh,
     stream::{Http2Stream, Place},
 };
-use crate::{client::Client, linger, refusal, request, respond, stall, stats, stream::Stream};
+use crate::{client::Client, refusal, request, respond, stall, stats, stream::Stream};
 
 /// Copies of a request's head in memory.
 const HEADS: usize = 3;
@@ -123,5 +123,5 @@ async fn answer(working: Working, fresh: Fresh, place: Place) {
         respond::after_panic(&client).await;
     }
     client.give_up();
-    linger::linger_stream(&client).await;
+    super::stream_end::linger_stream(&client).await;
 }

@@ -170,6 +170,9 @@ impl Bucket {
     }
 }
 
+/// The first bytes of a client that speaks HTTP/2 without having asked.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,8 @@ use tidegate_protocol::{Field, Head, ParseError, RequestHead, RequestLimits, htt
 use crate::{
     answer::head::{AnswerHead, write_page_fields},
     field_line::{FieldLine, Fields, Name},
+    runtime::Runtime,
     upstream_head::OutgoingHead,
-    worker::Worker,
 };
 
 /// Fills our head from a received one.
@@ -140,7 +140,7 @@ fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
 }
 
 /// The head of a page for what never became a request.
-pub(crate) fn page(worker: &Worker, status: u16, body_bytes: usize) -> Response<()> {
+pub(crate) fn page(worker: &Runtime, status: u16, body_bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     write_page_fields(worker, body_bytes, &mut Map { headers: response.headers_mut(), value: Vec::new() });

@@ -15,14 +15,14 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::FrameWatch;
-use crate::{buffer::Buffer, stream::Stream, worker::Worker};
+use crate::{buffer::Buffer, runtime::Runtime, stream::Stream};
 
 /// Bytes gathered before the peer has to take some.
 const GATHERED: usize = 64 * 1024;
 
 /// Shared by `h2`, which reads and writes, and the connection's task, which flushes and keeps time.
 pub struct Wire {
-    worker: &'static Worker,
+    worker: &'static Runtime,
     stream: Stream,
     /// Received before the protocol was known.
     early: Buffer,
@@ -42,7 +42,7 @@ pub type SharedWire = Rc<RefCell<Wire>>;
 
 impl Wire {
     pub fn new(
-        worker: &'static Worker,
+        worker: &'static Runtime,
         stream: Stream,
         early: Buffer,
         watch: Option<FrameWatch>,

@@ -8,6 +8,7 @@
 mod establish;
 mod gate;
 mod silence;
+pub(crate) mod window;
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,15 +22,13 @@ use h2::client::SendRequest;
 use rustc_hash::FxHashMap;
 use tidegate_plugin_api::snapshot::KeepalivePool;
 
-use self::gate::{Existing, Gate, Turn};
-use crate::{pool::ages::Ages, worker::Worker};
+use self::{
+    gate::{Existing, Gate, Turn},
+    window::MOST_STREAMS,
+};
+use crate::{pool::ages::Ages, runtime::Runtime};
 
-pub use self::{establish::establish, gate::Waiting};
-
-/// Upper limit of streams on a connection, even if the node allows more.
-const MOST_STREAMS: usize = 128;
-const FULL_WINDOW_BYTES: u32 = 64 * 1024;
-const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
+pub use self::{establish::establish, gate::Waiting, window::Window};
 
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,23 +37,6 @@ pub struct Place {
     pub pool: u32,
     /// The client connection that they belong to; `None`: anybody's.
     pub client: Option<u64>,
-}
-
-/// How much of an answer may arrive before the client has taken any of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    Full,
-    /// For clients that have left much of other answers untaken.
-    Small,
-}
-
-impl Window {
-    pub fn bytes(self) -> u32 {
-        match self {
-            Window::Full => FULL_WINDOW_BYTES,
-            Window::Small => SMALL_WINDOW_BYTES,
-        }
-    }
 }
 
 /// What a request requires of a connection.
@@ -126,7 +108,8 @@ pub struct Shared {
     state: Rc<State>,
     limits: KeepalivePool,
     idle_until_ms: Cell<u64>,
-    worker: &'static Worker,
+    runtime: &'static Runtime,
+    pool: &'static Http2Pool,
 }
 
 impl Shared {
@@ -170,11 +153,11 @@ pub struct Lease {
 
 impl Lease {
     fn new(connection: &Rc<Shared>) -> Lease {
-        connection.worker.http2_pool.not_idle(connection);
+        connection.pool.not_idle(connection);
         let uses = connection.uses.get();
         connection.uses.set(uses + 1);
         connection.state.active.set(connection.state.active.get() + 1);
-        let since_ms = connection.worker.deadlines.now_ms();
+        let since_ms = connection.runtime.deadlines.now_ms();
         Lease { connection: connection.clone(), uses, since_ms }
     }
 
@@ -205,13 +188,13 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let connection = &self.connection;
         connection.state.active.set(connection.state.active.get().saturating_sub(1));
-        let now_ms = connection.worker.deadlines.now_ms();
+        let now_ms = connection.runtime.deadlines.now_ms();
         connection.idle_until_ms.set(now_ms.saturating_add(connection.limits.idle_timeout_ms));
         if let Some(client) = connection.place.client
             && connection.is_offered()
             && connection.state.active.get() == 0
         {
-            connection.worker.http2_pool.became_idle(connection, client);
+            connection.pool.became_idle(connection, client);
         }
         // Whoever opens one wakes the others.
         if connection.is_offered() && !connection.gate.is_opening() {
@@ -267,8 +250,8 @@ impl Http2Pool {
     }
 
     /// A point in time before everything that is opened from now on.
-    pub fn moment(&self, worker: &Worker) -> Moment {
-        Moment { opened: self.opened.get(), now_ms: worker.deadlines.now_ms() }
+    pub fn moment(&self, runtime: &Runtime) -> Moment {
+        Moment { opened: self.opened.get(), now_ms: runtime.deadlines.now_ms() }
     }
 
     fn next_number(&self) -> u64 {

@@ -8,7 +8,7 @@ use tidegate_protocol::Head;
 use super::{head, stream::Http2Stream};
 use crate::{
     answer::head::{AnswerHead, ClientFraming},
-    worker::Worker,
+    runtime::Runtime,
 };
 
 /// Sends the head of an answer; `last`: nothing follows. Returns about what it takes on the wire: what HPACK makes of it is
@@ -36,7 +36,7 @@ pub(crate) fn end(stream: &mut Http2Stream, trailers: &Head) -> io::Result<()> {
 /// The answer to an extended CONNECT (RFC 8441 section 5): what in HTTP/1 is a 101.
 pub(crate) fn start_tunnel(
     stream: &mut Http2Stream,
-    worker: &Worker,
+    worker: &Runtime,
     request: &mut Request,
 ) -> io::Result<()> {
     request.response.set_status(200);
@@ -47,7 +47,7 @@ pub(crate) fn start_tunnel(
 }
 
 /// Sends the head of a page for what is not a valid request; returns about its length, as HTTP/1 would have it, and the body.
-pub(crate) fn start_page(stream: &mut Http2Stream, worker: &Worker, status: u16) -> (u64, String) {
+pub(crate) fn start_page(stream: &mut Http2Stream, worker: &Runtime, status: u16) -> (u64, String) {
     let body = error_page::html(status);
     let head = head::page(worker, status, body.len());
     let lengths = head.headers().iter().map(|(name, value)| name.as_str().len() + value.len());

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tidegate_plugin_api::{Reply, Request};
 use tidegate_telemetry::error_log;
 
-use super::Input;
+use super::input::Input;
 
 /// The path that is looked up. With `apisix.delete_uri_tail_slash` that is the one without its last slash if a route is for
 /// exactly that path. A pattern with `*` at its end is for what is below: it is judged on the path that goes upstream.

@@ -10,10 +10,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tidegate_plugin_api::request::Connection;
-
 use super::{Idle, ages::Ages};
-use crate::{stream::Stream, worker::Worker};
+use crate::stream::Stream;
 
 #[derive(Default)]
 pub struct OwnPool {
@@ -52,7 +50,7 @@ impl OwnPool {
         }
     }
 
-    fn put(
+    pub(super) fn put(
         &self,
         client: u64,
         (pool, server_name): (u32, Box<[u8]>),
@@ -91,37 +89,6 @@ impl OwnPool {
         for place in places {
             state.remove(place);
         }
-    }
-}
-
-/// Keeps an idle connection for the client whose address it began with.
-pub fn keep(
-    worker: &'static Worker,
-    client: &Connection,
-    place: (u32, Box<[u8]>),
-    stream: (Stream, u32),
-    times_ms: (u64, u64),
-    size: usize,
-) {
-    close_at_end(worker, client);
-    worker.own_pool.put(client.id, place, stream, times_ms, size);
-}
-
-/// What the pools hold of this client is closed when it leaves.
-pub fn close_at_end(worker: &'static Worker, client: &Connection) {
-    client.at_end.get_or_init(|| Box::new(Leaving { worker, client: client.id }));
-}
-
-/// Dropped with the last that knows the client's connection: no request of it can follow.
-struct Leaving {
-    worker: &'static Worker,
-    client: u64,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.worker.own_pool.forget(self.client);
-        self.worker.http2_pool.forget(self.client);
     }
 }
 

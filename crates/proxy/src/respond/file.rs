@@ -23,8 +23,8 @@ use tidegate_telemetry::error_log;
 
 use crate::{
     answer::{
-        Writer,
         body::{Body, End, Step},
+        writer::Writer,
     },
     buffer,
 };

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 
 use crate::answer::{
-    Writer,
     body::{Body, End, Step},
+    writer::Writer,
 };
 
 /// What is behind is sent from where it lies.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{GaveUp, Operand, Pattern, SearchTime, number};
+use super::{GaveUp, Pattern, SearchTime, number, operand::Operand};
 use crate::address::{AddressSet, parse_address};
 
 #[derive(Debug)]

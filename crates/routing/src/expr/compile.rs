@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Comparison, Logic, Node};
+use super::{
+    comparison::Comparison,
+    tree::{Logic, Node},
+};
 
 /// Nesting deeper than this is refused; a hand-written rule has two or three levels.
 const MAX_DEPTH: usize = 64;

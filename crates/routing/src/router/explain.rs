@@ -2,18 +2,12 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Layer, Match, MatchInput, index::Scope};
-
-/// The condition that a candidate failed, the first in the order of `Router::find`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    Method,
-    RemoteAddr,
-    Host,
-    Vars,
-    FilterFunction,
-    Parameters,
-}
+use super::{
+    Layer,
+    index::Scope,
+    lookup::MatchInput,
+    witness::{Loss, Tried, Witness},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -44,36 +38,6 @@ pub struct Explained {
     pub considered: Vec<Considered>,
     /// There were more than asked for.
     pub more: bool,
-}
-
-/// What the lookup found of one candidate.
-pub(super) struct Tried<'r, 'm> {
-    pub route: u32,
-    pub scope: Scope,
-    pub uri: &'r str,
-    pub host: Option<&'r str>,
-    pub priority: i64,
-    pub judged: &'m Result<Match<'r>, Loss>,
-    /// Asked only when somebody wants to know.
-    pub clause: &'m dyn Fn() -> Option<usize>,
-}
-
-/// Sees each candidate in the order of trying.
-pub(super) trait Witness<'r> {
-    /// Whether anybody looks: what nobody sees is not prepared.
-    const LOOKS: bool;
-    /// `true`: go on, even when this one has won.
-    fn saw(&mut self, tried: Tried<'r, '_>) -> bool;
-}
-
-/// For requests: nobody looks, the first that passes is it.
-pub(super) struct Nobody;
-
-impl Witness<'_> for Nobody {
-    const LOOKS: bool = false;
-    fn saw(&mut self, _: Tried<'_, '_>) -> bool {
-        false
-    }
 }
 
 struct Recorder {

@@ -6,11 +6,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{
-    HostPattern, Match, MatchInput, Mode, RouteSpec,
-    explain::{Loss, Nobody, Tried, Witness},
+    HostPattern, RouteSpec,
     index::{self, Index, Scope},
+    lookup::{Match, MatchInput, Mode},
     parameters,
     trie::{self, Trie},
+    witness::{Loss, Nobody, Tried, Witness},
 };
 
 /// Routes laid out at once: immutable, any number of threads look up in it.

@@ -1,11 +1,12 @@
 //! Changed routes over a base that was laid out before: found together, in the order of one index.
 
-use std::{cmp::Reverse, iter::Peekable, sync::Arc};
+use std::{cmp::Reverse, iter::Peekable};
 
 use super::{
-    Layer, Match, MatchInput, Mode, RouteSpec, Router,
+    Layer,
     index::{Candidate, Scope, key_length},
     layer::Reversed,
+    lookup::{Match, MatchInput, Mode},
 };
 
 /// Positions of routes in the base that are changed or gone.
@@ -30,21 +31,8 @@ impl Stale {
 
 #[derive(Debug)]
 pub(super) struct Changes<N> {
-    stale: Stale,
-    layer: Layer<N>,
-}
-
-impl<N> Router<N> {
-    /// `changed` in the order of the store: what is new since `base` was laid out, and what replaces the routes
-    /// that are stale there.
-    pub fn with_changes(
-        base: Arc<Layer<N>>,
-        stale: Stale,
-        changed: impl Iterator<Item = Arc<RouteSpec<N>>>,
-    ) -> Self {
-        let layer = Layer::build(base.mode, changed);
-        Self { base, changes: Some(Box::new(Changes { stale, layer })) }
-    }
+    pub(super) stale: Stale,
+    pub(super) layer: Layer<N>,
 }
 
 impl<N> Changes<N> {

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use tidegate_model::Kind;
 
 use super::{
-    database::{Database, META, OBJECTS},
-    entries,
+    database::Database,
     expiries::now_ms,
     record::{self, Record},
+    tables::{META, OBJECTS},
 };
 use crate::{
     Author,
@@ -187,7 +187,7 @@ fn piece(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
     let Checkpoint { revision, time_ms, author, objects, bytes, .. } = checkpoint;
-    let who = entries::author_json(author);
+    let who = super::rows::author_json(author);
     let json =
         json!({"revision": revision, "time_ms": time_ms, "who": who, "objects": objects, "bytes": bytes});
     json.to_string().into_bytes()
@@ -200,7 +200,7 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Checkpoint> {
         name: name.to_owned(),
         revision: number("revision")?,
         time_ms: number("time_ms")?,
-        author: entries::author(json.get("who")?),
+        author: super::rows::author(json.get("who")?),
         objects: number("objects")?,
         bytes: number("bytes")?,
     })

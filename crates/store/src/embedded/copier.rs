@@ -23,7 +23,7 @@ use super::{
     database::Database,
     expiries::{Expiries, now_ms},
 };
-use crate::{State, StoreError, live::Live};
+use crate::{State, error::StoreError, live::Live};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Copier {
         expiries: Arc<Mutex<Expiries>>,
     ) -> Result<(), StoreError> {
         let Some(messages) = self.waiting.lock().take() else { return Ok(()) };
-        let path = copy::place(&database.path);
+        let path = super::files::place(&database.path);
         let known = copy::glance(&path);
         let mut worker = Worker { database, live, expiries, path, known, is_first: true, told: false };
         let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || worker.run(&messages));

@@ -20,9 +20,11 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Kind, Object};
 
-use super::{creation::sync_folder, record::Record};
+use super::{
+    files::{EXTENSION, sync_folder},
+    record::Record,
+};
 
-pub const EXTENSION: &str = "last-good";
 const FORMAT: &str = "tidegate-last-good 1";
 /// A head is shorter than this.
 const LONGEST_HEAD: u64 = 1024;
@@ -42,11 +44,6 @@ pub struct Head {
 pub struct Kept {
     pub head: Head,
     pub records: Vec<Record>,
-}
-
-/// Where the copy of a store lies.
-pub fn place(database: &Path) -> PathBuf {
-    database.with_extension(EXTENSION)
 }
 
 /// Writes a whole copy, durable when it returns, or leaves what there is. How many bytes it has.

@@ -12,11 +12,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{copy, database::unavailable};
-use crate::StoreError;
+use super::{
+    faults::{damaged, unavailable},
+    files::{marker, sync_folder},
+};
+use crate::error::StoreError;
 
-/// Written once there is a store, for operators to read.
-const MARKER_EXTENSION: &str = "created";
 /// The name of a store that is being made.
 const UNFINISHED_SUFFIX: &str = ".new";
 /// What the gateway writes into the same folder when the configuration comes from elsewhere. Not the admin key: a first
@@ -50,7 +51,7 @@ fn absent(path: &Path) -> Result<Place, StoreError> {
         return Err(damaged(path, "it is a link to a file that is not there"));
     }
     let others = OTHER_SIGNS.into_iter().map(|(name, meaning)| (path.with_file_name(name), meaning));
-    let own = [marker(path), copy::place(path)].map(|sign| (sign, "it has been in use"));
+    let own = [marker(path), super::files::place(path)].map(|sign| (sign, "it has been in use"));
     let mut signs = own.into_iter().chain(others);
     match signs.find(|(sign, _)| is_there(sign)) {
         None => Ok(Place::New),
@@ -96,28 +97,8 @@ fn claim(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The message for a store that cannot be used.
-pub fn damaged(path: &Path, problem: &str) -> StoreError {
-    let shown = path.display();
-    let signs = [marker(path), copy::place(path)].into_iter().filter(|sign| sign.exists());
-    let and_signs: String = signs.map(|sign| format!(" and {}", sign.display())).collect();
-    StoreError::Damaged(format!(
-        "database {shown} is damaged ({problem}); run `tidegate config repair` to learn what can be had, restore a \
-         backup, or move it{and_signs} away to start with an empty configuration"
-    ))
-}
-
-pub fn marker(path: &Path) -> PathBuf {
-    path.with_extension(MARKER_EXTENSION)
-}
-
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(UNFINISHED_SUFFIX);
     name.into()
-}
-
-pub fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -9,31 +9,22 @@ use std::{
 };
 
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
-use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
 use tidegate_model::{Document, Object};
 
-pub(super) use super::creation::damaged;
+pub(super) use super::faults::damaged;
 use super::{
     Hooks, copy,
     creation::{self, Place},
-    entries,
+    faults::unavailable,
     marker::{Marker, Progress},
     opening,
     record::{self, Record},
+    tables::{COUNT_KEY, COUNTED_AT_KEY, FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
 };
 use tidegate_telemetry::error_log::{Level, log};
 
-use crate::{State, StoreError, history::Retention};
-
-pub(super) const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
-pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-pub(super) const FORMAT_KEY: &str = "format";
-pub(super) const REVISION_KEY: &str = "revision";
-/// How many objects there are, and at which revision they were counted: programs that do not count leave both alone.
-pub(super) const COUNT_KEY: &str = "objects";
-pub(super) const COUNTED_AT_KEY: &str = "objects_counted_at";
-/// Raised when an older program could no longer read the file.
-pub(super) const FORMAT: u64 = 1;
+use crate::{State, error::StoreError, history::Retention};
 
 const MAX_DECODERS: usize = 4;
 /// Fewer objects than this are not worth a thread.
@@ -189,7 +180,7 @@ impl Database {
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
-        history: &[entries::Draft<'_>],
+        history: &[super::draft::Draft<'_>],
     ) -> Result<(), StoreError> {
         let commit = || {
             // A file without a name would take the write, and lose it at the next start.
@@ -214,7 +205,7 @@ impl Database {
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,
-        history: &[entries::Draft<'_>],
+        history: &[super::draft::Draft<'_>],
     ) -> Result<(), redb::Error> {
         let redb = self.opened()?;
         let transaction = redb.begin_write()?;
@@ -275,7 +266,7 @@ impl Database {
 
     /// The copy is a second witness, where the marker was lost or is older than both: after a power loss it may be.
     fn compare_with_copy(&self, identity: Option<u128>, revision: u64) -> Result<(), StoreError> {
-        let place = copy::place(&self.path);
+        let place = super::files::place(&self.path);
         let is_ahead = |head: &copy::Head| Some(head.identity) == identity && head.revision > revision;
         let ahead = copy::glance(&place).filter(is_ahead);
         // Only a whole copy is believed.
@@ -366,8 +357,4 @@ impl Database {
         };
         Ok(Record { object: self.hooks.open(record.object), ..record })
     }
-}
-
-pub(super) fn unavailable(message: String) -> StoreError {
-    StoreError::Unavailable(message)
 }

@@ -4,67 +4,29 @@
 //! after, and `history_objects` tells where an object was changed. A write whose values alone would take more than the
 //! history may is told without them. What is trimmed for it: [`super::trimming`].
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
-use redb::{ReadableDatabase, TableDefinition, TableError, WriteTransaction};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, Object};
+use redb::{ReadableDatabase, TableError, WriteTransaction};
+use serde_json::{Value, json};
+use tidegate_model::Kind;
 
 use super::{
-    database::{Database, META},
+    database::Database,
+    draft::{At, Changed, Draft},
     expiries::now_ms,
     record,
+    rows::{
+        CHANGES, ENTRIES, LEFT_OUT, NEWEST, OBJECTS, OLDEST, PLAIN, action, author_json, object_key,
+        object_of,
+    },
     sealing::Sealed,
+    tables::META,
     trimming::{self, Added},
 };
-use crate::history::{Action, Author, Entry, Version};
-
-/// Revision; milliseconds since 1970 as a little-endian u64, then JSON.
-pub const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("history");
-/// Revision and position; JSON.
-pub const CHANGES: TableDefinition<(u64, u32), &[u8]> = TableDefinition::new("history_changes");
-/// The object's key, then the revision as a big-endian u64; the position of the change.
-pub const OBJECTS: TableDefinition<&[u8], u32> = TableDefinition::new("history_objects");
-
-/// The oldest revision that the history leads back to.
-pub const OLDEST: &str = "history_oldest";
-/// The newest revision it knows of: another one than the objects' was written by a program without history.
-const NEWEST: &str = "history_newest";
-/// In the row of a write without values: what they would have taken. In the rows of its objects: what was done.
-const LEFT_OUT: &str = "x";
-/// Which of the values, `b` and `a`, were written in plain although they look encrypted.
-const PLAIN: &str = "p";
+use crate::history::Version;
 
 /// An entry names so many of its objects by itself.
 const FIRST: usize = 10;
-/// One write to tell of.
-pub struct Draft<'a> {
-    pub author: &'a Author,
-    pub revision: u64,
-    pub changes: Vec<Changed<'a>>,
-}
-
-/// An object, and when it expires.
-type At<'a> = Option<(&'a Object, Option<u64>)>;
-
-#[derive(Clone, Copy)]
-pub struct Changed<'a> {
-    pub kind: Kind,
-    pub id: &'a str,
-    pub before: At<'a>,
-    pub after: At<'a>,
-}
-
-impl Changed<'_> {
-    fn action(&self) -> Action {
-        match (self.before, self.after) {
-            (None, _) => Action::Create,
-            (Some(_), None) => Action::Delete,
-            (Some(_), Some(_)) => Action::Update,
-        }
-    }
-}
 
 impl Database {
     /// Makes the tables. A history with a gap leads back to the gap only.
@@ -193,14 +155,6 @@ fn bare_bytes(change: &Changed<'_>) -> Vec<u8> {
         .into_bytes()
 }
 
-fn action(name: &str) -> Action {
-    match name {
-        "create" => Action::Create,
-        "delete" => Action::Delete,
-        _ => Action::Update,
-    }
-}
-
 /// One change for each object: a write may touch one twice.
 fn merge<'a>(changes: &[Changed<'a>]) -> Vec<Changed<'a>> {
     let mut places: HashMap<(Kind, &str), usize> = HashMap::with_capacity(changes.len());
@@ -218,12 +172,6 @@ fn merge<'a>(changes: &[Changed<'a>]) -> Vec<Changed<'a>> {
     merged
 }
 
-pub fn object_key(kind: Kind, id: &str, revision: u64) -> Vec<u8> {
-    let mut key = record::key(kind, id);
-    key.extend_from_slice(&revision.to_be_bytes());
-    key
-}
-
 fn entry_bytes(draft: &Draft<'_>, changes: &[Changed<'_>], left_out: Option<u64>, now_ms: u64) -> Vec<u8> {
     let first = changes.iter().take(FIRST);
     let first: Vec<Value> = first
@@ -236,72 +184,4 @@ fn entry_bytes(draft: &Draft<'_>, changes: &[Changed<'_>], left_out: Option<u64>
     }
     bytes.extend_from_slice(json.to_string().as_bytes());
     bytes
-}
-
-pub(super) fn time(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |time| u64::from_le_bytes(*time))
-}
-
-/// `None` when the bytes are not such a row.
-pub fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
-    let (time, json) = bytes.split_first_chunk()?;
-    let row: Value = serde_json::from_slice(json).ok()?;
-    let first = row.get("first")?.as_array()?.iter().filter_map(|item| {
-        let (kind, id) = object_of(item)?;
-        Some((kind, id, action(item.get("a")?.as_str()?)))
-    });
-    Some(Entry {
-        revision,
-        time_ms: u64::from_le_bytes(*time),
-        author: author(row.get("who")?),
-        changes: row.get("count")?.as_u64()?,
-        first: first.collect(),
-        left_out_bytes: row.get(LEFT_OUT).and_then(Value::as_u64),
-    })
-}
-
-/// The object of a row. Its values may be long: they are passed over.
-pub(super) fn named(bytes: &[u8]) -> Option<(Kind, Arc<str>)> {
-    #[derive(Deserialize)]
-    struct Name<'a> {
-        k: u8,
-        #[serde(borrow)]
-        i: Cow<'a, str>,
-    }
-    let name: Name<'_> = serde_json::from_slice(bytes).ok()?;
-    Some((record::kind(name.k)?, name.i.into()))
-}
-
-fn object_of(row: &Value) -> Option<(Kind, Arc<str>)> {
-    let code = u8::try_from(row.get("k")?.as_u64()?).ok()?;
-    Some((record::kind(code)?, row.get("i")?.as_str()?.into()))
-}
-
-pub fn author_json(author: &Author) -> Value {
-    let mut fields = Map::new();
-    let address = author.address.map(|address| address.to_string());
-    let texts = [
-        ("name", author.name.clone()),
-        ("role", author.role.clone()),
-        ("address", address),
-        ("request", Some(author.request.clone())),
-        ("note", author.note.clone()),
-    ];
-    for (name, text) in texts {
-        if let Some(text) = text {
-            fields.insert(name.to_owned(), text.into());
-        }
-    }
-    Value::Object(fields)
-}
-
-pub fn author(json: &Value) -> Author {
-    let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
-    Author {
-        name: text("name"),
-        role: text("role"),
-        address: text("address").and_then(|address| address.parse().ok()),
-        request: text("request").unwrap_or_default(),
-        note: text("note"),
-    }
 }

@@ -22,7 +22,7 @@ use super::{
     marker::{Found, Marker},
 };
 use crate::{
-    BoxFuture, Change, Changes, LastGoodState, State, Store, StoreError, Write, Written, live::Live,
+    BoxFuture, Change, Changes, LastGoodState, State, Store, Write, Written, error::StoreError, live::Live,
 };
 
 /// It is said again that often.
@@ -62,7 +62,7 @@ impl Lag {
             // After a power loss the marker may be the older one.
             Some(0) | None => Ok(Self::Nothing),
             Some(writes) => {
-                let until_ms = copy::newest_until_ms(&copy::place(database)).unwrap_or(head.taken_ms);
+                let until_ms = copy::newest_until_ms(&super::files::place(database)).unwrap_or(head.taken_ms);
                 let seconds = marker.recorded_ms().map(|at| at.saturating_sub(until_ms).div_ceil(1000));
                 Ok(Self::Behind { writes, seconds })
             }
@@ -94,7 +94,7 @@ impl LastGood {
     /// The copy beside a store that is damaged: `problem` says how. One that is behind is served only on demand, since what
     /// was closed or guarded since would be open.
     pub fn open(path: &Path, hooks: Hooks, problem: &str, even_behind: bool) -> Result<Self, StoreError> {
-        let place = copy::place(path);
+        let place = super::files::place(path);
         let shown = place.display();
         let refused = |text: String| StoreError::Damaged(format!("{problem}. {text}"));
         let kept = match copy::read(&place) {

@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
-    creation::{damaged, marker, sync_folder},
-    database::unavailable,
+    faults::{damaged, unavailable},
+    files::{marker, sync_folder},
 };
-use crate::StoreError;
+use crate::error::StoreError;
 
 const NAME: &str = "tidegate-store 1";
 /// Hexadecimal digits of SHA-256 that a record ends with.

@@ -5,10 +5,10 @@ use std::{fs, io::ErrorKind, os::unix::fs::PermissionsExt, path::Path};
 use redb::{DatabaseError, StorageError};
 
 use super::{
-    creation::damaged,
-    database::{FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY, unavailable},
+    faults::{damaged, unavailable},
+    tables::{FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
 };
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Reads happen once, at the start; a larger cache would only hold memory.
 const CACHE_BYTES: usize = 4 << 20;

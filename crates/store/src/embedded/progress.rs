@@ -6,8 +6,9 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError,
 use tidegate_model::random::fill_secret;
 
 use super::{
-    database::{Database, META, OBJECTS, REVISION_KEY},
+    database::Database,
     marker::Progress,
+    tables::{META, OBJECTS, REVISION_KEY},
 };
 
 /// Halves of a random number that tells this store from all others, and how many commits it has had. Programs that do not

@@ -13,14 +13,15 @@ use std::{
 use super::{
     Hooks,
     copy::{self, Head, Kept},
-    creation,
-    database::{COUNT_KEY, COUNTED_AT_KEY, Database, META, OBJECTS, REVISION_KEY, unavailable},
+    database::Database,
     expiries::now_ms,
+    faults::unavailable,
     last_good::Lag,
     marker::{Found, Marker, Progress},
     opening, progress, record,
+    tables::{COUNT_KEY, COUNTED_AT_KEY, META, OBJECTS, REVISION_KEY},
 };
-use crate::{StoreError, history::Retention};
+use crate::{error::StoreError, history::Retention};
 
 /// What a repair would do, or did.
 pub struct Repair {
@@ -50,7 +51,7 @@ pub fn look(path: &Path) -> Result<Option<Repair>, StoreError> {
         Err(error) => return Err(error),
     };
     let marker = Marker::new(path);
-    let place = copy::place(path);
+    let place = super::files::place(path);
     let copy = match copy::read(&place) {
         Ok(Some(kept)) => Lag::of(path, &kept.head).map(|lag| (kept.head, lag)),
         Ok(None) => Err("there is none".to_owned()),
@@ -205,17 +206,17 @@ fn put(path: &Path, kept: Kept, progress: Progress, reason: &str) -> Result<Vec<
     if fs::symlink_metadata(path).is_ok() {
         let name = self::aside(path, reason);
         // The marker, or for want of one its like, says meanwhile that there was a store.
-        if !creation::marker(path).exists() {
+        if !super::files::marker(path).exists() {
             Marker::new(path).replace(progress).map_err(problem)?;
         } else {
             aside.extend(kept_marker(path).map_err(problem)?);
         }
         fs::rename(path, &name).map_err(problem)?;
         aside.push(name);
-    } else if creation::marker(path).exists() {
+    } else if super::files::marker(path).exists() {
         aside.extend(kept_marker(path).map_err(problem)?);
     }
-    fs::rename(&fresh, path).and_then(|()| creation::sync_folder(path)).map_err(problem)?;
+    fs::rename(&fresh, path).and_then(|()| super::files::sync_folder(path)).map_err(problem)?;
     Marker::new(path).replace(progress).map_err(problem)?;
     Ok(aside)
 }
@@ -252,7 +253,7 @@ fn fill(path: &Path, kept: Kept, progress: Progress) -> Result<(), StoreError> {
 
 /// The marker's text under another name; it stays where it is until another takes its place.
 fn kept_marker(path: &Path) -> io::Result<Option<PathBuf>> {
-    let marker = creation::marker(path);
+    let marker = super::files::marker(path);
     if !marker.exists() {
         return Ok(None);
     }

@@ -7,11 +7,14 @@ use tidegate_model::Kind;
 
 use super::{
     checkpoints,
-    database::{Database, META, damaged, unavailable},
-    entries::{self, CHANGES, ENTRIES, OBJECTS, OLDEST},
+    database::{Database, damaged},
+    faults::unavailable,
+    rows::{CHANGES, ENTRIES, OBJECTS, OLDEST},
+    tables::META,
 };
 use crate::{
-    Author, History, StoreError,
+    Author, History,
+    error::StoreError,
     history::{Checkpoint, Difference, Entry, HistoryError, Page, Past, Point, Query, Version},
 };
 
@@ -52,7 +55,7 @@ impl Database {
                 for row in entries.range(from..)?.rev() {
                     let (revision, bytes) = row?;
                     if total >= query.skip && page.len() < query.take {
-                        page.extend(entries::entry(revision.value(), bytes.value()));
+                        page.extend(super::rows::entry(revision.value(), bytes.value()));
                     }
                     total += 1;
                     // All of them are counted already.
@@ -65,7 +68,7 @@ impl Database {
             Some((kind, id)) => {
                 let objects = transaction.open_table(OBJECTS)?;
                 let (begin, end) =
-                    (entries::object_key(*kind, id, from), entries::object_key(*kind, id, u64::MAX));
+                    (super::rows::object_key(*kind, id, from), super::rows::object_key(*kind, id, u64::MAX));
                 for row in objects.range(begin.as_slice()..=end.as_slice())?.rev() {
                     let (key, _) = row?;
                     // Ids that begin as this one does and happen to lie in between are longer.
@@ -78,7 +81,7 @@ impl Database {
                         && page.len() < query.take
                         && let Some(bytes) = entries.get(revision)?
                     {
-                        page.extend(entries::entry(revision, bytes.value()));
+                        page.extend(super::rows::entry(revision, bytes.value()));
                     }
                     total += 1;
                 }
@@ -97,7 +100,7 @@ impl Database {
         let transaction = redb.begin_read()?;
         let entries = transaction.open_table(ENTRIES)?;
         let Some(bytes) = entries.get(revision)? else { return Ok(None) };
-        let Some(entry) = entries::entry(revision, bytes.value()) else { return Ok(None) };
+        let Some(entry) = super::rows::entry(revision, bytes.value()) else { return Ok(None) };
         let changes = transaction.open_table(CHANGES)?;
         let begin = u32::try_from(skip).unwrap_or(u32::MAX);
         let mut differences = Vec::new();

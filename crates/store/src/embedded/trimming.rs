@@ -8,8 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
 use super::{
-    database::{Database, META},
-    entries::{self, CHANGES, ENTRIES, OBJECTS, OLDEST, object_key},
+    database::Database,
+    rows::{CHANGES, ENTRIES, OBJECTS, OLDEST, object_key},
+    tables::META,
 };
 
 /// What history takes on the disk, and the revision at which that was counted: programs that do not count leave both
@@ -86,8 +87,9 @@ impl Database {
         let needed = {
             let transaction = redb.begin_read()?;
             let entries = transaction.open_table(ENTRIES)?;
-            let first =
-                entries.first()?.map(|(revision, bytes)| (revision.value(), entries::time(bytes.value())));
+            let first = entries
+                .first()?
+                .map(|(revision, bytes)| (revision.value(), super::rows::time(bytes.value())));
             let changes = transaction.open_table(CHANGES)?;
             let orphan = changes.first()?.map(|(key, _)| key.value().0);
             let bytes = transaction.open_table(META)?.get(BYTES)?.map_or(0, |bytes| bytes.value());
@@ -187,7 +189,10 @@ impl Tables<'_> {
 
     /// Revision and time of the oldest write.
     fn oldest(&self) -> Result<Option<(u64, u64)>, redb::Error> {
-        Ok(self.entries.first()?.map(|(revision, bytes)| (revision.value(), entries::time(bytes.value()))))
+        Ok(self
+            .entries
+            .first()?
+            .map(|(revision, bytes)| (revision.value(), super::rows::time(bytes.value()))))
     }
 
     fn removed(&mut self, bytes: usize) {
@@ -222,7 +227,7 @@ impl Tables<'_> {
             }
             let removed = self.changes.pop_first()?;
             let Some((object, bytes)) =
-                removed.map(|(_, row)| (entries::named(row.value()), row.value().len()))
+                removed.map(|(_, row)| (super::rows::named(row.value()), row.value().len()))
             else {
                 return Ok(false);
             };

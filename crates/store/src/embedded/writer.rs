@@ -15,11 +15,10 @@ use tokio::sync::oneshot;
 use super::{
     copier::Bell,
     database::{Database, Loaded, Stored},
-    entries,
     expiries::{Expiries, Key, now_ms},
-    stopped,
+    faults::stopped,
 };
-use crate::{Author, Change, Operation, State, StoreError, Write, Written, live::Live};
+use crate::{Author, Change, Operation, State, Write, Written, error::StoreError, live::Live};
 
 /// Writes that share one fsync, at most: bounds how long the first of them waits.
 const MAX_GROUP: usize = 512;
@@ -355,10 +354,10 @@ impl Pending {
         }
     }
 
-    fn told(&self) -> entries::Changed<'_> {
+    fn told(&self) -> super::draft::Changed<'_> {
         let before = self.before.0.as_ref().map(|object| (object, self.before.1));
         let after = self.change.object.as_ref().map(|object| (object, self.expires_at_ms));
-        entries::Changed { kind: self.change.kind, id: &self.change.id, before, after }
+        super::draft::Changed { kind: self.change.kind, id: &self.change.id, before, after }
     }
 }
 
@@ -370,13 +369,13 @@ impl<'a> Group<'a> {
     }
 
     /// What the history is to say of the writes so far.
-    fn history(&self) -> Vec<entries::Draft<'_>> {
+    fn history(&self) -> Vec<super::draft::Draft<'_>> {
         let mut begin = 0;
         let mut drafts = Vec::with_capacity(self.writes.len());
         for (author, revision, end) in &self.writes {
             let changes = self.changes.get(begin..*end).unwrap_or_default();
             let changes = changes.iter().map(Pending::told).collect();
-            drafts.push(entries::Draft { author, revision: *revision, changes });
+            drafts.push(super::draft::Draft { author, revision: *revision, changes });
             begin = *end;
         }
         drafts

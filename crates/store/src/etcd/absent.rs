@@ -6,7 +6,7 @@ use tidegate_model::catalog::built_without;
 use tokio::{runtime::Handle, sync::watch};
 
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
-use crate::{BoxFuture, Changes, State, Store, StoreError, Write, Written, collections::PluginList};
+use crate::{BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError};
 
 pub enum Etcd {}
 

@@ -16,13 +16,14 @@ use tidegate_model::random::random_fraction;
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
-    Shared, connection,
+    connection,
     keys::{self, Place},
     load,
     rpc::{
         Client, Watch,
         messages::{Event, WatchCreateRequest, WatchResponse},
     },
+    shared::Shared,
     values,
 };
 use crate::Change;

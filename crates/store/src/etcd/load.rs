@@ -10,12 +10,13 @@ use tidegate_model::Kind;
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
-    Shared, connection,
+    connection,
     keys::{self, Place},
     rpc::{
         Client,
         messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest},
     },
+    shared::Shared,
     values,
 };
 use crate::{Change, collections::PluginList};

@@ -21,11 +21,12 @@ use tidegate_model::{Document, Fault, Object};
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
-    Options, Shared,
+    Options,
     keys::{self, Place},
+    shared::Shared,
     values,
 };
-use crate::{State, StoreError, collections::PluginList};
+use crate::{State, collections::PluginList, error::StoreError};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);

@@ -7,14 +7,15 @@ use tidegate_model::{Document, Kind, Object};
 use tonic::Status;
 
 use super::{
-    Shared, connection, keys,
+    connection, keys,
     rpc::{
         Client,
         messages::{Compare, DeleteRangeRequest, Outcome, PutRequest, ResponseOp, TxnRequest},
     },
+    shared::Shared,
     values,
 };
-use crate::{Operation, StoreError, Write, Written};
+use crate::{Operation, Write, Written, error::StoreError};
 
 /// How long a write waits for a connection: longer than it takes to change to another member.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_config::{environment, yaml};
 use tidegate_model::json;
 
-use super::{Format, places::Text};
+use super::places::Text;
 use crate::collections;
 
 /// Files above this are refused rather than read into memory.
@@ -110,4 +110,11 @@ fn parse_json(text: String) -> Result<(Value, String), Problem> {
     })?;
     environment::substitute_value(&mut value, &environment::process).map_err(Problem::Whole)?;
     Ok((value, text))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Must end with a line `#END`, so that a file still being written is not taken for whole.
+    Yaml,
+    Json,
 }

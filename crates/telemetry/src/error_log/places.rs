@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::panic::Location;
 
-use super::Level;
+use super::level::Level;
 
 /// Lines of one place a second, on one worker.
 const MOST_LINES: u32 = 100;

@@ -5,72 +5,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Appending, Losses, Message, open};
+use super::{
+    Appending, Losses,
+    opening::open,
+    sink::{LOST, Waiting},
+};
 use crate::error_log::{self, Level};
-
-/// What may wait for a stalled disk, per file.
-const WAITING_BYTES: usize = 8 << 20;
-
-/// Lines of all these files that were lost since start, by reason as a metric names it: a file that nobody names any more
-/// is forgotten, its losses are not.
-static LOST: [(&str, AtomicU64); 2] = [("backlog", AtomicU64::new(0)), ("failed", AtomicU64::new(0))];
-
-pub fn lines_lost() -> [(&'static str, u64); 2] {
-    LOST.each_ref().map(|(reason, lines)| (*reason, lines.load(Relaxed)))
-}
-
-/// One file; cheap to clone.
-#[derive(Clone, Debug)]
-pub struct LineSink {
-    queue: SyncSender<Message>,
-    waiting: Arc<Waiting>,
-}
-
-#[derive(Debug)]
-pub(super) struct Waiting {
-    buffer: Mutex<Buffer>,
-    losses: Losses,
-}
-
-#[derive(Debug, Default)]
-struct Buffer {
-    bytes: Vec<u8>,
-    /// The thread knows that something waits.
-    announced: bool,
-}
-
-impl LineSink {
-    pub(super) fn new(queue: SyncSender<Message>, path: &Path) -> Self {
-        let waiting = Waiting { buffer: Mutex::default(), losses: Losses::new(path) };
-        LineSink { queue, waiting: Arc::new(waiting) }
-    }
-
-    /// Hands over a line, its end included; never waits for the disk. Returns false when it was dropped.
-    pub fn append(&self, line: &[u8]) -> bool {
-        let mut buffer = self.waiting.buffer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if buffer.bytes.len() + line.len() > WAITING_BYTES {
-            let [(_, backlog), _] = &LOST;
-            backlog.fetch_add(1, Relaxed);
-            self.waiting.losses.waited_too_long(1);
-            return false;
-        }
-        buffer.bytes.extend_from_slice(line);
-        if !buffer.announced {
-            // A full queue is not a loss: the next line tells again.
-            buffer.announced = self.queue.try_send(Message::Lines(Arc::clone(&self.waiting))).is_ok();
-        }
-        true
-    }
-
-    /// Lines lost because too many waited, or the disk refused them.
-    pub fn dropped(&self) -> u64 {
-        self.waiting.losses.sum()
-    }
-}
 
 /// The files as the writer thread holds them.
 #[derive(Default)]
@@ -149,6 +91,7 @@ fn complain(path: &Path, error: &std::io::Error) {
 
 #[cfg(test)]
 mod tests {
+    use crate::log_writer::LineSink;
     use std::{sync::mpsc::sync_channel, time::Duration};
 
     use super::*;

@@ -1,14 +1,8 @@
-//! Lines that did not reach their file: how many there are, what a metric shows of them, and the line in the error log.
+//! Lines that did not reach their file: how many there are, and what a metric shows of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-use crate::error_log::{self, Level};
-
-/// Between two lines about lost lines, over all files of a writer.
-const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
 
 /// Of one file, since start.
 #[derive(Debug)]
@@ -57,35 +51,15 @@ impl Losses {
         self.counts().iter().map(|(_, lines)| lines).sum()
     }
 
-    fn untold(&self) -> bool {
+    pub(super) fn untold(&self) -> bool {
         self.sum() != self.told.load(Relaxed)
     }
 
-    fn tell(&self) {
+    /// The lines that the error log does not know of, and why they were lost; from now on it does.
+    pub(super) fn take_untold(&self) -> (u64, String) {
         let sum = self.sum();
         let new = sum - self.told.swap(sum, Relaxed);
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let reason = reason.unwrap_or_else(|| "the disk is too slow".to_owned());
-        let path = self.path.display();
-        error_log::log(Level::Error, format_args!("{new} lines of {path} were lost: {reason}"));
-    }
-}
-
-/// When the writer's thread told of losses.
-#[derive(Debug, Default)]
-pub(super) struct Teller(Option<Instant>);
-
-impl Teller {
-    /// Tells of what was lost, if it is time to. Returns whether something waits to be told.
-    pub(super) fn look<'l>(&mut self, files: impl Iterator<Item = &'l Losses> + Clone) -> bool {
-        if !files.clone().any(Losses::untold) {
-            return false;
-        }
-        if self.0.is_some_and(|last| last.elapsed() < BETWEEN_TWO_LINES) {
-            return true;
-        }
-        self.0 = Some(Instant::now());
-        files.filter(|losses| losses.untold()).for_each(Losses::tell);
-        false
+        (new, reason.unwrap_or_else(|| "the disk is too slow".to_owned()))
     }
 }

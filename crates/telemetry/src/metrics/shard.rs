@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
-use super::block::{Block, Labels};
-use super::budget::{BYTES_PER_SERIES, PAGE_BYTES_PER_SERIES};
-use super::group::Group;
+use super::{
+    block::{Block, Labels},
+    budget::{BYTES_PER_SERIES, PAGE_BYTES_PER_SERIES},
+    group::Group,
+};
 use crate::error_log::{self, Level};
 
 /// Value of every label of the block that takes what exceeds a group's limit.

@@ -1,8 +1,7 @@
 //! What the upstream does for each path. The names say it; bodies are fixed so tests can compare them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::{Behaviour, Step};
 use crate::message::Message;
 
 /// The behaviour named by the first part of the request's path; unknown names echo.
@@ -176,6 +175,41 @@ pub(super) fn echo(request: &Message) -> Vec<u8> {
 fn without_body(steps: Vec<Step>) -> Behaviour {
     Behaviour { read_body: false, steps }
 }
+
+/// What to do with one request.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// Whether the body is read before the steps; else the steps come right after the head.
+    pub read_body: bool,
+    pub steps: Vec<Step>,
+}
+
+/// One thing the upstream does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Send(Vec<u8>),
+    /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
+    Echo,
+    /// Sends what a function makes of the request, as far as it was read.
+    Answer(Answer),
+    Wait(Duration),
+    /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
+    Nagle,
+    /// Reads the body now.
+    ReadBody,
+    /// Closes in an orderly way (FIN).
+    Close,
+    /// Closes with RST.
+    Reset,
+    /// Reads and ignores everything until the peer closes.
+    Silence,
+    /// Sends back whatever comes, until the peer closes.
+    EchoTunnel,
+}
+
+/// See [`Step::Answer`].
+#[derive(Clone)]
+pub struct Answer(pub(super) Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tidegate_plugin_api::{Request, Variable, variables::Named};
-use tidegate_proxy::finish::AccessLog;
+use tidegate_proxy::settings::AccessLog;
 use tidegate_telemetry::{
     access_log::WorkerLog,
     clock::TimeStrings,

@@ -9,7 +9,7 @@ use tidegate_telemetry::handshakes::Refused;
 use tidegate_tls::{Anchors, ClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
-use super::preflight::{Fault, pair, read};
+use super::pem::{Fault, pair, read};
 
 const CERTIFICATE: &str = "deployment.admin.admin_api_mtls.admin_ssl_cert";
 const KEY: &str = "deployment.admin.admin_api_mtls.admin_ssl_cert_key";

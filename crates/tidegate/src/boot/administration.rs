@@ -2,37 +2,30 @@
 
 mod data_port;
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use ipnet::IpNet;
 use serde_json::Value;
 use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Hosts, Parts, Role, Standalone, listener::Bounds,
+    Hosts, Parts, Role, Standalone,
 };
 use tidegate_config::{
     Settings,
     settings::{Access, AdminKey, AdminRole},
 };
-use tidegate_model::{
-    Kind, Object, Objects, PluginCatalog, Rejected,
-    check::{Context as CheckContext, Languages, LuaChunk, LuaFault, NoReferences},
-};
-use tidegate_plugin_api::{Catalog, Variable};
+use tidegate_model::{Object, Objects, PluginCatalog, Rejected};
+use tidegate_plugin_api::Catalog;
 use tidegate_proxy::Internal;
-use tidegate_routing::expr::Expression;
 use tidegate_store::{ApiDriven, BoxFuture, Store as _};
 use tokio::runtime::Runtime;
 
 use super::{
+    bounds::{allowed, bounds},
     commands,
     control::Control,
-    data_plane,
     hooks::{ProcessHooks, UntilCompiled},
+    languages::Checks,
     logs::Logs,
     notices,
     provider::Provider,
@@ -46,71 +39,6 @@ pub struct Apis {
     admin: Option<Arc<AdminApi>>,
     pub hooks: Arc<ProcessHooks>,
     control: Arc<ControlApi>,
-}
-
-/// Checks texts of other languages inside resources.
-pub struct Checks;
-
-impl Languages for Checks {
-    fn expression(&self, vars: &Value) -> Result<(), String> {
-        Expression::compile(vars, &mut |name| Variable::resolve(name))?;
-        check_body_paths(vars)
-    }
-
-    fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
-        tidegate_plugins::check_lua(chunk, source)
-    }
-
-    fn proto(&self, content: &str) -> Result<(), String> {
-        tidegate_plugins::check_proto(content)
-    }
-}
-
-/// As [`Checks`], but a script that is not a table does nothing instead of being refused.
-struct FileChecks;
-
-impl Languages for FileChecks {
-    fn expression(&self, vars: &Value) -> Result<(), String> {
-        Checks.expression(vars)
-    }
-
-    fn lua(&self, chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
-        match Checks.lua(chunk, source) {
-            Err(LuaFault::WrongKind) if chunk == LuaChunk::Script => Ok(()),
-            checked => checked,
-        }
-    }
-
-    fn proto(&self, content: &str) -> Result<(), String> {
-        Checks.proto(content)
-    }
-}
-
-/// Every `["post_arg.PATH", operator, value]` has to name a path that can be followed.
-fn check_body_paths(vars: &Value) -> Result<(), String> {
-    let Value::Array(items) = vars else { return Ok(()) };
-    let path = items.first().and_then(Value::as_str).and_then(|name| name.strip_prefix("post_arg."));
-    match path {
-        Some(path) if items.len() >= 3 => tidegate_plugin_api::variables::json_path::check(path),
-        _ => items.iter().try_for_each(check_body_paths),
-    }
-}
-
-/// Checks one object of a resource file; references may point anywhere, files have no order.
-pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &Value) -> Result<(), String> {
-    let context = CheckContext {
-        plugins: catalog,
-        stream_plugins: None,
-        languages: &FileChecks,
-        references: &NoReferences,
-        skip_references: true,
-        protocols: &[],
-    };
-    let (owner, id) = match id.split_once("/credentials/") {
-        Some((owner, id)) => (Some(owner), id),
-        None => (None, id),
-    };
-    tidegate_model::check::check_resource(&context, kind, Some(id), owner, &mut value.clone())
 }
 
 impl Apis {
@@ -135,7 +63,7 @@ impl Apis {
             compiled,
             store.clone(),
             catalog,
-            data_plane::reading(settings)?,
+            super::addresses::reading(settings)?,
             commands::path(&settings.files.pid),
         ));
         let admin = settings.admin.listen.is_some().then(|| {
@@ -171,7 +99,7 @@ impl Apis {
 
     pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
         let admin = self.admin.clone().filter(|_| settings.shared_with_admin().next().is_some())?;
-        let at = data_plane::address(settings.admin.listen.as_ref()?).ok()?;
+        let at = super::addresses::address(settings.admin.listen.as_ref()?).ok()?;
         Some(Arc::new(data_port::OnDataPort { admin, at }))
     }
 
@@ -186,7 +114,7 @@ impl Apis {
             settings.admin.listen.as_ref().filter(|_| settings.shared_with_admin().next().is_none())
             && let Some(admin) = &self.admin
         {
-            let address = data_plane::address(listener)?;
+            let address = super::addresses::address(listener)?;
             let socket = sockets
                 .bind(address)
                 .with_context(|| format!("cannot listen on {address} (deployment.admin.admin_listen)"))?;
@@ -205,7 +133,7 @@ impl Apis {
             }
         }
         let Some(listener) = &settings.apisix.control else { return Ok(None) };
-        let address = data_plane::address(listener)?;
+        let address = super::addresses::address(listener)?;
         match sockets.bind(address) {
             // Of a trial: it could be had.
             Ok(None) => Ok(Some(address)),
@@ -246,7 +174,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         server_tokens: settings.apisix.enable_server_tokens,
         matching: super::idle_fields::matching(settings),
         protocols: Vec::new(),
-        keyring: super::provider::keyring(settings).map(Arc::new),
+        keyring: super::encryption::keyring(settings).map(Arc::new),
     }
 }
 
@@ -255,20 +183,6 @@ fn hosts(settings: &Settings) -> Hosts {
     let listeners = settings.apisix.control.iter().chain(&settings.admin.listen);
     let names = listeners.map(|listener| listener.ip.clone()).chain(settings.apisix.control_hosts.clone());
     Hosts::new(names, "apisix.control.hosts")
-}
-
-/// `deployment.admin.allow_admin`.
-fn allowed(settings: &Settings) -> Option<Vec<IpNet>> {
-    // What cannot be read lets nobody in: a list that is left with nothing is still a list.
-    let network = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(Into::into));
-    settings.admin.allow.as_ref().map(|list| list.iter().filter_map(network).map(canonical).collect())
-}
-
-/// An IPv4-mapped network is its IPv4 network, as peers are compared: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
-fn canonical(network: IpNet) -> IpNet {
-    let IpNet::V6(wide) = network else { return network };
-    let mapped = wide.network().to_ipv4_mapped().zip(wide.prefix_len().checked_sub(96));
-    mapped.and_then(|(address, length)| IpNet::new(address.into(), length).ok()).unwrap_or(network)
 }
 
 /// `None` while the key is not known: no request can have it.
@@ -324,21 +238,5 @@ impl Standalone for ApiDrivenView {
             compiled.wait(revision).await;
             Ok(())
         })
-    }
-}
-
-/// What a listener that is not the data plane's bears.
-pub fn bounds(settings: &Settings) -> Bounds {
-    let limits = &settings.admin.limits;
-    Bounds {
-        connections: limits.connections,
-        connections_per_address: limits.connections_per_address,
-        // Without a list nobody is on it, although everybody may ask; nor is a network of everybody a list.
-        listed: allowed(settings).into_iter().flatten().filter(|network| network.prefix_len() > 0).collect(),
-        head: limits.header_timeout,
-        body: limits.body_timeout,
-        idle: limits.keepalive_timeout,
-        send: settings.nginx.timeouts.send,
-        large_bodies: limits.large_bodies,
     }
 }

@@ -102,7 +102,7 @@ pub fn start(
 ) -> anyhow::Result<Arc<Control>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
     // Reading and compiling everything left as much behind as it made.
-    super::data_plane::release_memory();
+    super::memory::release_memory();
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
@@ -323,7 +323,7 @@ impl Follower {
                     .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
                 if many {
-                    super::data_plane::release_memory();
+                    super::memory::release_memory();
                 }
             }
             _ => {

@@ -7,29 +7,28 @@ use std::{
 };
 
 use anyhow::Context;
-use tidegate_config::{Listener, Role, Settings};
+use tidegate_config::{Role, Settings};
 use tidegate_proxy::{
     admission::Admission,
     handshake_room::Room,
     pace::LeastRate,
-    settings::{Http2, Listen, Reading, RealIp, RequestLimits},
+    settings::{Http2, Listen},
 };
 
-use super::{access_log::FormattedLog, administration::Apis, debug_file, logs::Logs};
+use super::{
+    access_log::FormattedLog,
+    addresses::{address, reading},
+    administration::Apis,
+    debug_file,
+    logs::Logs,
+    memory::release_memory,
+};
 
 pub fn server_token(settings: &Settings) -> String {
     if settings.own_name {
         return concat!("Tidegate/", env!("CARGO_PKG_VERSION")).to_owned();
     }
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
-}
-
-pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
-    let ip: IpAddr = listener
-        .ip
-        .parse()
-        .with_context(|| format!("invalid listen address {}: not an IP address", listener.ip))?;
-    Ok(SocketAddr::new(ip, listener.port))
 }
 
 pub fn settings(
@@ -45,7 +44,7 @@ pub fn settings(
             let log = &nginx.access_log;
             let formatted = FormattedLog::new(&log.format, &log.escape, sink.clone(), log.buffer_bytes)
                 .context("nginx_config.http.access_log_format")?;
-            Some(Arc::new(formatted) as Arc<dyn tidegate_proxy::finish::AccessLog>)
+            Some(Arc::new(formatted) as Arc<dyn tidegate_proxy::settings::AccessLog>)
         }
     };
     let limits = &settings.apisix.client_limits;
@@ -149,50 +148,6 @@ fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
     Ok(listen)
 }
 
-/// How requests are understood, on workers and by explain.
-pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
-    let addresses = |key: &str, list: &Option<Vec<String>>| {
-        let set =
-            list.as_ref().map(|list| tidegate_routing::AddressSet::parse(list.iter().map(String::as_str)));
-        let set = set.transpose().map_err(|reason| anyhow::anyhow!("{key}: {reason}"))?;
-        anyhow::Ok(set.map(Arc::new))
-    };
-    let underscores = settings.nginx.underscores_in_headers;
-    Ok(Reading {
-        limits: RequestLimits { underscores, ..RequestLimits::default() },
-        trusted_addresses: addresses("apisix.trusted_addresses", &settings.apisix.trusted_addresses)?,
-        trusted_gateways: addresses("apisix.trusted_gateways", &settings.apisix.trusted_gateways)?,
-        claims_as_written: settings.apisix.claims_as_written,
-        real_ip: real_ip(settings)?,
-        matched_body_bytes: match settings.apisix.max_post_args_readable_bytes {
-            0 => usize::MAX,
-            limit => usize::try_from(limit).unwrap_or(usize::MAX),
-        },
-    })
-}
-
-/// `unix:` in the list is for sockets, which are not data plane addresses here.
-fn real_ip(settings: &Settings) -> anyhow::Result<Option<RealIp>> {
-    let nginx = &settings.nginx;
-    let peers = nginx.real_ip_from.iter().map(String::as_str).filter(|peer| !peer.starts_with("unix:"));
-    let peers: Vec<&str> = peers.collect();
-    if peers.is_empty() {
-        return Ok(None);
-    }
-    let trusted = tidegate_routing::AddressSet::parse(peers)
-        .map_err(|reason| anyhow::anyhow!("nginx_config.http.real_ip_from: {reason}"))?;
-    Ok(Some(RealIp {
-        header: nginx.real_ip_header.to_ascii_lowercase(),
-        trusted: Arc::new(trusted),
-        recursive: nginx.real_ip_recursive,
-    }))
-}
-
 fn ipv6_available() -> bool {
     std::net::TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, 0)).is_ok()
-}
-
-pub fn release_memory() {
-    // SAFETY: takes no pointers and may be called at any time by any thread.
-    unsafe { libmimalloc_sys::mi_collect(true) }
 }

@@ -25,7 +25,7 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
         tls: tls(settings),
         snapshot: snapshot(settings),
         placeholders: settings.role != Role::DataPlane,
-        check: super::provider::check(catalog),
+        check: super::file_check::check(catalog),
         encrypt,
         decrypt,
     }
@@ -69,7 +69,7 @@ fn tls(settings: &Settings) -> TlsOptions {
 
 /// Secret fields are in etcd as APISIX writes them: private keys always, fields of plugins as configured.
 fn seals(settings: &Settings, catalog: &Arc<Catalog>) -> (Option<Seal>, Unseal) {
-    let keyring = super::provider::keyring(settings);
+    let keyring = super::encryption::keyring(settings);
     let is_on = keyring.is_some();
     let keyring = keyring.unwrap_or_else(Keyring::empty);
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;

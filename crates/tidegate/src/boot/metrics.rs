@@ -22,7 +22,7 @@ use tidegate_telemetry::{
 use tokio::runtime::Runtime;
 
 use self::pages::Pages;
-use super::{administration, control::Control, data_plane, logs::Logs, provider::Provider, sockets::Sockets};
+use super::{control::Control, logs::Logs, provider::Provider, sockets::Sockets};
 
 pub struct Metrics {
     pub registry: Arc<Registry>,
@@ -389,7 +389,7 @@ impl Metrics {
     ) -> anyhow::Result<()> {
         self.watch_expiry(runtime);
         let Some(listener) = settings.metrics_listener() else { return Ok(()) };
-        let address = data_plane::address(&listener)?;
+        let address = super::addresses::address(&listener)?;
         let listener = match sockets.bind(address) {
             Ok(Some(listener)) => listener,
             Ok(None) => return Ok(()),
@@ -406,7 +406,7 @@ impl Metrics {
                 });
             }
         };
-        let bounds = administration::bounds(settings);
+        let bounds = super::bounds::bounds(settings);
         sockets
             .spawn(runtime, tidegate_admin::listener::serve(listener, self.clone(), bounds, sockets.phase()));
         Ok(())

@@ -1,14 +1,14 @@
 //! What config.yaml names and the settings alone cannot tell: plugins, files with certificates, cipher suites. Each
 //! fault has the file, the line and the key.
 
-use std::borrow::Cow;
-
 use anyhow::anyhow;
-use rustls::sign::CertifiedKey;
 use tidegate_config::{Loaded, Places, Provider, Settings};
 use tidegate_model::catalog::built_without;
 
-use super::access_log;
+use super::{
+    access_log,
+    pem::{Fault, pair},
+};
 
 const LOG_FORMAT: &str = "nginx_config.http.access_log_format";
 
@@ -108,7 +108,7 @@ fn zones(settings: &Settings) -> Result<(), Fault> {
     }
     for (index, zone) in settings.apisix.cache_zones.iter().enumerate() {
         let Some(path) = &zone.disk_path else { continue };
-        super::trial::writable_folder(&settings.below_prefix(path)).map_err(|error| {
+        super::folders::writable_folder(&settings.below_prefix(path)).map_err(|error| {
             let key = format!("apisix.proxy_cache.zones[{index}].disk_path");
             let reason = format!(
                 "zone {:?} cannot keep its answers in {path}: {error:#}; give it a folder",
@@ -164,9 +164,6 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
     Some(places.message("plugins", &text))
 }
 
-/// A key of config.yaml, and what is wrong with what it names.
-pub type Fault = (Cow<'static, str>, String);
-
 fn provider(settings: &Settings) -> Result<(), Fault> {
     if settings.provider != Provider::Etcd || cfg!(feature = "etcd") {
         return Ok(());
@@ -199,27 +196,4 @@ fn etcd_pair(settings: &Settings) -> Result<(), Fault> {
         return Ok(());
     }
     pair(settings, ("deployment.etcd.tls.cert", certificate), ("deployment.etcd.tls.key", key)).map(|_| ())
-}
-
-/// Certificate chain and key from the files of two keys of config.yaml.
-pub fn pair(
-    settings: &Settings,
-    (certificate_name, certificate): (&'static str, &str),
-    (key_name, key): (&'static str, &str),
-) -> Result<CertifiedKey, Fault> {
-    let chain = read(settings, certificate_name, certificate)?;
-    let pem = read(settings, key_name, key)?;
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    tidegate_tls::certified_key(&provider, &chain, &pem).map_err(|error| {
-        match error.starts_with("certificate:") {
-            true => (certificate_name.into(), format!("{certificate}: {error}")),
-            false => (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}")),
-        }
-    })
-}
-
-/// The content of a file that a key of config.yaml names.
-pub fn read(settings: &Settings, name: &'static str, path: &str) -> Result<Vec<u8>, Fault> {
-    let path = settings.below_prefix(path);
-    std::fs::read(&path).map_err(|error| (name.into(), format!("cannot read {}: {error}", path.display())))
 }

@@ -5,10 +5,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use tidegate_config::Settings;
@@ -16,38 +13,18 @@ use tidegate_plugin_api::Catalog;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::{
-    StopCompiler,
     administration::Apis,
     control::{self, Control},
     data_plane,
-    handover::predecessor::Predecessor,
-    install_host,
     logs::Logs,
     metrics::Metrics,
     notices,
+    process::{StopCompiler, install_host, start_plugins},
     provider::{self, Provider},
+    purpose::Purpose,
     sockets::Sockets,
-    start_plugins, status,
+    status,
 };
-
-/// What the preparation is for.
-pub enum Purpose<'a> {
-    /// To serve, perhaps in the place of a process that does.
-    Serve(Option<&'a Predecessor>),
-    /// To know whether serving would work: ports are bound and released, and nothing is written.
-    Trial(&'a Trial),
-}
-
-/// What a trial has to know, and what it finds.
-#[derive(Default)]
-pub struct Trial {
-    /// The gateway of this prefix, if it runs: its store is its own.
-    pub running: Option<i32>,
-    /// Objects that would be left out.
-    pub problems: Arc<AtomicUsize>,
-    /// Objects that there are.
-    pub objects: AtomicUsize,
-}
 
 pub struct Prepared {
     pub logs: Logs,
@@ -77,7 +54,7 @@ pub fn prepare(
     let logs = Logs::open(settings)?;
     warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;
-    let catalog = Arc::new(super::catalog(Some(&settings.plugins))?);
+    let catalog = Arc::new(super::process::catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(settings, &catalog)?;

@@ -9,9 +9,6 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tidegate_config::Settings;
-use tidegate_model::{
-    Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, encrypt::encrypted_fields, mask::mask_message,
-};
 use tidegate_plugin_api::Catalog;
 use tidegate_store::{
     ApiDriven, Embedded, Etcd, File, LastGood, Store, StoreError, embedded::Opened, history::Retention,
@@ -19,9 +16,11 @@ use tidegate_store::{
 use tidegate_telemetry::error_log;
 
 use super::{
+    encryption::encryption,
+    file_check::check,
+    folders::writable_folder,
     notices,
-    prepare::{Purpose, Trial},
-    trial::writable_folder,
+    purpose::{Purpose, Trial},
 };
 
 pub enum Provider {
@@ -284,92 +283,4 @@ fn open_store(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Ope
 fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::file::ChoosePlugins {
     let (configured, catalog) = (settings.plugins.clone(), catalog.clone());
     Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
-}
-
-/// What an object that did not come through the Admin API must pass to be used. Plugins that are off do not make it bad:
-/// whoever compiles it decides, and the Admin API goes on showing it.
-pub fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
-    let catalog = AnyPlugin(catalog.clone());
-    Box::new(move |kind: Kind, id: &str, value: &Value| {
-        let checked = super::administration::check_object(&catalog, kind, id, value);
-        let checked = checked.and_then(|()| match kind {
-            Kind::StreamRoute => Ok(()),
-            _ => tidegate_model::check::check_known(&catalog, value),
-        });
-        // The reason goes into the log.
-        checked.map_err(|reason| mask_message(kind, id, value, &catalog, &reason))
-    })
-}
-
-struct AnyPlugin(Arc<Catalog>);
-
-impl PluginCatalog for AnyPlugin {
-    fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
-        self.0.as_ref().facts(name)
-    }
-
-    fn is_enabled(&self, _: &str) -> bool {
-        true
-    }
-
-    fn enabled(&self) -> Vec<&str> {
-        PluginCatalog::enabled(self.0.as_ref())
-    }
-
-    fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
-        if !self.0.is_enabled(name) {
-            return Ok(());
-        }
-        self.0.check(name, kind, conf)
-    }
-
-    fn variable_remark(&self, name: &str) -> Option<String> {
-        self.0.variable_remark(name)
-    }
-
-    fn script_remarks(&self, source: &str) -> Vec<String> {
-        self.0.script_remarks(source)
-    }
-}
-
-/// `None`: nothing is encrypted.
-pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> {
-    let keys = &settings.apisix.data_encryption.keyring;
-    if keys.is_empty() {
-        return None;
-    }
-    tidegate_model::encrypt::Keyring::new(keys)
-        .inspect_err(|reason| {
-            error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
-        })
-        .ok()
-}
-
-/// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
-/// switched off: anybody who can read the file would know that secret.
-fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::embedded::Hooks {
-    let fields = settings.apisix.data_encryption.enable_encrypt_fields;
-    let keyring = keyring(settings);
-    let is_on = keyring.is_some();
-    let keyring = Arc::new(keyring.unwrap_or_else(tidegate_model::encrypt::Keyring::empty));
-    let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
-    tidegate_store::embedded::Hooks {
-        encrypt: Some(Box::new(move |kind, id, value| {
-            if is_on && (fields || kind == Kind::Ssl) {
-                keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());
-                return false;
-            }
-            !encrypted_fields(kind, id, value, catalogs.0.as_ref()).is_empty()
-        })),
-        decrypt: Some(Box::new(move |kind, id, value| {
-            match other.decrypt_resource(kind, id, value, catalogs.1.as_ref()).as_slice() {
-                [] => Ok(()),
-                fields => Err(format!(
-                    "{}: looks encrypted, and no key of apisix.data_encryption.keyring decrypts it; put the old key back \
-                     into the keyring, or write the object again with its secrets",
-                    fields.join(", ")
-                )),
-            }
-        })),
-    }
 }

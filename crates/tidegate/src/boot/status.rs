@@ -9,7 +9,7 @@ use tidegate_config::Settings;
 use tidegate_proxy::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{administration, control::Control, data_plane, provider::Provider, sockets::Sockets};
+use super::{control::Control, provider::Provider, sockets::Sockets};
 
 struct Status {
     workers: Arc<Workers>,
@@ -20,7 +20,7 @@ struct Status {
 /// The socket, before there are workers to tell of.
 pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
     let Some(listener) = &settings.apisix.status else { return Ok(None) };
-    let address = data_plane::address(listener)?;
+    let address = super::addresses::address(listener)?;
     sockets.bind(address).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
 }
 
@@ -35,7 +35,7 @@ pub fn serve(
 ) {
     let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
     let status = Arc::new(Status { workers, control, provider });
-    let bounds = administration::bounds(settings);
+    let bounds = super::bounds::bounds(settings);
     sockets.spawn(runtime, tidegate_admin::listener::serve(listener, status, bounds, sockets.phase()));
 }
 

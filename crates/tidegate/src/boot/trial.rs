@@ -1,20 +1,16 @@
 //! `tidegate test`: everything a start does, up to the first request.
 
-use std::{
-    fs::{self, File},
-    io::ErrorKind,
-    net::SocketAddr,
-    path::Path,
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use tidegate_config::{Settings, settings::Level};
 
 use super::{
-    etcd, logs, pid_file,
-    prepare::{Prepared, Purpose, Trial, prepare},
+    etcd,
+    folders::writable,
+    logs, pid_file,
+    prepare::{Prepared, prepare},
+    purpose::{Purpose, Trial},
     sockets::Sockets,
 };
 
@@ -71,30 +67,4 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
         running: trial.running,
         own: sockets.own(),
     })
-}
-
-/// Whether there is a folder that can be written, or one can be made.
-pub fn writable_folder(path: &Path) -> anyhow::Result<()> {
-    // A link to nothing is in the way of a folder.
-    match fs::symlink_metadata(path) {
-        Ok(_) if fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
-            rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
-                .with_context(|| format!("{} cannot be written", path.display()))
-        }
-        Ok(_) => bail!("{} is not a folder", path.display()),
-        Err(error) if error.kind() == ErrorKind::NotFound => match path.parent() {
-            Some(above) => writable_folder(above),
-            None => Err(error.into()),
-        },
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
-    }
-}
-
-/// Whether a file can be written, or made in a folder that there is or can be made. Leaves everything as it is.
-fn writable(path: &Path) -> anyhow::Result<()> {
-    if fs::symlink_metadata(path).is_ok() {
-        File::options().append(true).open(path)?;
-        return Ok(());
-    }
-    writable_folder(path.parent().unwrap_or(path))
 }

@@ -1,11 +1,14 @@
 //! `tidegate bench`: measure any HTTP server, and say where its latency comes from.
 
 mod arguments;
+mod body;
 mod compare;
 mod doctor;
 mod events;
+mod exit;
 mod files;
 mod grpc;
+mod load;
 mod progress;
 mod reports;
 mod requests;
@@ -13,6 +16,7 @@ mod run;
 mod selftest;
 mod stages;
 mod suite;
+mod time;
 mod websocket;
 
 use std::process::ExitCode;
@@ -23,12 +27,6 @@ use crate::say::complain;
 
 pub use arguments::Arguments;
 use arguments::Mode;
-
-/// Some requests failed: the figures are of the others.
-const PARTLY_FAILED: u8 = 3;
-/// What a `--fail-if` says is so.
-const CONDITION_MET: u8 = 4;
-const INTERRUPTED: u8 = 130;
 
 pub fn run(arguments: &Arguments) -> ExitCode {
     let result = match &arguments.mode {

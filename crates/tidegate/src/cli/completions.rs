@@ -2,10 +2,8 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
-
-use super::Cli;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -13,16 +11,20 @@ pub struct Arguments {
     shell: Shell,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// `command`: the whole command line, as it is declared.
+pub fn run(arguments: &Arguments, command: &mut Command) -> anyhow::Result<()> {
     // Into memory first: the generator panics when a pipe is closed early.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "tidegate", &mut script);
+    clap_complete::generate(arguments.shell, command, "tidegate", &mut script);
     Ok(std::io::stdout().write_all(&script)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn every_verb_is_completed() {

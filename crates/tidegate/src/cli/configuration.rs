@@ -11,7 +11,8 @@ use tidegate_config::Settings;
 use tidegate_protocol::uri::encoded_component;
 
 use super::{
-    Place, admin_api,
+    admin_api,
+    place::Place,
     printable::{printable, printable_lines},
 };
 

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::Place;
+use super::place::Place;
 use crate::boot::{
     commands::{self, Answer, Command},
     pid_file::running,

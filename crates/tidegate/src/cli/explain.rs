@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_config::Provider;
 
-use super::{Place, admin_api, printable::printable_lines};
+use super::{admin_api, place::Place, printable::printable_lines};
 use crate::boot;
 
 #[derive(Args)]

@@ -4,23 +4,19 @@ mod answer;
 mod apply;
 mod beside;
 mod check_against;
+mod prepare;
 mod served;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
-use beside::Beside;
+use anyhow::Context;
 pub use beside::Reading;
 pub use served::serve;
 use tidegate_config::settings::{Access, AdminKey};
-use tidegate_import::{Imported, Options, Placement, Source};
-use tidegate_model::Kind;
+use tidegate_import::Placement;
 
-use super::{Place, printable::printable_lines};
-use crate::boot;
+use self::prepare::{read, write};
+use super::place::Place;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -83,81 +79,4 @@ fn own_key(place: &Place) -> anyhow::Result<String> {
         Access::Open => Ok(String::new()),
         keys => keys.admin_key().and_then(AdminKey::value).map(str::to_owned).context("it has no admin key"),
     }
-}
-
-/// Converts `KIND:FILE` to an apisix.yaml at `target`.
-fn prepare(
-    from: &str,
-    target: &Path,
-    reading: &Reading,
-    strict: bool,
-    placement: Placement,
-) -> anyhow::Result<Imported> {
-    let (kind, file) = from
-        .split_once(':')
-        .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
-    let imported = read(kind, Path::new(file), reading, strict, placement)?;
-    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
-    Ok(imported)
-}
-
-/// Reads and converts; the report goes to standard error, so that the objects can be piped.
-fn read(
-    kind: &str,
-    file: &Path,
-    reading: &Reading,
-    strict: bool,
-    listeners: Placement,
-) -> anyhow::Result<Imported> {
-    let source = Source::from_name(kind)
-        .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
-    let shown = file.display().to_string();
-    let text = beside::read_text(file).with_context(|| format!("cannot read {shown}"))?;
-    let files = Beside::new(file, reading)?;
-    let imported = tidegate_import::import(
-        source,
-        &text,
-        &files,
-        Options { listeners, allow_missing: reading.allow_missing().to_vec() },
-    );
-    let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
-    check(&mut imported)?;
-    eprint!("{}", printable_lines(&imported.report.text(&shown)));
-    if strict && !imported.report.is_exact() {
-        bail!("{shown}: some answers would differ, and --strict was given");
-    }
-    Ok(imported)
-}
-
-/// What the gateway would leave out: values that the other one takes and this one does not.
-fn check(imported: &mut Imported) -> anyhow::Result<()> {
-    let catalog = boot::catalog(None)?;
-    for (collection, objects) in imported.output.lists() {
-        let Some((_, kind)) = tidegate_store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
-            continue;
-        };
-        for object in objects {
-            let id = object.get("id").or_else(|| object.get("username"));
-            let id =
-                id.map_or_else(String::new, |id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
-            let kind = if id.contains("/credentials/") { Kind::Credential } else { *kind };
-            let mut object = object.clone();
-            object["id"] = id.clone().into();
-            if let Err(message) = boot::check_object(&catalog, kind, &id, &object) {
-                imported.report.unsupported(0, &format!("{collection} {id}"), &message);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The file holds secrets: nobody else may read it.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::{io::Write, os::unix::fs::OpenOptionsExt};
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use tidegate_config::reference::{Starter, starter, starter_resources};
 
-use super::Place;
+use super::place::Place;
 use crate::boot::welcome::shown;
 
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@
 
 use rustix::process::Signal;
 
-use super::{Place, daemon};
+use super::{daemon, place::Place};
 
 pub fn run(place: &Place) -> anyhow::Result<()> {
     daemon::signal(place, Signal::QUIT).map(|_| ())

@@ -8,8 +8,8 @@ use tidegate_clients::verbatim::Excess;
 use tidegate_config::Listener;
 
 use super::{
-    Place,
     exchange::{Bounds, exchange, reachable},
+    place::Place,
     printable::printable,
 };
 

@@ -2,7 +2,7 @@
 
 use tidegate_config::Loaded;
 
-use super::{Place, daemon, import};
+use super::{daemon, import, place::Place};
 use crate::boot::{
     self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, preflight, serving::Origin,
 };

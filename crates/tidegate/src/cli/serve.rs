@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tidegate_config::{Settings, Source};
 
-use super::{Place, daemon, start::ReadySocket};
+use super::{daemon, place::Place, start::ReadySocket};
 use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
 
 /// Workers when nobody says how many, where the machine has as many processors.

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tidegate_config::Settings;
 
-use super::{Place, daemon};
+use super::{daemon, place::Place};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Place, daemon};
+use super::{daemon, place::Place};
 
 /// Stopping at once waits for nobody; this is for a machine under load.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tidegate_config::Provider;
 
-use super::Place;
+use super::place::Place;
 use crate::boot::{notices, preflight, trial};
 
 /// A start would work, and some objects would not.

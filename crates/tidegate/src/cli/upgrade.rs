@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Place, daemon};
+use super::{daemon, place::Place};
 use crate::boot::commands::Command;
 
 #[derive(Args)]

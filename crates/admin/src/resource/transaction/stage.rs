@@ -7,10 +7,21 @@ use tidegate_model::{Document, Kind, Object, Rejected, check::References};
 use tidegate_store::{Operation, State, Stored};
 
 use super::{
-    super::{Target, delete, in_vain, patch, prepare, still_sealed, stored_id, validate, write},
-    Change, Fault, at_length, diff,
+    super::{delete, patch, write},
+    change::{Change, Fault},
+    diff,
 };
-use crate::{AdminApi, api::configurations::MOST_FAULTS, compiled::named};
+use crate::{
+    AdminApi,
+    api::configurations::MOST_FAULTS,
+    at_length::at_length,
+    compiled::named,
+    resource::{
+        answers::in_vain,
+        checks::{prepare, still_sealed, stored_id, validate},
+        target::Target,
+    },
+};
 
 type Key = (Kind, Arc<str>);
 
@@ -108,7 +119,7 @@ impl Stage {
         let id = target.id.clone().unwrap_or_default();
         let store_id: Arc<str> = target.store_id(&id).into();
         let before = self.state.get(target.kind, &store_id);
-        let readable = before.is_none_or(patch::is_readable);
+        let readable = before.is_none_or(crate::resource::checks::is_readable);
         let previous = before.map(Object::value);
         let missing = || "Key not found".to_owned();
         match (change.method.as_str(), change.value.clone()) {
@@ -118,7 +129,7 @@ impl Stage {
                     return Err("username differs from the path's".to_owned());
                 }
                 if target.kind == Kind::PluginMetadata {
-                    super::super::set(&mut value, "id", json!(id));
+                    crate::resource::checks::set(&mut value, "id", json!(id));
                 } else {
                     write::set_times(&mut value, previous.as_deref());
                 }
@@ -133,7 +144,7 @@ impl Stage {
                 }
                 let previous = previous.ok_or_else(missing)?;
                 if !readable {
-                    return Err(patch::UNREADABLE.to_owned());
+                    return Err(crate::resource::checks::UNREADABLE.to_owned());
                 }
                 let mut value = patch::patched(&target, &previous, conf)?;
                 prepare(api, &target, &mut value, true, true)?;

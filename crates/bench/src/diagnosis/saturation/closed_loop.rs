@@ -1,7 +1,12 @@
 //! The same throughput with fewer connections.
 
 use super::full::{Full, cores};
-use crate::{Outcome, diagnosis::finding, outcome::Finding, probe::Step, report::units::time};
+use crate::{
+    Outcome,
+    diagnosis::finding::finding,
+    outcome::{Finding, after::Step},
+    report::units::time,
+};
 
 /// With fewer connections the throughput is this share of the run's, or more: the others only wait.
 const FLAT: f64 = 0.9;

@@ -1,6 +1,6 @@
 //! A rate that is not kept.
 
-use crate::{Outcome, diagnosis::finding, outcome::Finding, report::units::time};
+use crate::{Outcome, diagnosis::finding::finding, outcome::Finding, report::units::time};
 
 /// A constant rate that the server does not keep up with: throughput stays flat and latency grows in a line.
 pub fn open_model(outcome: &Outcome) -> Option<Finding> {

@@ -10,45 +10,11 @@
 //! (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c). So the buffer is a little larger while a request is sent, which
 //! announces a window, than while its answer arrives.
 
-use super::{Connection, Context, Failure, State};
+use super::{
+    Connection, Context, Failure, State,
+    size::{Buffer, LARGE, NARROW, SMALL, WIDE},
+};
 use crate::engine::failure::Broken;
-
-/// Answers up to this size are small: they fit the buffer several times over.
-const SMALL: u64 = 8 * 1024;
-/// What is asked for; the system doubles it. The difference is some kilobytes of window, more than its granularity
-/// of 1 KB at most with usual limits.
-const NARROW: usize = 32 * 1024;
-const WIDE: usize = 36 * 1024;
-/// For a connection whose answers turn out to be large. The system gives at most `net.core.rmem_max`.
-const LARGE: usize = 4 * 1024 * 1024;
-
-/// How large the answers of a connection are, in bytes on the wire.
-#[derive(Debug, Default)]
-pub(super) struct Size {
-    /// Of the one under way, so far.
-    pub current: u64,
-    /// Of the one before; 0: none yet.
-    last: u64,
-    buffer: Buffer,
-    /// Whether it is among the undecided.
-    is_undecided: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Buffer {
-    /// As the system sizes it.
-    #[default]
-    Automatic,
-    Narrow,
-    Large,
-}
-
-impl Size {
-    /// An answer is whole.
-    pub fn learn(&mut self) {
-        self.last = std::mem::take(&mut self.current);
-    }
-}
 
 impl Connection {
     /// Sends the next request and then reads, if an answer is there in whole. `false`: read as usual.

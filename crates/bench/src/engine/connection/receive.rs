@@ -3,8 +3,9 @@
 use super::{Connection, Context, Sent, State};
 use crate::engine::{
     answer::Answer,
+    answered::Answered,
     failure::{Broken, Failure},
-    tally::{Answered, End},
+    lives::End,
 };
 
 impl Connection {

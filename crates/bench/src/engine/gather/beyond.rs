@@ -1,9 +1,9 @@
 //! What was seen beyond requests and answers.
 
-use super::{Harvest, merge};
+use super::{Harvest, merge::merge};
 use crate::{
     Plan, grpc,
-    outcome::{Events, Grpc, GrpcStatus, Latency, Visits, WebSocket},
+    outcome::{Events, Grpc, GrpcStatus, Visits, WebSocket, latency::Latency},
 };
 
 /// `None` in a run of something else.

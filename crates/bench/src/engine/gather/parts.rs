@@ -2,11 +2,11 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Harvest, merge};
+use super::{Harvest, merge::merge};
 use crate::{
     Plan,
     engine::parts::{MAX_REQUESTS, OTHER_STATUSES, OfRequest, Parts, USUAL_STATUS},
-    outcome::{ByStatus, ByUrl, Latency},
+    outcome::{ByStatus, ByUrl, latency::Latency},
 };
 
 /// `seen`: of all requests, as a user waits.

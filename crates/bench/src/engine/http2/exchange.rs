@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use h2::{RecvStream, client::SendRequest};
 
-use super::{Common, Shared};
-use crate::engine::failure::{Broken, Failure};
+use super::{
+    lost::{Lost, broken},
+    shared::{Common, Shared},
+};
 
 /// What is exchanged on a stream.
 pub trait Exchange: 'static {
@@ -15,23 +17,6 @@ pub trait Exchange: 'static {
         body: Bytes,
         common: &Common,
     ) -> Result<(u16, u64), Lost>;
-}
-
-/// Why a request has no answer that counts.
-pub enum Lost {
-    /// The server ends the connection in an orderly way (GOAWAY) and did not look at the request: it is sent again.
-    Unanswered,
-    /// A call of gRPC with another code than 0, and what it said.
-    Refused(u32, String),
-    Failed(Broken),
-}
-
-pub fn broken(error: h2::Error) -> Lost {
-    if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) {
-        return Lost::Unanswered;
-    }
-    let failure = if error.is_reset() { Failure::Malformed } else { Failure::Closed };
-    Lost::Failed(Broken::new(failure, format!("http/2: {error}")))
 }
 
 /// Sends a request: the head of its answer and the body to come.

@@ -10,8 +10,9 @@ use http::HeaderMap;
 
 use self::messages::Messages;
 use super::{
-    Common,
-    exchange::{Exchange, Lost, ask, broken},
+    exchange::{Exchange, ask},
+    lost::{Lost, broken},
+    shared::Common,
 };
 use crate::{
     engine::failure::{Broken, Failure},

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Common, exchange::Exchange};
+use super::{exchange::Exchange, shared::Common};
 use crate::engine::{
     portion::{fresh_tally, source},
+    start::Start,
     tally::SharedSlots,
-    warm_up::Start,
 };
 
 const STEP: Duration = Duration::from_millis(1);

@@ -5,10 +5,7 @@ use tidegate_protocol::{
     chunked::{ChunkedDecoder, Event},
 };
 
-use crate::engine::{
-    failure::{Broken, Failure},
-    lasting::line::malformed,
-};
+use crate::engine::failure::{Broken, Failure, malformed};
 
 pub struct Body {
     framing: Framing,

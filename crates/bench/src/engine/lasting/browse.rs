@@ -11,15 +11,14 @@ use tokio::time::{sleep, timeout};
 
 use self::{jar::Jar, location::Target, page::Page};
 use super::{
-    Common, FIRST_RETRY, LAST_RETRY,
     body::Body,
-    line::{Line, malformed},
-    open,
+    line::Line,
+    shared::{Common, FIRST_RETRY, LAST_RETRY, open},
 };
 use crate::engine::{
-    failure::{Broken, Failure},
+    answered::Answered,
+    failure::{Broken, Failure, malformed},
     local::wait_until,
-    tally::Answered,
 };
 
 const MAX_REDIRECTS: usize = 10;

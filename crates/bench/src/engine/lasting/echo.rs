@@ -9,14 +9,13 @@ use tokio::time::{sleep, timeout};
 
 use self::frames::{CLOSE, Incoming, PONG, Reader, TEXT};
 use super::{
-    Common, FIRST_RETRY, LAST_RETRY, Shared,
-    line::{Line, malformed},
-    open,
+    line::Line,
+    shared::{Common, FIRST_RETRY, LAST_RETRY, Shared, open},
 };
 use crate::engine::{
-    failure::{Broken, Failure},
+    answered::Answered,
+    failure::{Broken, Failure, malformed},
     local::wait_until,
-    tally::Answered,
 };
 
 /// What answers have in place of a status: that of the upgrade.

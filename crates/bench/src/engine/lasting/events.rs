@@ -7,14 +7,13 @@ use tokio::time::{sleep, timeout};
 
 use self::reader::EventReader;
 use super::{
-    Common, FIRST_RETRY, LAST_RETRY,
     body::Body,
-    line::{Line, malformed},
-    open,
+    line::Line,
+    shared::{Common, FIRST_RETRY, LAST_RETRY, open},
 };
 use crate::engine::{
-    failure::{Broken, Failure},
-    tally::Answered,
+    answered::Answered,
+    failure::{Broken, Failure, malformed},
 };
 
 /// Keeps one connection open until the run ends.

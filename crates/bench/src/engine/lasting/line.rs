@@ -8,7 +8,7 @@ use h2::client::SendRequest;
 use tidegate_protocol::ResponseHead;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::engine::failure::{Broken, Failure, plain};
+use crate::engine::failure::{Broken, Failure, malformed, plain};
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 256;
@@ -104,8 +104,4 @@ impl Line {
             }
         }
     }
-}
-
-pub fn malformed(why: &str) -> Broken {
-    Broken::new(Failure::Malformed, format!("malformed: {why}"))
 }

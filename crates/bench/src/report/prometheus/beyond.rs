@@ -2,7 +2,7 @@
 
 use std::fmt::{Result, Write};
 
-use super::{head, summary};
+use super::lines::{head, summary};
 use crate::Outcome;
 
 pub fn write(out: &mut String, url: &str, outcome: &Outcome) -> Result {

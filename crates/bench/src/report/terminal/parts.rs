@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::super::units::{count, time};
 use crate::{
     Outcome,
-    outcome::{ByUrl, Latency},
+    outcome::{ByUrl, latency::Latency},
 };
 
 /// Requests that are shown, those with the longest p99 first; the JSON has all.

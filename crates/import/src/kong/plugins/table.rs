@@ -3,13 +3,14 @@
 use serde_json::json;
 use tidegate_config::yaml::Node;
 
-use super::{
-    super::{
-        authentication, entities::unknown_protocol, grpc_gateway, loggers, rate_limiting, traffic, transform,
-    },
-    Converted, Place, name_of, vault_reference,
+use super::super::{
+    authentication, entities::unknown_protocol, grpc_gateway, loggers, rate_limiting, traffic, transform,
 };
-use crate::{Imported, fields::Fields};
+use crate::{
+    fields::Fields,
+    imported::Imported,
+    kong::converted::{Converted, Place, name_of, vault_reference},
+};
 
 /// What Kong writes out where nobody set it, and what only tunes how records are sent.
 const DEFAULTS: &[(&str, &str)] = &[

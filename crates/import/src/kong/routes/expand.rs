@@ -5,18 +5,19 @@ use std::cmp::Reverse;
 use serde_json::json;
 use tidegate_config::yaml::Node;
 
-use super::{
-    super::{
-        entities::{Entities, label},
-        expression,
-        order::Path,
-        pattern::{self, Pattern},
-    },
-    Entry, Rank,
+use super::super::{
+    entities::Entities,
+    expression,
+    order::Path,
+    pattern::{self, Pattern},
 };
 use crate::{
-    Imported,
     fields::{self, Fields},
+    imported::Imported,
+    kong::{
+        entry::{Entry, Rank},
+        node::label,
+    },
 };
 
 /// Conditions of a route without an expression.

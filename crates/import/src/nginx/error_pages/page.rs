@@ -2,15 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::Page;
+use super::entry::Page;
 use crate::{
     Report,
     nginx::{
+        at::{At, is_step},
         branch::Branch,
-        content::{At, content, is_step},
+        content::content,
         fallback::redirected,
         locations::Location,
-        variables::{Made, Stop, Variables},
+        made::{Made, Stop},
+        variables::Variables,
     },
 };
 

@@ -2,17 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Entry, Page, Status, change, entries};
+use super::entry::{Entry, Page, Status, change, entries};
 use crate::{
     Report,
     nginx::{
+        at::At,
         branch::Branch,
         chain::Chain,
         condition::Condition,
-        content::At,
         fallback::with_fallback,
         files::Files,
-        variables::{Made, Stop, Variables},
+        made::{Made, Stop},
+        variables::Variables,
     },
 };
 

@@ -1,20 +1,24 @@
 //! What becomes of a request in a location: its cases, one after the other.
 
-use super::{
-    super::{
-        Context, Place,
-        branch::{Branch, all_when},
-        chain::Kind,
-        condition::Condition,
-        content::{At, content, refused},
-        locations::Location,
-        program::{self, interleaved},
-        routes::safe_uri,
-        variables::{Made, Stop, Variables},
-    },
-    Block, Server,
+use super::super::{
+    branch::{Branch, all_when},
+    chain::Kind,
+    condition::Condition,
+    content::{content, refused},
+    locations::Location,
+    program::{self, interleaved},
+    variables::Variables,
 };
-use crate::Report;
+use crate::{
+    Report,
+    nginx::{
+        at::At,
+        block::{Block, Server},
+        context::Context,
+        made::{Made, Stop},
+        places::{Place, safe_uri},
+    },
+};
 
 /// Maps that are looked through for one block.
 const MAX_SPLITS: usize = 3;

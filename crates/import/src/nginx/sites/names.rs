@@ -7,10 +7,10 @@ use super::{
         condition::Condition,
         listen::{Listen, Names},
         patterns,
-        variables::{Made, Stop},
     },
-    Part,
+    part::Part,
 };
+use crate::nginx::made::{Made, Stop};
 
 /// The servers at a socket, in the order of the file.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{
     super::{condition::Condition, listen::Socket},
-    Placement,
     names::Rivals,
+    part::Placement,
 };
 
 type Sockets = BTreeMap<Socket, Rivals>;

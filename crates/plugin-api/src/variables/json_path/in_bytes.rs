@@ -8,8 +8,8 @@ use std::{cell::RefCell, collections::HashMap, fmt};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::{Key, Path, Pending};
-use crate::document::{Allowance, Tree, Unread};
+use super::path::{Key, Path, Pending};
+use crate::document::{Allowance, Tree, limits::Unread};
 
 /// Beside a name: its place in the table of names, and a place in the list of values.
 const NAME_BYTES: usize = 96;

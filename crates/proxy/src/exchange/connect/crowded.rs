@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::stall::Stalls;
+use crate::stall::record::Stalls;
 
 /// Searches up to here are not worth a pause: the kernel may deliver other connections' packets within the call.
 const LONG: Duration = Duration::from_millis(3);

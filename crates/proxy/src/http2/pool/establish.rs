@@ -17,10 +17,11 @@ use tidegate_telemetry::error_log;
 
 use super::{
     super::io::{Io, SharedWire, Wire},
-    Existing, Lease, MOST_STREAMS, Opening, Shared, State, Turn, Wanted,
+    Existing, Lease, Opening, Shared, State, Turn, Wanted,
     silence::{Silence, Wait},
+    window::MOST_STREAMS,
 };
-use crate::{buffer::Buffer, stall, stream::Stream, timers::Timer, worker::Worker};
+use crate::{buffer::Buffer, runtime::Runtime, stall, stream::Stream, timers::Timer};
 
 /// Requests have time limits of their own; this ends a connection on which none moves.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
@@ -28,13 +29,13 @@ const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 /// Speaks HTTP/2 on a new connection and offers it to the other requests too.
 pub async fn establish(
     opening: Opening,
-    worker: &'static Worker,
+    runtime: &'static Runtime,
     stream: Stream,
     address: SocketAddr,
     wanted: &Wanted<'_>,
     limits: KeepalivePool,
 ) -> io::Result<Lease> {
-    let wire = Wire::new(worker, stream, Buffer::default(), None);
+    let wire = Wire::new(runtime, stream, Buffer::default(), None);
     let Opening { pool, place, window, existing, turn } = opening;
     let gate = existing.gate.clone();
     let (window_bytes, number) = (window.bytes(), pool.next_number());
@@ -44,7 +45,7 @@ pub async fn establish(
         .initial_window_size(window_bytes)
         // Room for all streams: answers that nobody takes must not stop those of others.
         .initial_connection_window_size(MOST_STREAMS as u32 * window_bytes)
-        .max_header_list_size(u32::try_from(worker.settings.max_response_head_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(runtime.settings.max_response_head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024);
     // Sends the preface and waits for nothing.
     let (send, connection) =
@@ -55,12 +56,12 @@ pub async fn establish(
     state.probing.set(gate.is_silent());
     // Nobody else opens one before a node that was silent is heard of.
     let (turn, probe) = if gate.is_silent() { (None, Some(turn)) } else { (Some(turn), None) };
-    let timer = Timer::new(&worker.deadlines);
+    let timer = Timer::new(&runtime.deadlines);
     let driver = Driver {
         connection,
         wire,
         state: state.clone(),
-        silence: Silence::new(worker, ping),
+        silence: Silence::new(runtime, ping),
         timer,
         blocked: false,
         address,
@@ -69,7 +70,7 @@ pub async fn establish(
         probe,
         existing,
     };
-    tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection to an upstream", driver));
+    tokio::task::spawn_local(stall::watched(runtime, "an HTTP/2 connection to an upstream", driver));
     let shared = Rc::new(Shared {
         place,
         gate,
@@ -83,7 +84,8 @@ pub async fn establish(
         state,
         limits,
         idle_until_ms: Cell::new(u64::MAX),
-        worker,
+        runtime,
+        pool,
     });
     let lease = Lease::new(&shared);
     pool.with_node(place, |node| {

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{MOST_STREAMS, Window};
+use super::window::{MOST_STREAMS, Window};
 
 /// Connections to one node; past that requests wait for a stream.
 pub(super) const MOST_CONNECTIONS: usize = 64;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use h2::{Ping, PingPong};
 
-use crate::worker::Worker;
+use crate::runtime::Runtime;
 
 /// Without a byte although streams wait.
 const QUIET_MS: u64 = 3_000;
@@ -19,7 +19,7 @@ const PATIENCE_MS: u64 = 5_000;
 const REPEAT_MS: u64 = 310_000;
 
 pub struct Silence {
-    worker: &'static Worker,
+    worker: &'static Runtime,
     ping: Option<PingPong>,
     /// Since when streams wait, however many.
     waiting_ms: Option<u64>,
@@ -41,7 +41,7 @@ pub enum Wait {
 }
 
 impl Silence {
-    pub fn new(worker: &'static Worker, ping: Option<PingPong>) -> Silence {
+    pub fn new(worker: &'static Runtime, ping: Option<PingPong>) -> Silence {
         Silence { worker, ping, waiting_ms: None, asked_ms: None, answered_ms: None }
     }
 

@@ -75,10 +75,10 @@ fn collect_stalls(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]
     for (index, seat) in seats.iter().enumerate() {
         let worker = index.to_string();
         let mut count = 0;
-        for position in 0..=tidegate_proxy::stall::BOUNDS_US.len() {
+        for position in 0..=tidegate_proxy::stats::BOUNDS_US.len() {
             let stalls = seat.all().filter_map(|stats| stats.stalls.get(position));
             count += stalls.map(|stalls| stalls.load(Relaxed)).sum::<u64>();
-            let bound = tidegate_proxy::stall::BOUNDS_US.get(position).map(|us| *us as f64 / 1e6);
+            let bound = tidegate_proxy::stats::BOUNDS_US.get(position).map(|us| *us as f64 / 1e6);
             let bound = bound.map_or_else(|| "+Inf".to_owned(), |seconds| seconds.to_string());
             writer.sample(&bucket, &[("worker", &worker), ("le", &bound)], count as f64);
         }

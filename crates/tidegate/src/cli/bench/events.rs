@@ -2,7 +2,7 @@
 
 use tidegate_bench::{Problem, request::RequestSpec};
 
-use super::arguments::{Load, StyleName};
+use super::load::{Load, StyleName};
 
 /// Refuses what says nothing of streams.
 pub fn check(arguments: &Load) -> Result<(), Problem> {

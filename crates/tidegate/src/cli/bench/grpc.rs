@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_bench::{Problem, grpc, request::RequestSpec};
 
-use super::{arguments::Load, files};
+use super::{files, load::Load};
 
 /// The message of `--body` as it is sent: bytes, in which nothing is replaced. Without one it is empty.
 pub fn message(arguments: &Load) -> Result<Bytes, Problem> {

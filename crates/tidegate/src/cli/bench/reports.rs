@@ -8,8 +8,8 @@ use tidegate_bench::{
 };
 
 use super::{
-    arguments::Load,
     files::{self, Output},
+    load::Load,
 };
 
 type Render = fn(&Outcome) -> Result<String, Problem>;

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use tidegate_bench::{Problem, plan::options, request::RequestSpec, target::Origin};
 
-use super::{arguments::Load, events, files, grpc, websocket};
+use super::{body::body, events, files, grpc, load::Load, websocket};
 
 pub struct Wanted {
     /// The one server of all URLs.
@@ -118,14 +118,4 @@ fn header(line: &str) -> Result<(String, String), Problem> {
         .split_once(':')
         .ok_or_else(|| Problem::usage(format!("-H {line:?}: a header is written 'Name: value'")))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-pub fn body(arguments: &Load) -> Result<Option<String>, Problem> {
-    match arguments.body.as_deref() {
-        None => Ok(None),
-        Some(text) => match text.strip_prefix('@') {
-            Some(file) => files::read(file.as_ref()).map(Some),
-            None => Ok(Some(text.to_owned())),
-        },
-    }
 }

@@ -16,9 +16,11 @@ use tidegate_bench::{
 };
 
 use super::{
-    CONDITION_MET, INTERRUPTED, PARTLY_FAILED,
-    arguments::{Load, StyleName},
-    events, files, grpc, progress,
+    events,
+    exit::{CONDITION_MET, INTERRUPTED, PARTLY_FAILED},
+    files, grpc,
+    load::{Load, StyleName},
+    progress,
     reports::{self, Reports},
     requests::{self, Wanted},
     websocket,

@@ -4,7 +4,10 @@ use std::{process::ExitCode, time::Duration};
 
 use tidegate_bench::{Problem, interrupt, selftest};
 
-use super::{INTERRUPTED, PARTLY_FAILED, files, progress};
+use super::{
+    exit::{INTERRUPTED, PARTLY_FAILED},
+    files, progress,
+};
 
 #[derive(clap::Args)]
 pub struct Selftest {

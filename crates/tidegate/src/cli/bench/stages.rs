@@ -8,7 +8,7 @@ use tidegate_bench::plan::{
     stages::{Ramp, Stage},
 };
 
-use super::arguments::Time;
+use super::time::Time;
 
 const FORM: &str = "stages are TIME:RATE with commas between them, such as 10s:100,30s:1000";
 

@@ -13,7 +13,7 @@ use tidegate_bench::{
 };
 
 use super::{
-    INTERRUPTED, PARTLY_FAILED,
+    exit::{INTERRUPTED, PARTLY_FAILED},
     files::{self, Output},
 };
 use crate::say::complain;

@@ -2,13 +2,13 @@
 
 use tidegate_bench::{Problem, request::RequestSpec, template::Template, websocket::FIELDS};
 
-use super::{arguments::Load, requests};
+use super::load::Load;
 
 /// Sent where there is no `--body`.
 const SHORT: &str = "tidegate";
 
 pub fn message(arguments: &Load) -> Result<String, Problem> {
-    let text = requests::body(arguments)?.unwrap_or_else(|| SHORT.into());
+    let text = super::body::body(arguments)?.unwrap_or_else(|| SHORT.into());
     // A mistake in it is told before anything is connected to.
     Template::parse(&text).map(|_| text)
 }

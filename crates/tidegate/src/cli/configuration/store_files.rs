@@ -13,10 +13,12 @@ use tidegate_store::embedded::{
     repair::{self, Repair, Source},
 };
 
-use super::super::Place;
-use crate::boot::{
-    commands::{self, Answer, Command},
-    pid_file,
+use crate::{
+    boot::{
+        commands::{self, Answer, Command},
+        pid_file,
+    },
+    cli::place::Place,
 };
 
 /// Something would be lost, and nobody has said that it may.

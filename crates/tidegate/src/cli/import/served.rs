@@ -8,8 +8,8 @@ use tidegate_config::{
 };
 use tidegate_import::{Listeners, Placement};
 
-use super::{Reading, prepare};
-use crate::cli::Place;
+use super::{Reading, prepare::prepare};
+use crate::cli::place::Place;
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
 pub fn serve(

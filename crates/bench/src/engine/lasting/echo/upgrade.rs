@@ -5,11 +5,8 @@ use tokio::time::timeout;
 
 use crate::{
     engine::{
-        failure::{Broken, Failure},
-        lasting::{
-            Common,
-            line::{Line, malformed},
-        },
+        failure::{Broken, Failure, malformed},
+        lasting::{line::Line, shared::Common},
     },
     websocket::ACCEPT,
 };

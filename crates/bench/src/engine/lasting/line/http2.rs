@@ -7,9 +7,8 @@ use h2::{
 };
 use http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 
-use super::malformed;
 use crate::engine::{
-    failure::{Broken, Failure},
+    failure::{Broken, Failure, malformed},
     http2::CONNECTION_FIELDS,
 };
 

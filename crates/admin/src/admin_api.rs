@@ -1,0 +1,161 @@
+//! The Admin API: what it is made of, and what every part of it asks.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+use tidegate_model::{
+    Kind, PluginCatalog,
+    check::{Context, Languages, References},
+};
+use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
+
+use crate::{AdminSettings, Audit, Compiled};
+
+pub(crate) const PREFIX: &str = "/apisix/admin";
+
+/// Answers requests below `/apisix/admin`.
+pub struct AdminApi {
+    pub(crate) settings: AdminSettings,
+    pub(crate) store: Arc<dyn Store>,
+    plugins: RwLock<Arc<dyn PluginCatalog>>,
+    pub(super) stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    languages: Arc<dyn Languages>,
+    pub(super) hooks: Arc<dyn Hooks>,
+    pub(super) standalone: Option<Arc<dyn Standalone>>,
+    pub(super) audit: Option<Arc<Audit>>,
+    pub(crate) compiled: Arc<dyn Compiled>,
+}
+
+/// What an [`AdminApi`] is made of.
+pub struct Parts {
+    pub settings: AdminSettings,
+    pub store: Arc<dyn Store>,
+    pub plugins: Arc<dyn PluginCatalog>,
+    pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    pub languages: Arc<dyn Languages>,
+    pub hooks: Arc<dyn Hooks>,
+    /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
+    pub standalone: Option<Arc<dyn Standalone>>,
+    /// Where every attempt to change something is told.
+    pub audit: Option<Arc<Audit>>,
+    pub compiled: Arc<dyn Compiled>,
+}
+
+/// What the process does when asked through the Admin API.
+pub trait Hooks: Send + Sync {
+    /// `PUT /plugins/reload`; the error becomes the body of a 503.
+    fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// Where the compiler and the workers are.
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+    /// What would become of the request that `question` describes; the error becomes the message of a 400.
+    fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("explaining is not offered here".to_owned()) })
+    }
+    /// Resolves when the next request of every worker meets this revision or a newer one, or when the process gives up
+    /// waiting. A write is answered then.
+    fn wait_compiled(&self, _revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+    /// Resolves when every worker uses this revision or a newer one.
+    fn wait_applied(&self, _revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// The configuration of the API-driven standalone mode, as one document.
+pub trait Standalone: Send + Sync {
+    /// What was put last: collections, `*_conf_version`, `X-Digest`, `X-Last-Modified`.
+    fn current(&self) -> Option<Arc<Value>>;
+    fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>>;
+}
+
+impl AdminApi {
+    /// Every write of the Admin API goes this way.
+    pub(crate) fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
+        let written = self.store.write(write);
+        Box::pin(async move {
+            let written = written.await?;
+            self.hooks.wait_compiled(written.revision).await;
+            Ok(written)
+        })
+    }
+
+    pub fn new(parts: Parts) -> AdminApi {
+        AdminApi {
+            settings: parts.settings,
+            store: parts.store,
+            plugins: RwLock::new(parts.plugins),
+            stream_plugins: parts.stream_plugins,
+            languages: parts.languages,
+            hooks: parts.hooks,
+            standalone: parts.standalone,
+            audit: parts.audit,
+            compiled: parts.compiled,
+        }
+    }
+
+    /// Whether a path is this API's.
+    pub fn owns(path: &str) -> bool {
+        path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Takes another set of plugins from now on, as after a reload.
+    pub fn set_plugins(&self, plugins: Arc<dyn PluginCatalog>) {
+        *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = plugins;
+    }
+
+    pub(crate) fn plugins(&self) -> Arc<dyn PluginCatalog> {
+        self.plugins.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls `check` with what resources are checked against.
+    pub(crate) fn with_context<T>(&self, skip_references: bool, check: impl FnOnce(&Context<'_>) -> T) -> T {
+        self.with_references(&StoreReferences(self.store.as_ref()), skip_references, check)
+    }
+
+    pub(crate) fn with_references<T>(
+        &self,
+        references: &dyn References,
+        skip_references: bool,
+        check: impl FnOnce(&Context<'_>) -> T,
+    ) -> T {
+        let plugins = self.plugins();
+        check(&Context {
+            plugins: plugins.as_ref(),
+            stream_plugins: self.stream_plugins.as_deref(),
+            languages: self.languages.as_ref(),
+            references,
+            skip_references,
+            protocols: &self.settings.protocols,
+        })
+    }
+}
+
+struct StoreReferences<'a>(&'a dyn Store);
+
+impl References for StoreReferences<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
+        self.0.get(kind, id).map(|object| object.value())
+    }
+
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
+        self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
+    }
+}
+
+/// Where the workers are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The newest revision that has been compiled.
+    pub compiled: u64,
+    /// What each worker uses.
+    pub applied: Vec<u64>,
+}

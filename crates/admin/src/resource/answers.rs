@@ -1,0 +1,57 @@
+//! What answers about objects have in common.
+
+use serde_json::{Value, json};
+use tidegate_model::{Kind, Object, Objects, idle};
+use tidegate_store::{StoreError, Stored, Written};
+
+use crate::{
+    AdminApi, AdminSettings,
+    message::{REVISION, Response, WARNING, header_text},
+};
+
+/// Says that an object was stored and cannot be used yet, because a secret or what it names is not there, that some of it
+/// has no effect, or what else to know of it.
+pub(super) fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response {
+    let told = [api.compiled.rejected(), api.compiled.warnings()].concat();
+    let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
+    let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
+    if let Some(object) = api.store.get(kind, id) {
+        warnings.extend(in_vain(api, &object, &Stored(api.store.as_ref())));
+    }
+    if warnings.is_empty() {
+        return response;
+    }
+    response.with_header(WARNING, header_text(&warnings.join("; ")))
+}
+
+/// What an object says in vain.
+pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec<String> {
+    let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref(), all);
+    found.extend(idle::fields(object).map(idle::Field::in_words));
+    found
+}
+
+pub(super) fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {
+    format!("{}/{}/{id}", settings.key_prefix, kind.directory())
+}
+
+pub(super) fn object_key(settings: &AdminSettings, object: &Object) -> String {
+    key(settings, object.kind, &object.id)
+}
+
+/// An answer to a write, with the revision that it led to.
+pub(super) fn written(status: u16, body: &Value, written: &Written) -> Response {
+    Response::json(status, body).with_header(REVISION, written.revision.to_string())
+}
+
+pub(super) fn not_found() -> Response {
+    Response::json(404, &json!({"message": "Key not found"}))
+}
+
+pub(super) fn store_failed(error: &StoreError) -> Response {
+    let response = Response::error(503, &error.to_string());
+    match error {
+        StoreError::HandedOver => response.with_header("Retry-After", "1"),
+        _ => response,
+    }
+}

@@ -1,0 +1,163 @@
+//! What is checked before an object is written.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tidegate_model::{
+    Kind, Object,
+    check::{Context, NO_ID, check_resource, is_id},
+    encrypt::encrypted_fields,
+    schema::lua,
+};
+use tidegate_store::Stored;
+
+use super::target::Target;
+use crate::{
+    AdminApi,
+    at_length::at_length,
+    compiled::{With, named, proposed},
+    message::Response,
+};
+
+/// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id, as it is to be stored.
+pub(super) fn check(
+    api: &AdminApi,
+    target: &Target,
+    conf: &mut Value,
+    need_id: bool,
+    allow_times: bool,
+) -> Result<String, Response> {
+    let refuse = |message: String| Response::error(400, &message);
+    let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
+    let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
+    checked.map_err(refuse)?;
+    let id = stored_id(target, id, conf);
+    try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
+    Ok(id)
+}
+
+/// Refuses a value that takes over a text which is still encrypted, as the answer to a GET shows it: the text itself would
+/// become the secret.
+pub(super) fn still_sealed(
+    api: &AdminApi,
+    kind: Kind,
+    id: &str,
+    before: Option<&Object>,
+    value: &Value,
+) -> Result<(), String> {
+    let Some(before) = before.filter(|before| !is_readable(before)) else { return Ok(()) };
+    let fields = |value: &Value| encrypted_fields(kind, id, value, api.plugins().as_ref());
+    let old = fields(&before.value());
+    match fields(value).into_iter().find(|field| old.contains(field)) {
+        Some((field, _)) => Err(format!(
+            "{field} is still encrypted: write the secret itself; if this text is the secret, delete the object first"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Builds the object as the compiler would: what cannot be used is not stored.
+pub(super) fn try_out(api: &AdminApi, object: &Object) -> Result<(), String> {
+    let before = Stored(api.store.as_ref());
+    let after = With { changed: object, rest: &before };
+    let rejected = at_length(|| api.compiled.try_out(std::slice::from_ref(object), &before, &after));
+    let Some(first) = rejected.first() else { return Ok(()) };
+    let own = (first.kind, &first.id) == (object.kind, &object.id);
+    Err(format!("cannot be used: {}", if own { first.reason.clone() } else { named(first) }))
+}
+
+/// What comes before the checks: gives `conf` its id, which is returned, and refuses times unless `allow_times`.
+pub(super) fn prepare(
+    api: &AdminApi,
+    target: &Target,
+    conf: &mut Value,
+    need_id: bool,
+    allow_times: bool,
+) -> Result<Option<String>, String> {
+    let noun = target.kind.noun();
+    let mut id = target.id.clone();
+    if target.has_id() {
+        let own = conf.get("id").cloned();
+        if own.as_ref().is_some_and(|own| own.is_number() && !is_id(own)) {
+            return Err(NO_ID.to_owned());
+        }
+        let wanted = match (target.kind, &target.id) {
+            (Kind::Secret, Some(id)) => Some(json!(target.store_id(id))),
+            (_, Some(id)) => Some(json!(id)),
+            (_, None) => own.clone(),
+        };
+        match (&wanted, own) {
+            (None, _) if need_id => return Err(format!("missing {noun} id")),
+            (Some(_), _) if !need_id => return Err(format!("wrong {noun} id, do not need it")),
+            (Some(wanted), Some(own)) if lua::text(wanted) != lua::text(&own) => {
+                return Err(format!("wrong {noun} id"));
+            }
+            _ => {}
+        }
+        if let Some(wanted) = wanted {
+            id = Some(lua::text(&wanted));
+            set(conf, "id", wanted);
+        }
+    }
+    if !allow_times {
+        check_times(conf)?;
+    }
+    if let Some(keyring) = &api.settings.keyring {
+        keyring.decrypt_private_keys(target.kind, conf);
+    }
+    Ok(id)
+}
+
+/// Checks a copy: checks fill defaults in.
+pub(super) fn validate(
+    context: &Context<'_>,
+    target: &Target,
+    id: Option<&str>,
+    conf: &Value,
+) -> Result<(), String> {
+    check_resource(context, target.kind, id, target.owner.as_deref(), &mut conf.clone())
+}
+
+/// The id as it is to be stored, without what [`Target::store_id`] adds.
+pub(super) fn stored_id(target: &Target, id: Option<String>, conf: &Value) -> String {
+    match target.kind {
+        Kind::Consumer => conf.get("username").map(lua::text).unwrap_or_default(),
+        // The secret's id holds its manager, which the store's path repeats.
+        Kind::Secret => target.id.clone().unwrap_or_default(),
+        _ => id.unwrap_or_default(),
+    }
+}
+
+pub(super) fn check_times(conf: &Value) -> Result<(), String> {
+    let places = [("", Some(conf)), ("upstream.", conf.get("upstream")), ("plugins.", conf.get("plugins"))];
+    for (prefix, place) in places {
+        for field in ["create_time", "update_time"] {
+            let found = place.and_then(|place| place.get(field));
+            if found.is_some_and(|value| *value != Value::Bool(false)) {
+                return Err(format!("the property is forbidden:  {prefix}{field}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn set(conf: &mut Value, field: &str, value: Value) {
+    if conf.as_array().is_some_and(Vec::is_empty) {
+        *conf = json!({});
+    }
+    if let Some(fields) = conf.as_object_mut() {
+        fields.insert(field.into(), value);
+    }
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+pub(super) const UNREADABLE: &str =
+    "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object";
+
+/// Whether the document is what is stored, its secrets in plain.
+pub(super) fn is_readable(stored: &Object) -> bool {
+    stored.unread.is_none() && stored.fault.as_ref().is_none_or(|fault| !fault.in_text)
+}

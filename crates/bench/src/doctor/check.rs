@@ -1,0 +1,47 @@
+//! One check, and what came of it.
+
+/// What one look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub name: &'static str,
+    pub state: State,
+    /// What was seen, with numbers.
+    pub seen: String,
+    /// The command or setting that puts it right; empty when all is well.
+    pub remedy: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Good,
+    Bad,
+    /// Cannot be seen from here.
+    Unknown,
+}
+
+impl Check {
+    pub fn good(name: &'static str, seen: impl Into<String>) -> Check {
+        Check { name, state: State::Good, seen: seen.into(), remedy: String::new() }
+    }
+
+    pub fn unknown(name: &'static str, seen: impl Into<String>) -> Check {
+        Check { name, state: State::Unknown, seen: seen.into(), remedy: String::new() }
+    }
+
+    pub fn judge(
+        name: &'static str,
+        good: bool,
+        seen: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        if good {
+            return Check::good(name, seen);
+        }
+        Check { name, state: State::Bad, seen: seen.into(), remedy: remedy.into() }
+    }
+}
+
+/// A number in a file of /proc or /sys.
+pub(super) fn number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}

@@ -1,0 +1,69 @@
+//! What the clients of all managers have in common.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::http::{Body, ClientOptions, Incoming, TlsWanted};
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// The manager answered that it has no such value: whatever was known before is no longer true.
+    #[error("{0}")]
+    Missing(String),
+    /// Not reached, or not willing: says nothing about the value.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// How long a manager may take for connecting, and again for answering.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No secret is that long.
+pub(super) const MAX_ANSWER: usize = 1 << 20;
+
+/// Nor of so many parts.
+pub(super) const MAX_VALUES: usize = 65_536;
+
+pub(super) fn options(verify: bool) -> ClientOptions {
+    ClientOptions {
+        timeout: TIMEOUT,
+        tls: TlsWanted { verify, client: None },
+        body: Body::Whole(MAX_ANSWER),
+        ..ClientOptions::default()
+    }
+}
+
+pub(super) fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
+    conf.get(name).and_then(Value::as_str)
+}
+
+pub(super) fn need<'a>(conf: &'a Value, name: &str) -> Result<&'a str, Failure> {
+    text(conf, name).ok_or_else(|| Failure::Unavailable(format!("property \"{name}\" is required")))
+}
+
+pub(super) fn json(body: &[u8]) -> Result<Value, Failure> {
+    tidegate_model::json::parse_within(body, MAX_VALUES)
+        .map_err(|fault| Failure::Unavailable(format!("failed to decode result: {fault}")))
+}
+
+/// A member as it is put into a configuration. What is empty, or no text, is as good as not there.
+pub(super) fn member(object: &Value, name: &str) -> Option<String> {
+    tidegate_model::secret_text(object.get(name)?)
+}
+
+/// A member of a secret that is JSON itself.
+pub(super) fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
+    let missing = |reason: String| Failure::Missing(reason);
+    let value: Value = serde_json::from_str(secret)
+        .map_err(|error| missing(format!("failed to decode result, the secret is not JSON: {error}")))?;
+    member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
+}
+
+/// Status and start of the body; the whole might be long, and end up in a log.
+pub(super) fn refusal(answer: &Incoming) -> String {
+    let body: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+    format!("invalid status code {}, {body}", answer.status)
+}

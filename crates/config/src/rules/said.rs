@@ -1,0 +1,4 @@
+//! What is to be said of a key.
+
+/// A key, and what is to be said of its value.
+pub type Said = (String, String);

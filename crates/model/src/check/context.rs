@@ -1,0 +1,76 @@
+//! What a check may ask.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{Kind, PluginCatalog, schemas};
+
+/// What the check of a resource may ask about the texts of other languages inside it.
+pub trait Languages: Send + Sync {
+    /// A `vars` expression; the error is the bare message (`invalid operator '='`).
+    fn expression(&self, _vars: &Value) -> Result<(), String> {
+        Ok(())
+    }
+    /// Lua source of a route's `filter_func` or `script`, or of a plugin's `_meta.pre_function`.
+    fn lua(&self, _chunk: LuaChunk, _source: &str) -> Result<(), LuaFault> {
+        Ok(())
+    }
+    /// A protobuf definition; the error is the parser's message.
+    fn proto(&self, _content: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Accepts every text.
+pub struct AnyLanguage;
+
+impl Languages for AnyLanguage {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LuaChunk {
+    FilterFunction,
+    Script,
+    PreFunction,
+}
+
+pub enum LuaFault {
+    /// Does not load; Lua's message.
+    Load(String),
+    /// Loads, but is not a function (`filter_func`) or table (`script`).
+    WrongKind,
+}
+
+/// The other resources, as the check sees them.
+pub trait References {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>>;
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value));
+}
+
+/// No other resources.
+pub struct NoReferences;
+
+impl References for NoReferences {
+    fn get(&self, _: Kind, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+    fn each(&self, _: Kind, _: &mut dyn FnMut(&str, &Value)) {}
+}
+
+/// What a check is made against.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub plugins: &'a dyn PluginCatalog,
+    pub stream_plugins: Option<&'a dyn PluginCatalog>,
+    pub languages: &'a dyn Languages,
+    pub references: &'a dyn References,
+    /// Set for whole configurations, whose parts may come in any order.
+    pub skip_references: bool,
+    /// The xRPC protocols that stream routes may name.
+    pub protocols: &'a [String],
+}
+
+pub(super) fn check_schema(kind: Kind, conf: &mut Value) -> Result<(), String> {
+    let Some(schema) = schemas::of_kind(kind) else { return Ok(()) };
+    schema.check(conf).map_err(|error| format!("invalid configuration: {error}"))
+}

@@ -1,0 +1,40 @@
+//! How requests are matched, as far as it decides what is said in vain.
+
+use crate::url::percent_decoded;
+
+/// How routes are matched, by `apisix.router.http`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Matching {
+    /// Hosts are compared with their port where a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
+    pub host_ports: bool,
+    /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
+    pub parameters: bool,
+    /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
+    pub encoded_slash: bool,
+    /// Secrets count as they are written: the configuration is a document (`apisix.yaml`, `PUT /configs`), nothing of which
+    /// is ever decrypted.
+    pub is_document: bool,
+}
+
+/// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.
+pub(super) fn compared(path: &str, matching: Matching) -> String {
+    let path = decoded(path.trim(), matching.encoded_slash);
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(segment),
+        }
+    }
+    let is_folder = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end)) && !segments.is_empty();
+    let slash = if is_folder { "/" } else { "" };
+    if path == "*" { path } else { format!("/{}{slash}", segments.join("/")) }
+}
+
+pub(super) fn decoded(path: &str, encoded_slash: bool) -> String {
+    match encoded_slash {
+        true => percent_decoded(&path.replace("%2F", "%252F").replace("%2f", "%252F")),
+        false => percent_decoded(path),
+    }
+}

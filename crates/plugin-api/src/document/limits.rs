@@ -1,0 +1,57 @@
+//! Why a document is not read.
+
+use std::fmt;
+
+/// A document takes more memory than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLarge {
+    /// More than any one may.
+    Limit(usize),
+    /// More than is left for all.
+    Spent,
+    /// It takes too long, see [`Allowance::until`].
+    Late,
+}
+
+impl TooLarge {
+    pub fn status(self) -> u16 {
+        match self {
+            TooLarge::Limit(_) => 413,
+            TooLarge::Spent | TooLarge::Late => 503,
+        }
+    }
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TooLarge::Limit(limit) => {
+                write!(formatter, "the body takes more than {limit} bytes of memory when it is read")
+            }
+            TooLarge::Late => formatter.write_str("there is no time left to read the body"),
+            TooLarge::Spent => formatter.write_str("there is no memory left for request bodies"),
+        }
+    }
+}
+
+/// Why a text is not a document.
+#[derive(Debug)]
+pub enum Unread {
+    Syntax(serde_json::Error),
+    TooLarge(TooLarge),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Syntax(error) => error.fmt(formatter),
+            Unread::TooLarge(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl From<TooLarge> for Unread {
+    fn from(error: TooLarge) -> Unread {
+        Unread::TooLarge(error)
+    }
+}

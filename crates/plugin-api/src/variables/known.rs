@@ -1,0 +1,103 @@
+//! What is known of a request's body.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    net::IpAddr,
+};
+
+use bytes::Bytes;
+use tidegate_routing::expr::Operand;
+
+use crate::{
+    Variable,
+    document::limits::TooLarge,
+    memory::{self, Lease, Spent},
+};
+
+/// Nobody can tell whether a condition on the body holds.
+#[derive(Clone, Copy)]
+pub(super) enum Unjudged {
+    /// What it selects is more than may be held.
+    TooLarge(TooLarge),
+    /// The body cannot be read here, but perhaps by the upstream; the status says why.
+    Unreadable(u16),
+}
+
+pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
+
+pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
+/// Compressed, say: many upstreams undo what `Content-Encoding` names (RFC 9110 section 8.4), and nothing here does.
+pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
+
+/// What a request remembers of its body.
+#[derive(Default)]
+pub struct BodyValues {
+    /// A condition asked for a body that is still on the wire.
+    pub(super) wants_body: Cell<bool>,
+    /// The question can be asked again: values of a large body are noted as wanted instead of being looked up.
+    pub(super) deferring: Cell<bool>,
+    pub(super) wanted: RefCell<Vec<Variable>>,
+    /// A condition asked for a body that cannot be read here, and why.
+    pub(super) unreadable: Cell<Option<u16>>,
+    known: OnceCell<Box<Known>>,
+}
+
+/// A value of a large body. A list, so that values can be added while others are borrowed.
+pub(super) struct Known {
+    /// Kept, so that no other body can be at the same place.
+    body: Bytes,
+    variable: Variable,
+    value: Result<Operand<'static>, Unjudged>,
+    /// What the value takes of the memory for bodies, as long as the request may ask for it.
+    _held: Lease,
+    next: OnceCell<Box<Known>>,
+}
+
+impl BodyValues {
+    pub(super) fn find(
+        &self,
+        body: &Bytes,
+        variable: &Variable,
+    ) -> Option<&Result<Operand<'static>, Unjudged>> {
+        let mut known = self.known.get();
+        while let Some(entry) = known {
+            let same = entry.body.as_ptr() == body.as_ptr() && entry.body.len() == body.len();
+            if same && entry.variable == *variable {
+                return Some(&entry.value);
+            }
+            known = entry.next.get();
+        }
+        None
+    }
+
+    pub(super) fn add(
+        &self,
+        body: Bytes,
+        variable: Variable,
+        value: Result<Operand<'static>, Unjudged>,
+        client: IpAddr,
+    ) {
+        let mut held = Lease::new(client);
+        let value = value.and_then(|value| match bytes_of(&value) {
+            bytes if bytes > memory::UNCOUNTED && held.grow_to(bytes) == Err(Spent) => {
+                Err(Unjudged::TooLarge(TooLarge::Spent))
+            }
+            _ => Ok(value),
+        });
+        let mut slot = &self.known;
+        while let Some(entry) = slot.get() {
+            slot = &entry.next;
+        }
+        let _ = slot.set(Box::new(Known { body, variable, value, _held: held, next: OnceCell::new() }));
+    }
+}
+
+/// What a value takes in memory.
+pub(super) fn bytes_of(value: &Operand<'_>) -> usize {
+    let inside = match value {
+        Operand::Bytes(bytes) => bytes.len(),
+        Operand::List(items) => items.iter().map(bytes_of).sum(),
+        _ => 0,
+    };
+    size_of::<Operand<'_>>() + inside
+}

@@ -1,0 +1,76 @@
+//! The places of workers, and who has them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    Publisher, Settings,
+    listeners::Doors,
+    schedule::Scheduled,
+    stats::WorkerStats,
+    worker::{Introduction, Signals},
+};
+
+/// What the watchdog shares with whoever holds [`Workers`].
+pub(crate) struct Crew {
+    pub(super) settings: Settings,
+    pub publisher: Arc<Publisher>,
+    pub signals: Arc<Signals>,
+    pub seats: Mutex<Vec<Seat>>,
+    /// Workers that were given up, by what held them.
+    pub stuck: Mutex<BTreeMap<Stuck, u64>>,
+}
+
+pub(crate) struct Seat {
+    pub index: usize,
+    /// How many workers it has had.
+    pub(super) turn: u64,
+    /// The listening sockets once more, as long as they are this process's to give away.
+    pub(super) doors: Doors,
+    /// `None`: the worker was given up, and a new one could not be started yet.
+    pub running: Option<Running>,
+    /// Given up, and not back.
+    pub lost: Vec<Running>,
+    /// Given up, and ended since.
+    pub ended: Vec<Arc<WorkerStats>>,
+}
+
+pub(crate) struct Running {
+    pub(super) thread: JoinHandle<()>,
+    pub stats: Arc<WorkerStats>,
+    /// Empty until the thread has begun.
+    pub introduced: Arc<OnceLock<Introduction>>,
+    pub watched: Watched,
+}
+
+impl Running {
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+/// What a worker was at when it was given up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stuck {
+    pub worker: usize,
+    /// Its id; empty if none was found yet.
+    pub route: Arc<str>,
+    /// Empty: none.
+    pub plugin: &'static str,
+}
+
+/// What the watchdog remembers of a worker between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    pub(super) polls: u32,
+    pub(super) scheduled: Option<Scheduled>,
+    pub(super) held_up: Duration,
+    /// It was named, and could not be given up.
+    pub(super) named: bool,
+}

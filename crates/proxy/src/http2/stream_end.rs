@@ -1,0 +1,36 @@
+//! The end of a stream whose client still sends.
+
+use std::{future::poll_fn, task::Poll};
+
+use crate::{
+    client::Client,
+    linger::{DROPPED_BYTES, Place},
+};
+
+/// A stream of HTTP/2 after its answer.
+pub(super) const STREAM_MS: u64 = 250;
+
+/// The end of a stream of HTTP/2 whose client still sends. Its reset waits for a moment: clients that read it together with the
+/// answer take it for a failure (curl before 8.1), and what they have received is lost.
+pub async fn linger_stream(client: &Client) {
+    let stream = || client.http2().filter(|stream| stream.has_rest());
+    if stream().is_none() {
+        return;
+    }
+    let Some(_place) = Place::take(client.worker) else { return };
+    client.timer.set(STREAM_MS);
+    let mut dropped = 0;
+    poll_fn(|context| {
+        while dropped < DROPPED_BYTES
+            && let Some(mut stream) = stream()
+        {
+            match stream.poll_drop(context) {
+                Poll::Ready(Some(count)) => dropped += count,
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => break,
+            }
+        }
+        if client.timer.expired() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

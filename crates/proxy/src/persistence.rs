@@ -1,0 +1,10 @@
+//! Whether a connection goes on after a request.
+
+use tidegate_plugin_api::Request;
+
+use crate::client::Client;
+
+/// Whether the client's side of the connection may carry another request after this one.
+pub fn client_persists(request: &Request, client: &Client) -> bool {
+    request.head.connection.persists(request.head.version) && !client.worker.draining.get()
+}

@@ -1,0 +1,36 @@
+//! What the pools hold of a client ends with it.
+
+use tidegate_plugin_api::request::Connection;
+
+use crate::{stream::Stream, worker::Worker};
+
+/// Keeps an idle connection for the client whose address it began with.
+pub fn keep(
+    worker: &'static Worker,
+    client: &Connection,
+    place: (u32, Box<[u8]>),
+    stream: (Stream, u32),
+    times_ms: (u64, u64),
+    size: usize,
+) {
+    close_at_end(worker, client);
+    worker.own_pool.put(client.id, place, stream, times_ms, size);
+}
+
+/// What the pools hold of this client is closed when it leaves.
+pub fn close_at_end(worker: &'static Worker, client: &Connection) {
+    client.at_end.get_or_init(|| Box::new(Leaving { worker, client: client.id }));
+}
+
+/// Dropped with the last that knows the client's connection: no request of it can follow.
+struct Leaving {
+    worker: &'static Worker,
+    client: u64,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.worker.own_pool.forget(self.client);
+        self.worker.http2_pool.forget(self.client);
+    }
+}

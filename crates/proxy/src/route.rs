@@ -1,0 +1,44 @@
+//! From a head to a route and its plugins, for requests and for those who only ask.
+
+use std::rc::Rc;
+
+use tidegate_plugin_api::{Reply, Request};
+use tidegate_protocol::{BodyLength, Method, ParseError, RequestHead};
+
+use crate::{
+    client::Client, client_address, handshake, matching, phases::Chains, respond, settings::Reading,
+};
+
+/// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
+pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
+    head.host()?;
+    if head.method == Method::Trace {
+        return Err(ParseError::with_status(405, "TRACE is not supported"));
+    }
+    tidegate_protocol::framing::request_body(head)
+}
+
+/// From the head to the route and its plugins. Without a client the request is only explained (see [`crate::explain`]): nothing
+/// is answered, counted or logged.
+pub(crate) async fn route(
+    request: &mut Request,
+    reading: &Reading,
+    chains: &mut Chains,
+    client: Option<&Rc<Client>>,
+) -> Result<(), Box<Reply>> {
+    if let Some(real_ip) = &reading.real_ip {
+        client_address::set(request, real_ip);
+    }
+    matching::prepare(request, reading, client.map(Rc::as_ref))?;
+    chains.set_origin(request);
+    handshake::check_client(request)?;
+    if let Some(internal) = client.and_then(|client| client.worker.settings.internal.as_ref())
+        && internal.owns(&request.path)
+        && internal.is_at(request.connection.local)
+    {
+        return Err(respond::internal(request, internal.clone()).await);
+    }
+    matching::find_route(request, reading, client, chains).await?;
+    chains.received(request);
+    Ok(())
+}

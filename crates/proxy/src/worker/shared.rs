@@ -1,0 +1,39 @@
+//! What the connections of one worker share.
+
+use std::ops::Deref;
+
+use crate::{
+    exchange::Crowded,
+    http2::pool::Http2Pool,
+    pool::{Pool, own::OwnPool},
+    runtime::Runtime,
+};
+
+/// Lives as long as the process.
+pub struct Worker {
+    pub runtime: Runtime,
+    pub pool: Pool,
+    pub own_pool: OwnPool,
+    pub http2_pool: Http2Pool,
+    pub(crate) crowded: Crowded,
+}
+
+impl Worker {
+    pub(crate) fn new(runtime: Runtime) -> Worker {
+        Worker {
+            runtime,
+            pool: Pool::default(),
+            own_pool: OwnPool::default(),
+            http2_pool: Http2Pool::default(),
+            crowded: Crowded::default(),
+        }
+    }
+}
+
+impl Deref for Worker {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}

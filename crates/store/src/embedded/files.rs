@@ -1,0 +1,27 @@
+//! The files beside the database.
+
+use std::{
+    fs::File,
+    io::{self},
+    path::{Path, PathBuf},
+    str,
+};
+
+/// Written once there is a store, for operators to read.
+pub(super) const MARKER_EXTENSION: &str = "created";
+
+pub fn marker(path: &Path) -> PathBuf {
+    path.with_extension(MARKER_EXTENSION)
+}
+
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+pub const EXTENSION: &str = "last-good";
+
+/// Where the copy of a store lies.
+pub fn place(database: &Path) -> PathBuf {
+    database.with_extension(EXTENSION)
+}

@@ -1,0 +1,21 @@
+//! Why a store does not do what it is asked.
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A conditional write met another revision.
+    #[error("value changed before overwritten")]
+    Conflict,
+    #[error("this configuration provider is read-only")]
+    ReadOnly,
+    /// The provider has no such thing; says what and what to do instead.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    #[error("{0}")]
+    Unavailable(String),
+    /// What is on the disk is not what was acknowledged, or is not there; says what was found and what to do.
+    #[error("{0}")]
+    Damaged(String),
+    /// Nothing was written; soon somebody writes again.
+    #[error("the configuration is being handed over to a new process; try again in a second")]
+    HandedOver,
+}

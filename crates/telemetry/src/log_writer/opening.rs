@@ -1,0 +1,27 @@
+//! How log files are opened.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// As Linux has it.
+pub(super) const O_NONBLOCK: i32 = 0o4000;
+
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    // Opening these by name fails when they are sockets, as under some service runners.
+    match path.to_str() {
+        Some("/dev/stdout") => Ok(duplicate(&io::stdout())?),
+        Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
+        // For writing alone, a pipe without a reader would be waited for without end.
+        _ if path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
+            // Nor may a full one hold up what others write.
+            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK).open(path)
+        }
+        _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),
+    }
+}
+
+pub(super) fn duplicate(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
+    Ok(stream.as_fd().try_clone_to_owned()?.into())
+}

@@ -1,0 +1,36 @@
+//! When the error log hears of lost lines.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    error_log::{self, Level},
+    log_writer::Losses,
+};
+
+/// Between two lines about lost lines, over all files of a writer.
+pub(super) const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
+
+/// When the writer's thread told of losses.
+#[derive(Debug, Default)]
+pub(super) struct Teller(Option<Instant>);
+
+impl Teller {
+    /// Tells of what was lost, if it is time to. Returns whether something waits to be told.
+    pub(super) fn look<'l>(&mut self, files: impl Iterator<Item = &'l Losses> + Clone) -> bool {
+        if !files.clone().any(Losses::untold) {
+            return false;
+        }
+        if self.0.is_some_and(|last| last.elapsed() < BETWEEN_TWO_LINES) {
+            return true;
+        }
+        self.0 = Some(Instant::now());
+        files.filter(|losses| losses.untold()).for_each(tell);
+        false
+    }
+}
+
+fn tell(losses: &Losses) {
+    let (new, reason) = losses.take_untold();
+    let path = losses.path().display();
+    error_log::log(Level::Error, format_args!("{new} lines of {path} were lost: {reason}"));
+}

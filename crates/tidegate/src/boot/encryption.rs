@@ -1,0 +1,50 @@
+//! How secrets are encrypted at rest.
+
+use std::sync::Arc;
+
+use tidegate_config::Settings;
+use tidegate_model::{Kind, encrypt::encrypted_fields};
+use tidegate_plugin_api::Catalog;
+use tidegate_telemetry::error_log;
+
+/// `None`: nothing is encrypted.
+pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> {
+    let keys = &settings.apisix.data_encryption.keyring;
+    if keys.is_empty() {
+        return None;
+    }
+    tidegate_model::encrypt::Keyring::new(keys)
+        .inspect_err(|reason| {
+            error_log::log(error_log::Level::Error, format_args!("apisix.data_encryption.keyring: {reason}"));
+        })
+        .ok()
+}
+
+/// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
+/// switched off: anybody who can read the file would know that secret.
+pub(super) fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::embedded::Hooks {
+    let fields = settings.apisix.data_encryption.enable_encrypt_fields;
+    let keyring = keyring(settings);
+    let is_on = keyring.is_some();
+    let keyring = Arc::new(keyring.unwrap_or_else(tidegate_model::encrypt::Keyring::empty));
+    let (other, catalogs) = (keyring.clone(), (catalog.clone(), catalog.clone()));
+    tidegate_store::embedded::Hooks {
+        encrypt: Some(Box::new(move |kind, id, value| {
+            if is_on && (fields || kind == Kind::Ssl) {
+                keyring.encrypt_resource(kind, id, value, catalogs.0.as_ref());
+                return false;
+            }
+            !encrypted_fields(kind, id, value, catalogs.0.as_ref()).is_empty()
+        })),
+        decrypt: Some(Box::new(move |kind, id, value| {
+            match other.decrypt_resource(kind, id, value, catalogs.1.as_ref()).as_slice() {
+                [] => Ok(()),
+                fields => Err(format!(
+                    "{}: looks encrypted, and no key of apisix.data_encryption.keyring decrypts it; put the old key back \
+                     into the keyring, or write the object again with its secrets",
+                    fields.join(", ")
+                )),
+            }
+        })),
+    }
+}

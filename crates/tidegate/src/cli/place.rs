@@ -1,0 +1,61 @@
+//! Where the configuration is: what every verb is told.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tidegate_config::{Loaded, Settings, Source};
+
+/// Where the gateway lives.
+#[derive(Args, Clone)]
+pub(super) struct Place {
+    /// Folder with conf/, logs/ and data/
+    #[arg(long, global = true, value_name = "DIR", env = "TIDEGATE_PREFIX", default_value = ".")]
+    prefix: PathBuf,
+    /// Configuration file in place of conf/config.yaml
+    #[arg(short, long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Port or address for HTTP in place of apisix.node_listen
+    #[arg(long, global = true, value_name = "ADDR")]
+    pub(super) listen: Option<String>,
+}
+
+impl Place {
+    /// Paths become absolute: the process in the background has another working directory.
+    pub(super) fn source(&self) -> anyhow::Result<Source> {
+        let prefix =
+            std::path::absolute(&self.prefix).context("cannot find the working directory; give --prefix")?;
+        let file = self.config.as_ref().map(std::path::absolute).transpose()?;
+        Ok(Source { prefix, file, listen: self.listen.clone() })
+    }
+
+    /// The configuration of the folder, which has to look like a gateway's.
+    pub(super) fn load(&self) -> anyhow::Result<Loaded> {
+        let source = self.source()?;
+        if source.file.is_none() && !source.prefix.join("conf").is_dir() {
+            let prefix = &self.prefix;
+            let init = if prefix.as_os_str() == "." {
+                String::new()
+            } else {
+                format!(" --prefix {}", prefix.display())
+            };
+            bail!(
+                "{} has no folder conf/; run `tidegate init{init}` to make one with a config.yaml, or give --prefix",
+                source.prefix.display()
+            );
+        }
+        Ok(tidegate_config::load(&source)?)
+    }
+
+    /// As [`Place::load`], for what needs no configuration of its own.
+    pub(super) fn load_anywhere(&self) -> anyhow::Result<Loaded> {
+        Ok(tidegate_config::load(&self.source()?)?)
+    }
+
+    /// The settings for verbs that ask the Admin API, which take a generated key from its file.
+    pub(super) fn load_with_key(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.load()?.settings;
+        settings.read_admin_keys().map_err(anyhow::Error::msg)?;
+        Ok(settings)
+    }
+}

@@ -1,0 +1,37 @@
+//! What a peer's certificate is to be good for.
+
+use std::fmt;
+
+use der::asn1::ObjectIdentifier;
+
+/// What a peer's certificate is to be good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Server,
+    Client,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Purpose::Server => "serverAuth",
+            Purpose::Client => "clientAuth",
+        })
+    }
+}
+
+impl Purpose {
+    pub(crate) fn usage(self) -> webpki::KeyUsage {
+        match self {
+            Purpose::Server => webpki::KeyUsage::server_auth(),
+            Purpose::Client => webpki::KeyUsage::client_auth(),
+        }
+    }
+
+    pub(super) fn id(self) -> ObjectIdentifier {
+        match self {
+            Purpose::Server => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1"),
+            Purpose::Client => ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2"),
+        }
+    }
+}
