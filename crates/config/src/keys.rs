@@ -15,7 +15,6 @@ mod plugins;
 use serde_json::{Map, Value};
 
 use self::forms::Form;
-pub use self::plugins::PLUGINS;
 
 /// One key. `[]` in a path stands for each item of a list.
 pub struct Key {
@@ -186,16 +185,12 @@ pub fn children(path: &str) -> Vec<&'static str> {
     names
 }
 
-/// config.yaml when the user writes nothing.
+/// config.yaml when the user writes nothing. Which plugins are on then is in [`crate::Source::plugins`].
 pub fn defaults() -> Value {
     let mut root = Value::Object(Map::new());
     for key in all() {
         if let Preset::Default(json) = key.value {
-            let value = match key.path {
-                "plugins" => Value::from(PLUGINS.to_vec()),
-                _ => serde_json::from_str(json).unwrap_or(Value::Null),
-            };
-            set(&mut root, key.path, value);
+            set(&mut root, key.path, serde_json::from_str(json).unwrap_or(Value::Null));
         }
     }
     root

@@ -10,6 +10,9 @@ mod lua;
 pub mod parsers;
 pub mod registry;
 
+// The list of plugins: each `pub(crate) mod` below is one. `build.rs` makes the registry out of these lines, and tests hold
+// conf/config.yaml and docs/plugins/README.md against it. `scripts/new-plugin` adds a line, with all that belongs to it.
+
 /// Who sends a request.
 mod authentication {
     pub(crate) mod app_key;
@@ -89,7 +92,11 @@ mod observability {
 /// Functions of the configuration.
 mod serverless {
     #[cfg(feature = "lua")]
-    pub(crate) mod function;
+    mod function;
+    #[cfg(feature = "lua")]
+    pub(crate) mod serverless_post_function;
+    #[cfg(feature = "lua")]
+    pub(crate) mod serverless_pre_function;
 }
 
 /// What APISIX calls general.

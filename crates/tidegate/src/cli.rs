@@ -31,6 +31,7 @@ use clap::{Args, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 use tidegate_config::{Loaded, Settings, Source};
+use tidegate_plugins::registry::on_by_default;
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
@@ -102,7 +103,7 @@ impl Place {
         let prefix =
             std::path::absolute(&self.prefix).context("cannot find the working directory; give --prefix")?;
         let file = self.config.as_ref().map(std::path::absolute).transpose()?;
-        Ok(Source { prefix, file, listen: self.listen.clone() })
+        Ok(Source { prefix, file, listen: self.listen.clone(), plugins: on_by_default() })
     }
 
     /// The configuration of the folder, which has to look like a gateway's.

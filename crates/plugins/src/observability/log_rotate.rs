@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "log-rotate",
     version: 0.1,
     priority: 100,
+    on_by_default: false,
     guards: false,
     scope: Some("global"),
     schema: include_str!("log_rotate.json"),

@@ -11,6 +11,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "node-status",
     version: 0.1,
     priority: 1000,
+    on_by_default: false,
     guards: false,
     scope: Some("global"),
     schema: include_str!("node_status.json"),

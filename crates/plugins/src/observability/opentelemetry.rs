@@ -34,6 +34,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "opentelemetry",
     version: 0.1,
     priority: 12009,
+    on_by_default: false,
     guards: false,
     schema: include_str!("opentelemetry.json"),
     metadata_schema: Some(include_str!("opentelemetry.metadata.json")),

@@ -29,6 +29,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
     version: 0.1,
     priority: 4010,
+    on_by_default: false,
     guards: false,
     scope: Some("global"),
     schema: include_str!("batch_requests.json"),

@@ -20,6 +20,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "brotli",
     version: 0.1,
     priority: 996,
+    on_by_default: false,
     guards: false,
     schema: include_str!("brotli.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),

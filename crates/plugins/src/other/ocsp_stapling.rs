@@ -12,6 +12,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     name: "ocsp-stapling",
     version: 0.1,
     priority: -44,
+    on_by_default: false,
     guards: false,
     schema: include_str!("ocsp_stapling.json"),
     build,

@@ -1,11 +1,10 @@
-//! Runs Lua functions of the configuration in one phase: `serverless-pre-function` before the other plugins,
-//! `serverless-post-function` after them.
+//! Lua functions of a configuration that run in one phase.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step};
+use tidegate_plugin_api::{BodyChunk, Phases, Plugin, PluginDef, Request, SchemaKind, Step};
 
 use crate::{
     common::conf::typed,
@@ -19,27 +18,8 @@ const ALL_PHASES: Phases = Phases::REWRITE
     .and(Phases::BODY_FILTER)
     .and(Phases::LOG);
 
-pub static PRE_FUNCTION: PluginDef = PluginDef {
-    name: "serverless-pre-function",
-    version: 0.1,
-    priority: 10000,
-    schema: include_str!("serverless_pre_function.json"),
-    phases: ALL_PHASES,
-    check,
-    build: |conf, _: &BuildContext| build("serverless-pre-function", conf),
-    ..PluginDef::DEFAULT
-};
-
-pub static POST_FUNCTION: PluginDef = PluginDef {
-    name: "serverless-post-function",
-    version: 0.1,
-    priority: -2000,
-    schema: include_str!("serverless_post_function.json"),
-    phases: ALL_PHASES,
-    check,
-    build: |conf, _: &BuildContext| build("serverless-post-function", conf),
-    ..PluginDef::DEFAULT
-};
+/// What the plugins have in common.
+pub(super) const DEFINITION: PluginDef = PluginDef { phases: ALL_PHASES, check, ..PluginDef::DEFAULT };
 
 #[derive(Deserialize)]
 struct Conf {
@@ -55,7 +35,7 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     functions.filter_map(Value::as_str).try_for_each(lua::check_function)
 }
 
-fn build(name: &'static str, conf: &Value) -> Result<Arc<dyn Plugin>, String> {
+pub(super) fn build(name: &'static str, conf: &Value) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
     let phase = match typed.phase.as_str() {
         "rewrite" => Phase::Rewrite,

@@ -1,18 +1,44 @@
 //! The tables of fields in docs/plugins are made from the plugins' schemas: names, types, limits and defaults. The last
-//! column, what a field means, is written by hand and kept.
+//! column, what a field means, is written by hand and kept. So is a page's translation, `NAME.zh-CN.md`, if there is one.
 //!
-//! `UPDATE_DOCS=1 cargo test -p tidegate-plugins --test pages` writes the pages; without it the test fails where one is out of
+//! `UPDATE_DOCS=1 cargo test --workspace --test pages` writes the pages; without it the test fails where one is out of
 //! date, misses a field, or leaves a meaning empty.
+
+mod lists;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tidegate_plugin_api::PluginDef;
 
 const END: &str = "<!-- end of fields -->";
-const HEAD: &str = "| Field | Type | Default | Meaning |\n|---|---|---|---|\n";
+
+struct Language {
+    /// Of the page's file, behind the plugin's name.
+    ending: &'static str,
+    head: &'static str,
+    required: &'static str,
+    /// `{}` stands for the object that the field is in.
+    required_in: &'static str,
+}
+
+const ENGLISH: Language = Language {
+    ending: ".md",
+    head: "| Field | Type | Default | Meaning |\n|---|---|---|---|\n",
+    required: "required",
+    required_in: "required in `{}`",
+};
+const CHINESE: Language = Language {
+    ending: ".zh-CN.md",
+    head: "| 字段 | 类型 | 默认值 | 含义 |\n|---|---|---|---|\n",
+    required: "必填",
+    required_in: "在 `{}` 中必填",
+};
+
+/// What `scripts/new-plugin` leaves to the author.
+const UNWRITTEN: &str = "TO WRITE";
 
 /// Objects that are explained elsewhere, or not supported: their fields get no rows.
 const WHOLE: [&str; 5] = ["disabled_labels", "upstream", "proxy_opts", "dpop", "checks"];
@@ -23,53 +49,110 @@ const DEPTH: usize = 4;
 struct Field {
     name: String,
     kind: String,
-    default: String,
+    preset: Preset,
+}
+
+enum Preset {
+    Default(String),
+    Required,
+    /// If the object of this name is there.
+    RequiredIn(String),
+    Nothing,
+}
+
+impl Preset {
+    fn shown(&self, language: &Language) -> String {
+        match self {
+            Self::Default(json) => format!("`{json}`"),
+            Self::Required => language.required.to_owned(),
+            Self::RequiredIn(object) => language.required_in.replace("{}", object),
+            Self::Nothing => String::new(),
+        }
+    }
 }
 
 #[test]
 fn tables_of_fields_are_what_the_schemas_say() {
-    let update = std::env::var_os("UPDATE_DOCS").is_some();
     let mut wrong = Vec::new();
     for def in tidegate_plugins::registry::PLUGINS {
-        let path = page(def.name);
-        let Ok(text) = fs::read_to_string(&path) else {
-            wrong.push(format!("{} has no page {}", def.name, path.display()));
-            continue;
-        };
-        let mut fresh = text.clone();
-        for (kind, schema) in schemas(def) {
-            match with_table(&fresh, kind, &schema) {
-                Ok((page, missing)) => {
-                    fresh = page;
-                    wrong.extend(missing.iter().map(|field| format!("{}: {field} has no meaning", def.name)));
-                }
-                Err(reason) => wrong.push(format!("{}: {reason}", def.name)),
-            }
+        if !page(def.name, &ENGLISH).exists() {
+            wrong.push(format!("{} has no page; scripts/new-plugin makes one with a plugin", def.name));
         }
-        if fresh != text {
-            if update {
-                fs::write(&path, fresh).expect("the page can be written");
-            } else {
-                wrong.push(format!("{} is out of date: run this test with UPDATE_DOCS=1", path.display()));
+        for language in [ENGLISH, CHINESE] {
+            let path = page(def.name, &language);
+            // Only some pages are translated.
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let fresh = with_tables(&text, def, &language, &mut wrong);
+            let name = path.file_name().unwrap_or_default().display();
+            if fresh.contains(UNWRITTEN) {
+                wrong.push(format!("{name}: something is still to be written"));
+            }
+            if is_outdated(&path, &text, &fresh) {
+                wrong.push(format!("{name} is out of date: run this test with UPDATE_DOCS=1"));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Whether a file has to change. With `UPDATE_DOCS` it is changed instead.
+fn is_outdated(path: &Path, found: &str, fresh: &str) -> bool {
+    let update = std::env::var_os("UPDATE_DOCS").is_some();
+    if found != fresh && update {
+        fs::write(path, fresh).expect("the page can be written");
+    }
+    found != fresh && !update
+}
+
+fn with_tables(text: &str, def: &PluginDef, language: &Language, wrong: &mut Vec<String>) -> String {
+    let mut fresh = text.to_owned();
+    for (kind, schema) in schemas(def) {
+        match with_table(&fresh, kind, &schema, language) {
+            Ok((page, missing)) => {
+                fresh = page;
+                let name = format!("{}{}", def.name, language.ending);
+                wrong.extend(missing.iter().map(|field| format!("{name}: {field} has no meaning")));
+            }
+            Err(reason) => wrong.push(format!("{}{}: {reason}", def.name, language.ending)),
+        }
+    }
+    fresh
+}
+
 #[test]
 fn every_page_is_about_a_plugin() {
-    let folder = page("x");
+    let folder = page("x", &ENGLISH);
     let folder = folder.parent().expect("a folder");
     for entry in fs::read_dir(folder).expect("docs/plugins").flatten() {
-        let name = entry.file_name().to_string_lossy().trim_end_matches(".md").to_owned();
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let name = [CHINESE.ending, ENGLISH.ending].iter().find_map(|ending| file.strip_suffix(ending));
+        let name = name.unwrap_or(&file);
         let known = tidegate_plugins::registry::PLUGINS.iter().any(|def| def.name == name);
-        assert!(known || name == "README", "docs/plugins/{name}.md is about no registered plugin");
+        assert!(known || name == "README", "docs/plugins/{file} is about no registered plugin");
     }
 }
 
-fn page(plugin: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/plugins").join(format!("{plugin}.md"))
+/// `tests/e2e/plugins/pages.rs` runs those of the English page.
+#[test]
+fn translated_pages_have_the_same_examples() {
+    for def in tidegate_plugins::registry::PLUGINS {
+        let read = |language| fs::read_to_string(page(def.name, language)).ok();
+        let (Some(english), Some(chinese)) = (read(&ENGLISH), read(&CHINESE)) else { continue };
+        assert_eq!(commands(&english), commands(&chinese), "docs/plugins/{}.zh-CN.md", def.name);
+    }
+}
+
+/// What stands in the fences of a page.
+fn commands(page: &str) -> Vec<&str> {
+    page.split("\n```").skip(1).step_by(2).collect()
+}
+
+fn page(plugin: &str, language: &Language) -> PathBuf {
+    root().join("docs/plugins").join(format!("{plugin}{}", language.ending))
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The schemas whose fields a page must list, by the name in its marker.
@@ -84,7 +167,12 @@ fn schemas(def: &PluginDef) -> Vec<(&'static str, Value)> {
 }
 
 /// Replaces the table behind the marker; also tells the fields without a meaning.
-fn with_table(page: &str, kind: &str, schema: &Value) -> Result<(String, Vec<String>), String> {
+fn with_table(
+    page: &str,
+    kind: &str,
+    schema: &Value,
+    language: &Language,
+) -> Result<(String, Vec<String>), String> {
     let marker = format!("<!-- fields: {kind} -->\n");
     let (before, rest) = page.split_once(&marker).ok_or(format!("no {} in its page", marker.trim()))?;
     let (old, after) = rest.split_once(END).ok_or(format!("no {END} behind {}", marker.trim()))?;
@@ -96,14 +184,15 @@ fn with_table(page: &str, kind: &str, schema: &Value) -> Result<(String, Vec<Str
     let place = |field: &Field| old.iter().position(|(name, _)| *name == field.name).unwrap_or(usize::MAX);
     let mut ordered: Vec<&Field> = fields.iter().collect();
     ordered.sort_by_key(|field| place(field));
-    let mut table = HEAD.to_owned();
+    let mut table = language.head.to_owned();
     let mut missing = Vec::new();
     for field in ordered {
         let meaning = meanings.remove(field.name.as_str()).unwrap_or_default();
         if meaning.is_empty() {
             missing.push(field.name.clone());
         }
-        table += &format!("| `{}` | {} | {} | {meaning} |\n", field.name, field.kind, field.default);
+        let preset = field.preset.shown(language);
+        table += &format!("| `{}` | {} | {preset} | {meaning} |\n", field.name, field.kind);
     }
     Ok((format!("{before}{marker}{table}{END}{after}"), missing))
 }
@@ -136,13 +225,13 @@ fn collect(schema: &Value, prefix: &str, required_above: bool, depth: usize, fou
             collect(inner, prefix, required_above && required(name), depth + 1, found);
             continue;
         }
-        let default = match (field.get("default"), required(name)) {
-            (Some(default), _) => format!("`{default}`"),
-            (None, true) if required_above => "required".to_owned(),
-            (None, true) => format!("required in `{}`", prefix.trim_end_matches(['.', '[', ']'])),
-            (None, false) => String::new(),
+        let preset = match (field.get("default"), required(name)) {
+            (Some(default), _) => Preset::Default(default.to_string()),
+            (None, true) if required_above => Preset::Required,
+            (None, true) => Preset::RequiredIn(prefix.trim_end_matches(['.', '[', ']']).to_owned()),
+            (None, false) => Preset::Nothing,
         };
-        found.push(Field { name: path, kind: kind(field), default });
+        found.push(Field { name: path, kind: kind(field), preset });
     }
 }
 
