@@ -5,10 +5,10 @@ use std::fs;
 
 use tidegate_testkit::gateway::workspace_root;
 
-#[path = "../../../fuzz/properties.rs"]
+#[path = "../../fuzz/properties.rs"]
 mod properties;
 
-#[path = "../../../fuzz/texts.rs"]
+#[path = "../../fuzz/texts.rs"]
 mod texts;
 
 type Property = fn(&[u8]);
