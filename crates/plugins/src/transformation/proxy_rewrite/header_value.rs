@@ -1,7 +1,12 @@
 //! A header value with variables and with `$1`, what `regex_uri` caught.
 
+use std::convert::Infallible;
+
 use serde_json::Value;
-use tidegate_plugin_api::{Request, Template};
+use tidegate_plugin_api::{
+    Request, Template,
+    template::pieces::{Piece, cut},
+};
 
 use super::Captures;
 use crate::common::header_edits;
@@ -24,28 +29,12 @@ impl HeaderValue {
     }
 
     fn new(text: &str) -> HeaderValue {
-        let mut parts = Vec::new();
-        let mut literal_from = 0;
-        let mut at = 0;
-        while let Some(found) = text.get(at..).and_then(|rest| rest.find('$')) {
-            let dollar = at + found;
-            let escaped = dollar > 0 && text.as_bytes().get(dollar - 1) == Some(&b'\\');
-            match capture(&text[dollar..]).filter(|_| !escaped) {
-                Some((index, used)) => {
-                    if dollar > literal_from {
-                        parts.push(Part::Text(Template::compile(&text[literal_from..dollar])));
-                    }
-                    parts.push(Part::Capture(index));
-                    literal_from = dollar + used;
-                    at = literal_from;
-                }
-                None => at = dollar + 1,
-            }
-        }
-        if literal_from < text.len() || parts.is_empty() {
-            parts.push(Part::Text(Template::compile(&text[literal_from..])));
-        }
-        HeaderValue(parts)
+        let Ok(pieces) = cut::<_, Infallible>(text, true, |rest| Ok(capture(rest)));
+        let part = |piece| match piece {
+            Piece::Literal(text) => Part::Text(Template::compile(text)),
+            Piece::Reference(index) => Part::Capture(index),
+        };
+        HeaderValue(pieces.into_iter().map(part).collect())
     }
 
     pub fn render(&self, request: &Request, captures: &Captures) -> Vec<u8> {
@@ -96,6 +85,6 @@ mod tests {
             assert_eq!(capture(text), expected, "{text}");
         }
         let shape = |text: &str| HeaderValue::new(text).0.len();
-        assert_eq!([shape(""), shape("a"), shape("a$1"), shape("$1$2b"), shape("a\\$1")], [1, 1, 2, 3, 1]);
+        assert_eq!([shape(""), shape("a"), shape("a$1"), shape("$1$2b"), shape("a\\$1")], [0, 1, 2, 3, 1]);
     }
 }
