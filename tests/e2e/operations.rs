@@ -14,6 +14,7 @@ mod log_floods;
 mod lost_lines;
 mod lost_store;
 mod nginx;
+mod plugin_list;
 mod stall;
 mod standard_error;
 #[cfg(debug_assertions)]

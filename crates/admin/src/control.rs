@@ -219,6 +219,8 @@ impl ControlParts {
         } else if matches!(object.kind, Kind::Route | Kind::Ssl) && is_off() {
             // What is off has no place that could be shut.
             "none: it is disabled"
+        } else if object.kind == Kind::PluginMetadata && stored.fault.is_some_and(|fault| !fault.in_text) {
+            "the plugin uses what it can read of it"
         } else {
             effect(object.kind)
         }

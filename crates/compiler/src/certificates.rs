@@ -48,6 +48,8 @@ enum Server {
     /// It could not be made. Another resource must not show its certificate in its place, nor forget to ask for one.
     Unusable {
         asks: bool,
+        /// Not all of its names can be read, and what they were before is not known.
+        is_nameless: bool,
     },
     /// A certificate of ours to show to upstreams.
     None,
@@ -86,7 +88,7 @@ impl Servers {
             for name in &made.names {
                 let contest = match &made.server {
                     Server::Usable(server) => index.add(name, server),
-                    Server::Unusable { asks } => index.add_unusable(name, id, *asks),
+                    Server::Unusable { asks, .. } => index.add_unusable(name, id, *asks),
                     Server::None => None,
                 };
                 let Some(Contest { keeper, other }) = contest else { continue };
@@ -97,7 +99,7 @@ impl Servers {
                 contested.entry(keeper).or_insert_with(|| text.clone());
                 contested.entry(other).or_insert(text);
             }
-            if made.names.is_empty() && matches!(made.server, Server::Unusable { asks: true }) {
+            if matches!(made.server, Server::Unusable { asks: true, is_nameless: true }) {
                 index.add_nameless(id);
             }
             index.expiries.extend_from_slice(&made.expiries);
@@ -118,7 +120,7 @@ impl Servers {
 impl Compiler {
     /// Makes the server of an `ssl` object again; forgets it when there is none, or it is disabled.
     pub(crate) fn build_certificate(&mut self, key: &Key) {
-        self.servers.made.remove(&key.1);
+        let before = self.servers.made.remove(&key.1);
         let Some(object) = self.object(Kind::Ssl, &key.1).cloned() else { return };
         let made = match &object.fault {
             None => self.certificate(key, &object.value()),
@@ -134,11 +136,12 @@ impl Compiler {
                 let Some(names) = names_of(&value) else {
                     return self.problem(key, reason);
                 };
-                let server = Server::Unusable { asks: asks(&value) };
-                let lost = names.is_empty() && asks(&value);
+                let (names, is_nameless) = names.with_those_of(before);
+                let asks = asks(&value);
+                let server = Server::Unusable { asks, is_nameless };
                 self.servers.made.insert(key.1.clone(), Made { names, server, expiries: Vec::new() });
                 self.problem(key, reason);
-                if lost {
+                if asks && is_nameless {
                     self.problem(key, NAMELESS.to_owned());
                 }
             }
@@ -213,32 +216,64 @@ impl Compiler {
 }
 
 /// Why names with another certificate are shut as well.
-const NAMELESS: &str = "its server names cannot be read, and it may ask for client certificates: names that only a \
+const NAMELESS: &str = "not all of its server names can be read, and it may ask for client certificates: names that only a \
     certificate with * serves are shut until it is mended";
 
-/// The server names of a resource that cannot be read as a whole; `None` for one for upstreams, or one that is off.
-fn names_of(value: &Value) -> Option<Vec<String>> {
+/// The server names of a resource that cannot be read as a whole.
+#[derive(Default)]
+struct Names {
+    found: Vec<String>,
+    /// Something stands in the place of a name that is none.
+    has_unreadable: bool,
+}
+
+/// `None` for a resource for upstreams, or one that is off.
+fn names_of(value: &Value) -> Option<Names> {
     let is = |field: &str, expected: Value| value.get(field) == Some(&expected);
     if is("status", 0.into()) || is("type", "client".into()) {
         return None;
     }
-    let mut names = Vec::new();
-    for field in ["sni", "snis"] {
-        texts(value.get(field), &mut names);
-    }
+    let mut names = Names::default();
+    ["sni", "snis"].into_iter().filter_map(|field| value.get(field)).for_each(|value| names.read(value));
     Some(names)
 }
 
-/// The texts of a value, however deep: what looks like a name in the wrong place is one.
-fn texts(value: Option<&Value>, found: &mut Vec<String>) {
-    match value {
-        Some(Value::String(text)) => {
-            let words = text.split(|character: char| character.is_whitespace() || character == ',');
-            found.extend(words.filter(|word| is_name(word)).flat_map(meant));
+impl Names {
+    /// The texts of a value, however deep: what looks like a name in the wrong place is one.
+    fn read(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                let words = text.split(|character: char| character.is_whitespace() || character == ',');
+                let mut words = words.filter(|word| !word.is_empty()).peekable();
+                self.has_unreadable |= words.peek().is_none();
+                for word in words {
+                    match is_name(word) {
+                        true => self.found.extend(meant(word)),
+                        false => self.has_unreadable = true,
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.read(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.read(field)),
+            _ => self.has_unreadable = true,
         }
-        Some(Value::Array(items)) => items.iter().for_each(|item| texts(Some(item), found)),
-        Some(Value::Object(fields)) => fields.values().for_each(|field| texts(Some(field), found)),
-        _ => {}
+    }
+
+    /// With names that cannot be read, those that the resource had before stay. Whether that leaves some unknown.
+    fn with_those_of(self, before: Option<Made>) -> (Vec<String>, bool) {
+        let Names { mut found, has_unreadable } = self;
+        if !has_unreadable && !found.is_empty() {
+            return (found, false);
+        }
+        let was_known = |made: &Made| match made.server {
+            Server::Unusable { is_nameless, .. } => !is_nameless,
+            _ => true,
+        };
+        let is_known = before.as_ref().is_some_and(was_known);
+        let before = before.into_iter().flat_map(|made| made.names);
+        let added: Vec<String> = before.filter(|name| !found.contains(name)).collect();
+        found.extend(added);
+        (found, !is_known)
     }
 }
 

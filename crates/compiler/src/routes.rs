@@ -28,8 +28,18 @@ struct Compiled {
     /// `None` for a disabled route.
     spec: Option<Arc<RouteSpec<Variable>>>,
     on_body: bool,
+    /// It cannot be used, and some of its paths can neither be read nor are they known from before.
+    is_placeless: bool,
     /// Where the router's base has it.
     position: Option<u32>,
+}
+
+/// What becomes of a route's object.
+struct Built {
+    route: Route,
+    spec: Option<RouteSpec<Variable>>,
+    on_body: bool,
+    is_placeless: bool,
 }
 
 /// The compiled routes, by id.
@@ -62,14 +72,15 @@ const MIN_CHANGES: usize = 64;
 const CHANGED_PART: usize = 64;
 
 impl Routes {
-    fn put(&mut self, id: &Arc<str>, route: Route, spec: Option<RouteSpec<Variable>>, on_body: bool) {
+    fn put(&mut self, id: &Arc<str>, built: Built) {
+        let Built { route, spec, on_body, is_placeless } = built;
         self.forget(id);
         let slot = self.free.pop().unwrap_or_else(|| self.table.add());
         let spec = spec.map(|spec| Arc::new(RouteSpec { id: slot, order: id.clone(), ..spec }));
         self.table.set(slot, Some(Arc::new(route)));
         let on_body = on_body && spec.is_some();
         self.on_body += usize::from(on_body);
-        self.by_id.insert(id.clone(), Compiled { slot, spec, on_body, position: None });
+        self.by_id.insert(id.clone(), Compiled { slot, spec, on_body, is_placeless, position: None });
         self.changed.insert(id.clone());
     }
 
@@ -92,10 +103,9 @@ impl Routes {
         spec.map(|spec| spec.uris.clone()).unwrap_or_default()
     }
 
-    /// Whether a route is on, and no path of it is known.
+    /// Whether a route is on, and which paths it is for is not known of all of them.
     pub fn is_placeless(&self, id: &str) -> bool {
-        let spec = self.by_id.get(id).and_then(|compiled| compiled.spec.as_ref());
-        spec.is_some_and(|spec| spec.uris.is_empty())
+        self.by_id.get(id).is_some_and(|compiled| compiled.is_placeless)
     }
 
     fn remove(&mut self, id: &Arc<str>) {
@@ -149,17 +159,13 @@ impl Compiler {
             self.routes.remove(&key.1);
             return;
         };
-        let (route, spec, on_body) = self.compile_route(key, &object);
-        self.routes.put(&key.1, route, spec, on_body);
+        let built = self.compile_route(key, &object);
+        self.routes.put(&key.1, built);
     }
 
     /// A route that cannot be built keeps its place and refuses what it would have answered: without it, its requests would
     /// fall to a broader route that knows nothing of its guards.
-    fn compile_route(
-        &mut self,
-        key: &Key,
-        object: &tidegate_model::Object,
-    ) -> (Route, Option<RouteSpec<Variable>>, bool) {
+    fn compile_route(&mut self, key: &Key, object: &tidegate_model::Object) -> Built {
         let value = object.place();
         let mut faults = Vec::new();
         let mut conf = resources::Route::from_value(&value).unwrap_or_else(|reason| {
@@ -174,7 +180,12 @@ impl Compiler {
         let service = service_object.as_ref().map(|object| {
             let value = object.place();
             // What is wrong with it is told of the service.
-            resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value))
+            let mut service =
+                resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value));
+            if object.fault.is_some() {
+                place::widen_service(&mut service);
+            }
+            service
         });
         let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {
             faults.push(reason);
@@ -186,11 +197,15 @@ impl Compiler {
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
-        self.keep_paths(key, object.fault.is_some(), conf.is_enabled(), &mut spec, &mut faults);
+        let is_known = self.keep_paths(key, object.fault.is_some(), &value, &mut spec, &mut faults);
+        let is_placeless = !is_known && conf.is_enabled();
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
             true => self.broken_reference(&conf, &upstream),
             false => Some(UNAVAILABLE),
         };
+        if is_placeless {
+            self.problem(key, if spec.uris.is_empty() { PLACELESS } else { PARTLY_PLACELESS }.to_owned());
+        }
         for fault in faults {
             // The provider's words name the same thing.
             if object.fault.is_none() {
@@ -220,28 +235,31 @@ impl Compiler {
             serial: self.next_serial(),
             version: object.modified,
         };
-        (route, conf.is_enabled().then_some(spec), on_body)
+        Built { route, spec: conf.is_enabled().then_some(spec), on_body, is_placeless }
     }
 
-    /// A route of which no path can be read keeps those it had before.
+    /// A route that cannot be used and of which not all paths can be read keeps those it had before as well. `false`: which
+    /// these are is not known.
     fn keep_paths(
         &mut self,
         key: &Key,
         has_fault: bool,
-        is_enabled: bool,
+        value: &Value,
         spec: &mut RouteSpec<Variable>,
         faults: &mut Vec<String>,
-    ) {
+    ) -> bool {
         if spec.uris.iter().any(|path| path.is_empty()) && !has_fault {
             faults.push("an empty path matches no request".to_owned());
         }
-        if (!has_fault && faults.is_empty()) || spec.uris.iter().any(|path| may_match(path)) {
-            return;
+        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value) {
+            return true;
         }
-        spec.uris = self.routes.paths(&key.1);
-        if spec.uris.is_empty() && is_enabled {
-            self.problem(key, PLACELESS.to_owned());
-        }
+        spec.uris.retain(|path| place::may_match(path));
+        let before = self.routes.paths(&key.1);
+        let is_known = !before.is_empty() && !self.routes.is_placeless(&key.1);
+        let added: Vec<_> = before.into_iter().filter(|path| !spec.uris.contains(path)).collect();
+        spec.uris.extend(added);
+        is_known
     }
 
     /// The answer of a route that refers to what is not there, or cannot be built.
@@ -349,13 +367,10 @@ fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) ->
     ))
 }
 
-/// Whether a request can have this path: an empty text, or one without a slash in front, is none.
-fn may_match(path: &str) -> bool {
-    path.starts_with(['/', '*'])
-}
-
 /// Said beside what is wrong with the route.
 const PLACELESS: &str = "no path of it can be read, and none is known from before: which requests it is for is not known, and they are NOT refused";
+
+const PARTLY_PLACELESS: &str = "not all paths of it can be read, and what they were before is not known: requests for the others are refused, those for these are NOT refused";
 
 /// Hosts times paths of one route: each pair has a place of its own in the router.
 const MOST_PLACES: usize = 100_000;

@@ -1,5 +1,6 @@
 //! What is hidden from those who may see a configuration and not its secrets.
 
+mod conditions;
 mod fields;
 mod messages;
 mod sent_back;
@@ -168,11 +169,17 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
                 if is_secret && (in_headers || !item.is_object()) {
                     hide(item, change);
                 } else {
+                    if let ("properties", Value::Object(properties)) = (name.as_str(), &mut *item) {
+                        conditions::hide_in_properties(properties, change);
+                    }
                     mask_names(item, in_headers || holds_fields(name), change);
                 }
             });
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_names(item, in_headers, change)),
+        Value::Array(items) => {
+            conditions::hide_constants(items, change);
+            items.iter_mut().for_each(|item| mask_names(item, in_headers, change));
+        }
         Value::String(text) => {
             *text = if in_headers { fields::shown(text) } else { without_user(text) };
         }

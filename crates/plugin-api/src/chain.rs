@@ -46,6 +46,7 @@ pub struct Chain {
     log: Vec<u16>,
     stored: Vec<u16>,
     received: Vec<u16>,
+    departing: Vec<u16>,
 }
 
 impl Chain {
@@ -118,6 +119,7 @@ impl Chain {
             log: of(Phases::LOG),
             stored: of(Phases::STORED),
             received: of(Phases::RECEIVED),
+            departing: of(Phases::DEPARTING),
             instances,
         }
     }
@@ -140,6 +142,7 @@ impl Chain {
             Phases::LOG => &self.log,
             Phases::STORED => &self.stored,
             Phases::RECEIVED => &self.received,
+            Phases::DEPARTING => &self.departing,
             _ => &[],
         }
     }

@@ -24,7 +24,7 @@ pub struct Phases(pub u16);
 
 impl Phases {
     pub const NONE: Phases = Phases(0);
-    pub const ALL: Phases = Phases(255);
+    pub const ALL: Phases = Phases(511);
     pub const REWRITE: Phases = Phases(1);
     pub const ACCESS: Phases = Phases(2);
     pub const BEFORE_PROXY: Phases = Phases(4);
@@ -35,6 +35,8 @@ impl Phases {
     pub const STORED: Phases = Phases(64);
     /// APISIX has no such phase: see [`Plugin::received`].
     pub const RECEIVED: Phases = Phases(128);
+    /// APISIX has no such phase: see [`Plugin::departing`].
+    pub const DEPARTING: Phases = Phases(256);
 
     pub const fn and(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
@@ -95,6 +97,11 @@ pub trait Plugin: Send + Sync {
     }
     /// Runs before each attempt to reach an upstream node.
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// The request is about to go to its upstream: all that may refuse it, or answer it, has run. Runs once, before the first
+    /// attempt.
+    fn departing<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
     /// Answers from what is kept, in the upstream's place. Runs when no plugin that may refuse is left to run before the

@@ -138,6 +138,10 @@ fn split_head(part: &[u8]) -> Option<(&[u8], &[u8])> {
     })
 }
 
+/// What leaves the bytes of a part as they are (RFC 2045 section 6.1). Any other coding is undone by some servers and taken for
+/// part of the value by others: RFC 7578 section 4.7 deprecates it.
+const PLAIN_ENCODINGS: [&str; 3] = ["7bit", "8bit", "binary"];
+
 /// `name` of `Content-Disposition`.
 fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
     let mut disposition = None;
@@ -148,6 +152,11 @@ fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
         }
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         let (name, value) = (line[..colon].trim_ascii(), &line[colon + 1..]);
+        let is_plain =
+            || PLAIN_ENCODINGS.iter().any(|plain| value.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
+        if name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain() {
+            return Err(Doubtful);
+        }
         if name.eq_ignore_ascii_case(b"content-disposition")
             && disposition.replace(value.trim_ascii()).is_some()
         {
@@ -191,6 +200,8 @@ mod tests {
             ("form-data; x=\"\\\"; name=a", Some(Err(Doubtful))),
             ("form-data;\r\n name=a", Some(Err(Doubtful))),
             ("form-data; name=b\r\nContent-Disposition: form-data; name=a", Some(Err(Doubtful))),
+            ("form-data; name=a\r\nContent-Transfer-Encoding: base64", Some(Err(Doubtful))),
+            ("form-data; name=a\r\ncontent-transfer-encoding: 8BIT", Some(Ok("a"))),
         ] {
             assert_eq!(
                 first(disposition, plain),

@@ -102,6 +102,7 @@ impl Sent {
 
 impl<'a> Writer<'a> {
     /// For an answer whose head is in `request.response`, past the header filters. The head leaves now, or with the body.
+    #[inline]
     pub(crate) fn begin(
         request: &'a mut Request,
         client: &'a Client,
@@ -132,12 +133,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Sends the body, to its end or as far as it comes.
-    pub(crate) async fn run<B: Body>(mut self, body: &mut B) -> Sent {
+    pub(crate) async fn run<B: Body>(&mut self, body: &mut B) -> Sent {
         let end = self.send(body).await;
         let outcome = &mut self.request.outcome;
         outcome.body_bytes_sent = self.body_bytes;
         outcome.bytes_sent = self.body_bytes + self.head_bytes;
-        self.client.worker.buffers.give_back_output(self.out.bytes);
+        self.client.worker.buffers.give_back_output(std::mem::take(&mut self.out.bytes));
         if end == End::Client {
             self.client.gone.set(true);
         }

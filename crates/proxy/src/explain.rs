@@ -28,11 +28,12 @@ use crate::{
 /// Routes of a path that are told about, at most.
 const MAX_CANDIDATES: usize = 100;
 
-const PHASES: [(Phases, &str); 7] = [
+const PHASES: [(Phases, &str); 8] = [
     (Phases::REWRITE, "rewrite"),
     (Phases::ACCESS, "access"),
     (Phases::BEFORE_PROXY, "before_proxy"),
     (Phases::STORED, "stored"),
+    (Phases::DEPARTING, "departing"),
     (Phases::HEADER_FILTER, "header_filter"),
     (Phases::BODY_FILTER, "body_filter"),
     (Phases::LOG, "log"),

@@ -4,25 +4,31 @@ use http::HeaderName;
 use tidegate_protocol::{Field, Head};
 
 /// A name as it begins a line of HTTP/1, and as HTTP/2 has it.
+///
+/// A `HeaderName` may change inside, to the compiler: behind a reference, the length of `line` is still known to it where the
+/// name is written, and a copy takes a few moves instead of a call.
 pub(crate) struct Name {
     line: &'static [u8],
-    http2: HeaderName,
+    http2: &'static HeaderName,
 }
 
 impl Name {
     /// `line`: with colon and blank.
-    const fn new(line: &'static str, http2: HeaderName) -> Name {
+    const fn new(line: &'static str, http2: &'static HeaderName) -> Name {
         Name { line: line.as_bytes(), http2 }
     }
 
     pub(crate) fn http2(&self) -> &HeaderName {
-        &self.http2
+        self.http2
     }
 }
 
 macro_rules! names {
     ($($item:ident = $text:literal, $http2:literal;)*) => {
-        $(pub(crate) static $item: Name = Name::new(concat!($text, ": "), HeaderName::from_static($http2));)*
+        $(pub(crate) static $item: Name = {
+            static HTTP2: HeaderName = HeaderName::from_static($http2);
+            Name::new(concat!($text, ": "), &HTTP2)
+        };)*
 
         #[cfg(test)]
         const NAMES: &[(&Name, &str)] = &[$((&$item, $text)),*];
@@ -64,12 +70,14 @@ impl Fields for Http1Lines<'_> {
         head.write_fields(self.0, passes);
     }
 
+    #[inline]
     fn add(&mut self, name: &'static Name, write: impl FnOnce(&mut Vec<u8>)) {
         self.0.extend_from_slice(name.line);
         write(self.0);
         self.0.extend_from_slice(b"\r\n");
     }
 
+    #[inline]
     fn add_line(&mut self, line: &FieldLine) {
         self.0.extend_from_slice(&line.line);
     }

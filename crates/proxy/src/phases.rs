@@ -160,6 +160,11 @@ impl Chains {
                 self.stored(request).await?;
             }
         }
+        if first && self.runs_in(Phases::DEPARTING) {
+            for instance in self.of_phase(Phases::DEPARTING) {
+                self.run(instance, Phases::DEPARTING, request).await?;
+            }
+        }
         Ok(())
     }
 
@@ -341,6 +346,7 @@ fn place(phase: Phases) -> At {
         Phases::REWRITE => At::Rewrite,
         Phases::ACCESS => At::Access,
         Phases::STORED => At::Stored,
+        Phases::DEPARTING => At::Departing,
         _ => At::BeforeProxy,
     }
 }
@@ -358,6 +364,7 @@ fn step<'a>(
         Phases::REWRITE => plugin.rewrite(request),
         Phases::ACCESS => plugin.access(request),
         Phases::STORED => plugin.stored(request),
+        Phases::DEPARTING => plugin.departing(request),
         _ => plugin.before_proxy(request),
     }
 }

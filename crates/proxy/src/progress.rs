@@ -25,17 +25,19 @@ pub enum At {
     Rewrite,
     Access,
     Stored,
+    Departing,
     BeforeProxy,
     HeaderFilter,
     BodyFilter,
     Log,
 }
 
-const PLACES: [(At, &str); 8] = [
+const PLACES: [(At, &str); 9] = [
     (At::Matching, "matching"),
     (At::Rewrite, "rewrite"),
     (At::Access, "access"),
     (At::Stored, "stored"),
+    (At::Departing, "departing"),
     (At::BeforeProxy, "before_proxy"),
     (At::HeaderFilter, "header_filter"),
     (At::BodyFilter, "body_filter"),

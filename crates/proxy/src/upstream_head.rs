@@ -76,6 +76,7 @@ pub(crate) struct OutgoingHead<'a> {
 
 impl<'a> OutgoingHead<'a> {
     /// `upgrade`: the client asked for another protocol and the route allows it.
+    #[inline]
     pub(crate) fn new(
         request: &'a Request,
         upstream: &'a UpstreamHandle,
@@ -212,6 +213,7 @@ struct AddressText {
 }
 
 impl AddressText {
+    #[inline]
     fn new(address: IpAddr) -> AddressText {
         let mut bytes = [b'.'; ADDRESS_BYTES];
         let length = match address {

@@ -11,7 +11,7 @@ use std::sync::{
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::usage::growth;
-use tidegate_testkit::{Client, Gateway, Upstream};
+use tidegate_testkit::{Client, Gateway, Upstream, upstream::Seen};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -164,4 +164,19 @@ fn a_document_that_many_wait_for_is_asked_for_once() {
     });
     assert_eq!(release, [401; 12]);
     assert!(asked.load(SeqCst) <= 3, "discovery, the keys, and these once more: {asked:?}");
+}
+
+/// What a later guard refuses is no business of the mirror's host.
+#[test]
+fn a_mirror_gets_no_request_that_is_refused_before_the_proxy() {
+    let (upstream, mirror) = (Upstream::start(), Upstream::start());
+    let deny = "return function(conf, ctx) if ngx.var.arg_key ~= 'k' then return 403 end end";
+    let guard = json!({"serverless-post-function": {"phase": "before_proxy", "functions": [deny]}});
+    let copies = json!({"proxy-mirror": {"host": format!("http://{}", mirror.address)}});
+    let objects = json!({"routes": [route("guarded", guard, &upstream)], "global_rules": [{"id": "m", "plugins": copies}]});
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&objects.to_string()));
+    let status = |target: &str| gateway.client().get("h", target).expect("an answer").status();
+    assert_eq!((status("/guarded"), status("/guarded?key=k")), (403, 200));
+    let copies: Vec<String> = mirror.wait_for(1).iter().map(Seen::text).collect();
+    assert!(copies.len() == 1 && copies[0].starts_with("GET /guarded?key=k "), "{copies:?}");
 }

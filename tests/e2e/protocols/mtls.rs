@@ -201,5 +201,27 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
     eventually("names of wildcards are shut", || fixture.secure("any.test", "any.test", None) == 0);
     assert_eq!((fixture.host("any.test"), fixture.host("other.org")), (400, 200));
     assert_eq!((fixture.secure("own.test", "own.test", None), fixture.host("own.test")), (200, 200));
-    assert!(fixture.gateway.error_log().contains("ssls/m cannot be used: its server names cannot be read"));
+    let named = "ssls/m cannot be used: not all of its server names can be read";
+    assert!(fixture.gateway.error_log().contains(named));
+    // One that was known before is shut, and the others are not.
+    write("");
+    eventually("it is gone", || fixture.secure("any.test", "any.test", None) == 200);
+    write(&format!("- {{id: m, snis: [mtls.test, own.test], {certificate}, {client}}}}}\n"));
+    eventually("it asks", || fixture.secure("own.test", "own.test", None) == 400);
+    write(&format!("- {{id: m, snis: [mtls.test, 7], {certificate}, {client}}}}}\n"));
+    eventually("it is shut", || fixture.secure("mtls.test", "mtls.test", None) == 0);
+    assert_eq!(fixture.secure("own.test", "own.test", None), 0);
+    assert_eq!((fixture.secure("other.test", "other.test", None), fixture.host("other.test")), (200, 200));
+}
+
+/// Beside names that can be read: without those of before, each name that has no certificate of its own could be meant.
+#[test]
+fn an_unreadable_name_beside_others_shuts_what_a_wildcard_serves() {
+    let fixture = fixture(YAML_PROVIDER, |certificate, client| {
+        format!(
+            "- {{id: star, snis: [\"*.test\"], {certificate}}}\n- {{id: m, snis: [mtls.test, 7], {certificate}, {client}}}}}\n"
+        )
+    });
+    assert_eq!(fixture.secure("mtls.test", "mtls.test", None), 0);
+    assert_eq!((fixture.secure("any.test", "any.test", None), fixture.host("any.test")), (0, 400));
 }

@@ -55,10 +55,16 @@ fn sections(file: &str) -> Vec<Section> {
 }
 
 /// Differences that the report names: what the line of the difference has, and what the report says.
-const NAMED: [(&str, &str); 1] = [(
-    " /x.GIF (Host: localhost): content-type: nginx image/gif",
-    "approximated: return: Content-Type is text/plain",
-)];
+const NAMED: [(&str, &str); 3] = [
+    (
+        " /x.GIF (Host: localhost): content-type: nginx image/gif",
+        "approximated: return: Content-Type is text/plain",
+    ),
+    ("status: nginx 200, here 403", INDEX_REFUSED),
+    ("status: nginx 404, here 403", INDEX_REFUSED),
+];
+/// An index file that another location guards is refused for each directory of the server.
+const INDEX_REFUSED: &str = "directories without a file before it are 403";
 
 /// With what nginx needs to run in a folder.
 fn whole(text: &str, folder: &Path) -> String {

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use tidegate_model::resources;
+use tidegate_routing::Methods;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
 const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id", "id", "name"];
@@ -12,15 +13,8 @@ const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id"
 pub(super) fn of_route(value: &Value) -> resources::Route {
     let fields = resources::Route::CONDITIONS.iter().chain(&PLACE);
     let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
-    // A path is one whether it stands alone or in a list.
-    let items = |field: &str| match value.get(field) {
-        Some(Value::Array(items)) => items.clone(),
-        Some(one) => vec![one.clone()],
-        None => Vec::new(),
-    };
     kept.remove("uri");
-    let paths = items("uri").into_iter().chain(items("uris"));
-    kept.insert("uris".to_owned(), paths.filter(Value::is_string).collect());
+    kept.insert("uris".to_owned(), written_paths(value).filter(|path| path.is_string()).cloned().collect());
     if value.get("priority").is_some() && !kept.contains_key("priority") {
         // Before any other one it could have been meant to precede.
         kept.insert("priority".to_owned(), json!(i64::MAX));
@@ -28,16 +22,48 @@ pub(super) fn of_route(value: &Value) -> resources::Route {
     resources::Route::from_value(&Value::Object(kept)).unwrap_or_default()
 }
 
-/// Hosts of which one is not a name in the form that requests have are left out: the route is for any host then.
-pub(super) fn widen(route: &mut resources::Route) {
-    let is_name = |host: &str| {
-        !host.is_empty()
-            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*-._:[]".contains(&byte))
+/// A path is one whether it stands alone or in a list.
+fn written_paths(value: &Value) -> impl Iterator<Item = &Value> {
+    let items = |field| match value.get(field) {
+        Some(Value::Array(items)) => items.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
     };
-    if !route.host_names().all(is_name) {
+    items("uri").iter().chain(items("uris"))
+}
+
+/// Whether there are paths, and a request can have each of them.
+pub(super) fn reads_all_paths(value: &Value) -> bool {
+    let mut paths = written_paths(value).peekable();
+    paths.peek().is_some() && paths.all(|path| path.as_str().is_some_and(may_match))
+}
+
+/// Whether a request can have this path: an empty text, or one without a slash in front, is none.
+pub(super) fn may_match(path: &str) -> bool {
+    path.starts_with(['/', '*'])
+}
+
+/// Hosts of which one is not a name in the form that requests have are left out: the route is for any host then. So are
+/// methods of which one is none.
+pub(super) fn widen(route: &mut resources::Route) {
+    if !route.host_names().all(is_host) {
         route.host = None;
         route.hosts.clear();
     }
+    if route.methods.iter().any(|name| Methods::of(name).is_empty()) {
+        route.methods.clear();
+    }
+}
+
+/// As [`widen`].
+pub(super) fn widen_service(service: &mut resources::Service) {
+    if !service.hosts.iter().all(|host| is_host(host)) {
+        service.hosts.clear();
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*-._:[]".contains(&byte))
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
@@ -77,6 +103,21 @@ mod tests {
         {
             assert_eq!(of_route(&misplaced).paths().collect::<Vec<_>>(), ["/a"], "{misplaced}");
         }
+        for (paths, expected) in [
+            (json!({"uri": "/a"}), true),
+            (json!({"uris": ["/a", "*"], "timeout": 3}), true),
+            (json!({"uris": ["/a", ""]}), false),
+            (json!({"uris": ["/a", ["/b"]]}), false),
+            (json!({"uri": null, "uris": ["/a"]}), false),
+            (json!({"uris": ["/a", "b"]}), false),
+            (json!({"uris": []}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(reads_all_paths(&paths), expected, "{paths}");
+        }
+        let mut route = of_route(&json!({"uri": "/a", "methods": ["GET", "PSOT"]}));
+        widen(&mut route);
+        assert_eq!(route.methods, Vec::<String>::new(), "any method");
         assert_eq!(of_service(&json!({"hosts": ["a.com"], "upstream": 1})).hosts, ["a.com"]);
     }
 }

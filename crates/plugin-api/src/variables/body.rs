@@ -68,6 +68,8 @@ pub(super) enum Unjudged {
 
 pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
 pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
+/// Compressed, say: many upstreams undo what `Content-Encoding` names (RFC 9110 section 8.4), and nothing here does.
+pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &[u8] = b"multipart/form-data";

@@ -11,7 +11,7 @@ use tidegate_protocol::HeaderId;
 use tidegate_routing::expr::Operand;
 use tidegate_telemetry::error_log;
 
-use super::body::{self, BODY_TOO_LARGE, MALFORMED, Source, Unjudged};
+use super::body::{self, BODY_TOO_LARGE, CODED, MALFORMED, Source, Unjudged};
 use crate::{
     Reply, Request, RequestBody, Variable, aside,
     document::TooLarge,
@@ -85,6 +85,9 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
     let body = match &request.body {
         RequestBody::Empty => return Operand::Nil,
         _ if is_ambiguous() => return unjudged(request, MALFORMED),
+        _ if request.has_coded_body() && source(request, &[]).is_for(variable) => {
+            return unjudged(request, CODED);
+        }
         RequestBody::Unread { .. } => {
             let source = source(request, &[]);
             if source.may_have(variable) {
@@ -118,6 +121,7 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
 pub(super) fn whole(request: &Request) -> Operand<'_> {
     match &request.body {
         RequestBody::Empty => Operand::Nil,
+        _ if request.has_coded_body() => unjudged(request, CODED),
         RequestBody::Unread { .. } => {
             request.body_values.wants_body.set(true);
             unjudged(request, BODY_TOO_LARGE)
@@ -177,7 +181,13 @@ fn bytes_of(value: &Operand<'_>) -> usize {
 }
 
 impl Request {
-    /// `Err` once a condition asked for a body that is too large to be read here, or malformed. That counts while routes are
+    /// Whether the body is not what its media type says until a coding is undone (RFC 9110 section 8.4).
+    pub fn has_coded_body(&self) -> bool {
+        let mut codings = self.head.headers.all_known(HeaderId::ContentEncoding);
+        codings.any(|coding| !coding.trim_ascii().is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
+    }
+
+    /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That counts while routes are
     /// matched, where another route might have had the request, and where a guard is left out because its condition does
     /// not hold. Elsewhere nothing but the value is missing.
     pub fn require_readable_body(&self) -> Result<(), Box<Reply>> {

@@ -1,6 +1,6 @@
 //! Sends a copy of requests to another server and forgets the answer.
 //!
-//! The copy leaves when the request itself goes to the upstream; nobody waits for it. Copies in flight are limited:
+//! The copy leaves when the request itself goes to the upstream, past all that may refuse it; nobody waits for it. Copies in flight are limited:
 //! past that they are dropped, so a slow mirror costs nothing but its copies.
 
 mod grpc;
@@ -32,7 +32,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     priority: 1010,
     guards: false,
     schema: include_str!("proxy_mirror.json"),
-    phases: Phases::REWRITE.and(Phases::BEFORE_PROXY),
+    phases: Phases::REWRITE.and(Phases::DEPARTING),
     headers: &[("path", Text::Value)],
     build,
     start: Some(start),
@@ -130,8 +130,7 @@ impl Plugin for ProxyMirror {
         Step::Next
     }
 
-    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        // Taken: further attempts of the same request are not copied again.
+    fn departing<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let Some(Copy(mut target)) = request.extensions.take::<Copy>() else { return Step::Next };
         if self.grpc {
             // The name of a method as it stands now: grpc-web and others have made it in the access phase.

@@ -195,6 +195,9 @@ impl RequestValidation {
         if media_type::is_like(content_type, FORM) {
             return Err(self.reject(Some("the upstream may take Content-Type for that of a form")));
         }
+        if request.has_coded_body() {
+            return Err(self.reject(Some("a body with a Content-Encoding cannot be judged")));
+        }
         let is_form = media_type::is(content_type, FORM);
         // Only one copy at a time: what goes on is rebuilt.
         request.body = RequestBody::Empty;

@@ -71,6 +71,7 @@ impl Doubt<'_> {
         let mut place = self.conditions(&CONDITIONS);
         let (mut seen, mut paths) = (HashSet::new(), Vec::new());
         for value in self.all("uri").chain(self.all("uris")) {
+            // What is not a text stands as a path that no request has: the route is known to have had another.
             texts(value, &mut |text| paths.extend(seen.insert(text).then(|| Value::from(text))));
         }
         place.insert("uris".to_owned(), paths.into());
@@ -127,12 +128,12 @@ impl Doubt<'_> {
     }
 }
 
-/// The texts of a value, in lists as well.
+/// The texts of a value, in lists as well; an empty one for what is none.
 fn texts<'a>(value: &'a Value, take: &mut dyn FnMut(&'a str)) {
     match value {
         Value::String(text) => take(text),
         Value::Array(items) => items.iter().for_each(|item| texts(item, take)),
-        _ => {}
+        _ => take(""),
     }
 }
 

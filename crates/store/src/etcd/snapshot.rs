@@ -213,7 +213,7 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
                     values::decode(options, kind, id, &bytes, &|| None).unwrap_or_else(unreadable);
                 let fault = fault_of_text(&line).or(fault);
                 if let Some(fault) = &fault {
-                    values::complain(key.as_bytes(), &format!("{}; what it guards is refused", fault.reason));
+                    values::complain_of_use(kind, key.as_bytes(), &fault.reason);
                 }
                 values::warn_of_sealed(key.as_bytes(), &sealed);
                 let unread = line.get("unread").and_then(Value::as_str).map(Arc::from);

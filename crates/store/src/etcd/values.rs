@@ -58,7 +58,7 @@ pub fn object(
     let reason = match decode(options, kind, id, &entry.value, before) {
         Ok(decoded) => {
             if let Some(fault) = &decoded.fault {
-                complain(&entry.key, &format!("{}; what it guards is refused", fault.reason));
+                complain_of_use(kind, &entry.key, &fault.reason);
             }
             // What was read before has been told.
             if before().is_none_or(|before| before.modified != modified) {
@@ -75,6 +75,17 @@ pub fn object(
     complain(&entry.key, &format!("{reason}; there is no earlier version: {}", lost(kind)));
     let fault = Fault { reason: reason.into(), in_text: true, place: None };
     made(Decoded { value: Value::Object(Map::new()), fault: Some(fault), sealed: Vec::new() })
+}
+
+/// An object that can be read and not used.
+pub fn complain_of_use(kind: Kind, key: &[u8], reason: &str) {
+    match kind {
+        // Without a path that can be read, its requests are not refused; the compiler says so.
+        Kind::Route => {
+            complain(key, &format!("{reason}; its requests are refused if a path of it can be read"))
+        }
+        _ => complain(key, &format!("{reason}; what it guards is refused")),
+    }
 }
 
 /// What becomes of what an object guarded of which nothing can be read.

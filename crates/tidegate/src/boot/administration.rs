@@ -29,6 +29,7 @@ use tidegate_store::{ApiDriven, BoxFuture, Store as _};
 use tokio::runtime::Runtime;
 
 use super::{
+    commands,
     control::Control,
     data_plane,
     hooks::{ProcessHooks, UntilCompiled},
@@ -135,6 +136,7 @@ impl Apis {
             store.clone(),
             catalog,
             data_plane::reading(settings)?,
+            commands::path(&settings.files.pid),
         ));
         let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {

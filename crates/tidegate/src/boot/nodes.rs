@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -11,8 +12,11 @@ use tidegate_compiler::ServiceNodes;
 use tidegate_config::Settings;
 use tidegate_discovery::Discovery;
 use tidegate_model::resources::{DiscoveredService, Node};
+use tidegate_store::BoxFuture;
 use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
+
+use super::{commands, hooks};
 
 pub struct Nodes {
     discovery: Discovery,
@@ -20,6 +24,7 @@ pub struct Nodes {
     told: Mutex<HashMap<DiscoveredService, Option<Arc<[Node]>>>>,
     /// Registries that upstreams name and config.yaml does not: said once each.
     missing: Mutex<HashSet<Arc<str>>>,
+    commands: PathBuf,
 }
 
 impl Nodes {
@@ -32,7 +37,8 @@ impl Nodes {
                 reason.split(':').next().filter(|key| key.starts_with("discovery")).unwrap_or("discovery");
             anyhow::anyhow!("{}", settings.places.message(key, &reason))
         })?;
-        Ok(Arc::new(Nodes { discovery, told: Mutex::default(), missing: Mutex::default() }))
+        let commands = commands::path(&settings.files.pid);
+        Ok(Arc::new(Nodes { discovery, told: Mutex::default(), missing: Mutex::default(), commands }))
     }
 
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -107,5 +113,9 @@ impl ServiceNodes for Nodes {
 impl ControlHooks for Nodes {
     fn discovered(&self, request: &AdminHead) -> Option<AdminResponse> {
         self.shown(request)
+    }
+
+    fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
+        hooks::reload(&self.commands)
     }
 }

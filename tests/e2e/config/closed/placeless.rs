@@ -59,3 +59,58 @@ fn a_path_that_becomes_unreadable_stays_shut() {
         assert_eq!(status(), 503, "{uri}");
     }
 }
+
+/// The old one stays also beside others that can be read.
+#[test]
+fn a_path_that_becomes_unreadable_among_others_stays_shut() {
+    let open = "- {id: open, uri: '/*', plugins: {mocking: {response_example: x}}}";
+    let file = |route: &str| format!("routes:\n- {{id: g, {route}, plugins: {{key-auth: {{}}}}}}\n{open}\n");
+    for route in [
+        "uris: ['', /b]",
+        "uris: [5, /b]",
+        "uris: [[/a], /b]",
+        "uri: '', uris: [/b]",
+        "uri: 5, uris: [/b]",
+        "uris: [a, /b], timeout: 3",
+        "uris: [/a, /b], methods: [GET, PSOT]",
+    ] {
+        let mut gateway = Gateway::start(YAML_PROVIDER, Some(&file("uris: [/a, /b]")));
+        let status = |gateway: &Gateway, path: &str| {
+            let request = format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+            gateway.client().request(&request).expect("an answer").status()
+        };
+        assert_eq!(status(&gateway, "/a"), 401);
+        gateway.write_routes(&file(route));
+        eventually("the file is read", || status(&gateway, "/b") == 503);
+        assert_eq!(status(&gateway, "/a"), 503, "{route}");
+        let effect = "its requests are answered 503";
+        assert_eq!(rejected(&gateway), [("routes/g".to_owned(), effect.to_owned())], "{route}");
+        gateway.process.stop();
+        gateway.restart();
+        assert_eq!(status(&gateway, "/b"), 503, "{route}");
+        if !route.contains("PSOT") {
+            let not_known = "not known: requests that it was for may be served by other routes";
+            assert_eq!(rejected(&gateway), [("routes/g".to_owned(), not_known.to_owned())], "{route}");
+            assert!(gateway.error_log().contains("not all paths of it can be read"), "{route}");
+        }
+    }
+}
+
+/// What of a service's hosts cannot be read makes its routes wider, not narrower.
+#[test]
+fn an_unreadable_host_of_a_service_opens_nothing() {
+    let file = |hosts: &str| {
+        format!(
+            "services:\n- {{id: s, hosts: {hosts}, plugins: {{key-auth: {{}}}}}}\nroutes:\n- {{id: g, uri: /g, service_id: s}}\n\
+             - {{id: open, uri: '/*', plugins: {{mocking: {{response_example: x}}}}}}\n"
+        )
+    };
+    for hosts in ["[a.example, '']", "[a.example, 'b example']", "[a.example, 5]", "5"] {
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&file("[a.example, b.example]")));
+        let status = || gateway.client().get("b.example", "/g").expect("an answer").status();
+        assert_eq!(status(), 401);
+        gateway.write_routes(&file(hosts));
+        eventually("the file is read", || status() != 401);
+        assert_eq!(status(), 503, "{hosts}");
+    }
+}

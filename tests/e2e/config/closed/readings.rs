@@ -1,7 +1,7 @@
 //! Requests that can be read in two ways: none of the readings may open what the other one guards.
 
-use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Upstream};
 
 use super::{ask, status};
 
@@ -97,6 +97,51 @@ fn post(gateway: &Gateway, content_type: &str, body: &str) -> u16 {
         "POST /b HTTP/1.1\r\nHost: h\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
     gateway.client().request(&request).expect("an answer").status()
+}
+
+/// Express, say, inflates a form before it reads it.
+#[test]
+fn a_coded_body_is_not_judged_by_its_codes() {
+    let schema = "body_schema: {properties: {role: {enum: [user]}}}";
+    let rules = |case: &str| {
+        format!("workflow: {{rules: [{{case: [[{case}, admin]], actions: [[return, {{code: 403}}]]}}]}}")
+    };
+    let (upstream, mut text) = (Upstream::start(), "routes:\n".to_owned());
+    for (uri, plugin) in [
+        ("/schema", format!("request-validation: {{{schema}}}")),
+        ("/rule", rules("post_arg_role, '=='")),
+        ("/path", rules("post_arg.role, '=='")),
+        ("/whole", rules("request_body, '~~'")),
+    ] {
+        let nodes = format!("upstream: {{type: roundrobin, nodes: {{'{}': 1}}}}", upstream.address);
+        text += &format!("- {{uri: {uri}, plugins: {{{plugin}}}, {nodes}}}\n");
+    }
+    text += &format!(
+        "- {{uri: /b, vars: [[post_arg_role, '==', admin]], priority: 1, plugins: {{{GUARD}}}}}\n- {{uri: /*, plugins: {{{OPEN}}}}}\n"
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&text));
+    let send = |target: &str, kind: &str, fields: &str, body: &str| {
+        let request = format!(
+            "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        gateway.client().request(&request).expect("an answer").status()
+    };
+    let form = "application/x-www-form-urlencoded";
+    for (target, coded) in [("/schema", 400), ("/rule", 415), ("/path", 415), ("/whole", 415), ("/b", 415)] {
+        for coding in ["gzip", "deflate", "x", "identity, gzip"] {
+            let field = format!("Content-Encoding: {coding}\r\n");
+            assert_eq!(send(target, form, &field, "\u{1f}\u{8b}"), coded, "{target} {coding}");
+        }
+        assert_eq!(send(target, form, "Content-Encoding: Identity\r\n", "role=user"), 200, "{target}");
+    }
+    assert_eq!(send("/other", form, "Content-Encoding: gzip\r\n", "x"), 200);
+    let part = |encoding: &str| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"role\"\r\n{encoding}\r\nYWRtaW4=\r\n--b--\r\n")
+    };
+    let kind = "multipart/form-data; boundary=b";
+    assert_eq!(send("/path", kind, "", &part("Content-Transfer-Encoding: base64\r\n")), 400);
+    assert_eq!(send("/path", kind, "", &part("Content-Transfer-Encoding: 7bit\r\n")), 200);
 }
 
 #[test]
