@@ -33,9 +33,10 @@ run: build
 	@test -e run/conf/config.yaml || $(BINARY) init --prefix run
 	$(BINARY) run --prefix run $(RUN_ARGS)
 
-# The binary is built first so that the black-box tests do not wait for it one by one.
+# The binary is built first so that the black-box tests do not wait for it one by one; with their features, or libraries are
+# built twice.
 test: deps
-	$(CARGO) build -p tidegate
+	$(CARGO) build --workspace --bin tidegate --test e2e
 	$(CARGO) test --workspace
 
 # What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
@@ -52,7 +53,7 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True)]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/new-plugin"]]'
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)

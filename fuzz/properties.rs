@@ -1,4 +1,4 @@
-//! What must hold for any bytes. The fuzz targets run these; the black-box tests replay the corpora with them.
+//! What must hold for any bytes. The fuzz targets run these; the tests replay the corpora with them (`tests/replay`).
 //!
 //! The property that matters most: **a message means the same however it is cut into reads**, and once
 //! written out again it is read the same. A difference is a smuggling hole.

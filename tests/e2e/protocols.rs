@@ -14,7 +14,6 @@ mod downgrade_cases;
 mod early_answers;
 mod final_status;
 mod forwarding;
-mod fuzz_replay;
 mod gathering;
 mod grpc;
 pub mod grpc_peer;

@@ -1,4 +1,4 @@
-//! `tidegate bench`, and the importers beside the servers whose files they read.
+//! `tidegate bench`, the importers beside the servers whose files they read, and what makes sources.
 
 mod bench;
 mod bench_ahead;
@@ -18,6 +18,7 @@ mod bench_websocket;
 mod import_bounds;
 mod imports;
 mod kong_guards;
+mod new_plugin;
 mod nginx_answers;
 mod nginx_caches;
 mod nginx_check;

@@ -22,10 +22,13 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::bounds::Bounds;
+pub use self::{
+    bounds::Bounds,
+    service::{Connection, Phase},
+};
 use self::{
     bounds::Doors,
-    service::{Connection, Phase, Service, closed},
+    service::{Service, closed},
 };
 use crate::{
     AdminApi, ControlApi, Entered,

@@ -12,7 +12,8 @@ use std::{
 use tidegate_protocol::{
     BodyLength, Head, Method, ResponseHead,
     chunked::{ChunkedDecoder, Event},
-    framing::{self, ConnectionOptions},
+    connection::ConnectionOptions,
+    framing,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},

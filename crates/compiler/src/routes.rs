@@ -16,6 +16,7 @@ use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expres
 use crate::{
     Compiler, UNAVAILABLE,
     object::{Key, is_disabled},
+    routes::table::Built,
 };
 
 impl Compiler {

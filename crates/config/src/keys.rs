@@ -9,16 +9,13 @@ mod attributes;
 mod deployment;
 mod discovery;
 pub mod forms;
-mod key;
+pub(crate) mod key;
 mod nginx;
 mod plugins;
 
 use serde_json::{Map, Value};
 
-pub use self::{
-    key::{COUNT, Fate, Key, Otherwise, PORT, Preset, Takes},
-    plugins::PLUGINS,
-};
+pub use self::key::{COUNT, Fate, Key, Otherwise, PORT, Preset, Takes};
 
 pub fn all() -> impl Iterator<Item = &'static Key> {
     [deployment::KEYS, apisix::KEYS, nginx::KEYS, plugins::KEYS, discovery::KEYS, attributes::KEYS]
@@ -57,16 +54,12 @@ pub fn children(path: &str) -> Vec<&'static str> {
     names
 }
 
-/// config.yaml when the user writes nothing.
+/// config.yaml when the user writes nothing. Which plugins are on then is in [`crate::Source::plugins`].
 pub fn defaults() -> Value {
     let mut root = Value::Object(Map::new());
     for key in all() {
         if let Preset::Default(json) = key.value {
-            let value = match key.path {
-                "plugins" => Value::from(PLUGINS.to_vec()),
-                _ => serde_json::from_str(json).unwrap_or(Value::Null),
-            };
-            set(&mut root, key.path, value);
+            set(&mut root, key.path, serde_json::from_str(json).unwrap_or(Value::Null));
         }
     }
     root

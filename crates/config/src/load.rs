@@ -34,6 +34,8 @@ pub struct Source {
     pub file: Option<PathBuf>,
     /// In place of `apisix.node_listen`: `9080` or `127.0.0.1:9080`.
     pub listen: Option<String>,
+    /// The plugins that are on when the configuration has no list. Those of the program: this crate knows none.
+    pub plugins: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     }
     let places = Places::of(&root, &shown);
     let mut raw = keys::defaults();
+    keys::set(&mut raw, "plugins", source.plugins.as_slice().into());
     merge::merge(&mut raw, root.into_value());
     override_by_environment(&mut raw, &places, lookup).map_err(|message| LoadError(vec![message]))?;
     if let Some(listen) = &source.listen {

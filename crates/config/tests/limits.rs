@@ -21,7 +21,7 @@ struct Row {
 enum Bound {
     /// A key of config.yaml.
     Key(&'static str),
-    /// A schema of crates/plugins/schemas, and where in it the field is that has the default.
+    /// A schema of a plugin, `NAME` or `NAME.metadata`, and where in it the field is that has the default.
     Schema(&'static str, &'static str),
     /// A file below crates/, and a constant in it.
     Const(&'static str, &'static str, Unit),
@@ -42,6 +42,15 @@ const SECTIONS: [&str; 4] =
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// It is beside the plugin's code, in the folder of its group.
+fn schema(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/src");
+    let file = format!("{}.json", name.replace('-', "_"));
+    let groups = fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+    let mut texts = groups.flatten().filter_map(|group| fs::read_to_string(group.path().join(&file)).ok());
+    texts.next().unwrap_or_else(|| panic!("no group of crates/plugins/src has {file}"))
 }
 
 /// The number behind `const NAME: TYPE =` or, for a field, behind `name:`.
@@ -107,7 +116,7 @@ fn setting(bound: &Bound, language: usize) -> (String, String) {
             (format!("`{path}`"), default)
         }
         Bound::Schema(name, pointer) => {
-            let text = read(&format!("crates/plugins/schemas/{name}.json"));
+            let text = schema(name);
             let schema: Value = serde_json::from_str(&text).expect("JSON");
             let default = schema.pointer(&format!("{pointer}/default"));
             let default = default.unwrap_or_else(|| panic!("{name} has no default at {pointer}"));

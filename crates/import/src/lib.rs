@@ -4,11 +4,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::{
-    imported::Imported,
-    input::{Files, Options},
-};
-
 mod apisix;
 mod closed;
 mod fields;
@@ -20,6 +15,8 @@ mod nginx;
 mod output;
 mod report;
 
+pub use imported::{Imported, Sample};
+pub use input::{Files, Options};
 pub use nginx::{Listeners, Placement};
 pub use output::Output;
 pub use report::{At, Entry, Outcome, Report};

@@ -146,6 +146,8 @@ pub struct PluginDef {
     pub kind: Option<&'static str>,
     /// `Some("global")` when it is not meant for single routes.
     pub scope: Option<&'static str>,
+    /// It is on when config.yaml has no list of plugins. Those that APISIX leaves off, and that cost without being used, are not.
+    pub on_by_default: bool,
     /// JSON schemas, in APISIX's shape and with its defaults.
     pub schema: &'static str,
     pub consumer_schema: Option<&'static str>,
@@ -212,6 +214,7 @@ impl PluginDef {
         priority: 0,
         kind: None,
         scope: None,
+        on_by_default: true,
         schema: r#"{"type":"object"}"#,
         consumer_schema: None,
         metadata_schema: None,

@@ -1,13 +1,28 @@
 //! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays as it is written.
+//!
+//! Forms that know other references ([`Template::compile_simple`], [`Template::compile_log_format`]) are cut by the same
+//! [`pieces`]; ADR 41 has the differences.
 
+mod log_format;
+pub mod pieces;
 mod render;
+
+use std::convert::Infallible;
+
+pub use log_format::FormatError;
+use pieces::{Piece, cut};
 
 use crate::Variable;
 
+/// A part of a compiled text.
 #[derive(Clone, Debug)]
-enum Part {
+pub enum Part {
     Literal(Box<[u8]>),
-    Variable { variable: Variable, default: Option<Box<[u8]>> },
+    Variable {
+        variable: Variable,
+        /// In place of a value that is not there.
+        default: Option<Box<[u8]>>,
+    },
 }
 
 /// A text compiled once and rendered per request.
@@ -26,43 +41,45 @@ impl Template {
         Template::with(text, simple_reference)
     }
 
+    /// An nginx `log_format`. `resolve` turns a name into a variable.
+    pub fn compile_log_format(
+        text: &str,
+        resolve: impl Fn(&str) -> Variable,
+    ) -> Result<Template, FormatError> {
+        let pieces = cut(text, false, |rest| {
+            let (name, length) = log_format::name(rest, text.len() - rest.len())?;
+            Ok(Some((Part::Variable { variable: resolve(name), default: None }, length)))
+        })?;
+        Ok(Template::of(pieces))
+    }
+
     fn with(text: &str, reference: fn(&str) -> Option<Reference<'_>>) -> Template {
         // A reference to a secret that leads nowhere stays as text: `$env` in it is not a variable.
         if tidegate_model::schema::is_secret_reference(text) {
             return Template { parts: vec![Part::Literal(text.as_bytes().into())] };
         }
-        let mut parts = Vec::new();
-        let mut literal = Vec::new();
-        let bytes = text.as_bytes();
-        let mut at = 0;
         // Behind the last brace nothing closes a name, so that none is looked for once for each `${`.
         let last = text.rfind('}').unwrap_or(0);
-        while let Some(&byte) = bytes.get(at) {
-            let rest = &text[at..];
-            if byte == b'\\' && bytes.get(at + 1) == Some(&b'$') {
-                literal.extend_from_slice(b"\\$");
-                at += 2;
-            } else if let Some((variable, default, used)) = (byte == b'$'
-                && (at < last || bytes.get(at + 1) != Some(&b'{')))
-            .then(|| reference(rest))
-            .flatten()
-            {
-                if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal).into()));
-                }
-                parts.push(Part::Variable { variable: Variable::resolve(variable), default });
-                at += used;
-            } else {
-                // Copy one whole character, so that slicing stays on boundaries.
-                let width = rest.chars().next().map_or(1, char::len_utf8);
-                literal.extend_from_slice(&bytes[at..at + width]);
-                at += width;
-            }
-        }
-        if !literal.is_empty() {
-            parts.push(Part::Literal(literal.into()));
-        }
-        Template { parts }
+        let Ok(pieces) = cut::<_, Infallible>(text, true, |rest| {
+            let may_be_one = text.len() - rest.len() < last || !rest.starts_with("${");
+            let found = may_be_one.then(|| reference(rest)).flatten();
+            Ok(found.map(|(name, default, length)| {
+                (Part::Variable { variable: Variable::resolve(name), default }, length)
+            }))
+        });
+        Template::of(pieces)
+    }
+
+    fn of(pieces: Vec<Piece<'_, Part>>) -> Template {
+        let part = |piece| match piece {
+            Piece::Literal(text) => Part::Literal(text.as_bytes().into()),
+            Piece::Reference(part) => part,
+        };
+        Template { parts: pieces.into_iter().map(part).collect() }
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// The text when there is no variable in it.

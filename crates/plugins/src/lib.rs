@@ -1,82 +1,116 @@
-//! The plugins, one file each. `registry` lists them; what several of them need is in `common`.
+//! The plugins, one file each, in groups as APISIX's documentation has them. What several of them need is in `common`.
 
 #![deny(unsafe_code)]
 
 pub mod common;
+#[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
+mod lua;
 #[cfg(feature = "lua")]
 #[doc(hidden)]
 pub mod parsers;
 pub mod registry;
 
-mod acl;
-mod api_breaker;
-mod app_key;
-mod attach_consumer_label;
-mod basic_auth;
-mod batch_requests;
-#[cfg(feature = "lua")]
-mod body_transformer;
-mod brotli;
-mod client_control;
-mod consumer_restriction;
-mod cors;
-mod csrf;
-mod echo;
-mod elasticsearch_logger;
-mod example_plugin;
-mod fault_injection;
-mod file_logger;
-mod forward_auth;
-#[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
-mod grpc_transcode;
-mod grpc_web;
-mod gzip;
-mod hmac_auth;
-mod http_logger;
-mod ip_restriction;
-mod jwt_auth;
-mod kafka_logger;
-mod key_auth;
-mod ldap_auth;
-mod limit_conn;
-mod limit_count;
-mod limit_req;
-mod log_rotate;
-mod loki_logger;
-#[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
-mod lua;
-mod mocking;
-mod multi_auth;
-mod node_status;
-mod ocsp_stapling;
-mod opa;
-mod openid_connect;
-mod opentelemetry;
-mod prometheus;
-mod proxy_cache;
-mod proxy_control;
-mod proxy_mirror;
-mod proxy_redirect;
-mod proxy_rewrite;
-mod public_api;
-mod real_ip;
-mod redirect;
-mod referer_restriction;
-mod request_id;
-mod request_validation;
-mod response_rewrite;
-#[cfg(feature = "lua")]
-mod serverless;
-mod sla;
-mod static_files;
-mod syslog;
-mod tcp_logger;
-mod traffic_split;
-mod ua_restriction;
-mod udp_logger;
-mod uri_blocker;
-mod workflow;
-mod zipkin;
+// The list of plugins: each `pub(crate) mod` below is one. `build.rs` makes the registry out of these lines, and tests hold
+// conf/config.yaml and docs/plugins/README.md against it. `scripts/new-plugin` adds a line, with all that belongs to it.
+
+/// Who sends a request.
+mod authentication {
+    pub(crate) mod app_key;
+    pub(crate) mod basic_auth;
+    pub(crate) mod forward_auth;
+    pub(crate) mod hmac_auth;
+    pub(crate) mod jwt_auth;
+    pub(crate) mod key_auth;
+    pub(crate) mod ldap_auth;
+    pub(crate) mod multi_auth;
+    pub(crate) mod opa;
+    pub(crate) mod openid_connect;
+}
+
+/// How much is let through, which way it goes, and what is kept.
+mod traffic {
+    pub(crate) mod api_breaker;
+    pub(crate) mod client_control;
+    pub(crate) mod limit_conn;
+    pub(crate) mod limit_count;
+    pub(crate) mod limit_req;
+    pub(crate) mod proxy_cache;
+    pub(crate) mod proxy_control;
+    pub(crate) mod proxy_mirror;
+    pub(crate) mod request_id;
+    pub(crate) mod request_validation;
+    pub(crate) mod sla;
+    pub(crate) mod traffic_split;
+    pub(crate) mod workflow;
+}
+
+/// What is refused, and what browsers may do.
+mod security {
+    pub(crate) mod acl;
+    pub(crate) mod consumer_restriction;
+    pub(crate) mod cors;
+    pub(crate) mod csrf;
+    pub(crate) mod ip_restriction;
+    pub(crate) mod public_api;
+    pub(crate) mod referer_restriction;
+    pub(crate) mod ua_restriction;
+    pub(crate) mod uri_blocker;
+}
+
+/// What is changed in requests and answers, or made up.
+mod transformation {
+    pub(crate) mod attach_consumer_label;
+    #[cfg(feature = "lua")]
+    pub(crate) mod body_transformer;
+    pub(crate) mod fault_injection;
+    #[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
+    pub(crate) mod grpc_transcode;
+    pub(crate) mod grpc_web;
+    pub(crate) mod mocking;
+    pub(crate) mod proxy_redirect;
+    pub(crate) mod proxy_rewrite;
+    pub(crate) mod response_rewrite;
+}
+
+/// What is counted, traced and logged.
+mod observability {
+    pub(crate) mod elasticsearch_logger;
+    pub(crate) mod file_logger;
+    pub(crate) mod http_logger;
+    pub(crate) mod kafka_logger;
+    pub(crate) mod log_rotate;
+    pub(crate) mod loki_logger;
+    pub(crate) mod node_status;
+    pub(crate) mod opentelemetry;
+    pub(crate) mod prometheus;
+    pub(crate) mod syslog;
+    pub(crate) mod tcp_logger;
+    pub(crate) mod udp_logger;
+    pub(crate) mod zipkin;
+}
+
+/// Functions of the configuration.
+mod serverless {
+    #[cfg(feature = "lua")]
+    mod function;
+    #[cfg(feature = "lua")]
+    pub(crate) mod serverless_post_function;
+    #[cfg(feature = "lua")]
+    pub(crate) mod serverless_pre_function;
+}
+
+/// What APISIX calls general.
+mod other {
+    pub(crate) mod batch_requests;
+    pub(crate) mod brotli;
+    pub(crate) mod echo;
+    pub(crate) mod example_plugin;
+    pub(crate) mod gzip;
+    pub(crate) mod ocsp_stapling;
+    pub(crate) mod real_ip;
+    pub(crate) mod redirect;
+    pub(crate) mod static_files;
+}
 
 use std::sync::Arc;
 
@@ -95,12 +129,12 @@ pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
 
 /// Checks the text of a `protos` resource.
 pub fn check_proto(content: &str) -> Result<(), String> {
-    grpc_transcode::check_proto(content)
+    transformation::grpc_transcode::check_proto(content)
 }
 
 /// Memory that all workers share: name, capacity and free bytes.
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
-    proxy_cache::memory_zones()
+    traffic::proxy_cache::memory_zones()
 }
 
 /// What compressing and decompressing bodies holds.

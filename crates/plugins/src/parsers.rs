@@ -2,7 +2,7 @@
 
 use tidegate_plugin_api::document::Allowance;
 
-use crate::{body_transformer, lua::Template};
+use crate::{lua::Template, transformation::body_transformer};
 
 /// Whether a text is a document of XML that takes at most so many bytes.
 pub fn xml(text: &str, bytes: usize) -> bool {

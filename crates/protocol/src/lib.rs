@@ -12,8 +12,8 @@
 
 pub mod chunked;
 pub mod claims;
-mod connection;
-mod fields;
+pub mod connection;
+pub mod fields;
 pub mod forwarded;
 pub mod framing;
 pub mod head;

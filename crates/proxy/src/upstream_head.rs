@@ -37,7 +37,7 @@ fn body_plan(request: &Request) -> BodyPlan {
 pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
     let is_token =
-        |method: &Method| method.as_bytes().iter().copied().all(tidegate_protocol::request::is_token_byte);
+        |method: &Method| method.as_bytes().iter().copied().all(tidegate_protocol::fields::is_token_byte);
     let wrong = [
         ("request target", edits.target.as_ref().is_some_and(|target| target.is_empty() || !is_text(target))),
         ("Host", edits.host.as_ref().is_some_and(|host| !is_text(host))),

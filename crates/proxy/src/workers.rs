@@ -16,7 +16,8 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::crew::{Crew, Running, Seat, Stuck};
+pub use super::crew::Stuck;
+use super::crew::{Crew, Running, Seat};
 use crate::{
     Listeners, Publisher, Settings,
     listeners::{Doors, once_more},

@@ -22,6 +22,7 @@ use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 pub use api_driven::ApiDriven;
 pub use collections::COLLECTIONS;
 pub use embedded::{Embedded, LastGood};
+pub use error::StoreError;
 pub use etcd::Etcd;
 pub use file::File;
 pub use history::{Author, History};
@@ -29,8 +30,6 @@ pub use memory::Memory;
 use serde_json::Value;
 pub use state::State;
 use tidegate_model::{Kind, Object, Objects};
-
-use crate::error::StoreError;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

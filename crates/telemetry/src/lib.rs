@@ -11,8 +11,8 @@
 pub mod access_log;
 pub mod clock;
 pub mod error_log;
+pub mod escape;
 pub mod handshakes;
 pub mod limiter;
 pub mod log_writer;
 pub mod metrics;
-pub mod template;

@@ -2,10 +2,10 @@
 //! command of the `console` block, whose output must contain the lines shown below it, in their order. `...` in a line
 //! stands for anything.
 //!
-//! `UPDATE_DOCS=1` writes the output below commands that show none yet.
+//! `UPDATE_DOCS=1` writes the output below commands that show none yet. `PAGES=key-auth,cors` runs these pages only.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,16 +21,12 @@ const UNTOLD: [&str; 7] =
 
 #[test]
 fn examples_do_what_the_pages_show() {
-    let mut pages: Vec<PathBuf> = fs::read_dir(workspace_root().join("docs/plugins"))
-        .expect("docs/plugins")
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_stem().is_some_and(|name| name != "README"))
-        .collect();
-    pages.sort();
-    let plugins: Vec<String> =
-        pages.iter().filter_map(|page| Some(page.file_stem()?.to_string_lossy().into_owned())).collect();
-    let config = format!("{EMBEDDED}plugins: [{}]\n", plugins.join(", "));
+    let mut names = names();
+    let config = format!("{EMBEDDED}plugins: [{}]\n", names.join(", "));
+    if let Ok(wanted) = std::env::var("PAGES") {
+        names.retain(|name| wanted.split(',').any(|one| one == name));
+        assert!(!names.is_empty(), "PAGES={wanted}: docs/plugins has no such page");
+    }
     let (upstream, other) = (upstream(None), upstream(Some("X-Upstream: 1981\r\n")));
     let gateway = Gateway::start(&config, None);
     // Its port opens after the proxy's; this waits for it.
@@ -38,12 +34,24 @@ fn examples_do_what_the_pages_show() {
     let grpc = Server::start();
     let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other, grpc: &grpc };
     let mut wrong = Vec::new();
-    for page in &pages {
-        if let Err(reason) = run_page(page, &shell) {
+    for name in &names {
+        let page = workspace_root().join(format!("docs/plugins/{name}.md"));
+        if let Err(reason) = run_page(&page, &shell) {
             wrong.push(format!("{}: {reason}", page.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The plugins that have pages. Translations have the same examples (`crates/plugins/tests/pages`).
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(workspace_root().join("docs/plugins")).expect("docs/plugins");
+    let files = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> =
+        files.filter_map(|file| Some(file.strip_suffix(".md")?.to_owned())).collect();
+    names.retain(|name| name != "README" && !name.contains('.'));
+    names.sort();
+    names
 }
 
 /// A command of a `console` block and the lines shown below it.

@@ -6,7 +6,8 @@
 use tidegate_protocol::{
     BodyLength, Head, Method, ParseError, ResponseHead,
     chunked::{ChunkedDecoder, Event},
-    framing::{self, ConnectionOptions},
+    connection::ConnectionOptions,
+    framing,
 };
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;

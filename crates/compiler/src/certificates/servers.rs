@@ -17,9 +17,9 @@ pub struct Servers {
 
 /// What became of one `ssl` resource.
 pub(super) struct Made {
-    names: Vec<String>,
-    server: Server,
-    expiries: Vec<Expiry>,
+    pub(super) names: Vec<String>,
+    pub(super) server: Server,
+    pub(super) expiries: Vec<Expiry>,
 }
 
 pub(super) enum Server {

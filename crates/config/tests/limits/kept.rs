@@ -20,7 +20,7 @@ pub(super) const CACHES: &[Row] = &[
     ),
     row(
         ["Counts of limit-count that wait for Redis", "limit-count 等待写入 Redis 的计数"],
-        Const("plugins/src/limit_count/delayed.rs", "MAX_KEYS", Count),
+        Const("plugins/src/traffic/limit_count/delayed.rs", "MAX_KEYS", Count),
         NOTHING,
     ),
     row(
@@ -30,17 +30,17 @@ pub(super) const CACHES: &[Row] = &[
     ),
     row(
         ["proxy-cache: variants of one address", "proxy-cache：一个地址的变体"],
-        Const("plugins/src/proxy_cache/entry.rs", "MAX_VARIANTS", Count),
+        Const("plugins/src/traffic/proxy_cache/entry.rs", "MAX_VARIANTS", Count),
         FORGOTTEN,
     ),
     row(
         ["openid-connect: introspections that are kept", "openid-connect：保留的内省结果"],
-        Const("plugins/src/openid_connect/bearer.rs", "MAX_INTROSPECTIONS", Count),
+        Const("plugins/src/authentication/openid_connect/bearer.rs", "MAX_INTROSPECTIONS", Count),
         FORGOTTEN,
     ),
     row(
         ["openid-connect: documents of providers that are kept", "openid-connect：保留的提供方文档"],
-        Const("plugins/src/openid_connect/provider.rs", "MAX_DOCUMENTS", Count),
+        Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_DOCUMENTS", Count),
         FORGOTTEN,
     ),
     row(
@@ -118,7 +118,7 @@ pub(super) const LOGS: &[Row] = &[
             "Sets of labels of prometheus, over all workers (10,000 with extra_labels)",
             "prometheus 在所有工作线程中的标签组合（有 extra_labels 时为 10,000）",
         ],
-        Const("plugins/src/prometheus.rs", "SERIES_LIMIT", Count),
+        Const("plugins/src/observability/prometheus.rs", "SERIES_LIMIT", Count),
         ["nothing; further ones share one", "无影响；更多的合为一个"],
     ),
     row(

@@ -22,7 +22,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["body-transformer: depth of XML", "body-transformer：XML 深度"],
-        Const("plugins/src/body_transformer/xml.rs", "MAX_DEPTH", Count),
+        Const("plugins/src/transformation/body_transformer/xml.rs", "MAX_DEPTH", Count),
         BAD,
     ),
     row(
@@ -58,7 +58,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "response-rewrite: processor time of its filters over one answer",
             "response-rewrite：过滤器处理一个应答的处理器时间",
         ],
-        Const("plugins/src/response_rewrite/filtering.rs", "MOST_MS", Milliseconds),
+        Const("plugins/src/transformation/response_rewrite/filtering.rs", "MOST_MS", Milliseconds),
         NOT_SENT,
     ),
     row(
@@ -66,7 +66,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "response-rewrite: steps of a pattern with look-around or back-references, each search",
             "response-rewrite：含环视或反向引用的模式每次搜索的步数",
         ],
-        Const("plugins/src/response_rewrite/filtering.rs", "PATIENT_STEPS", Count),
+        Const("plugins/src/transformation/response_rewrite/filtering.rs", "PATIENT_STEPS", Count),
         NOT_SENT,
     ),
     row(
@@ -76,7 +76,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["grpc-transcode: body of a request", "grpc-transcode：请求体"],
-        Const("plugins/src/grpc_transcode.rs", "MAX_REQUEST_BYTES", Bytes),
+        Const("plugins/src/transformation/grpc_transcode.rs", "MAX_REQUEST_BYTES", Bytes),
         TOO_LARGE,
     ),
     row(
@@ -96,7 +96,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["batch-requests: bodies of all answers", "batch-requests：所有应答体之和"],
-        Const("plugins/src/batch_requests/client.rs", "MAX_BODIES_BYTES", Bytes),
+        Const("plugins/src/other/batch_requests/client.rs", "MAX_BODIES_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
     ),
     row(
@@ -109,7 +109,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["batch-requests: head of a request", "batch-requests：请求头"],
-        Const("plugins/src/batch_requests/outgoing.rs", "MAX_HEAD_BYTES", Bytes),
+        Const("plugins/src/other/batch_requests/outgoing.rs", "MAX_HEAD_BYTES", Bytes),
         ["431 for that one", "该请求为 431"],
     ),
     row(
@@ -119,7 +119,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["proxy-mirror: body that is mirrored", "proxy-mirror：镜像的请求体"],
-        Const("plugins/src/proxy_mirror.rs", "BODY_BYTES", Bytes),
+        Const("plugins/src/traffic/proxy_mirror.rs", "BODY_BYTES", Bytes),
         ["nothing; it is not mirrored", "无影响；不镜像"],
     ),
     row(
@@ -140,7 +140,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["proxy-mirror: mirrored requests under way", "proxy-mirror：进行中的镜像请求"],
-        Const("plugins/src/proxy_mirror.rs", "MAX_IN_FLIGHT", Count),
+        Const("plugins/src/traffic/proxy_mirror.rs", "MAX_IN_FLIGHT", Count),
         ["nothing; it is not mirrored", "无影响；不镜像"],
     ),
     row(
@@ -155,12 +155,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["mocking: depth of a schema", "mocking：schema 深度"],
-        Const("plugins/src/mocking.rs", "MAX_DEPTH", Count),
+        Const("plugins/src/transformation/mocking.rs", "MAX_DEPTH", Count),
         ["the example ends there", "示例到此为止"],
     ),
     row(
         ["ldap-auth: answer of the server", "ldap-auth：服务器应答"],
-        Const("plugins/src/ldap_auth/bind.rs", "LONGEST_RESPONSE_BYTES", Bytes),
+        Const("plugins/src/authentication/ldap_auth/bind.rs", "LONGEST_RESPONSE_BYTES", Bytes),
         ["401", "401"],
     ),
     row(
@@ -196,12 +196,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
-        Const("plugins/src/openid_connect/provider.rs", "MAX_KEYS", Count),
+        Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_KEYS", Count),
         ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],
     ),
     row(
         ["openid-connect: keys that are tried for a token", "openid-connect：一个令牌尝试的密钥"],
-        Const("plugins/src/openid_connect/provider.rs", "MAX_TRIED", Count),
+        Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_TRIED", Count),
         ["401, and a log line", "401，并写日志"],
     ),
     row(
@@ -219,12 +219,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["openid-connect: cookies of a session", "openid-connect：会话的 cookie 数"],
-        Const("plugins/src/openid_connect/session.rs", "MAX_COOKIES", Count),
+        Const("plugins/src/authentication/openid_connect/session.rs", "MAX_COOKIES", Count),
         ["500", "500"],
     ),
     row(
         ["openid-connect: bytes of each", "openid-connect：每个 cookie 的字节"],
-        Const("plugins/src/openid_connect/session.rs", "COOKIE_BYTES", Bytes),
+        Const("plugins/src/authentication/openid_connect/session.rs", "COOKIE_BYTES", Bytes),
         NOTHING,
     ),
 ];

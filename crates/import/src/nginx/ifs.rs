@@ -114,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::nginx::{maps::Map, parse::parse};
+    use crate::nginx::{map::Map, parse::parse};
 
     fn vars(text: &str, variables: &Variables) -> Made<Vec<serde_json::Value>> {
         let all = parse(&format!("if {text} {{ }}"), None).expect("a directive");

@@ -14,7 +14,7 @@ use tidegate_balancing::retry;
 use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt, snapshot::Peer,
 };
-use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, framing::ConnectionOptions};
+use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, connection::ConnectionOptions};
 
 use super::{
     connect::{self, Connected},

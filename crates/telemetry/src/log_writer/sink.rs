@@ -15,8 +15,8 @@ pub(super) const MOST_WAITING_BYTES: usize = 16 << 20;
 /// One open log file; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogSink {
-    queue: SyncSender<Message>,
-    file: Arc<LogFile>,
+    pub(super) queue: SyncSender<Message>,
+    pub(super) file: Arc<LogFile>,
 }
 
 #[derive(Debug)]

@@ -2,17 +2,21 @@
 
 use std::cell::RefCell;
 
-use tidegate_plugin_api::{Request, Variable, variables::Named};
+use tidegate_plugin_api::{
+    Request, Template, Variable,
+    template::{FormatError, Part},
+    variables::Named,
+};
 use tidegate_proxy::settings::AccessLog;
 use tidegate_telemetry::{
     access_log::WorkerLog,
     clock::TimeStrings,
+    escape::{Escape, ValueSink},
     log_writer::LogSink,
-    template::{Escape, Template, TemplateError},
 };
 
 pub struct FormattedLog {
-    template: Template<Variable>,
+    template: Template,
     escape: Escape,
     sink: LogSink,
     buffer_bytes: usize,
@@ -34,7 +38,7 @@ impl FormattedLog {
         sink: LogSink,
         buffer_bytes: usize,
     ) -> anyhow::Result<FormattedLog> {
-        let template = Template::compile(format, |name| Some(variable(name)))?;
+        let template = Template::compile_log_format(format, variable)?;
         Ok(FormattedLog {
             template,
             escape: Escape::from_name(escape).unwrap_or_default(),
@@ -54,8 +58,8 @@ impl FormattedLog {
 }
 
 /// Names of a format that stand for nothing the gateway or a plugin sets. The error: it is not a format.
-pub fn unknown_variables(format: &str) -> Result<Vec<String>, TemplateError> {
-    let template = Template::compile(format, |name| Some(variable(name)))?;
+pub fn unknown_variables(format: &str) -> Result<Vec<String>, FormatError> {
+    let template = Template::compile_log_format(format, variable)?;
     let unknown = template.variables().filter_map(|variable| match variable {
         Variable::Custom(name) if !is_set_by_plugins(name) => Some(name.to_string()),
         _ => None,
@@ -82,25 +86,36 @@ impl AccessLog for FormattedLog {
         self.with_local(|local| {
             let clock = local.clock.refresh();
             local.log.append(|out| {
-                self.template.render(out, self.escape, |variable, sink| match variable {
-                    Variable::Named(Named::TimeLocal) => sink.plain(clock.time_local()),
-                    Variable::Named(Named::TimeIso8601) => sink.plain(clock.time_iso8601()),
-                    Variable::Named(Named::Status) => sink.integer(u64::from(request.response.status)),
-                    Variable::Named(Named::BodyBytesSent) => sink.integer(request.outcome.body_bytes_sent),
-                    Variable::Named(Named::RequestTime) => {
-                        sink.seconds((request.elapsed_seconds() * 1_000_000.0) as u64);
-                    }
-                    _ => {
-                        if let Some(value) = request.variable(variable) {
-                            sink.text(&value);
+                for part in self.template.parts() {
+                    match part {
+                        Part::Literal(text) => out.extend_from_slice(text),
+                        Part::Variable { variable, .. } => {
+                            self.escape.append(out, |sink| value(variable, request, clock, sink));
                         }
                     }
-                });
+                }
             });
         });
     }
 
     fn tick(&self, _: usize) {
         self.with_local(|local| local.log.flush());
+    }
+}
+
+fn value(variable: &Variable, request: &Request, clock: &TimeStrings, sink: &mut ValueSink<'_>) {
+    match variable {
+        Variable::Named(Named::TimeLocal) => sink.plain(clock.time_local()),
+        Variable::Named(Named::TimeIso8601) => sink.plain(clock.time_iso8601()),
+        Variable::Named(Named::Status) => sink.integer(u64::from(request.response.status)),
+        Variable::Named(Named::BodyBytesSent) => sink.integer(request.outcome.body_bytes_sent),
+        Variable::Named(Named::RequestTime) => {
+            sink.seconds((request.elapsed_seconds() * 1_000_000.0) as u64);
+        }
+        _ => {
+            if let Some(value) = request.variable(variable) {
+                sink.text(&value);
+            }
+        }
     }
 }

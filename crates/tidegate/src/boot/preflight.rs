@@ -144,9 +144,7 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
         missing.find(|(plugin, _)| *plugin == name).map(|(_, feature)| *feature)
     };
     let absent = settings.plugins.iter().map(String::as_str).filter(|name| !here(name));
-    // The list of defaults is that of a program with all features.
     let absent: Vec<String> = absent
-        .filter(|name| places.is_set("plugins") || feature(name).is_none())
         .map(|name| match feature(name) {
             Some(feature) => format!("{name} (feature {feature} of this program is off)"),
             None => name.to_owned(),

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use tidegate_config::reference::{Starter, starter, starter_resources};
+use tidegate_plugins::registry::on_by_default;
 
 use super::place::Place;
 use crate::boot::welcome::shown;
@@ -42,7 +43,7 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let is_new = !source.prefix.join("data/tidegate.redb").exists();
     let published = tidegate_config::PUBLISHED_KEYS.into_iter().filter(|_| key.is_some() && !is_new);
     let keyring: Vec<&str> = key.as_deref().into_iter().chain(published).collect();
-    write_new(&conf.join("config.yaml"), &starter(kind, &keyring))?;
+    write_new(&conf.join("config.yaml"), &starter(kind, &keyring, &on_by_default()))?;
     if !is_new {
         println!(
             "data/ has a store already: the default keys stand behind the new one, so that it can be read"

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tidegate_config::{Loaded, Settings, Source};
+use tidegate_plugins::registry::on_by_default;
 
 /// Where the gateway lives.
 #[derive(Args, Clone)]
@@ -26,7 +27,7 @@ impl Place {
         let prefix =
             std::path::absolute(&self.prefix).context("cannot find the working directory; give --prefix")?;
         let file = self.config.as_ref().map(std::path::absolute).transpose()?;
-        Ok(Source { prefix, file, listen: self.listen.clone() })
+        Ok(Source { prefix, file, listen: self.listen.clone(), plugins: on_by_default() })
     }
 
     /// The configuration of the folder, which has to look like a gateway's.

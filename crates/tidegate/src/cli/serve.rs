@@ -71,7 +71,8 @@ pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let level = if arguments.debug { "debug" } else { "warn" };
     write_configuration(&home.0, &root, workers, arguments.timeout, level)?;
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
-    let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()) };
+    let plugins = tidegate_plugins::registry::on_by_default();
+    let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()), plugins };
     let load = move || -> anyhow::Result<Settings> {
         let mut settings = tidegate_config::load(&source)?.settings;
         settings.own_name = true;

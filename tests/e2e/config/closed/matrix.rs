@@ -129,10 +129,10 @@ fn check_all(gateway: &Gateway, when: &str) {
 #[test]
 fn the_list_has_every_plugin_that_guards() {
     let mut guards = BTreeSet::new();
-    let folder = workspace_root().join("crates/plugins/src");
-    for entry in fs::read_dir(folder).expect("the plugins' sources").flatten() {
+    let groups = fs::read_dir(workspace_root().join("crates/plugins/src")).expect("the plugins' sources");
+    for entry in groups.flatten().flat_map(|group| fs::read_dir(group.path())).flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
-        for declaration in text.split("PluginDef = PluginDef {").skip(1) {
+        for declaration in text.split("static PLUGIN: PluginDef = PluginDef {").skip(1) {
             let (declaration, _) = declaration.split_once("};").expect("its end");
             let name = declaration.split("name: \"").nth(1).and_then(|rest| rest.split('"').next());
             if !declaration.contains("guards: false") || declaration.contains("answers: true") {

@@ -6,7 +6,7 @@ mod page;
 
 use std::{ops::ControlFlow, time::Duration};
 
-use tidegate_protocol::{Method, framing, framing::ConnectionOptions};
+use tidegate_protocol::{Method, connection::ConnectionOptions, framing};
 use tokio::time::{sleep, timeout};
 
 use self::{jar::Jar, location::Target, page::Page};

@@ -43,7 +43,7 @@ fn checked_name(name: &LuaString) -> mlua::Result<Vec<u8>> {
         return Err(mlua::Error::runtime("invalid header name"));
     }
     let name = name.as_bytes().to_vec();
-    if name.is_empty() || !name.iter().all(|&byte| tidegate_protocol::request::is_token_byte(byte)) {
+    if name.is_empty() || !name.iter().all(|&byte| tidegate_protocol::fields::is_token_byte(byte)) {
         return Err(mlua::Error::runtime("invalid header name"));
     }
     Ok(name)

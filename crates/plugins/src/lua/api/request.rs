@@ -7,7 +7,7 @@ use tidegate_protocol::{HeaderId, uri};
 
 use super::{bytes, native_function};
 use crate::{
-    jwt_auth::JwtPayload,
+    authentication::jwt_auth::JwtPayload,
     lua::{
         bounds, clock,
         current::{self, Phase},

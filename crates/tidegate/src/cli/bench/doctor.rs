@@ -99,7 +99,12 @@ fn configuration(file: &std::path::Path, prefix: &std::path::Path) -> Result<Vec
     let absolute = |path: &std::path::Path| {
         std::path::absolute(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
     };
-    let source = Source { prefix: absolute(prefix)?, file: Some(absolute(file)?), listen: None };
+    let source = Source {
+        prefix: absolute(prefix)?,
+        file: Some(absolute(file)?),
+        listen: None,
+        plugins: tidegate_plugins::registry::on_by_default(),
+    };
     let loaded = tidegate_config::load(&source).map_err(|error| Problem::usage(error.to_string()))?;
     Ok(judge(&loaded.settings))
 }

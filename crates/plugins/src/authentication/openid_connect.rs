@@ -1,0 +1,208 @@
+//! OpenID Connect (Core 1.0): checks access tokens that requests bring, or logs browsers in with the code flow.
+//!
+//! Not there: DPoP and `proxy_opts`; a configuration that wants them is refused. Front- and back-channel logout.
+
+mod bearer;
+mod client;
+mod conf;
+mod ended;
+mod flight;
+mod flow;
+mod id_token;
+mod provider;
+mod session;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ahash::AHashMap;
+use client::Client;
+use conf::Conf;
+use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
+use provider::Provider;
+use serde_json::Value;
+use tidegate_backtrack::SearchTime;
+use tidegate_clients::{
+    http::{ClientOptions, TlsWanted},
+    jws::{Algorithm, VerifyingKey},
+    jws_sign::SigningKey,
+};
+use tidegate_model::header_text::Text;
+use tidegate_model::random::fill_secret;
+use tidegate_model::schema::{Failure, Schema};
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
+
+use crate::common::{auth::Identified, clock, conf::typed, schemas, token_cache};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "openid-connect",
+    version: 0.2,
+    priority: 2599,
+    schema: include_str!("openid_connect.json"),
+    encrypt_fields: &[
+        "client_secret",
+        "client_rsa_private_key",
+        "dpop.private_key",
+        "session.secret",
+        "session.redis.password",
+    ],
+    phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
+    check: conf::check,
+    remarks,
+    headers: &[("introspection_addon_headers", Text::Name), ("realm", Text::Value)],
+    build,
+    ..PluginDef::DEFAULT
+};
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = schemas::remarks(conf, &["claim_schema"]);
+    let storage = conf.pointer("/session/storage").map_or(Some("cookie"), Value::as_str);
+    if conf.pointer("/session/redis").is_some() && storage.is_some_and(|storage| storage != "redis") {
+        found.push("session.redis has no effect without session.storage redis".to_owned());
+    }
+    found
+}
+
+struct OpenidConnect {
+    conf: Conf,
+    provider: Provider,
+    client: Client,
+    sessions: Option<session::Store>,
+    claim_schema: Option<Schema>,
+    public_keys: Vec<(Algorithm, VerifyingKey)>,
+    /// Names `public_keys` in the cache of verified tokens.
+    serial: u64,
+    introspections: Mutex<AHashMap<[u8; 32], (Arc<Value>, Instant)>>,
+}
+
+/// Headers that tell the upstream who the client is: a client must not set them itself.
+const OUTPUT_HEADERS: [&str; 5] =
+    ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"];
+
+/// Cookies for a response that the upstream makes.
+struct PendingCookies(Vec<String>);
+
+fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(value)?;
+    // Some configurations hold milliseconds already.
+    let milliseconds = conf.timeout >= 1000 && conf.timeout.is_multiple_of(1000);
+    let timeout =
+        if milliseconds { Duration::from_millis(conf.timeout) } else { Duration::from_secs(conf.timeout) };
+    let options = ClientOptions {
+        timeout,
+        tls: TlsWanted { verify: conf.ssl_verify, client: None },
+        ..ClientOptions::default()
+    };
+    let algorithm = |hmac| client::assertion_algorithm(conf.client_jwt_assertion_alg.as_deref(), hmac);
+    let id = || conf.client_rsa_private_key_id.clone();
+    let private_key = conf.client_rsa_private_key.as_ref();
+    let client = Client {
+        id: conf.client_id.clone(),
+        secret: conf.client_secret.clone(),
+        // A key that is not usable only matters to who signs with it.
+        private_key: private_key.and_then(|key| SigningKey::from_pem(algorithm(false), key, id()).ok()),
+        secret_key: conf
+            .client_secret
+            .as_ref()
+            .and_then(|secret| SigningKey::from_secret(algorithm(true), secret).ok()),
+        assertion_lifetime_seconds: conf.client_jwt_assertion_expires_in,
+        assertion_audience: conf.client_jwt_assertion_audience.clone(),
+    };
+    let claim_schema = |schema| schemas::compile("claim_schema", schema);
+    let store = |session: &conf::SessionConf| session::Store::new(session, &conf.discovery, &conf.client_id);
+    Ok(Arc::new(OpenidConnect {
+        provider: Provider {
+            discovery_url: conf.discovery.clone(),
+            options,
+            keys_lifetime: Duration::from_secs(u64::try_from(conf.jwk_expires_in).unwrap_or_default()),
+        },
+        client,
+        sessions: conf.session.as_ref().filter(|_| !conf.bearer_only).map(store).transpose()?,
+        claim_schema: conf.claim_schema.as_ref().map(claim_schema).transpose()?,
+        public_keys: conf.public_key.as_deref().map(bearer::public_keys).unwrap_or_default(),
+        serial: token_cache::next_serial(),
+        introspections: Mutex::default(),
+        conf,
+    }))
+}
+
+impl Plugin for OpenidConnect {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::wait(self.run(request))
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        if let Some(PendingCookies(cookies)) = request.extensions.take() {
+            for cookie in cookies {
+                request.response.headers.add("Set-Cookie", cookie);
+            }
+        }
+    }
+}
+
+impl OpenidConnect {
+    async fn run(&self, request: &mut Request) -> Verdict {
+        let access_token = request.header_str("X-Access-Token").map(str::to_owned);
+        for name in OUTPUT_HEADERS {
+            request.assert_header(name, [] as [&str; 0]);
+        }
+        let conf = &self.conf;
+        let takes_tokens = conf.bearer_only
+            || conf.introspection_endpoint.is_some()
+            || conf.public_key.is_some()
+            || conf.use_jwks;
+        if takes_tokens
+            && let Some((claims, token)) = self.check_bearer(request, access_token.as_deref()).await?
+        {
+            self.check_authorized(&claims)?;
+            request.extensions.insert(Identified);
+            self.pass_access_token(request, &token);
+            if conf.set_userinfo_header {
+                request.head.headers.set("X-Userinfo", bearer::header_value(&claims));
+            }
+            return Ok(());
+        }
+        match &self.sessions {
+            Some(sessions) => self.authenticate(sessions, request).await,
+            None => Err(Box::new(Reply::page(401))),
+        }
+    }
+
+    fn pass_access_token(&self, request: &mut Request, token: &str) {
+        if !self.conf.set_access_token_header {
+            return;
+        }
+        if self.conf.access_token_in_authorization_header {
+            request.head.headers.set("Authorization", format!("Bearer {token}"));
+        } else {
+            request.head.headers.set("X-Access-Token", token);
+        }
+    }
+
+    fn check_claim_schema(&self, mut claims: Value, searches: &SearchTime) -> Result<(), String> {
+        let Some(schema) = &self.claim_schema else { return Ok(()) };
+        let checked = schema.check_within(&mut claims, tidegate_model::schema::MOST_STEPS, searches);
+        checked.map_err(Failure::into_message)
+    }
+}
+
+fn now_ms() -> i64 {
+    (clock::unix_seconds() * 1000.0) as i64
+}
+
+fn now_seconds() -> i64 {
+    clock::unix_seconds() as i64
+}
+
+/// 128 random bits in hex digits.
+fn random_token() -> String {
+    let mut bytes = [0; 16];
+    // Without random numbers nothing here is safe; the library fails only where the system is broken.
+    if fill_secret(&mut bytes).is_err() {
+        std::process::abort();
+    }
+    HEXLOWER.encode(&bytes)
+}

@@ -1,0 +1,107 @@
+//! Sends log entries to a Kafka topic, a message per batch.
+//!
+//! The producer is a small one of our own (see [`producer`]): it needs four requests of the protocol, and a client
+//! library would bring a second TLS implementation.
+
+mod connection;
+mod producer;
+mod protocol;
+mod sasl;
+
+use std::{sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tidegate_clients::{batch, http::TlsWanted};
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
+
+use self::{
+    connection::{Broker, Settings},
+    producer::Producer,
+    sasl::Credentials,
+};
+use crate::common::{
+    batch_logger::BatchLogger,
+    conf::typed,
+    log_entry::{self, LogEntry},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "kafka-logger",
+    version: 0.1,
+    priority: 403,
+    guards: false,
+    schema: include_str!("kafka_logger.json"),
+    metadata_schema: Some(include_str!("kafka_logger.metadata.json")),
+    encrypt_fields: &["brokers.sasl_config.password"],
+    phases: LogEntry::ALL_PHASES,
+    check: log_entry::check,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    meta_format: String,
+    broker_list: Option<Map<String, Value>>,
+    brokers: Option<Vec<BrokerConf>>,
+    tls: Option<TlsConf>,
+    kafka_topic: String,
+    required_acks: i16,
+    key: Option<String>,
+    /// Seconds.
+    timeout: u64,
+    meta_refresh_interval: u64,
+    batch_max_size: usize,
+}
+
+#[derive(Deserialize)]
+struct BrokerConf {
+    host: String,
+    port: u16,
+    sasl_config: Option<Credentials>,
+}
+
+#[derive(Deserialize)]
+struct TlsConf {
+    #[serde(default)]
+    verify: bool,
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let typed: Conf = typed(conf)?;
+    let mut brokers: Vec<Broker> = Vec::new();
+    for broker in typed.brokers.into_iter().flatten() {
+        brokers.push(Broker { host: broker.host, port: broker.port, credentials: broker.sasl_config });
+    }
+    for (host, port) in typed.broker_list.into_iter().flatten() {
+        let port = port.as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(9092);
+        brokers.push(Broker { host, port, credentials: None });
+    }
+    let producer = Arc::new(Producer::new(
+        Settings {
+            brokers,
+            tls: typed.tls.map(|tls| TlsWanted { verify: tls.verify, client: None }),
+            timeout: Duration::from_secs(typed.timeout),
+        },
+        typed.kafka_topic,
+        typed.key,
+        typed.required_acks,
+        Duration::from_secs(typed.meta_refresh_interval),
+    ));
+    let origin = typed.meta_format == "origin";
+    let make = move |entry: &LogEntry, request: &mut Request| match origin {
+        true => entry.original(request).map(Value::String),
+        false => entry.entry(request).then(Value::Object),
+    };
+    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Vec<Value>>| {
+        let producer = producer.clone();
+        Box::pin(async move {
+            let message = match entries.as_slice() {
+                [Value::String(only)] if typed.batch_max_size == 1 => only.clone().into_bytes(),
+                entries => batch::json(entries, typed.batch_max_size),
+            };
+            producer.send(&message).await
+        })
+    })
+}

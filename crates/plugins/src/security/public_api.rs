@@ -1,0 +1,46 @@
+//! Opens a URI that another plugin answers itself (metrics, batch requests) on a route.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, host};
+
+use crate::common::conf::typed;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "public-api",
+    version: 0.1,
+    priority: 501,
+    guards: false,
+    answers: true,
+    schema: include_str!("public_api.json"),
+    phases: Phases::ACCESS,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct PublicApi {
+    uri: Option<String>,
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(typed::<PublicApi>(conf)?))
+}
+
+impl Plugin for PublicApi {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let api = host().and_then(|host| {
+            let uri = match &self.uri {
+                Some(uri) => uri,
+                None => std::str::from_utf8(&request.path).ok()?,
+            };
+            host.catalog.api(request.head.method.as_str(), uri)
+        });
+        match api {
+            Some(api) => (api.handler)(request),
+            None => Step::reply(Reply::page(404)),
+        }
+    }
+}

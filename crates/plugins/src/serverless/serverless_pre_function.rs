@@ -1,0 +1,13 @@
+//! Runs Lua functions of the configuration before the other plugins.
+
+use tidegate_plugin_api::PluginDef;
+
+use super::function;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "serverless-pre-function",
+    priority: 10000,
+    schema: include_str!("serverless_pre_function.json"),
+    build: |conf, _| function::build("serverless-pre-function", conf),
+    ..function::DEFINITION
+};

@@ -1,0 +1,163 @@
+//! Gives each request an id in a header, upstream and, if wanted, back to the client.
+
+use std::{
+    cell::OnceCell,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_model::header_text::Text;
+use tidegate_model::random::random_below;
+use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+
+use crate::common::{
+    conf::typed,
+    uuid::{self, random_u128},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "request-id",
+    version: 0.1,
+    priority: 12015,
+    guards: false,
+    schema: include_str!("request_id.json"),
+    phases: Phases::REWRITE.and(Phases::HEADER_FILTER),
+    headers: &[("header_name", Text::Name)],
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct RequestId {
+    header_name: String,
+    include_in_response: bool,
+    algorithm: Algorithm,
+    range_id: RangeId,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Algorithm {
+    Uuid,
+    Nanoid,
+    RangeId,
+    Ksuid,
+    #[serde(rename = "uuidv7")]
+    UuidV7,
+}
+
+#[derive(Deserialize)]
+struct RangeId {
+    length: usize,
+    char_set: String,
+}
+
+/// Ids longer than this are cut: the header must fit a head.
+const MAX_LENGTH: usize = 4096;
+
+/// The id of this request under a header's name, for the response.
+struct Given(Vec<(String, Vec<u8>)>);
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(typed::<RequestId>(conf)?))
+}
+
+impl Plugin for RequestId {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        let id = match request.header(&self.header_name).filter(|id| !id.is_empty()) {
+            Some(id) => id.to_vec(),
+            None => {
+                let id = self.new_id().into_bytes();
+                request.assert_header(&self.header_name, [&id]);
+                id
+            }
+        };
+        request.id = OnceCell::from(Box::from(String::from_utf8_lossy(&id)));
+        if self.include_in_response {
+            let given = request.extensions.get_or_insert_with(|| Given(Vec::new()));
+            given.0.push((self.header_name.clone(), id));
+        }
+        Step::Next
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        if !self.include_in_response
+            || request.response.headers.get(&self.header_name).is_some_and(|id| !id.is_empty())
+        {
+            return;
+        }
+        let given = request.extensions.get::<Given>();
+        let id = given.and_then(|given| given.0.iter().rfind(|(name, _)| *name == self.header_name));
+        if let Some((_, id)) = id {
+            request.response.headers.set(&self.header_name, id);
+        }
+    }
+}
+
+impl RequestId {
+    fn new_id(&self) -> String {
+        match self.algorithm {
+            Algorithm::Uuid => uuid::v4(),
+            Algorithm::UuidV7 => uuid::v7(since_epoch()),
+            Algorithm::Nanoid => pick(NANOID, 21),
+            Algorithm::RangeId => {
+                // Bytes, as in APISIX: a character beyond ASCII in the set would be torn apart, so it is left out.
+                let set: Vec<u8> = self.range_id.char_set.bytes().filter(u8::is_ascii).collect();
+                pick(&set, self.range_id.length.min(MAX_LENGTH))
+            }
+            Algorithm::Ksuid => {
+                let seconds = since_epoch().as_secs().saturating_sub(KSUID_EPOCH_SECONDS) as u32;
+                ksuid(seconds, random_u128())
+            }
+        }
+    }
+}
+
+const NANOID: &[u8] = b"-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+const KSUID_EPOCH_SECONDS: u64 = 1_400_000_000;
+
+fn since_epoch() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn pick(set: &[u8], length: usize) -> String {
+    let one = |_| {
+        let index = random_below(set.len());
+        char::from(set.get(index).copied().unwrap_or(b'0'))
+    };
+    (0..length).map(one).collect()
+}
+
+/// 20 bytes (time and randomness) as 27 digits of base 62.
+fn ksuid(seconds: u32, random: u128) -> String {
+    const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut number =
+        [seconds, (random >> 96) as u32, (random >> 64) as u32, (random >> 32) as u32, random as u32];
+    let mut text = [b'0'; 27];
+    for digit in text.iter_mut().rev() {
+        let mut remainder = 0u64;
+        for limb in &mut number {
+            let value = remainder << 32 | u64::from(*limb);
+            *limb = (value / 62) as u32;
+            remainder = value % 62;
+        }
+        *digit = DIGITS.get(remainder as usize).copied().unwrap_or(b'0');
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_of_ids() {
+        assert_eq!(ksuid(0, 0), "000000000000000000000000000");
+        // The largest KSUID, from its specification.
+        assert_eq!(ksuid(u32::MAX, u128::MAX), "aWgEPTl1tmebfsQzFP4bxwgy80V");
+        assert_eq!(pick(NANOID, 21).len(), 21);
+    }
+}

@@ -1,0 +1,239 @@
+//! Sends shares of the traffic to other upstreams, by weight and by conditions on the request.
+
+use std::{sync::Arc, time::Instant};
+
+use serde_json::Value;
+use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable, host,
+};
+use tidegate_routing::expr::Expression;
+
+use crate::common::conf::typed;
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "traffic-split",
+    version: 0.1,
+    priority: 966,
+    guards: false,
+    answers: true,
+    schema: include_str!("traffic_split.json"),
+    phases: Phases::ACCESS,
+    check,
+    headers: &[("rules[].weighted_upstreams[].upstream.checks.active.req_headers", Text::Lines)],
+    build,
+    inline_upstreams: Some(inline_upstreams),
+    ..PluginDef::DEFAULT
+};
+
+struct TrafficSplit {
+    rules: Vec<Rule>,
+    /// A condition looks into the request's body.
+    needs_body: bool,
+}
+
+struct Rule {
+    /// One of them must hold; `None`: always.
+    conditions: Option<Vec<Expression<Variable>>>,
+    targets: Vec<Target>,
+    /// Takes turns over `targets` by weight.
+    turns: Upstream,
+}
+
+enum Target {
+    /// An `upstreams` resource, looked up when it is needed: it may come and go.
+    Named(String),
+    Inline(Arc<UpstreamHandle>),
+    /// The route's own.
+    Route,
+}
+
+fn rules(conf: &Value) -> impl Iterator<Item = &Value> {
+    conf.get("rules").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn targets(rule: &Value) -> impl Iterator<Item = &Value> {
+    rule.get("weighted_upstreams").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The inline upstream of a target; an id goes before it.
+fn inline(target: &Value) -> Option<&Value> {
+    target.get("upstream").filter(|_| target.get("upstream_id").is_none())
+}
+
+fn inline_upstreams(conf: &Value) -> Vec<&Value> {
+    rules(conf).flat_map(targets).filter_map(inline).collect()
+}
+
+fn conditions(rule: &Value, needs_body: &mut bool) -> Result<Option<Vec<Expression<Variable>>>, String> {
+    let mut variable = |name: &str| {
+        let variable = Variable::resolve(name);
+        *needs_body |= variable.needs_body();
+        variable
+    };
+    let compile = |condition: &Value| {
+        let vars = condition.get("vars").unwrap_or(&Value::Null);
+        Expression::compile(vars, &mut variable)
+            .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))
+    };
+    let list = rule.get("match").and_then(Value::as_array).filter(|list| !list.is_empty());
+    list.map(|list| list.iter().map(compile).collect()).transpose()
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    rules(conf).try_for_each(|rule| conditions(rule, &mut false).map(|_| ()))
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let mut compiled = context.upstreams.iter();
+    let (mut built, mut needs_body) = (Vec::new(), false);
+    for rule in rules(conf) {
+        let mut list = Vec::new();
+        let mut weights = Vec::new();
+        for target in targets(rule) {
+            list.push(match (target.get("upstream_id"), inline(target)) {
+                (Some(Value::String(id)), _) => Target::Named(id.clone()),
+                (Some(id), _) => Target::Named(id.to_string()),
+                (None, Some(_)) => {
+                    Target::Inline(compiled.next().cloned().ok_or("an upstream has not been compiled")?)
+                }
+                (None, None) => Target::Route,
+            });
+            let weight = target.get("weight").map(typed::<u32>).transpose();
+            weights.push(weight.map_err(|reason| format!("{reason} (weight)"))?.unwrap_or(1));
+        }
+        built.push(Rule {
+            conditions: conditions(rule, &mut needs_body)?,
+            targets: list,
+            turns: turns(&weights),
+        });
+    }
+    Ok(Arc::new(TrafficSplit { rules: built, needs_body }))
+}
+
+/// The balancer of upstream nodes, over upstreams.
+fn turns(weights: &[u32]) -> Upstream {
+    let node = |(index, weight): (usize, &u32)| NodeSpec {
+        host: index.to_string().into(),
+        weight: *weight,
+        ..NodeSpec::default()
+    };
+    let spec = UpstreamSpec {
+        nodes: weights.iter().enumerate().map(node).collect(),
+        algorithm: Algorithm::RoundRobin,
+        ..UpstreamSpec::default()
+    };
+    Upstream::new(spec, host().map_or(1, |host| host.workers), None)
+}
+
+impl Plugin for TrafficSplit {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if self.needs_body {
+            return Step::wait(async move {
+                let limit = tidegate_plugin_api::condition_body_bytes();
+                if let Some(rule) = request.judge(limit, |request| self.choose(request)).await?? {
+                    rule.apply(request);
+                }
+                Ok(())
+            });
+        }
+        match self.choose(request) {
+            Ok(Some(rule)) => rule.apply(request),
+            Ok(None) => {}
+            Err(reply) => return Step::Reply(reply),
+        }
+        Step::Next
+    }
+}
+
+impl TrafficSplit {
+    /// The first rule whose conditions hold.
+    fn choose(&self, request: &Request) -> Result<Option<&Rule>, Box<Reply>> {
+        for rule in &self.rules {
+            rule.require_named(request)?;
+            if rule.conditions.as_ref().is_none_or(|list| list.iter().any(|rule| rule.eval(request))) {
+                return Ok(Some(rule));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Rule {
+    /// A rule that is looked at must name existing upstreams, whichever of them would be chosen.
+    fn require_named(&self, request: &Request) -> Result<(), Box<Reply>> {
+        for target in &self.targets {
+            if let Target::Named(id) = target
+                && !request.snapshot.upstreams.contains_key(id.as_str())
+            {
+                let message = format!("failed to fetch upstream info by upstream id: {id}");
+                return Err(Box::new(Reply::bytes(500, message)));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, request: &mut Request) {
+        let now_ms = request.started.saturating_duration_since(start()).as_millis() as u64;
+        let Some(index) = self.turns.pick(request.worker, None, &[], now_ms) else { return };
+        match self.targets.get(usize::from(index)) {
+            Some(Target::Inline(handle)) => request.edits.upstream = Some(handle.clone()),
+            Some(Target::Named(id)) => {
+                request.edits.upstream = request.snapshot.upstreams.get(id.as_str()).cloned();
+            }
+            Some(Target::Route) | None => {}
+        }
+    }
+}
+
+/// The process's first request: the balancer wants a clock.
+fn start() -> Instant {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn upstreams_inside_a_configuration() {
+        let conf = json!({"rules": [
+            {"weighted_upstreams": [{"upstream": {"a": 1}}, {"weight": 2}]},
+            {"weighted_upstreams": [{"upstream_id": 1, "upstream": {"b": 1}}, {"upstream": {"c": 1}}]}
+        ]});
+        assert_eq!(inline_upstreams(&conf), [&json!({"a": 1}), &json!({"c": 1})]);
+    }
+
+    #[test]
+    fn weights_are_kept() {
+        let turns = turns(&[3, 0, 1]);
+        let mut counts = [0; 3];
+        for _ in 0..8 {
+            counts[usize::from(turns.pick(0, None, &[], 0).unwrap())] += 1;
+        }
+        assert_eq!(counts, [6, 0, 2]);
+    }
+
+    #[test]
+    fn conditions_are_checked() {
+        let cases = [
+            (json!({}), None),
+            (json!({"rules": [{"match": [{"vars": [["arg_name", "==", "jack"]]}]}]}), None),
+            (
+                json!({"rules": [{"match": [{"vars": [["arg_name", "*=", "jack"]]}]}]}),
+                Some("failed to validate the 'vars' expression: invalid operator '*='"),
+            ),
+            (
+                json!({"rules": [{"match": [{}]}]}),
+                Some("failed to validate the 'vars' expression: missing argument rule"),
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(check(&conf, SchemaKind::Plugin).err().as_deref(), expected, "{conf}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Makes new request and response bodies from templates over the old ones: JSON, XML, forms, multipart.
+
+mod decoding;
+mod xml;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_clients::nginx_base64;
+use tidegate_plugin_api::{
+    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, WholeBody,
+    aside::{self, Undone},
+    body::BodyError,
+    document::Allowance,
+    memory::{self, Spent},
+    step::Verdict,
+};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_telemetry::error_log;
+
+use crate::{
+    common::{conf::typed, held_body::HeldBody, instance_state},
+    lua::{Phase, Template},
+};
+use decoding::{Document, decode};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "body-transformer",
+    version: 0.1,
+    priority: 1080,
+    guards: false,
+    answers: true,
+    schema: include_str!("body_transformer.json"),
+    phases: Phases::REWRITE.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    request: Option<TransformConf>,
+    response: Option<TransformConf>,
+    max_req_body_size: usize,
+    max_resp_body_size: usize,
+}
+
+#[derive(Deserialize)]
+struct TransformConf {
+    input_format: Option<Format>,
+    template: String,
+    #[serde(default)]
+    template_is_base64: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Xml,
+    Json,
+    Encoded,
+    Args,
+    Plain,
+    Multipart,
+}
+
+struct BodyTransformer {
+    request: Option<Transform>,
+    response: Option<Transform>,
+    /// Bytes.
+    max_request: usize,
+    max_response: usize,
+}
+
+struct Transform {
+    /// For messages: `request` or `response`.
+    side: &'static str,
+    phase: Phase,
+    format: Option<Format>,
+    /// The template as written; the error if it cannot be read, which requests then see.
+    plain: Result<Template, String>,
+    /// The template decoded from base64, where it may be meant so.
+    decoded: Option<Result<Template, String>>,
+    always_base64: bool,
+}
+
+/// Bodies up to this size are read on the worker: some thousand fields or elements.
+const ON_A_WORKER: usize = 16 << 10;
+
+/// Why there is no new body: the status to answer, and what to say.
+type Failure = (u16, String);
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let transform = |side, phase, conf: TransformConf| Transform {
+        side,
+        phase,
+        format: conf.input_format,
+        plain: Template::new(&conf.template),
+        decoded: nginx_base64::decode(conf.template.as_bytes())
+            .and_then(|decoded| String::from_utf8(decoded).ok())
+            .map(|decoded| Template::new(&decoded)),
+        always_base64: conf.template_is_base64,
+    };
+    Ok(Arc::new(BodyTransformer {
+        request: conf.request.map(|conf| transform("request", Phase::Rewrite, conf)),
+        response: conf.response.map(|conf| transform("response", Phase::BodyFilter, conf)),
+        max_request: conf.max_req_body_size,
+        max_response: conf.max_resp_body_size,
+    }))
+}
+
+/// The format that a media type says.
+fn format_of(content_type: &[u8]) -> Option<Format> {
+    let text = String::from_utf8_lossy(content_type);
+    let lower = text.to_ascii_lowercase();
+    if text.contains("text/xml") {
+        Some(Format::Xml)
+    } else if text.contains("application/json") {
+        Some(Format::Json)
+    } else if lower.contains("application/x-www-form-urlencoded") {
+        Some(Format::Encoded)
+    } else if lower.contains("multipart/") {
+        Some(Format::Multipart)
+    } else {
+        None
+    }
+}
+
+/// The response's body on hold, and how to read it.
+struct Held {
+    body: HeldBody,
+    format: Option<Format>,
+    content_type: Vec<u8>,
+}
+
+impl Plugin for BodyTransformer {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        match &self.request {
+            Some(transform) => Step::wait(self.transform_request(transform, request)),
+            None => Step::Next,
+        }
+    }
+
+    fn header_filter(&self, request: &mut Request) {
+        let Some(transform) = &self.response else { return };
+        let content_type = request.response.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
+        let format = transform.format.or_else(|| format_of(&content_type));
+        request.response.body_modified();
+        if let Some(body) = HeldBody::of(request, self.max_response) {
+            instance_state::set(request, self, Held { body, format, content_type });
+        }
+    }
+
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        if let Some(held) = instance_state::get_mut::<_, Held>(request, self) {
+            held.body.take(PLUGIN.name, chunk);
+        }
+    }
+
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        Box::pin(async move {
+            let held = instance_state::take::<_, Held>(request, self);
+            let (Some(Held { mut body, format, content_type }), Some(transform)) = (held, &self.response)
+            else {
+                return Err(500);
+            };
+            let whole = body.whole();
+            let body =
+                aside::run_by_size(whole.length(), move || whole.join()).await.map_err(|Undone| 500u16)?;
+            let is_empty = body.is_empty();
+            match transform.apply(request, Some(body), format, content_type).await {
+                Ok(new) => Ok(new),
+                Err((status, reason)) => {
+                    error_log::log(
+                        error_log::Level::Error,
+                        format_args!("failed to transform response body: {reason}"),
+                    );
+                    // The template may be what leaves something out.
+                    if is_empty { Ok(Bytes::new()) } else { Err(if status == 503 { 503 } else { 502 }) }
+                }
+            }
+        })
+    }
+}
+
+impl BodyTransformer {
+    async fn transform_request(&self, transform: &Transform, request: &mut Request) -> Verdict {
+        let body = match request.collect_body(self.max_request).await {
+            Ok(body) => body,
+            Err(reply) if reply.status == BodyError::TooLarge.status() => {
+                return Err(Box::new(Reply::page(413)));
+            }
+            Err(reply) => return Err(reply),
+        };
+        let content_type = request.head.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
+        let is_get = request.head.method == Method::Get;
+        let format = match transform.format {
+            _ if is_get => Some(Format::Args),
+            Some(format) => Some(format),
+            None => format_of(&content_type),
+        };
+        let body = (!body.is_empty()).then_some(body);
+        let new =
+            transform.apply(request, body, format, content_type).await.map_err(|(status, reason)| {
+                error_log::log(error_log::Level::Error, format_args!("{reason}"));
+                Box::new(Reply::message(status, &reason))
+            })?;
+        request.body = RequestBody::Collected(new);
+        Ok(())
+    }
+}
+
+impl Transform {
+    async fn apply(
+        &self,
+        request: &mut Request,
+        body: Option<Bytes>,
+        format: Option<Format>,
+        content_type: Vec<u8>,
+    ) -> Result<Bytes, Failure> {
+        let (bytes, client) = (body.clone(), request.remote_addr);
+        let query = request.head.query().unwrap_or_default().to_vec();
+        let length = body.as_ref().map_or(0, Bytes::len);
+        let asked = self.template(format).as_ref().ok().and_then(Template::asked);
+        let read = move || {
+            // What was read stays as long as the template runs.
+            let allowance = Allowance::of_a_body(Some(client));
+            let only = asked.as_deref();
+            let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance, only);
+            (decoded, allowance)
+        };
+        let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(read).await };
+        let (decoded, allowance) =
+            read.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
+        let rendered = match &decoded {
+            Ok(document) => self.render(request, body.as_deref(), format, document).await,
+            Err(reason) => Err((reason.status(), format!("{} body decode: {reason}", self.side))),
+        };
+        if length > ON_A_WORKER {
+            aside::release((decoded, allowance));
+        }
+        let full = |Spent| (503, format!("{} body: there is no memory left for bodies", self.side));
+        memory::hold(rendered?, client).map_err(full)
+    }
+
+    fn template(&self, format: Option<Format>) -> &Result<Template, String> {
+        let may_be_base64 = self.always_base64
+            || format.is_some_and(|format| !matches!(format, Format::Encoded | Format::Args));
+        match &self.decoded {
+            Some(decoded) if may_be_base64 => decoded,
+            _ => &self.plain,
+        }
+    }
+
+    async fn render(
+        &self,
+        request: &mut Request,
+        body: Option<&[u8]>,
+        format: Option<Format>,
+        document: &Document,
+    ) -> Result<Vec<u8>, Failure> {
+        let template = self.template(format);
+        let template =
+            template.as_ref().map_err(|reason| (503, format!("{} template compile: {reason}", self.side)))?;
+        let failed = |reason: &str| (503, format!("{} template rendering: {reason}", self.side));
+        let names = document.names().ok_or_else(|| failed("the body is not a table"))?;
+        template.render(request, self.phase, body, names).await.map_err(|reason| failed(&reason))
+    }
+}
+
+/// Whether the text can be read within the allowance.
+pub(crate) fn is_xml(text: &str, allowance: &Allowance) -> bool {
+    xml::parse(text, allowance).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_of_media_types() {
+        let cases = [
+            ("text/xml; charset=utf-8", Some(Format::Xml)),
+            ("application/json", Some(Format::Json)),
+            ("Application/X-WWW-Form-Urlencoded", Some(Format::Encoded)),
+            ("multipart/form-data; boundary=x", Some(Format::Multipart)),
+            ("text/plain", None),
+            ("", None),
+        ];
+        for (content_type, expected) in cases {
+            assert_eq!(format_of(content_type.as_bytes()), expected, "{content_type}");
+        }
+    }
+}

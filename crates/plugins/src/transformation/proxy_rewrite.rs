@@ -1,0 +1,283 @@
+//! Changes the request on its way upstream: URI, host, method and header fields.
+
+mod header_value;
+mod target;
+
+use std::{ops::Range, sync::Arc};
+
+use header_value::HeaderValue;
+use serde::Deserialize;
+use serde_json::Value;
+use target::{Reading, Target};
+use tidegate_model::header_text::Text;
+use tidegate_plugin_api::{
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, uri_text::Kind,
+};
+use tidegate_protocol::{HeaderId, Method};
+use tidegate_routing::expr::GaveUp;
+use tidegate_telemetry::error_log::{self, Level};
+
+use crate::common::{
+    conf::typed,
+    header_edits,
+    regexes::{self, Piece, Regex, Replacement},
+};
+
+pub static PLUGIN: PluginDef = PluginDef {
+    name: "proxy-rewrite",
+    version: 0.1,
+    priority: 1008,
+    guards: false,
+    schema: include_str!("proxy_rewrite.json"),
+    phases: Phases::REWRITE,
+    check,
+    headers: &[("headers", Text::Edits), ("host", Text::Value)],
+    remarks: header_edits::remarks,
+    build,
+    ..PluginDef::DEFAULT
+};
+
+#[derive(Deserialize)]
+struct Conf {
+    uri: Option<String>,
+    method: Option<String>,
+    regex_uri: Option<Vec<String>>,
+    host: Option<String>,
+    headers: Option<Value>,
+    use_real_request_uri_unsafe: bool,
+}
+
+struct ProxyRewrite {
+    uri: Option<Template>,
+    rules: Vec<(Regex, Replacement)>,
+    host: Option<String>,
+    method: Option<Method>,
+    real_uri: bool,
+    headers: Headers,
+}
+
+#[derive(Default)]
+struct Headers {
+    add: Vec<(String, Vec<HeaderValue>)>,
+    set: Vec<(String, Vec<HeaderValue>)>,
+    remove: Vec<String>,
+}
+
+fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    let texts = conf.get("regex_uri").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if !texts.len().is_multiple_of(2) {
+        return Err("The length of regex_uri should be an even number".to_owned());
+    }
+    for pair in texts.chunks_exact(2) {
+        if let [Value::String(pattern), Value::String(replacement)] = pair
+            && !tidegate_model::schema::is_secret_reference(pattern)
+        {
+            Regex::new(pattern, false)
+                .and_then(|_| Replacement::check(replacement))
+                .map_err(|error| format!("invalid regex_uri({pattern}, {replacement}): {error}"))?;
+        }
+    }
+    match conf.get("headers").filter(|headers| !header_edits::has_operations(headers)) {
+        Some(headers) => check_fields(headers),
+        None => Ok(()),
+    }
+}
+
+fn check_fields(headers: &Value) -> Result<(), String> {
+    for (name, value) in headers.as_object().into_iter().flatten() {
+        if !value.is_string() && !value.is_number() {
+            return Err("invalid type as header value".to_owned());
+        }
+        if name.is_empty() {
+            return Err("invalid field length in header".to_owned());
+        }
+        if !name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':') {
+            return Err("invalid field character in header".to_owned());
+        }
+        let printable = |byte: u8| (b' '..0x7f).contains(&byte);
+        if !value.as_str().unwrap_or_default().bytes().all(printable) {
+            return Err("invalid value character in header".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let conf: Conf = typed(conf)?;
+    let mut rules = Vec::new();
+    for pair in conf.regex_uri.unwrap_or_default().chunks_exact(2) {
+        if let [pattern, replacement] = pair {
+            rules.push((Regex::new(pattern, false)?, Replacement::new(replacement)));
+        }
+    }
+    Ok(Arc::new(ProxyRewrite {
+        uri: conf.uri.as_deref().map(Template::compile),
+        rules,
+        host: conf.host,
+        method: conf.method.map(|method| Method::of(method.as_bytes())),
+        real_uri: conf.use_real_request_uri_unsafe,
+        headers: conf.headers.as_ref().map(Headers::new).unwrap_or_default(),
+    }))
+}
+
+impl Headers {
+    fn new(conf: &Value) -> Headers {
+        let fields = |fields: Option<&Value>| {
+            let entries = fields.and_then(Value::as_object).into_iter().flatten();
+            entries.map(|(name, value)| (name.clone(), HeaderValue::list(value))).collect()
+        };
+        if header_edits::has_operations(conf) {
+            Headers {
+                add: fields(conf.get("add")),
+                set: fields(conf.get("set")),
+                remove: header_edits::removed(conf),
+            }
+        } else {
+            Headers { set: fields(Some(conf)), ..Headers::default() }
+        }
+    }
+
+    fn apply(&self, request: &mut Request, captures: &Captures) {
+        for (name, values) in &self.add {
+            for value in values {
+                let value = value.render(request, captures);
+                // As in nginx, an empty field is none.
+                if !value.is_empty() {
+                    request.head.headers.add(name, value);
+                }
+            }
+        }
+        for (name, values) in &self.set {
+            let values: Vec<Vec<u8>> = values.iter().map(|value| value.render(request, captures)).collect();
+            request.assert_header(name, values.iter().filter(|value| !value.is_empty()));
+        }
+        for name in &self.remove {
+            request.assert_header(name, [] as [&str; 0]);
+            let id = HeaderId::of(name.as_bytes());
+            if matches!(id, HeaderId::XForwardedProto | HeaderId::XForwardedHost | HeaderId::XForwardedPort) {
+                request.edits.without.push(id);
+            }
+        }
+    }
+}
+
+/// What `regex_uri` caught, for `$1` in header values of this and later instances.
+#[derive(Clone, Default)]
+pub(crate) struct Captures {
+    text: Vec<u8>,
+    groups: Vec<Option<Range<usize>>>,
+}
+
+impl Captures {
+    fn get(&self, index: usize) -> &[u8] {
+        let range = self.groups.get(index).cloned().flatten();
+        range.and_then(|range| self.text.get(range)).unwrap_or_default()
+    }
+}
+
+impl Plugin for ProxyRewrite {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        if let Some(host) = &self.host {
+            request.edits.host = Some(host.clone().into_bytes());
+        }
+        if let Err(reason) = self.rewrite_uri(request) {
+            error_log::log(Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
+            return Step::reply(Reply::page(400));
+        }
+        let captures = request.extensions.get::<Captures>().cloned().unwrap_or_default();
+        self.headers.apply(request, &captures);
+        if let Some(method) = &self.method {
+            request.edits.method = Some(method.clone());
+        }
+        Step::Next
+    }
+}
+
+impl ProxyRewrite {
+    fn rewrite_uri(&self, request: &mut Request) -> Result<(), &'static str> {
+        if self.uri.is_none() && self.rules.is_empty() && !self.real_uri {
+            request.edits.target = Some(request.canonical_target());
+            return Ok(());
+        }
+        let mut target = Target::new(Reading { raw: self.real_uri, slashes: request.slashes() });
+        let query = if let Some(template) = &self.uri {
+            template.visit(request, |variable, text| match variable {
+                None => target.push(text),
+                Some(variable) => target.push_value(Kind::of(variable), text),
+            });
+            if self.real_uri { query_of(request.head.target()) } else { request.head.query() }
+        } else {
+            let own = if self.real_uri { request.head.target().to_vec() } else { request.path.clone() };
+            if let Err(GaveUp) = self.replace(request, own, &mut target) {
+                request.set_undecided(500);
+                return Ok(());
+            }
+            request.head.query().filter(|_| !self.real_uri)
+        };
+        if target.is_unclear() {
+            return Err("proxy-rewrite cannot tell %2F from %252F in the path");
+        }
+        if target.climbs() {
+            return Err("proxy-rewrite would make a dot segment of what the client wrote");
+        }
+        request.edits.target = Some(target.with_query(query));
+        Ok(())
+    }
+
+    /// What the first rule that matches makes of `uri`, or `uri` itself.
+    fn replace(&self, request: &mut Request, uri: Vec<u8>, target: &mut Target) -> Result<(), GaveUp> {
+        for (regex, replacement) in &self.rules {
+            let Some(groups) = regex.within(&request.search_time).captures(&uri)? else { continue };
+            for piece in regexes::replaced(&uri, &groups, replacement) {
+                match piece {
+                    Piece::Author(text) => target.push(text),
+                    // As the client wrote it: that is what is asked for.
+                    Piece::Client(text) if self.real_uri => target.push(text),
+                    Piece::Client(text) => target.push_path(text),
+                }
+            }
+            request.extensions.insert(Captures { text: uri, groups });
+            return Ok(());
+        }
+        match self.real_uri {
+            true => target.push(&uri),
+            false => target.push_path(&uri),
+        }
+        Ok(())
+    }
+}
+
+fn query_of(uri: &[u8]) -> Option<&[u8]> {
+    let at = uri.iter().position(|&byte| byte == b'?')?;
+    uri.get(at + 1..)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_schema_cannot_say() {
+        let cases = [
+            (json!({"regex_uri": ["^/a", "/b", "/c"]}), "The length of regex_uri should be an even number"),
+            (
+                json!({"regex_uri": ["^/a(", "/b"]}),
+                "invalid regex_uri(^/a(, /b): pcre_compile() failed: missing ) in \"^/a(\"",
+            ),
+            (
+                json!({"regex_uri": ["^/a", "/$`"]}),
+                "invalid regex_uri(^/a, /$`): invalid capturing variable name found in \"/$`\"",
+            ),
+            (json!({"headers": {"X-Api-Version": []}}), "invalid type as header value"),
+            (json!({"headers": {"X-Api\r": "1"}}), "invalid field character in header"),
+            (json!({"headers": {"X-Api": "1\r"}}), "invalid value character in header"),
+            (json!({"headers": {"": "1"}}), "invalid field length in header"),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(check(&conf, SchemaKind::Plugin).unwrap_err(), expected, "{conf}");
+        }
+        assert_eq!(check(&json!({"headers": {"remove": ["X"]}}), SchemaKind::Plugin), Ok(()));
+    }
+}
