@@ -16,7 +16,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use serde_json::Value;
-use tidegate_model::{Kind, check::server_name_fault, resources};
+use tidegate_model::{Kind, check::server_name_fault, resources, schemas};
 use tidegate_plugin_api::{
     MISFIT,
     certificates::{Pair, Stapling, TlsServer},
@@ -128,8 +128,8 @@ impl Compiler {
 }
 
 /// Why names with another certificate are shut as well.
-const NAMELESS: &str = "not all of its server names can be read, and it may ask for client certificates: names that only a \
-    certificate with * serves are shut until it is mended";
+const NAMELESS: &str = "not all of its server names can be read, and it may ask for client certificates: names without a \
+    certificate of their own are shut until it is mended";
 
 /// The server names of a resource that cannot be read as a whole.
 #[derive(Default)]
@@ -206,8 +206,13 @@ fn is_name(word: &str) -> bool {
 
 /// Whether a resource that cannot be read as a whole asks for client certificates. One of which nothing can be read may.
 fn asks(value: &Value) -> bool {
-    let nothing = value.as_object().is_none_or(|fields| fields.keys().all(|field| field == "id"));
-    nothing || value.get("client").is_some_and(|client| !client.is_null())
+    let known =
+        schemas::document("ssl").and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    // A field that no certificate has may be `client`, misspelled.
+    let may_ask = |name: &String| name == "client" || known.is_some_and(|known| !known.contains_key(name));
+    value
+        .as_object()
+        .is_none_or(|fields| fields.keys().all(|field| field == "id") || fields.keys().any(may_ask))
 }
 
 /// What a client may choose from, best first.

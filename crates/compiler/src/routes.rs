@@ -41,18 +41,7 @@ impl Compiler {
         if object.fault.is_some() {
             place::widen(&mut conf);
         }
-        let service_object =
-            conf.service_id.as_deref().and_then(|id| self.object(Kind::Service, id)).cloned();
-        let service = service_object.as_ref().map(|object| {
-            let value = object.place();
-            // What is wrong with it is told of the service.
-            let mut service =
-                resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value));
-            if object.fault.is_some() {
-                place::widen_service(&mut service);
-            }
-            service
-        });
+        let (service_object, service) = self.service_of(&conf).unzip();
         let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {
             faults.push(reason);
             None
@@ -63,6 +52,8 @@ impl Compiler {
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
+        let is_whole = object.fault.is_none() && faults.is_empty();
+        doubt_hosts(&mut spec, is_whole, (&conf, &value), service_object.as_ref());
         let is_known = self.keep_paths(key, object.fault.is_some(), &value, &mut spec, &mut faults);
         let is_placeless = !is_known && conf.is_enabled();
         let broken = match faults.is_empty() && !self.incomplete.contains(key) {
@@ -102,6 +93,18 @@ impl Compiler {
             version: object.modified,
         };
         Built { route, spec: conf.is_enabled().then_some(spec), on_body, is_placeless }
+    }
+
+    fn service_of(&self, conf: &resources::Route) -> Option<(tidegate_model::Object, resources::Service)> {
+        let object = self.object(Kind::Service, conf.service_id.as_deref()?)?.clone();
+        let value = object.place();
+        // What is wrong with it is told of the service.
+        let mut service =
+            resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value));
+        if object.fault.is_some() {
+            place::widen_service(&mut service);
+        }
+        Some((object, service))
     }
 
     /// A route that cannot be used and of which not all paths can be read keeps those it had before as well. `false`: which
@@ -215,6 +218,36 @@ impl Compiler {
             Some(id) => by_id(id),
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
         }
+    }
+}
+
+/// Notes what is not known of the hosts of a route, as it is read and as it is written.
+fn doubt_hosts(
+    spec: &mut RouteSpec<Variable>,
+    is_whole: bool,
+    (conf, written): (&resources::Route, &Value),
+    service: Option<&tidegate_model::Object>,
+) {
+    spec.hosts_unknown = !is_whole && !place::reads_all_hosts(Kind::Route, written)
+        || spec.hosts.is_empty() && hosts_of_service_are_lost(conf, written, service);
+    if spec.hosts_unknown {
+        spec.hosts.clear();
+    }
+    spec.first_of_equals = !is_whole || spec.hosts_unknown;
+}
+
+/// Whether the hosts of a route that has none of its own may be those of a service that cannot be read.
+fn hosts_of_service_are_lost(
+    conf: &resources::Route,
+    route: &Value,
+    service: Option<&tidegate_model::Object>,
+) -> bool {
+    match (service, &conf.service_id) {
+        (Some(service), _) => {
+            service.fault.is_some() && !place::reads_all_hosts(Kind::Service, &service.place())
+        }
+        (None, Some(_)) => true,
+        (None, None) => route.get("service_id").is_some(),
     }
 }
 

@@ -170,8 +170,8 @@ impl Certificates {
         self.claim(name, Claim { server: Err(id.clone()), asks })
     }
 
-    /// This resource cannot be used and may ask for client certificates, for names that nobody can read. Names that have no
-    /// certificate but one with `*` are shut.
+    /// This resource cannot be used and may ask for client certificates, for names that nobody can read. Names without a
+    /// certificate of their own are shut: in handshakes those that one with `*` serves, without TLS all.
     pub fn add_nameless(&mut self, id: &Arc<str>) {
         self.nameless.get_or_insert(Claim { server: Err(id.clone()), asks: true });
         self.guards = true;
@@ -212,7 +212,7 @@ impl Certificates {
             let parents = std::iter::successors(host.split_once('.'), |(_, rest)| rest.split_once('.'));
             parents.into_iter().find_map(|(_, parent)| self.wildcards.get(parent)).or(self.any.as_ref())
         };
-        self.exact.get(host).or_else(|| self.broad(above()?)).filter(|claim| claim.asks)
+        self.exact.get(host).or_else(|| self.nameless.as_ref().or_else(above)).filter(|claim| claim.asks)
     }
 
     fn broad<'a>(&'a self, claim: &'a Claim) -> Option<&'a Claim> {

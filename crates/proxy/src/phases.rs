@@ -143,8 +143,13 @@ impl Chains {
                 self.run(instance, Phases::ACCESS, request).await?;
             }
             // Without a node, where nobody can object later: a cache relieves an upstream that has none to spare.
-            if self.runs_in(Phases::STORED) && !self.guards_before_proxy() {
-                self.stored(request).await?;
+            if self.runs_in(Phases::STORED) {
+                if !self.guards_before_proxy() {
+                    self.stored(request).await?;
+                } else if request.upstream().is_none() {
+                    // There will be no node to choose.
+                    self.before_proxy(request, true).await?;
+                }
             }
         }
         Ok(())

@@ -127,8 +127,8 @@ pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Repor
             Some(_) => {
                 let fault = format!("{}invalid data of [{name}], it should be a list", places.key(name));
                 report(&fault);
-                let empty = map_is_empty(document.get(name));
-                if kind == Kind::GlobalRule && !empty {
+                // It may hold guards, and is not left out.
+                if !map_is_empty(document.get(name)) {
                     objects.insert((kind, name.into()), unreadable(&fault));
                 }
             }

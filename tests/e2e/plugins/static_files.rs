@@ -507,3 +507,34 @@ fn in_background(site: &Site, port: &str) {
     let lines = fs::read_to_string(&log).expect("a log");
     assert!(lines.contains("GET /page.txt"), "{lines}");
 }
+
+/// Whatever their priorities and phases, guards run before a file is served.
+#[test]
+fn all_guards_run_before_a_file_is_served() {
+    let site = Site::new();
+    let deny = "return function(conf, ctx) if ngx.var.arg_key ~= 'k' then return 403 end end";
+    let late = json!({"serverless-post-function": {"functions": [deny]}});
+    let last = json!({"serverless-post-function": {"phase": "before_proxy", "functions": [deny]}});
+    let lowest = json!({"ua-restriction": {"denylist": ["bad"], "_meta": {"priority": -5000}}});
+    let route = |uri: &str, guards: &Value| {
+        let mut plugins = guards.clone();
+        plugins["static-files"] = json!({"root": site.root()});
+        json!({"uri": format!("/{uri}/*"), "plugins": plugins})
+    };
+    let mut routes = vec![route("late", &late), route("last", &last), route("lowest", &lowest)];
+    for route in &mut routes {
+        let prefix = route["uri"].as_str().unwrap_or_default().trim_end_matches('*').to_owned();
+        route["plugins"]["static-files"]["strip_prefix"] = prefix.into();
+    }
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&json!({ "routes": routes }).to_string()));
+    let status = |target: &str, agent: &str| {
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
+        gateway.client().request(&request).expect("an answer").status()
+    };
+    for uri in ["late", "last"] {
+        assert_eq!(status(&format!("/{uri}/page.txt"), "a"), 403, "{uri}");
+        assert_eq!(status(&format!("/{uri}/page.txt?key=k"), "a"), 200, "{uri}");
+    }
+    assert_eq!((status("/lowest/page.txt", "bad"), status("/lowest/page.txt", "good")), (403, 200));
+}

@@ -199,7 +199,7 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
         "- {{id: m, snis: 7, {certificate}, {client}}}}}\n- {{id: x, sni: own.test, {certificate}}}\n"
     ));
     eventually("names of wildcards are shut", || fixture.secure("any.test", "any.test", None) == 0);
-    assert_eq!((fixture.host("any.test"), fixture.host("other.org")), (400, 200));
+    assert_eq!((fixture.host("any.test"), fixture.host("other.org")), (400, 400));
     assert_eq!((fixture.secure("own.test", "own.test", None), fixture.host("own.test")), (200, 200));
     let named = "ssls/m cannot be used: not all of its server names can be read";
     assert!(fixture.gateway.error_log().contains(named));
@@ -224,4 +224,31 @@ fn an_unreadable_name_beside_others_shuts_what_a_wildcard_serves() {
     });
     assert_eq!(fixture.secure("mtls.test", "mtls.test", None), 0);
     assert_eq!((fixture.secure("any.test", "any.test", None), fixture.host("any.test")), (0, 400));
+}
+
+/// Without a wildcard, too, and on the port without TLS.
+#[test]
+fn a_client_that_is_misspelled_opens_no_plain_http() {
+    let object = |names: &str, certificate: &str, client: &str| {
+        format!("- {{id: m, {names}, {certificate}, {client}}}}}\n")
+    };
+    let fixture =
+        fixture(YAML_PROVIDER, |certificate, client| object("snis: [mtls.test]", certificate, client));
+    let (certificate, client) = parts(&fixture.pair, &fixture.authority);
+    let write = |object: &str| fixture.gateway.write_routes(&format!("{ROUTES}{object}"));
+    assert_eq!((fixture.host("mtls.test"), fixture.host("other.test")), (400, 200));
+    for (names, client) in [
+        ("snis: [mtls.test]", client.replacen("client", "Client", 1)),
+        ("snis: [mtls.test]", client.replacen("client", "clients", 1)),
+        ("snis: ['']", client.clone()),
+        ("snis: 5", client.clone()),
+    ] {
+        write(&object(names, &certificate, &client));
+        eventually("handshakes are refused", || fixture.secure("mtls.test", "mtls.test", None) == 0);
+        assert_eq!(fixture.host("mtls.test"), 400, "{names} {client}");
+        write(&object("snis: [mtls.test]", &certificate, &parts(&fixture.pair, &fixture.authority).1));
+        eventually("it is whole", || fixture.secure("mtls.test", "mtls.test", None) == 400);
+    }
+    write("- text\n");
+    eventually("nobody knows which", || fixture.host("other.test") == 400);
 }

@@ -20,6 +20,9 @@ pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if key.is_empty() {
         return Err(missing(format!("can't find sub key, key: {path}")));
     }
+    if secret.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(missing(format!("secret {secret} would lead out of its prefix")));
+    }
     let base = need(conf, "uri")?.trim_end_matches('/');
     let path = normalized(&format!("/v1/{}/{secret}", need(conf, "prefix")?));
     let endpoint = Endpoint::parse(&format!("{base}{path}")).map_err(unavailable)?;

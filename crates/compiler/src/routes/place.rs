@@ -4,7 +4,7 @@
 //! readable path has no place.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::resources;
+use tidegate_model::{Kind, nearest::nearest, resources, schemas};
 use tidegate_routing::Methods;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
@@ -15,7 +15,9 @@ pub(super) fn of_route(value: &Value) -> resources::Route {
     let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
     kept.remove("uri");
     kept.insert("uris".to_owned(), written_paths(value).filter(|path| path.is_string()).cloned().collect());
-    if value.get("priority").is_some() && !kept.contains_key("priority") {
+    if !kept.contains_key("priority")
+        && (value.get("priority").is_some() || may_be_misspelled(Kind::Route, value))
+    {
         // Before any other one it could have been meant to precede.
         kept.insert("priority".to_owned(), json!(i64::MAX));
     }
@@ -32,10 +34,37 @@ fn written_paths(value: &Value) -> impl Iterator<Item = &Value> {
     items("uri").iter().chain(items("uris"))
 }
 
-/// Whether there are paths, and a request can have each of them.
+/// Whether there are paths, a request can have each of them, and no others are meant.
 pub(super) fn reads_all_paths(value: &Value) -> bool {
+    const NAMES: [&str; 2] = ["uri", "uris"];
+    let is_like_one = |name: &str| {
+        !NAMES.contains(&name) && (nearest(name, NAMES).is_some() || name.eq_ignore_ascii_case("paths"))
+    };
     let mut paths = written_paths(value).peekable();
-    paths.peek().is_some() && paths.all(|path| path.as_str().is_some_and(may_match))
+    paths.peek().is_some()
+        && paths.all(|path| path.as_str().is_some_and(may_match))
+        && !value.as_object().into_iter().flat_map(Map::keys).any(|name| is_like_one(name))
+}
+
+/// Whether what is written of the hosts is all in the form that requests have, and no other field may be meant for them.
+pub(super) fn reads_all_hosts(kind: Kind, value: &Value) -> bool {
+    let is_one = |host: &Value| host.as_str().is_some_and(is_host);
+    let mut written = ["host", "hosts"].iter().filter_map(|field| value.get(*field)).peekable();
+    if written.peek().is_none() {
+        return !may_be_misspelled(kind, value);
+    }
+    written.all(|hosts| match hosts {
+        Value::Array(hosts) => !hosts.is_empty() && hosts.iter().all(is_one),
+        host => is_one(host),
+    })
+}
+
+/// Whether there is a field that objects of the kind do not have: any other one may be meant by it.
+fn may_be_misspelled(kind: Kind, value: &Value) -> bool {
+    let schema = schemas::name_of_kind(kind).and_then(schemas::document);
+    let known = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let mut names = value.as_object().into_iter().flat_map(Map::keys);
+    known.is_some_and(|known| names.any(|name| !known.contains_key(name)))
 }
 
 /// Whether a request can have this path: an empty text, or one without a slash in front, is none.
@@ -110,11 +139,27 @@ mod tests {
             (json!({"uris": ["/a", ["/b"]]}), false),
             (json!({"uri": null, "uris": ["/a"]}), false),
             (json!({"uris": ["/a", "b"]}), false),
+            (json!({"uri": "/a", "Uris": ["/b"]}), false),
+            (json!({"uri": "/a", "paths": ["/b"]}), false),
+            (json!({"uri": "/a", "Hosts": ["b"]}), true),
             (json!({"uris": []}), false),
             (json!({}), false),
         ] {
             assert_eq!(reads_all_paths(&paths), expected, "{paths}");
         }
+        for (hosts, expected) in [
+            (json!({"uri": "/a"}), true),
+            (json!({"host": "a.com", "hosts": ["*.b.com", "[::1]:80"], "timeout": 3}), true),
+            (json!({"hosts": ["a.com"], "plugns": {}}), true),
+            (json!({"hosts": ["a.com", 5]}), false),
+            (json!({"hosts": ["a.com "]}), false),
+            (json!({"hosts": []}), false),
+            (json!({"host": null}), false),
+            (json!({"Hosts": ["a.com"]}), false),
+        ] {
+            assert_eq!(reads_all_hosts(Kind::Route, &hosts), expected, "{hosts}");
+        }
+        assert_eq!(of_route(&json!({"uri": "/a", "Priority": 1})).priority, i64::MAX);
         let mut route = of_route(&json!({"uri": "/a", "methods": ["GET", "PSOT"]}));
         widen(&mut route);
         assert_eq!(route.methods, Vec::<String>::new(), "any method");

@@ -40,12 +40,12 @@ use crate::common::conf::typed;
 pub static PLUGIN: PluginDef = PluginDef {
     name: "static-files",
     version: 0.1,
-    // After everything that may refuse a request in the access phase.
     priority: 498,
     guards: false,
     answers: true,
     schema: include_str!("static_files.json"),
-    phases: Phases::ACCESS,
+    // Behind everything that may refuse a request, whatever its priority.
+    phases: Phases::ACCESS.and(Phases::STORED),
     check,
     build,
     start: Some(start),
@@ -141,7 +141,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 }
 
 impl Plugin for StaticFiles {
-    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+    fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         if !self.files.has_upstream && !is_read(request) {
             return Step::reply(not_allowed());
         }

@@ -2,6 +2,7 @@
 //! into scopes, one for each host pattern.
 
 use std::{
+    cmp::Reverse,
     hash::{BuildHasher, Hasher},
     sync::Arc,
 };
@@ -252,12 +253,13 @@ impl Pattern {
     }
 }
 
-/// Higher priority first, then the longer pattern, then the order of insertion.
+/// Higher priority first, then what comes before its equals, then the longer pattern, then the order of insertion.
 fn sort<N>(patterns: &mut [Pattern], routes: &[Arc<RouteSpec<N>>]) {
     if patterns.len() > 1 {
         patterns.sort_by_key(|pattern| {
-            let priority = routes[pattern.route as usize].priority;
-            (std::cmp::Reverse(priority), std::cmp::Reverse(pattern.text(routes).len()))
+            let route = &routes[pattern.route as usize];
+            let length = pattern.text(routes).len();
+            (Reverse(route.priority), Reverse(route.first_of_equals), Reverse(length))
         });
     }
 }

@@ -1,13 +1,13 @@
 //! One index over a set of routes, and the lookup in it.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{
     HostPattern, RouteSpec,
-    index::{self, Index, Scope},
+    index::{self, Candidate, Index, Scope, key_length},
     lookup::{Match, MatchInput, Mode},
     parameters,
     trie::{self, Trie},
@@ -21,6 +21,15 @@ pub struct Layer<N> {
     pub(super) routes: Vec<Arc<RouteSpec<N>>>,
     pub(super) index: Index,
     pub(super) hosts: Hosts,
+    /// Of routes whose hosts are not known.
+    pub(super) unknown: Option<Scope>,
+}
+
+/// A candidate, and where it comes from.
+pub(super) struct Source<'r, N> {
+    pub(super) layer: &'r Layer<N>,
+    scope: Scope,
+    candidate: &'r Candidate,
 }
 
 /// Which [`Scope`] a host leads to. Empty in the URI modes.
@@ -42,18 +51,22 @@ impl<N> Layer<N> {
         let routes: Vec<_> = routes.collect();
         let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
         let mut scopes = HostsBuilder::default();
+        let mut unknown = Vec::new();
         for (position, route) in (0u32..).zip(&routes) {
-            if mode != Mode::HostUri || route.hosts.is_empty() {
+            if mode == Mode::HostUri && route.hosts_unknown {
+                unknown.push((position, route));
+            } else if mode != Mode::HostUri || route.hosts.is_empty() {
                 builder.add(Scope::ANY_HOST, position, route);
-                continue;
-            }
-            for host in &route.hosts {
-                builder.add(scopes.scope(host), position, route);
+            } else {
+                route.hosts.iter().for_each(|host| builder.add(scopes.scope(host), position, route));
             }
         }
         let hosts = scopes.finish();
+        let next = Scope(hosts.patterns.len() as u32 + 1);
+        unknown.iter().for_each(|(position, route)| builder.add(next, *position, route));
+        let unknown = (!unknown.is_empty()).then_some(next);
         let index = builder.finish(&routes);
-        Self { mode, routes, index, hosts }
+        Self { mode, routes, index, hosts, unknown }
     }
 
     pub(super) fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
@@ -65,7 +78,7 @@ impl<N> Layer<N> {
         input: &I,
         witness: &mut W,
     ) -> Option<Match<'r>> {
-        if !self.hosts.patterns.is_empty()
+        if (!self.hosts.patterns.is_empty() || self.unknown.is_some())
             // `*` is also for requests without a host, as in APISIX, where they have that of the server.
             && let Some(found) = self.find_by_host(input.host().unwrap_or_default(), input, witness)
         {
@@ -80,10 +93,16 @@ impl<N> Layer<N> {
         input: &I,
         witness: &mut W,
     ) -> Option<Match<'r>> {
-        if let Some(scope) = self.hosts.exact.get(host)
-            && let Some(found) = self.find_in(*scope, input, witness)
-        {
-            return Some(found);
+        let found = if self.unknown.is_some() {
+            let mut sources = Vec::new();
+            self.add_of_host(host, input.path(), |_| true, &mut sources);
+            sort(&mut sources);
+            sources.iter().find_map(|source| self.try_one(source.candidate, source.scope, input, witness))
+        } else {
+            self.hosts.exact.get(host).and_then(|scope| self.find_in(*scope, input, witness))
+        };
+        if found.is_some() {
+            return found;
         }
         if self.hosts.wildcard.is_empty() {
             return None;
@@ -98,27 +117,62 @@ impl<N> Layer<N> {
         input: &I,
         witness: &mut W,
     ) -> Option<Match<'r>> {
-        self.index.candidates(scope, input.path()).find_map(|candidate| {
-            let route = self.routes.get(candidate.route as usize)?;
-            let uri: &str = route.uris.get(candidate.uri as usize)?;
-            let judged = self.judge(route, uri, candidate.has_params, scope, input);
-            if W::LOOKS {
-                let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
-                let tried = Tried {
-                    route: route.id,
-                    scope,
-                    uri,
-                    host: self.hosts.pattern(scope),
-                    priority: route.priority,
-                    judged: &judged,
-                    clause: &clause,
-                };
-                if witness.saw(tried) {
-                    return None;
-                }
+        let mut candidates = self.index.candidates(scope, input.path());
+        candidates.find_map(|candidate| self.try_one(candidate, scope, input, witness))
+    }
+
+    #[inline]
+    fn try_one<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
+        &'r self,
+        candidate: &Candidate,
+        scope: Scope,
+        input: &I,
+        witness: &mut W,
+    ) -> Option<Match<'r>> {
+        let route = self.routes.get(candidate.route as usize)?;
+        let uri: &str = route.uris.get(candidate.uri as usize)?;
+        let judged = self.judge(route, uri, candidate.has_params, scope, input);
+        if W::LOOKS {
+            let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
+            let tried = Tried {
+                route: route.id,
+                scope,
+                uri,
+                host: self.hosts.pattern(scope),
+                priority: route.priority,
+                judged: &judged,
+                clause: &clause,
+            };
+            if witness.saw(tried) {
+                return None;
             }
-            judged.ok()
-        })
+        }
+        judged.ok()
+    }
+
+    /// Adds the routes for this very host, and those that may be for it.
+    pub(super) fn add_of_host<'r>(
+        &'r self,
+        host: &[u8],
+        path: &[u8],
+        counts: impl Fn(&Candidate) -> bool,
+        sources: &mut Vec<Source<'r, N>>,
+    ) {
+        let scopes = [self.hosts.exact.get(host).copied(), self.unknown];
+        for scope in scopes.into_iter().flatten() {
+            let candidates = self.index.candidates(scope, path).filter(|candidate| counts(candidate));
+            sources.extend(candidates.map(|candidate| Source { layer: self, scope, candidate }));
+        }
+    }
+
+    /// The order of trying: exact paths, then the longest prefix; within one of them what [`super::index`] sorts by.
+    pub(super) fn rank(&self, candidate: &Candidate) -> impl Ord + use<'_, N> {
+        let route = self.routes.get(candidate.route as usize);
+        let uri: &str = route.and_then(|route| route.uris.get(candidate.uri as usize)).map_or("", |uri| uri);
+        let (key, is_prefix) = key_length(uri, self.mode == Mode::UriWithParameter);
+        let (priority, is_first, order) =
+            route.map_or((0, false, ""), |route| (route.priority, route.first_of_equals, &*route.order));
+        (is_prefix, Reverse(key), Reverse(priority), Reverse(is_first), Reverse(uri.len()), order)
     }
 
     #[inline]
@@ -169,6 +223,17 @@ impl<N> Layer<N> {
         }
         Ok(matched_host)
     }
+}
+
+impl<'r, N> Source<'r, N> {
+    pub(super) fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'r>> {
+        self.layer.try_one(self.candidate, self.scope, input, &mut Nobody)
+    }
+}
+
+/// In the order of trying.
+pub(super) fn sort<N>(sources: &mut [Source<'_, N>]) {
+    sources.sort_by(|one, other| one.layer.rank(one.candidate).cmp(&other.layer.rank(other.candidate)));
 }
 
 /// A host read from its end, where the suffixes of wildcards begin.

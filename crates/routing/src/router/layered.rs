@@ -1,12 +1,12 @@
 //! Changed routes over a base that was laid out before: found together, in the order of one index.
 
-use std::{cmp::Reverse, iter::Peekable};
+use std::iter::Peekable;
 
 use super::{
     Layer,
-    index::{Candidate, Scope, key_length},
-    layer::Reversed,
-    lookup::{Match, MatchInput, Mode},
+    index::{Candidate, Scope},
+    layer::{Reversed, sort},
+    lookup::{Match, MatchInput},
 };
 
 /// Positions of routes in the base that are changed or gone.
@@ -52,12 +52,18 @@ impl<N> Changes<N> {
         input: &I,
     ) -> Option<Match<'r>> {
         let hosts = (&base.hosts, &self.layer.hosts);
-        if !(hosts.0.patterns.is_empty() && hosts.1.patterns.is_empty())
-            && let Some(host) = input.host()
-        {
-            let scopes = (hosts.0.exact.get(host).copied(), hosts.1.exact.get(host).copied());
-            if let Some(found) = self.find_in(base, scopes, input) {
-                return Some(found);
+        let has_unknown = base.unknown.is_some() || self.layer.unknown.is_some();
+        if has_unknown || !(hosts.0.patterns.is_empty() && hosts.1.patterns.is_empty()) {
+            // `*` is also for requests without a host, as in `Layer::find`.
+            let host = input.host().unwrap_or_default();
+            let found = if has_unknown {
+                self.find_by_rank(base, host, input)
+            } else {
+                let scopes = (hosts.0.exact.get(host).copied(), hosts.1.exact.get(host).copied());
+                self.find_in(base, scopes, input)
+            };
+            if found.is_some() {
+                return found;
             }
             let reversed = Reversed::of(host);
             let mut left = hosts.0.wildcards(&reversed).peekable();
@@ -81,6 +87,20 @@ impl<N> Changes<N> {
             }
         }
         self.find_in(base, (Some(Scope::ANY_HOST), Some(Scope::ANY_HOST)), input)
+    }
+
+    /// Among the routes for this very host and those that may be for it.
+    fn find_by_rank<'r, I: MatchInput<Name = N>>(
+        &'r self,
+        base: &'r Layer<N>,
+        host: &[u8],
+        input: &I,
+    ) -> Option<Match<'r>> {
+        let mut sources = Vec::new();
+        base.add_of_host(host, input.path(), |old| !self.stale.has(old.route), &mut sources);
+        self.layer.add_of_host(host, input.path(), |_| true, &mut sources);
+        sort(&mut sources);
+        sources.iter().find_map(|source| source.find(input))
     }
 
     fn find_in<'r, I: MatchInput<Name = N>>(
@@ -117,16 +137,7 @@ fn is_next<'r, N>(
     base: &Layer<N>,
 ) -> bool {
     match (new.peek(), old.peek()) {
-        (Some(new), Some(old)) => rank(changed, new) < rank(base, old),
+        (Some(new), Some(old)) => changed.rank(new) < base.rank(old),
         (new, _) => new.is_some(),
     }
-}
-
-/// The order of trying: exact paths, then the longest prefix; within one of them what [`super::index`] sorts by.
-fn rank<'r, N>(layer: &'r Layer<N>, candidate: &Candidate) -> impl Ord + use<'r, N> {
-    let route = layer.routes.get(candidate.route as usize);
-    let uri: &str = route.and_then(|route| route.uris.get(candidate.uri as usize)).map_or("", |uri| uri);
-    let (key, is_prefix) = key_length(uri, layer.mode == Mode::UriWithParameter);
-    let (priority, order) = route.map_or((0, ""), |route| (route.priority, &*route.order));
-    (is_prefix, Reverse(key), Reverse(priority), Reverse(uri.len()), order)
 }

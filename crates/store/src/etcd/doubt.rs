@@ -24,7 +24,7 @@ pub fn place(kind: Kind, bytes: &[u8], before: Option<&Object>) -> Option<Docume
     let doubt = Doubt { written: &written, before };
     let place = match kind {
         Kind::Route => doubt.of_route(),
-        Kind::Service => doubt.conditions(&[&["hosts"]]),
+        Kind::Service => doubt.of_service(),
         Kind::Ssl => doubt.of_certificate(),
         _ => return None,
     };
@@ -75,6 +75,7 @@ impl Doubt<'_> {
             texts(value, &mut |text| paths.extend(seen.insert(text).then(|| Value::from(text))));
         }
         place.insert("uris".to_owned(), paths.into());
+        self.doubt_hosts(&mut place, CONDITIONS[0]);
         // Before any other one that one of them could have been meant to precede. One that is not a number is kept as it is.
         let rank = |value: &&Value| value.as_i64().unwrap_or(i64::MAX);
         if let Some(priority) = self.all("priority").max_by_key(rank).filter(|value| rank(value) > 0) {
@@ -82,6 +83,19 @@ impl Doubt<'_> {
         }
         self.keep_status(&mut place);
         place
+    }
+
+    fn of_service(&self) -> Map<String, Value> {
+        let mut place = self.conditions(&[&["hosts"]]);
+        self.doubt_hosts(&mut place, &["hosts"]);
+        place
+    }
+
+    /// No host stands for hosts that cannot be read.
+    fn doubt_hosts(&self, place: &mut Map<String, Value>, names: &[&str]) {
+        if !names.iter().all(|name| self.is_certain(name)) {
+            place.insert("hosts".to_owned(), json!([]));
+        }
     }
 
     fn of_certificate(&self) -> Map<String, Value> {

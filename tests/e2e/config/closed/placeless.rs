@@ -114,3 +114,76 @@ fn an_unreadable_host_of_a_service_opens_nothing() {
         assert_eq!(status(), 503, "{hosts}");
     }
 }
+
+/// In the router that looks for the host first: a route that has lost its hosts stands before those of wildcards and those
+/// without a host, and before its equals. Each case: what breaks it, and what it is broken by.
+#[test]
+fn a_guard_that_loses_its_hosts_comes_before_open_routes() {
+    let mocking = "plugins: {mocking: {response_example: x}}";
+    let file = |guard: &str, service: &str, open: &str| {
+        format!(
+            "services:\n- {service}\nroutes:\n- {{id: g, uri: '/admin/*', {guard}, plugins: {{key-auth: {{}}}}}}\n- {{id: a, {open}, {mocking}}}\n"
+        )
+    };
+    let (hosts, service) = ("hosts: [a.test, b.test]", "{id: s, hosts: [a.test, b.test]}");
+    for (whole, broken, services) in [
+        (hosts, "hosts: [a.test, 5]", service),
+        (hosts, "hosts: ['b.test ', x.test]", service),
+        (hosts, "hosts: []", service),
+        (hosts, "hosts: null", service),
+        (hosts, "Hosts: [a.test]", service),
+        ("service_id: s", "service_id: s", "{id: s, hosts: [b.test, 5]}"),
+        ("service_id: s", "service_id: s", "{id: other, hosts: [a.test]}"),
+        ("service_id: s", "Service_id: s", service),
+        ("service_id: s", "service_id: {}", service),
+    ] {
+        for open in [
+            "uri: '/*', host: a.test",
+            "uri: '/*', host: '*.test'",
+            "uri: '/admin/*'",
+            "uri: '/admin/x', host: '*.test'",
+        ] {
+            let mut gateway = Gateway::start(YAML_PROVIDER, Some(&file(whole, service, open)));
+            let status =
+                |gateway: &Gateway| gateway.client().get("a.test", "/admin/x").expect("an answer").status();
+            assert_eq!(status(&gateway), 401, "{whole} {open}");
+            gateway.write_routes(&file(broken, services, open));
+            eventually("the file is read", || status(&gateway) != 401);
+            assert_eq!(status(&gateway), 503, "{broken} {services} {open}");
+            gateway.process.stop();
+            gateway.restart();
+            assert_eq!(status(&gateway), 503, "{broken} {services} {open}, after a restart");
+        }
+    }
+}
+
+/// A misspelled priority may be any.
+#[test]
+fn a_guard_that_loses_its_priority_comes_first() {
+    let file = |priority: &str| {
+        format!(
+            "routes:\n- {{id: g, uri: '/g', {priority}: 10, plugins: {{key-auth: {{}}}}}}\n\
+             - {{id: a, uri: '/g', priority: 5, plugins: {{mocking: {{response_example: x}}}}}}\n"
+        )
+    };
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&file("priority")));
+    let status = || gateway.client().get("h", "/g").expect("an answer").status();
+    assert_eq!(status(), 401);
+    gateway.write_routes(&file("Priority"));
+    eventually("the file is read", || status() != 401);
+    assert_eq!(status(), 503);
+}
+
+/// What is no list may hold guards.
+#[test]
+fn a_list_that_is_none_is_named() {
+    for (file, name) in [
+        ("routes: {g: {uri: /g}}\n", "routes/routes"),
+        ("ssls: text\n", "ssls/ssls"),
+        ("consumers: 5\n", "consumers/consumers"),
+    ] {
+        let gateway = Gateway::start(YAML_PROVIDER, Some(file));
+        let names: Vec<String> = rejected(&gateway).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [name], "{file}");
+    }
+}
