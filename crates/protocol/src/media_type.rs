@@ -16,9 +16,44 @@ pub fn is_like(content_type: &[u8], media_type: &str) -> bool {
         && !is(content_type, media_type)
 }
 
+/// Whether a `Content-Type` names another charset than UTF-8 or a part of it, wherever and however: readers differ in what they
+/// take for a parameter. JSON has no other (RFC 8259 section 8.1), and still frameworks decode it by this one.
+pub fn names_other_charset(content_type: &[u8]) -> bool {
+    const NAME: &[u8] = b"charset";
+    let lower = content_type.to_ascii_lowercase();
+    let is_utf8 = |rest: &[u8]| {
+        let Some(value) = rest.strip_prefix(b"=") else { return false };
+        let value = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+        matches!(bare, b"utf-8" | b"utf8" | b"us-ascii" | b"ascii")
+    };
+    lower
+        .windows(NAME.len())
+        .enumerate()
+        .any(|(at, window)| window == NAME && !is_utf8(lower.get(at + NAME.len()..).unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is, is_like};
+    use super::{is, is_like, names_other_charset};
+
+    #[test]
+    fn charsets() {
+        for (written, expected) in [
+            ("application/json", false),
+            ("application/json; charset=utf-8", false),
+            ("application/json;Charset=\"UTF-8\" ; a=b", false),
+            ("application/json; charset=us-ascii", false),
+            ("application/json; charset=utf-7", true),
+            ("application/json; charset=utf-8; charset=utf-16", true),
+            ("application/json; charset = utf-8", true),
+            ("application/json; charset*=utf-7''x", true),
+            ("application/json; charset='utf-8'", true),
+            ("application/json; charset=utf-8, charset=utf-7", true),
+        ] {
+            assert_eq!(names_other_charset(written.as_bytes()), expected, "{written}");
+        }
+    }
 
     #[test]
     fn whole_types() {

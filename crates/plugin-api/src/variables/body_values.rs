@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use tidegate_protocol::HeaderId;
+use tidegate_protocol::{HeaderId, media_type};
 use tidegate_routing::expr::Operand;
 use tidegate_telemetry::error_log;
 
@@ -111,10 +111,13 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
 }
 
 impl Request {
-    /// Whether the body is not what its media type says until a coding is undone (RFC 9110 section 8.4).
+    /// Whether the body says something else here than to an upstream that undoes what its head names: a content coding
+    /// (RFC 9110 section 8.4), or a charset other than UTF-8.
     pub fn has_coded_body(&self) -> bool {
-        let mut codings = self.head.headers.all_known(HeaderId::ContentEncoding);
+        let headers = &self.head.headers;
+        let mut codings = headers.all_known(HeaderId::ContentEncoding);
         codings.any(|coding| !coding.trim_ascii().is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
+            || headers.all_known(HeaderId::ContentType).any(media_type::names_other_charset)
     }
 
     /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That counts while routes are

@@ -1,5 +1,6 @@
 //! Checks header fields and body of requests against JSON schemas before they go upstream.
 
+mod case;
 mod shapes;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -63,6 +64,8 @@ struct RequestValidation {
 
 struct BodyCheck {
     schema: Schema,
+    /// As the user wrote it.
+    written: Value,
     /// Of the fields of forms.
     shapes: Shapes,
 }
@@ -96,7 +99,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     });
     let body = conf.body_schema.map(|schema| {
         let compiled = schemas::compile("body_schema", &schema)?;
-        Ok::<_, String>(BodyCheck { schema: compiled, shapes: Shapes::of(&schema) })
+        Ok::<_, String>(BodyCheck { schema: compiled, shapes: Shapes::of(&schema), written: schema })
     });
     Ok(Arc::new(RequestValidation {
         headers: headers.transpose()?,
@@ -196,7 +199,8 @@ impl RequestValidation {
             return Err(self.reject(Some("the upstream may take Content-Type for that of a form")));
         }
         if request.has_coded_body() {
-            return Err(self.reject(Some("a body with a Content-Encoding cannot be judged")));
+            let reason = "a body with a Content-Encoding, or a charset other than UTF-8, cannot be judged";
+            return Err(self.reject(Some(reason)));
         }
         let is_form = media_type::is(content_type, FORM);
         // Only one copy at a time: what goes on is rebuilt.
@@ -293,6 +297,20 @@ fn validate(
             .map_err(Refused::Invalid)?;
         shapes.check(fields, |known, name| known == name).map_err(Refused::Invalid)?;
     }
+    if !is_form {
+        match case::other_spelling(&against.written, &value, limits.steps) {
+            Ok(None) => {}
+            Ok(Some((known, name))) => {
+                return Err(Refused::Invalid(format!(
+                    "property {known:?} validation failed: it is spelled {name:?}, which upstreams may read as {known:?}"
+                )));
+            }
+            Err(case::Spent) if limits.steps < MOST_STEPS => return Err(Refused::Later(body)),
+            Err(case::Spent) => {
+                return Err(Refused::Invalid(format!("schema takes more than {MOST_STEPS} steps to check")));
+            }
+        }
+    }
     match against.schema.check_within(&mut value, limits.steps, &limits.searches) {
         Ok(()) if is_form => Ok(body),
         Ok(()) => {
@@ -313,15 +331,16 @@ fn finds_header(known: &str, name: &str) -> bool {
     known == name || known.replace('_', "-") == name
 }
 
-/// Whether PHP reads two names of a form as one: without blanks before it, up to `[` or NUL, `.` and blanks as `_`.
+/// Whether upstreams read two names of a form as one: PHP without blanks before it, up to `[` or NUL, `.` and blanks as `_`; Express
+/// and Rack without brackets around it; ASP.NET in any case.
 fn same_form_name(one: &str, other: &str) -> bool {
-    fn folded(name: &str) -> impl Iterator<Item = char> {
-        let name = name.trim_start_matches(' ');
-        let end = name.find(['[', '\0']).filter(|end| *end > 0).unwrap_or(name.len());
+    fn folded(name: &str) -> String {
+        let name = name.trim_start_matches([' ', '[']);
+        let end = name.find(['[', ']', '\0']).filter(|end| *end > 0).unwrap_or(name.len());
         let sign = |sign| if matches!(sign, '.' | ' ') { '_' } else { sign };
-        name.get(..end).unwrap_or(name).chars().map(sign)
+        name.get(..end).unwrap_or(name).chars().map(sign).collect()
     }
-    folded(one).eq(folded(other))
+    case::is_same(&folded(one), &folded(other))
 }
 
 impl HeaderCheck {

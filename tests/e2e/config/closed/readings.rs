@@ -134,6 +134,12 @@ fn a_coded_body_is_not_judged_by_its_codes() {
             assert_eq!(send(target, form, &field, "\u{1f}\u{8b}"), coded, "{target} {coding}");
         }
         assert_eq!(send(target, form, "Content-Encoding: Identity\r\n", "role=user"), 200, "{target}");
+        assert_eq!(
+            send(target, &format!("{form}; charset=utf-7"), "", "+AHIAbwBsAGU-=admin"),
+            coded,
+            "{target}"
+        );
+        assert_eq!(send(target, &format!("{form}; charset=UTF-8"), "", "role=user"), 200, "{target}");
     }
     assert_eq!(send("/other", form, "Content-Encoding: gzip\r\n", "x"), 200);
     let part = |encoding: &str| {

@@ -1,0 +1,162 @@
+//! Members of JSON whose names differ from those of the schema in case only. Go's `encoding/json`, ASP.NET and others take
+//! them for these, and the last one counts.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// A longer way through references is a circle, most likely.
+const DEEPEST: usize = 64;
+/// What applies to a value together with its own schema.
+const BESIDE: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+
+/// Nobody can tell within the steps that there are.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Spent;
+
+/// The schema's name, and how a member spells it. `steps`: values and schemas that may be looked at.
+pub fn other_spelling(schema: &Value, body: &Value, steps: u32) -> Result<Option<(String, String)>, Spent> {
+    Walk { root: schema, left: steps }.visit(&[schema], body, 0)
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    left: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn visit(
+        &mut self,
+        schemas: &[&'a Value],
+        value: &Value,
+        depth: usize,
+    ) -> Result<Option<(String, String)>, Spent> {
+        if schemas.is_empty() || depth > DEEPEST {
+            return Ok(None);
+        }
+        let mut rules = Vec::new();
+        for schema in schemas {
+            self.expand(schema, 0, &mut rules)?;
+        }
+        match value {
+            Value::Object(members) => self.visit_object(&rules, members, depth),
+            Value::Array(items) => {
+                let may_have_members = |(_, item): &(usize, &Value)| item.is_object() || item.is_array();
+                for (at, item) in items.iter().enumerate().filter(may_have_members) {
+                    let of_item = |rule: &&'a Map<String, Value>| match rule.get("items") {
+                        Some(Value::Array(list)) => list.get(at).or_else(|| rule.get("additionalItems")),
+                        one => one,
+                    };
+                    let inner: Vec<&Value> = rules.iter().filter_map(of_item).collect();
+                    self.spend(1)?;
+                    if let Some(found) = self.visit(&inner, item, depth + 1)? {
+                        return Ok(Some(found));
+                    }
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn visit_object(
+        &mut self,
+        rules: &[&'a Map<String, Value>],
+        members: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<Option<(String, String)>, Spent> {
+        let properties = |rule: &&'a Map<String, Value>| rule.get("properties")?.as_object();
+        let required = |rule: &&'a Map<String, Value>| rule.get("required")?.as_array();
+        let mut names: BTreeSet<&str> =
+            rules.iter().filter_map(properties).flat_map(Map::keys).map(String::as_str).collect();
+        names.extend(rules.iter().filter_map(required).flatten().filter_map(Value::as_str));
+        for (name, value) in members {
+            self.spend(1 + names.len())?;
+            if !names.contains(name.as_str())
+                && let Some(known) = names.iter().find(|known| is_same(known, name))
+            {
+                return Ok(Some(((*known).to_owned(), name.clone())));
+            }
+            let of_member = |rule: &&'a Map<String, Value>| {
+                properties(rule)?.get(name).or(rule.get("additionalProperties"))
+            };
+            let inner: Vec<&Value> = rules.iter().filter_map(of_member).collect();
+            if let Some(found) = self.visit(&inner, value, depth + 1)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A schema with what applies beside it, references within the document followed.
+    fn expand(
+        &mut self,
+        schema: &'a Value,
+        depth: usize,
+        rules: &mut Vec<&'a Map<String, Value>>,
+    ) -> Result<(), Spent> {
+        self.spend(1)?;
+        let Some(rule) = schema.as_object().filter(|_| depth <= DEEPEST) else { return Ok(()) };
+        rules.push(rule);
+        let reference = rule.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
+        if let Some(target) = reference.and_then(|pointer| self.root.pointer(pointer)) {
+            self.expand(target, depth + 1, rules)?;
+        }
+        for keyword in BESIDE {
+            match rule.get(keyword) {
+                Some(Value::Array(list)) => {
+                    list.iter().try_for_each(|schema| self.expand(schema, depth + 1, rules))?;
+                }
+                Some(one) => self.expand(one, depth + 1, rules)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, steps: usize) -> Result<(), Spent> {
+        let steps = u32::try_from(steps).map_err(|_| Spent)?;
+        self.left = self.left.checked_sub(steps).ok_or(Spent)?;
+        Ok(())
+    }
+}
+
+/// Whether two names differ in case at most, `ſ` and `s` included.
+pub fn is_same(one: &str, other: &str) -> bool {
+    fn folded(name: &str) -> impl Iterator<Item = char> {
+        name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
+    }
+    folded(one).eq(folded(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_that_are_spelled_otherwise() {
+        let role = json!({"properties": {"role": {"enum": ["user"]}}, "required": ["task"]});
+        let nested = json!({
+            "properties": {"list": {"items": {"$ref": "#/definitions/role"}}},
+            "definitions": {"role": role},
+            "allOf": [{"properties": {"Id": {}}}]
+        });
+        for (schema, body, expected) in [
+            (&role, json!({"role": "user", "other": {"Role": 1}}), None),
+            (&role, json!({"role": "user", "Role": "admin"}), Some(("role", "Role"))),
+            (&role, json!({"ta\u{17f}k": 1}), Some(("task", "ta\u{17f}k"))),
+            (&nested, json!({"Id": 1, "list": [{"role": 1}, {"ROLE": 1}]}), Some(("role", "ROLE"))),
+            (&nested, json!({"id": 1}), Some(("Id", "id"))),
+            (&nested, json!([{"Role": 1}]), None),
+        ] {
+            let found = other_spelling(schema, &body, 1000).expect("steps enough");
+            let expected = expected.map(|(known, name)| (known.to_owned(), name.to_owned()));
+            assert_eq!(found, expected, "{body}");
+        }
+        let circle = json!({"$ref": "#", "properties": {"a": {}}});
+        assert_eq!(other_spelling(&circle, &json!({"A": 1}), 10_000), Ok(Some(("a".into(), "A".into()))));
+        assert_eq!(other_spelling(&role, &json!([[[]]]), 0), Err(Spent));
+    }
+}
