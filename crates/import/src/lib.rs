@@ -11,6 +11,7 @@ mod hyperapi;
 mod kong;
 mod nginx;
 mod output;
+mod reach;
 mod report;
 
 pub use nginx::{Listeners, Placement};

@@ -32,7 +32,6 @@ mod patterns;
 mod places;
 mod program;
 mod proxy;
-mod reach;
 mod redirects;
 mod referers;
 mod rewrite;

@@ -14,10 +14,12 @@ use super::{
     files::Files,
     locations::Location,
     parse::Directive,
-    reach::{self, Piece},
     variables::{Made, Part, Stop, Variables, parts},
 };
-use crate::Report;
+use crate::{
+    Report,
+    reach::{self, Piece},
+};
 
 /// What a location that serves the same file may say besides.
 const FIELDS: [&str; 6] = ["add_header", "expires", "etag", "if_modified_since", "default_type", "types"];

@@ -12,10 +12,12 @@ use super::{
     parse::Directive,
     patterns,
     proxy::REAL_PATH,
-    reach::{self, Piece},
     variables::{Made, Part, Stop, Variables, parts},
 };
-use crate::Report;
+use crate::{
+    Report,
+    reach::{self, Piece},
+};
 
 enum Kind {
     Redirect(u16),
