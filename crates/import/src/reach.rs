@@ -1,5 +1,8 @@
 //! What an expression may match where only parts of the text are known, by a walk through its automaton.
 
+mod both;
+
+pub use both::{Automaton, may_both_match};
 use regex_automata::{
     nfa::thompson::{self, NFA, State},
     util::{look::Look, primitives::StateID, syntax},

@@ -1,7 +1,7 @@
 //! Routes, in the order in which Kong would try them.
 //!
 //! Kong asks routes with more kinds of conditions first, then exact hosts, more headers, regular expressions by
-//! their priority, longer paths, and what was made first. Our router goes by the longest path and among equal paths
+//! their priority, longer paths, and higher ids (see [`super::ties`]). Our router goes by the longest path and among equal paths
 //! by priority. So each of Kong's routes becomes one of ours per path, with its rank as priority, and a route that
 //! comes before one with a longer path is entered under that path too.
 
@@ -17,7 +17,7 @@ use super::{
     entities::{Entities, key_text, label, name},
     grpc_gateway, merge,
     order::{Order, Path},
-    plugins, upstreams,
+    plugins, ties, upstreams,
 };
 use crate::{Imported, Outcome, closed, report};
 use expand::expand;
@@ -35,11 +35,21 @@ pub struct Entry<'a> {
     /// Why it is closed, where its own fields say so.
     pub fault: Option<String>,
     /// Some of its fields do not mean here what they mean in Kong.
-    differs: bool,
+    pub differs: bool,
 }
 
 /// Smaller is asked first.
-type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
+pub type Rank = (
+    Reverse<usize>,
+    bool,
+    Reverse<usize>,
+    bool,
+    Reverse<i64>,
+    Reverse<usize>,
+    // Of the id, where it decides.
+    Reverse<Option<u128>>,
+    usize,
+);
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
 const BAND: usize = 1000;
@@ -52,6 +62,7 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         entries.extend(made.into_iter().map(|entry| Entry { differs, ..entry }));
     }
     entries.sort_by_key(|entry| entry.rank);
+    ties::settle(entities, &mut entries, imported);
     let order = Order::of(entries.iter().map(|entry| &entry.path));
     let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();
