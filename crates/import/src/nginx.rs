@@ -13,6 +13,7 @@ mod branch;
 mod chain;
 mod condition;
 mod content;
+mod definitions;
 mod effects;
 mod error_pages;
 mod fallback;
@@ -89,7 +90,7 @@ pub fn convert(
     }
     let maps: Vec<Map> =
         http.iter().filter(|one| one.name == "map" || one.name == "geo").filter_map(Map::of).collect();
-    let mut variables = Variables::default();
+    let mut variables = Variables::new(definitions::unknown(&http));
     variables.drops_claims = matches!(placement, Placement::Running | Placement::Elsewhere);
     maps.iter().for_each(|map| variables.set_map(map));
     let mut context = Context { groups: BTreeMap::new(), zones: Zones::default(), files };

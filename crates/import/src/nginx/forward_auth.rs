@@ -19,7 +19,7 @@ const FIELDS: [&str; 8] =
 const OF_THE_QUESTION: [&str; 6] = ["$arg_", "$args", "$is_args", "$query_string", "$uri", "$document_uri"];
 
 fn has_own_variables(text: &str) -> bool {
-    let text = text.replace(['{', '}'], "");
+    let text = text.replace(['{', '}'], "").to_ascii_lowercase();
     OF_THE_QUESTION.iter().any(|variable| text.contains(variable))
 }
 
@@ -130,8 +130,10 @@ fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
             return Err(not(&format!("`{}` is not converted", set.title())));
         };
         let field = field.replace('_', "-");
-        let used =
-            chain.all("proxy_set_header").into_iter().find(|header| header.argument(1) == set.argument(0));
+        let used = chain
+            .all("proxy_set_header")
+            .into_iter()
+            .find(|header| header.argument(1).eq_ignore_ascii_case(set.argument(0)));
         match used {
             Some(header) if header.argument(0).eq_ignore_ascii_case(&field) => {
                 fields.push(header.argument(0).to_owned());

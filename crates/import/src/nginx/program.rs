@@ -82,7 +82,7 @@ pub fn run<'a>(
     }
     for step in block.iter().filter(|directive| is_step(&directive.name)) {
         match step.name.as_str() {
-            "set" => steps.variables.set(step.argument(0).trim_start_matches('$'), step.argument(1)),
+            "set" => steps.variables.set_as(step),
             "break" => break,
             "return" => {
                 let branch = returned(step, at, chain, &steps.variables, report)?;
@@ -156,8 +156,8 @@ impl<'a> Steps<'a> {
         let condition = match held {
             Ok(Condition::Never) => return Ok(()),
             Ok(condition) => condition,
-            Err(Stop::Closed(why)) if does_nothing => {
-                self.forget(step, &why);
+            Err(Stop::Closed(_)) if does_nothing => {
+                self.forget(step);
                 return Ok(());
             }
             Err(stop) => return Err(stop),
@@ -167,7 +167,7 @@ impl<'a> Steps<'a> {
         let mut has_settings = false;
         for inner in &step.block {
             match inner.name.as_str() {
-                "set" => variables.set(inner.argument(0).trim_start_matches('$'), inner.argument(1)),
+                "set" => variables.set_as(inner),
                 "break" if self.settings.is_none() => {
                     // The steps behind it are left out when the condition holds, which the content has to know.
                     return Err(Stop::closed(format!(
@@ -197,7 +197,7 @@ impl<'a> Steps<'a> {
                 name => has_settings |= super::effects::of(name) != super::effects::Effect::None,
             }
         }
-        self.forget(step, "it is set in an `if`");
+        self.forget(step);
         if has_settings {
             if self.settings.is_some() {
                 return Err(Stop::closed(format!(
@@ -211,10 +211,8 @@ impl<'a> Steps<'a> {
     }
 
     /// What is set on some ways only has no value that is known.
-    fn forget(&mut self, step: &Directive, why: &str) {
-        for set in step.all("set") {
-            self.variables.unclear(set.argument(0).trim_start_matches('$'), why);
-        }
+    fn forget(&mut self, step: &Directive) {
+        step.all("set").for_each(|set| self.variables.forget(set));
     }
 }
 
