@@ -52,7 +52,7 @@ pub fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Opti
         conf.insert("strip_prefix".to_owned(), path.clone().into());
     }
     let mut fallback = None;
-    if let Some(try_files) = chain.own_one("try_files") {
+    if let Some(try_files) = chain.innermost_one("try_files") {
         let mut attempts = Vec::new();
         for (index, attempt) in try_files.arguments.iter().enumerate() {
             let is_last = index + 1 == try_files.arguments.len();

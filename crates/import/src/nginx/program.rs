@@ -51,6 +51,8 @@ pub struct Steps<'a> {
     /// An `if` with settings, which applies to what follows when it holds.
     pub settings: Option<(Condition, &'a Directive)>,
     pub variables: Variables<'a>,
+    /// Any `if` that holds has settings: nginx takes its block in the place of the one around it, and `try_files` is not inherited.
+    has_attempts: bool,
 }
 
 /// A step that cannot be converted is an error: nobody knows what follows it.
@@ -67,6 +69,7 @@ pub fn run<'a>(
         ended: false,
         settings: None,
         variables: variables.clone(),
+        has_attempts: block.iter().any(|directive| directive.name == "try_files"),
     };
     if let Some(limited) = block.iter().find(|one| one.name == "limit_except")
         && let Some(step) = block.iter().find(|one| is_step(&one.name))
@@ -156,7 +159,7 @@ impl<'a> Steps<'a> {
         let condition = match held {
             Ok(Condition::Never) => return Ok(()),
             Ok(condition) => condition,
-            Err(Stop::Closed(_)) if does_nothing => {
+            Err(Stop::Closed(_)) if does_nothing && !self.has_attempts => {
                 self.forget(step);
                 return Ok(());
             }
@@ -164,7 +167,7 @@ impl<'a> Steps<'a> {
         };
         let inner_chain = chain.inner(Kind::Unnamed, &step.block);
         let mut variables = self.variables.clone();
-        let mut has_settings = false;
+        let mut has_settings = self.has_attempts;
         for inner in &step.block {
             match inner.name.as_str() {
                 "set" => variables.set_as(inner),
