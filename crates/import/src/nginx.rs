@@ -125,6 +125,11 @@ fn serve<'a>(
 ) {
     let name = directive.one("server_name").map(|names| names.argument(0)).filter(|name| *name != "_");
     let name = name.filter(|name| !name.is_empty()).unwrap_or("default").to_owned();
+    let unsent = listen::unsent(directive).join(" ");
+    if !unsent.is_empty() {
+        let why = format!("in part: requests for `{unsent}` are refused, whose names have other signs");
+        imported.report.closed(&directive.at, &format!("server {name}"), &why);
+    }
     let locations = || directive.all("location");
     let parts = match sites.parts(index) {
         Ok(parts) => parts,

@@ -54,6 +54,11 @@ impl<'a> Locations<'a> {
                 self.unknown.push(directive);
                 continue;
             };
+            let (place, is_empty) = of_all_paths(place);
+            if is_empty && block.iter().any(is_root) {
+                // The longer one takes all paths.
+                continue;
+            }
             let mut chain = outer.inner(Kind::Location, &directive.block);
             if let Place::Exact(path) = &place {
                 chain = chain.with_path(path);
@@ -63,6 +68,7 @@ impl<'a> Locations<'a> {
             let is_prefix = matches!(place, Place::Prefix { .. });
             let fault = match (holds, is_prefix) {
                 (true, false) => Some("it holds locations, and is not a prefix".to_owned()),
+                _ if is_empty => Some("its path is empty".to_owned()),
                 _ if uri_is_pattern(&place) => Some("its path has a star".to_owned()),
                 _ => unknown,
             };
@@ -226,6 +232,21 @@ impl Locations<'_> {
         }
         Ok(inner.or(best.map(|(index, ..)| index)))
     }
+}
+
+/// An empty prefix takes the paths that a slash does.
+fn of_all_paths(place: Place) -> (Place, bool) {
+    match place {
+        Place::Prefix { path, ends } if path.is_empty() => {
+            (Place::Prefix { path: "/".to_owned(), ends }, true)
+        }
+        place => (place, false),
+    }
+}
+
+fn is_root(directive: &Directive) -> bool {
+    directive.name == "location"
+        && matches!(place(directive), Some(Place::Prefix { path, .. }) if path == "/")
 }
 
 /// An expression that is not known takes all paths that come so far: nginx might give them to it.
