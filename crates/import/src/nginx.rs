@@ -7,6 +7,7 @@
 //! `^~`. Our router goes by the longest path: regular expressions are entered under every prefix they beat.
 
 mod access;
+mod again;
 mod answers;
 mod bodies;
 mod branch;

@@ -24,6 +24,8 @@ pub struct At<'s, 'a> {
     pub redirects: usize,
     /// What it answers is the page of an error, whose errors have no pages in their turn.
     pub is_page: bool,
+    /// A step of the server answers, before any location is looked for.
+    pub is_server: bool,
 }
 
 /// The cases of a place, guards included. What cannot be converted is closed, case by case.
@@ -135,7 +137,8 @@ fn handled<'a>(
         vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
     } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
         index::settle(at, &mut files, chain, variables, report)?;
-        let mut plugins = Map::new();
+        // What the fallback's location asks for is compared with the guards here.
+        let mut plugins = guards.clone();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
         let branches = error_pages::files(at, chain, files, &plugins, variables, report)?;
         chain.check(Handler::Files, report)?;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Place,
+    again::{Redirected, decided},
     chain::{Chain, Handler},
     content::{At, is_step},
     proxy,
@@ -64,9 +65,11 @@ pub fn convert<'a>(
     report: &mut Report,
 ) -> Made<Map<String, Value>> {
     let not = |why: &str| Stop::closed(format!("`auth_request {path}`: {why}"));
-    let index = at.server.locations.taker(path, true);
-    let location = index.and_then(|index| at.server.locations.all.get(index));
-    let Some(location) = location else { return Err(not("no location takes it")) };
+    if path.contains(['$', '?']) {
+        return Err(not("nginx takes it as it is written, with the sign"));
+    }
+    let (_, location) = at.server.locations.found(path, true)?;
+    let variables = &of_the_question(path, at, variables)?;
     if location.directive.block.iter().any(|step| is_step(&step.name)) {
         return Err(not("its location rewrites"));
     }
@@ -119,6 +122,21 @@ pub fn convert<'a>(
     let how = "the fields Authorization, Cookie and those of browsers and keys are sent; other fields of the client are not";
     report.approximated(&pass.at, "auth_request", how);
     Ok(Map::from_iter([("forward-auth".to_owned(), conf)]))
+}
+
+/// The variables of the question, which starts with the steps of the server and shares what they set with the request.
+fn of_the_question<'a>(path: &str, at: &At<'_, 'a>, variables: &Variables<'a>) -> Made<Variables<'a>> {
+    let server = at.server.directive;
+    let made = Redirected::to(path).variables(at.server, None, variables);
+    let made = made.map_err(|step| decided(step, path))?;
+    let mut set = server.all("set").chain(server.all("if").flat_map(|step| step.all("set")));
+    match set.find(|step| made.text(step.argument(0)) != variables.text(step.argument(0))) {
+        None => Ok(made),
+        Some(step) => {
+            let why = format!("`{}` of line {} runs again for `{path}`", step.title(), step.at.line);
+            Err(Stop::Closed(why))
+        }
+    }
 }
 
 /// `auth_request_set $user $upstream_http_x_user` with `proxy_set_header X-User $user`: the answer's field goes on.

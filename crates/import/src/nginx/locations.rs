@@ -8,6 +8,7 @@ use super::{
     parse::Directive,
     patterns,
     places::{Place, place, taker},
+    variables::{Made, Stop},
 };
 
 pub struct Location<'a> {
@@ -178,8 +179,22 @@ impl<'a> Locations<'a> {
         uris
     }
 
-    /// The location that an internal redirect goes to, if the text of the path tells it.
-    pub fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
+    /// The location that a redirect within the server goes to. The error says why that cannot be told, or that it is closed.
+    pub fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
+        let index = self.taker(literal, whole);
+        let found = index.and_then(|index| Some((index, self.all.get(index)?)));
+        let (index, location) =
+            found.ok_or_else(|| Stop::closed(format!("which location takes `{literal}` cannot be told")))?;
+        match &location.fault {
+            None => Ok((index, location)),
+            Some(why) => Err(Stop::closed(format!(
+                "`{}`, which takes `{literal}`, is closed: {why}",
+                location.directive.title()
+            ))),
+        }
+    }
+
+    fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
         if literal.starts_with('@') {
             return self.all.iter().position(|location| location.place == Place::Named(literal.to_owned()));
         }

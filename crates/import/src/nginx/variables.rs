@@ -68,6 +68,18 @@ pub fn is_of_nginx(name: &str) -> bool {
         || FAMILIES.iter().any(|family| name.strip_prefix(family).is_some_and(|rest| !rest.is_empty()))
 }
 
+/// What arguments a request has behind a redirect within the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Query<'q> {
+    /// Those of the client.
+    Kept,
+    Is(&'q str),
+    Unknown,
+}
+
+/// Stands for all arguments that are not named.
+const ANY_ARGUMENT: &str = "arg_";
+
 /// Variables of nginx's own that a file can set: the request changes with them.
 pub fn changes_requests(name: &str) -> bool {
     ["args", "limit_rate"].contains(&name)
@@ -139,7 +151,8 @@ impl<'a> Variables<'a> {
 
     fn known(&self, name: &str) -> Option<&Known<'a>> {
         let name = name.to_ascii_lowercase();
-        self.known.get(&name)
+        let any = || self.known.get(ANY_ARGUMENT).filter(|_| name.starts_with(ANY_ARGUMENT));
+        self.known.get(&name).or_else(any)
     }
 
     pub fn set_map(&mut self, map: &'a Map) {
@@ -154,6 +167,33 @@ impl<'a> Variables<'a> {
     /// A `set` on some ways only, so that the value is not known.
     pub fn forget(&mut self, step: &Directive) {
         self.unclear(step.argument(0).trim_start_matches('$'), "it is set in an `if`");
+    }
+
+    /// The request has another path, which may not be known, and other arguments.
+    pub fn redirect(&mut self, path: Option<&str>, query: Query) {
+        for name in ["uri", "document_uri"] {
+            match path {
+                Some(path) => self.put(name, Known::Text(path.to_owned())),
+                None => self.unclear(name, "it is another one behind a redirect"),
+            }
+        }
+        let (query, mark) = match query {
+            Query::Kept => return,
+            Query::Is(query) => (Some(query), if query.is_empty() { "" } else { "?" }),
+            Query::Unknown => (None, ""),
+        };
+        for (name, text) in [
+            ("args", query),
+            ("query_string", query),
+            ("is_args", query.map(|_| mark)),
+            (ANY_ARGUMENT, query.filter(|query| query.is_empty())),
+        ] {
+            match text {
+                Some(text) => self.put(name, Known::Text(text.to_owned())),
+                None => self.unclear(name, "arguments are other ones behind a redirect"),
+            }
+        }
+        self.known.retain(|name, _| name == ANY_ARGUMENT || !name.starts_with(ANY_ARGUMENT));
     }
 
     /// A variable that is `1` or empty.
