@@ -24,6 +24,7 @@ mod plugins;
 mod prepare;
 mod rate_limiting;
 mod routes;
+mod ties;
 mod traffic;
 mod transform;
 mod unique;

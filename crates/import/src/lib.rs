@@ -13,6 +13,7 @@ mod input;
 mod kong;
 mod nginx;
 mod output;
+mod reach;
 mod report;
 
 pub use imported::{Imported, Sample};

@@ -7,6 +7,7 @@
 //! `^~`. Our router goes by the longest path: regular expressions are entered under every prefix they beat.
 
 mod access;
+mod again;
 mod answers;
 pub(crate) mod at;
 mod block;
@@ -16,6 +17,7 @@ mod chain;
 mod condition;
 mod content;
 mod context;
+mod definitions;
 mod effects;
 mod error_pages;
 mod fallback;
@@ -37,7 +39,6 @@ mod patterns;
 mod places;
 mod program;
 mod proxy;
-mod reach;
 mod redirects;
 mod referers;
 mod returns;
@@ -89,7 +90,7 @@ pub fn convert(
     }
     let maps: Vec<Map> =
         http.iter().filter(|one| one.name == "map" || one.name == "geo").filter_map(Map::of).collect();
-    let mut variables = Variables::default();
+    let mut variables = Variables::new(definitions::unknown(&http));
     variables.drops_claims = matches!(placement, Placement::Running | Placement::Elsewhere);
     maps.iter().for_each(|map| variables.set_map(map));
     let mut context = Context { groups: BTreeMap::new(), zones: Zones::default(), files };
@@ -124,6 +125,11 @@ fn serve<'a>(
 ) {
     let name = directive.one("server_name").map(|names| names.argument(0)).filter(|name| *name != "_");
     let name = name.filter(|name| !name.is_empty()).unwrap_or("default").to_owned();
+    let unsent = listen::unsent(directive).join(" ");
+    if !unsent.is_empty() {
+        let why = format!("in part: requests for `{unsent}` are refused, whose names have other signs");
+        imported.report.closed(&directive.at, &format!("server {name}"), &why);
+    }
     let locations = || directive.all("location");
     let parts = match sites.parts(index) {
         Ok(parts) => parts,

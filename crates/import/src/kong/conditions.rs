@@ -40,7 +40,7 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
                 [one] if one.starts_with("~*") => {
                     let pattern = one.trim_start_matches("~*");
                     // One that cannot be written out has closed the route.
-                    let written = entry.is_rust.then(|| pattern::bytes(&format!("(?i){pattern}")).ok());
+                    let written = entry.is_rust.then(|| pattern::of_header(pattern).ok());
                     written.flatten().unwrap_or_else(|| pattern.to_owned())
                 }
                 all => {

@@ -24,4 +24,14 @@ pub struct Entry<'a> {
 }
 
 /// Smaller is asked first.
-pub(super) type Rank = (Reverse<usize>, bool, Reverse<usize>, bool, Reverse<i64>, Reverse<usize>, usize);
+pub(super) type Rank = (
+    Reverse<usize>,
+    bool,
+    Reverse<usize>,
+    bool,
+    Reverse<i64>,
+    Reverse<usize>,
+    // Of the id, where it decides.
+    Reverse<Option<u128>>,
+    usize,
+);

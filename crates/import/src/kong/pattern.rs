@@ -85,6 +85,11 @@ impl Pattern {
     }
 }
 
+/// Of a header's value, from version 3 on: Kong writes the expression in small letters, `\D` too, and compares values in small letters.
+pub fn of_header(pattern: &str) -> Result<String, String> {
+    bytes(&format!("(?i){}", pattern.to_ascii_lowercase()))
+}
+
 /// Whether it is read alike by PCRE, which older routers run.
 pub fn is_common(pattern: &str) -> bool {
     pcre::translate(pattern, pcre::Units::Characters).is_ok_and(|read| read.is_common)

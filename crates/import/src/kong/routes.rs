@@ -1,7 +1,7 @@
 //! Routes, in the order in which Kong would try them.
 //!
 //! Kong asks routes with more kinds of conditions first, then exact hosts, more headers, regular expressions by
-//! their priority, longer paths, and what was made first. Our router goes by the longest path and among equal paths
+//! their priority, longer paths, and higher ids (see [`super::ties`]). Our router goes by the longest path and among equal paths
 //! by priority. So each of Kong's routes becomes one of ours per path, with its rank as priority, and a route that
 //! comes before one with a longer path is entered under that path too.
 
@@ -19,7 +19,7 @@ use super::{
     grpc_gateway, merge,
     node::{key_text, label, name},
     order::Order,
-    plugins, upstreams,
+    plugins, ties, upstreams,
 };
 use crate::{Outcome, closed, imported::Imported};
 use expand::expand;
@@ -35,6 +35,7 @@ pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, Strin
         entries.extend(made.into_iter().map(|entry| Entry { differs, ..entry }));
     }
     entries.sort_by_key(|entry| entry.rank);
+    ties::settle(entities, &mut entries, imported);
     let order = Order::of(entries.iter().map(|entry| &entry.path));
     let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();

@@ -79,7 +79,7 @@ fn of(chain: &Chain, variables: &Variables) -> Made<Vec<(Condition, Gate)>> {
              plugin basic-auth for each user",
             basic.at.line
         )),
-        (None, Some(asked)) => Gate::Ask(variables.literal(asked.argument(0))?),
+        (None, Some(asked)) => Gate::Ask(asked.argument(0).to_owned()),
         (None, None) => Gate::Pass(Map::new()),
     };
     let is_guarded = basic.is_some() || asked.is_some();

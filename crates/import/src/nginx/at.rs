@@ -11,6 +11,8 @@ pub struct At<'s, 'a> {
     pub redirects: usize,
     /// What it answers is the page of an error, whose errors have no pages in their turn.
     pub is_page: bool,
+    /// A step of the server answers, before any location is looked for.
+    pub is_server: bool,
 }
 
 pub fn is_step(name: &str) -> bool {

@@ -102,6 +102,13 @@ impl<'a> Chain<'a> {
         Vec::new()
     }
 
+    /// What the innermost block says, and an unnamed one does not take over from that around it.
+    pub fn innermost_one(&self, name: &'static str) -> Option<&'a Directive> {
+        self.taken.borrow_mut().insert(name);
+        let (_, block) = self.blocks.first()?;
+        block.iter().copied().find(|directive| directive.name == name)
+    }
+
     pub fn own_one(&self, name: &'static str) -> Option<&'a Directive> {
         self.own(name).first().copied()
     }

@@ -125,7 +125,8 @@ fn handled<'a>(
         vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
     } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
         index::settle(at, &mut files, chain, variables, report)?;
-        let mut plugins = Map::new();
+        // What the fallback's location asks for is compared with the guards here.
+        let mut plugins = guards.clone();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
         let branches = error_pages::files(at, chain, files, &plugins, variables, report)?;
         chain.check(Handler::Files, report)?;

@@ -5,7 +5,6 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    branch::Branch,
     chain::Chain,
     made::{Made, Stop},
     parse::Directive,
@@ -25,7 +24,8 @@ pub enum Fallback {
 #[derive(Clone)]
 pub struct Files {
     pub conf: Map<String, Value>,
-    pub fallback: Option<String>,
+    /// Where the last name leads, and the line that says so.
+    pub fallback: Option<(String, crate::At)>,
 }
 
 /// What a block serves from a directory; `None` if it names none.
@@ -53,12 +53,12 @@ pub fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Opti
         conf.insert("strip_prefix".to_owned(), path.clone().into());
     }
     let mut fallback = None;
-    if let Some(try_files) = chain.own_one("try_files") {
+    if let Some(try_files) = chain.innermost_one("try_files") {
         let mut attempts = Vec::new();
         for (index, attempt) in try_files.arguments.iter().enumerate() {
             let is_last = index + 1 == try_files.arguments.len();
             match tried(attempt, is_last, alias.is_some(), try_files)? {
-                Fallback::Place(target) => fallback = Some(target),
+                Fallback::Place(target) => fallback = Some((target, try_files.at.clone())),
                 Fallback::Status | Fallback::Name => attempts.push(attempt.clone()),
             }
         }
@@ -164,24 +164,4 @@ fn tried(attempt: &str, is_last: bool, alias: bool, list: &Directive) -> Made<Fa
         && !attempt.contains("..");
     // The last one would be a redirect to itself.
     if plain && !is_last { Ok(Fallback::Name) } else { Err(bad()) }
-}
-
-/// What files a location answers with when the last name of `try_files` leads to another place.
-pub fn with_fallback(mut files: Files, target: Option<Branch>) -> Branch {
-    let mut attempts = files.conf.get("try_files").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut branch = Branch::new(Map::new(), None);
-    if let Some(target) = target {
-        match target.upstream {
-            Some(upstream) => {
-                attempts.push("@upstream".into());
-                branch.upstream = Some(upstream);
-                branch.plugins = target.plugins;
-            }
-            // Only fallbacks that are closed, or a status, come here.
-            None => attempts.push("=501".into()),
-        }
-        files.conf.insert("try_files".to_owned(), attempts.into());
-    }
-    branch.plugins.insert("static-files".to_owned(), files.conf.into());
-    branch
 }

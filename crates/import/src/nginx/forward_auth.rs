@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    again::{Redirected, decided},
     at::{At, is_step},
     chain::{Chain, Handler},
     made::{Made, Stop},
@@ -20,7 +21,7 @@ const FIELDS: [&str; 8] =
 const OF_THE_QUESTION: [&str; 6] = ["$arg_", "$args", "$is_args", "$query_string", "$uri", "$document_uri"];
 
 fn has_own_variables(text: &str) -> bool {
-    let text = text.replace(['{', '}'], "");
+    let text = text.replace(['{', '}'], "").to_ascii_lowercase();
     OF_THE_QUESTION.iter().any(|variable| text.contains(variable))
 }
 
@@ -65,9 +66,11 @@ pub fn convert<'a>(
     report: &mut Report,
 ) -> Made<Map<String, Value>> {
     let not = |why: &str| Stop::closed(format!("`auth_request {path}`: {why}"));
-    let index = at.server.locations.taker(path, true);
-    let location = index.and_then(|index| at.server.locations.all.get(index));
-    let Some(location) = location else { return Err(not("no location takes it")) };
+    if path.contains(['$', '?']) {
+        return Err(not("nginx takes it as it is written, with the sign"));
+    }
+    let (_, location) = at.server.locations.found(path, true)?;
+    let variables = &of_the_question(path, at, variables)?;
     if location.directive.block.iter().any(|step| is_step(&step.name)) {
         return Err(not("its location rewrites"));
     }
@@ -122,6 +125,21 @@ pub fn convert<'a>(
     Ok(Map::from_iter([("forward-auth".to_owned(), conf)]))
 }
 
+/// The variables of the question, which starts with the steps of the server and shares what they set with the request.
+fn of_the_question<'a>(path: &str, at: &At<'_, 'a>, variables: &Variables<'a>) -> Made<Variables<'a>> {
+    let server = at.server.directive;
+    let made = Redirected::to(path).variables(at.server, None, variables);
+    let made = made.map_err(|step| decided(step, path))?;
+    let mut set = server.all("set").chain(server.all("if").flat_map(|step| step.all("set")));
+    match set.find(|step| made.text(step.argument(0)) != variables.text(step.argument(0))) {
+        None => Ok(made),
+        Some(step) => {
+            let why = format!("`{}` of line {} runs again for `{path}`", step.title(), step.at.line);
+            Err(Stop::Closed(why))
+        }
+    }
+}
+
 /// `auth_request_set $user $upstream_http_x_user` with `proxy_set_header X-User $user`: the answer's field goes on.
 fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
     let mut fields = Vec::new();
@@ -131,8 +149,10 @@ fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
             return Err(not(&format!("`{}` is not converted", set.title())));
         };
         let field = field.replace('_', "-");
-        let used =
-            chain.all("proxy_set_header").into_iter().find(|header| header.argument(1) == set.argument(0));
+        let used = chain
+            .all("proxy_set_header")
+            .into_iter()
+            .find(|header| header.argument(1).eq_ignore_ascii_case(set.argument(0)));
         match used {
             Some(header) if header.argument(0).eq_ignore_ascii_case(&field) => {
                 fields.push(header.argument(0).to_owned());

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     access::gates,
-    at::{At, is_step},
+    again::Redirected,
+    at::At,
     chain::Chain,
     effects::{self, Effect},
     files::Files,
@@ -15,10 +16,12 @@ use super::{
     made::{Made, Stop},
     parse::Directive,
     places::Place,
-    reach::{self, Piece},
-    variables::{Part, Variables, parts},
+    variables::Variables,
 };
-use crate::Report;
+use crate::{
+    Report,
+    reach::{self, Piece},
+};
 
 /// What a location that serves the same file may say besides.
 const FIELDS: [&str; 6] = ["add_header", "expires", "etag", "if_modified_since", "default_type", "types"];
@@ -72,12 +75,11 @@ enum Leads {
 fn look(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Leads {
     let Some(folders) = Folders::of(at.place) else { return Leads::Here };
     let own = at.server.locations.all.iter().position(|location| std::ptr::eq(&location.place, at.place));
-    let own_block = own.and_then(|own| at.server.locations.all.get(own)).map(|own| own.directive);
-    for block in [Some(at.server.directive), own_block].into_iter().flatten() {
-        let judges = Judge { at, variables, folders: &folders, name };
-        if let Some(step) = judges.step(&block.block) {
-            return Leads::Elsewhere(step.title(), step.at.clone());
-        }
+    let own_location = own.and_then(|own| at.server.locations.all.get(own));
+    if let Err(step) =
+        Redirected::to_file(folders.pieces(), name).variables(at.server, own_location, variables)
+    {
+        return Leads::Elsewhere(step.title(), step.at.clone());
     }
     let mut fields = Leads::Here;
     for taker in takers(at, own, &folders, name) {
@@ -255,53 +257,4 @@ fn alike(at: &At, own: Option<usize>, chain: &Chain, variables: &Variables, take
         };
         said(&chain) == said(&other)
     }))
-}
-
-/// Steps that decide by the path, which is another one for an index.
-struct Judge<'j, 's, 'a> {
-    at: &'j At<'s, 'a>,
-    variables: &'j Variables<'j>,
-    folders: &'j Folders<'j>,
-    name: &'j str,
-}
-
-impl Judge<'_, '_, '_> {
-    fn step<'d>(&self, block: &'d [Directive]) -> Option<&'d Directive> {
-        block.iter().filter(|step| is_step(&step.name)).find(|step| match step.name.as_str() {
-            "rewrite" => reach::may_match_with(step.argument(0), &self.folders.pieces(), self.name),
-            "if" => {
-                step.arguments.iter().any(|word| self.goes_by_path(word, 0))
-                    || self.step(&step.block).is_some()
-            }
-            _ => false,
-        })
-    }
-
-    /// Whether a text changes with the path.
-    fn goes_by_path(&self, text: &str, depth: usize) -> bool {
-        // Variables of variables of variables: nobody follows them.
-        const MAX_DEPTH: usize = 8;
-        parts(text).iter().any(|part| match part {
-            Part::Text(_) => false,
-            Part::Capture(_) => true,
-            Part::Variable(name) => {
-                depth > MAX_DEPTH
-                    || ["uri", "document_uri", "request_filename"].contains(name)
-                    || self
-                        .variables
-                        .map(name)
-                        .is_some_and(|map| map.texts().any(|text| self.goes_by_path(text, depth + 1)))
-                    || set_to(self.at.server.directive, name)
-                        .iter()
-                        .any(|text| self.goes_by_path(text, depth + 1))
-            }
-        })
-    }
-}
-
-/// What a variable is set to, anywhere in a block.
-fn set_to<'d>(block: &'d Directive, name: &str) -> Vec<&'d str> {
-    let is_it = |one: &Directive| one.name == "set" && one.argument(0).trim_start_matches('$') == name;
-    let own = block.block.iter().filter(|one| is_it(one)).map(|one| one.argument(1));
-    own.chain(block.block.iter().flat_map(|inner| set_to(inner, name))).collect()
 }

@@ -171,6 +171,17 @@ fn socket(text: &str) -> Option<Read> {
     Some(Read::Known(Socket { address: Some(address), port }))
 }
 
+/// Whether a Host can have the name: others are refused here.
+fn is_sent(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._*$".contains(&byte)) || name.contains(':')
+}
+
+/// The names of a server that no request comes with here, and does in nginx.
+pub fn unsent(server: &Directive) -> Vec<&str> {
+    let names = server.all("server_name").flat_map(|directive| &directive.arguments).map(String::as_str);
+    names.filter(|name| !name.starts_with('~') && !name.is_empty() && !is_sent(name)).collect()
+}
+
 /// Names of a server, by the way that they match.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -192,7 +203,7 @@ impl Names {
             let is_port = name.contains(':') && !name.contains('[');
             if let Some(pattern) = name.strip_prefix('~') {
                 names.regexes.push(format!("(?i){pattern}"));
-            } else if name.ends_with('.') || is_port {
+            } else if name.ends_with('.') || is_port || !is_sent(name) {
                 // nginx compares hosts without a dot at the end and a port: nobody has this name.
             } else if let Some(domain) = name.strip_prefix('.') {
                 names.hosts.extend([domain.to_lowercase(), format!("*.{}", domain.to_lowercase())]);

@@ -5,6 +5,7 @@
 
 use super::{
     chain::{Chain, Kind},
+    made::{Made, Stop},
     parse::Directive,
     patterns,
     places::{Place, place, taker},
@@ -54,6 +55,11 @@ impl<'a> Locations<'a> {
                 self.unknown.push(directive);
                 continue;
             };
+            let (place, is_empty) = of_all_paths(place);
+            if is_empty && block.iter().any(is_root) {
+                // The longer one takes all paths.
+                continue;
+            }
             let mut chain = outer.inner(Kind::Location, &directive.block);
             if let Place::Exact(path) = &place {
                 chain = chain.with_path(path);
@@ -63,6 +69,7 @@ impl<'a> Locations<'a> {
             let is_prefix = matches!(place, Place::Prefix { .. });
             let fault = match (holds, is_prefix) {
                 (true, false) => Some("it holds locations, and is not a prefix".to_owned()),
+                _ if is_empty => Some("its path is empty".to_owned()),
                 _ if uri_is_pattern(&place) => Some("its path has a star".to_owned()),
                 _ => unknown,
             };
@@ -172,8 +179,22 @@ impl<'a> Locations<'a> {
         uris
     }
 
-    /// The location that an internal redirect goes to, if the text of the path tells it.
-    pub fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
+    /// The location that a redirect within the server goes to. The error says why that cannot be told, or that it is closed.
+    pub fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
+        let index = self.taker(literal, whole);
+        let found = index.and_then(|index| Some((index, self.all.get(index)?)));
+        let (index, location) =
+            found.ok_or_else(|| Stop::closed(format!("which location takes `{literal}` cannot be told")))?;
+        match &location.fault {
+            None => Ok((index, location)),
+            Some(why) => Err(Stop::closed(format!(
+                "`{}`, which takes `{literal}`, is closed: {why}",
+                location.directive.title()
+            ))),
+        }
+    }
+
+    fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
         if literal.starts_with('@') {
             return self.all.iter().position(|location| location.place == Place::Named(literal.to_owned()));
         }
@@ -226,6 +247,21 @@ impl Locations<'_> {
         }
         Ok(inner.or(best.map(|(index, ..)| index)))
     }
+}
+
+/// An empty prefix takes the paths that a slash does.
+fn of_all_paths(place: Place) -> (Place, bool) {
+    match place {
+        Place::Prefix { path, ends } if path.is_empty() => {
+            (Place::Prefix { path: "/".to_owned(), ends }, true)
+        }
+        place => (place, false),
+    }
+}
+
+fn is_root(directive: &Directive) -> bool {
+    directive.name == "location"
+        && matches!(place(directive), Some(Place::Prefix { path, .. }) if path == "/")
 }
 
 /// An expression that is not known takes all paths that come so far: nginx might give them to it.

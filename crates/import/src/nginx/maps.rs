@@ -73,18 +73,6 @@ impl Map {
         }
     }
 
-    /// What its value depends on, as texts.
-    pub fn texts(&self) -> impl Iterator<Item = &str> {
-        let source = match &self.source {
-            Source::Text(text) => Some(text.as_str()),
-            Source::Address(_) => None,
-        };
-        source
-            .into_iter()
-            .chain(self.cases.iter().map(|(_, value)| value.as_str()))
-            .chain([self.default.as_str()])
-    }
-
     /// Conditions that exclude each other, each with the value that it stands for.
     pub fn cases(&self, variables: &Variables) -> Made<Vec<(Condition, String)>> {
         if let Some(fault) = &self.fault {

@@ -34,9 +34,9 @@ impl Directive {
         self.block.iter().any(|inner| inner.name == name || inner.holds(name))
     }
 
-    /// Whether an argument here or inside has this text.
+    /// Whether an argument here or inside has this text, which is in small letters, in any case.
     pub fn mentions(&self, text: &str) -> bool {
-        self.arguments.iter().any(|argument| argument.contains(text))
+        self.arguments.iter().any(|argument| argument.to_ascii_lowercase().contains(text))
             || self.block.iter().any(|inner| inner.mentions(text))
     }
 

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use tidegate_backtrack::{Expression, pcre};
 
-use super::{condition::Condition, reach};
+use super::condition::Condition;
+use crate::reach;
 
 /// A missing variable is an empty text in nginx, and no text at all here.
 pub fn is_empty(name: &str) -> Condition {

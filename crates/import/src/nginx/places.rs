@@ -29,6 +29,8 @@ pub fn place(location: &Directive) -> Option<Place> {
         });
     }
     match first {
+        // All paths begin with it, as they do with a slash.
+        "" => Some(Place::Prefix { path: String::new(), ends: false }),
         path if path.starts_with('/') => Some(Place::Prefix { path: path.to_owned(), ends: false }),
         name if name.starts_with('@') => Some(Place::Named(name.to_owned())),
         _ => None,

@@ -52,6 +52,8 @@ pub struct Steps<'a> {
     /// An `if` with settings, which applies to what follows when it holds.
     pub settings: Option<(Condition, &'a Directive)>,
     pub variables: Variables<'a>,
+    /// Any `if` that holds has settings: nginx takes its block in the place of the one around it, and `try_files` is not inherited.
+    has_attempts: bool,
 }
 
 /// A step that cannot be converted is an error: nobody knows what follows it.
@@ -68,6 +70,7 @@ pub fn run<'a>(
         ended: false,
         settings: None,
         variables: variables.clone(),
+        has_attempts: block.iter().any(|directive| directive.name == "try_files"),
     };
     if let Some(limited) = block.iter().find(|one| one.name == "limit_except")
         && let Some(step) = block.iter().find(|one| is_step(&one.name))
@@ -83,7 +86,7 @@ pub fn run<'a>(
     }
     for step in block.iter().filter(|directive| is_step(&directive.name)) {
         match step.name.as_str() {
-            "set" => steps.variables.set(step.argument(0).trim_start_matches('$'), step.argument(1)),
+            "set" => steps.variables.set_as(step),
             "break" => break,
             "return" => {
                 let branch = returned(step, at, chain, &steps.variables, report)?;
@@ -132,18 +135,18 @@ impl<'a> Steps<'a> {
         let condition = match held {
             Ok(Condition::Never) => return Ok(()),
             Ok(condition) => condition,
-            Err(Stop::Closed(why)) if does_nothing => {
-                self.forget(step, &why);
+            Err(Stop::Closed(_)) if does_nothing && !self.has_attempts => {
+                self.forget(step);
                 return Ok(());
             }
             Err(stop) => return Err(stop),
         };
         let inner_chain = chain.inner(Kind::Unnamed, &step.block);
         let mut variables = self.variables.clone();
-        let mut has_settings = false;
+        let mut has_settings = self.has_attempts;
         for inner in &step.block {
             match inner.name.as_str() {
-                "set" => variables.set(inner.argument(0).trim_start_matches('$'), inner.argument(1)),
+                "set" => variables.set_as(inner),
                 "break" if self.settings.is_none() => {
                     // The steps behind it are left out when the condition holds, which the content has to know.
                     return Err(Stop::closed(format!(
@@ -173,7 +176,7 @@ impl<'a> Steps<'a> {
                 name => has_settings |= super::effects::of(name) != super::effects::Effect::None,
             }
         }
-        self.forget(step, "it is set in an `if`");
+        self.forget(step);
         if has_settings {
             if self.settings.is_some() {
                 return Err(Stop::closed(format!(
@@ -187,10 +190,8 @@ impl<'a> Steps<'a> {
     }
 
     /// What is set on some ways only has no value that is known.
-    fn forget(&mut self, step: &Directive, why: &str) {
-        for set in step.all("set") {
-            self.variables.unclear(set.argument(0).trim_start_matches('$'), why);
-        }
+    fn forget(&mut self, step: &Directive) {
+        step.all("set").for_each(|set| self.variables.forget(set));
     }
 }
 

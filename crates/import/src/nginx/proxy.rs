@@ -149,7 +149,8 @@ fn request_headers(
         }
         let forwarded = is_forwarded && value == "$proxy_add_x_forwarded_for";
         // The guard passes it on.
-        let answered = chain.all("auth_request_set").iter().any(|set| set.argument(0) == value);
+        let answered =
+            chain.all("auth_request_set").iter().any(|set| set.argument(0).eq_ignore_ascii_case(value));
         if own || forwarded || answered {
             continue;
         }

@@ -8,16 +8,19 @@ use serde_json::{Map, Value, json};
 use super::{
     at::{At, is_step},
     branch::{Branch, all_when},
-    content::content,
+    fallback::arrived,
+    locations::Location,
     made::{Made, Stop},
     parse::Directive,
     patterns,
     places::Place,
     proxy::REAL_PATH,
-    reach::{self, Piece},
     variables::{Part, Variables, parts},
 };
-use crate::Report;
+use crate::{
+    Report,
+    reach::{self, Piece},
+};
 
 enum Kind {
     Redirect(u16),
@@ -92,10 +95,14 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
     let (branches, with) = match (kind, own) {
         (Kind::Break, Some(_)) => (rest.to_vec(), with),
         _ => {
-            let (index, base) = target(&replacement, at)?;
+            let (index, location, base) = target(&replacement, at)?;
             let branches = match Some(index) == *own {
-                true => again(index, &replacement, at, rest)?,
-                false => target_content(index, at, variables, report)?,
+                true => again(location, &replacement, rest)?,
+                false => {
+                    let inner =
+                        At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..**at };
+                    arrived(location, &inner, variables, report)?
+                }
             };
             let base = match base {
                 Base::Whole => with,
@@ -113,8 +120,7 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
 }
 
 /// What the location that a rewrite stands in does with the new path: nginx runs its steps once more.
-fn again(index: usize, replacement: &str, at: &At, rest: &[Branch]) -> Made<Vec<Branch>> {
-    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
+fn again(found: &Location, replacement: &str, rest: &[Branch]) -> Made<Vec<Branch>> {
     let path = replacement.split('?').next().unwrap_or_default();
     let all = parts(path);
     let pieces: Vec<Piece> = all
@@ -131,21 +137,6 @@ fn again(index: usize, replacement: &str, at: &At, rest: &[Branch]) -> Made<Vec<
     }
 }
 
-fn target_content(index: usize, at: &At, variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
-    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
-    let inner = At { place: &found.place, redirects: at.redirects + 1, ..*at };
-    let block = &found.directive.block;
-    let steps: Vec<&Directive> = block.iter().filter(|step| is_step(&step.name)).collect();
-    found.chain.take(&["internal"]);
-    match steps.as_slice() {
-        [] => content(&inner, &found.chain, variables, report),
-        [step] if step.name == "return" => {
-            super::returns::returned(step, &inner, &found.chain, variables, report).map(|branch| vec![branch])
-        }
-        _ => Err(Stop::closed("the location it leads to rewrites again")),
-    }
-}
-
 enum Base {
     /// The replacement is the path that the upstream gets.
     Whole,
@@ -153,33 +144,28 @@ enum Base {
 }
 
 /// The location that takes the new path; and, where its `proxy_pass` replaces its own path, the replacement after that.
-fn target(replacement: &str, at: &At) -> Made<(usize, Base)> {
+fn target<'s, 'a>(replacement: &str, at: &At<'s, 'a>) -> Made<(usize, &'s Location<'a>, Base)> {
     let path = replacement.split('?').next().unwrap_or_default();
     let literal = path.split('$').next().unwrap_or_default();
-    let index = at
-        .server
-        .locations
-        .taker(literal, literal == path)
-        .ok_or(Stop::closed("which location takes the new path cannot be told from it"))?;
-    let found = at.server.locations.all.get(index).ok_or(Stop::closed("no location takes the new path"))?;
+    let (index, found) = at.server.locations.found(literal, literal == path)?;
     let base = found.directive.one("proxy_pass").map(|pass| pass.argument(0)).and_then(|url| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         rest.find('/').map(|start| rest.get(start..).unwrap_or_default())
     });
-    let Some(base) = base else { return Ok((index, Base::Whole)) };
+    let Some(base) = base else { return Ok((index, found, Base::Whole)) };
     match &found.place {
         Place::Prefix { path, .. } => {
             let rest = replacement.strip_prefix(path.as_str()).and_then(captures);
             let rest = rest.ok_or(Stop::closed("the new path is shorter than its location's"))?;
-            Ok((index, Base::Text(format!("{base}{rest}"))))
+            Ok((index, found, Base::Text(format!("{base}{rest}"))))
         }
-        Place::Exact(_) => Ok((index, Base::Text(base.to_owned()))),
+        Place::Exact(_) => Ok((index, found, Base::Text(base.to_owned()))),
         _ => Err(Stop::closed("the location it leads to has a path of its own")),
     }
 }
 
 /// A location's case for paths that were rewritten. `None` if it takes its path from elsewhere.
-fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
+pub fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
     // It was written for the old path.
     if branch.condition.names("uri") {
         return None;

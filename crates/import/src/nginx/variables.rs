@@ -4,15 +4,28 @@
 pub(super) mod names;
 mod parts;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use self::names::{FAMILIES, SAME, as_nginx};
 use super::{
     condition::Condition,
     made::{Made, Stop},
     map::Map,
+    parse::Directive,
 };
 pub use parts::{Part, parts};
+
+/// What arguments a request has behind a redirect within the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Query<'q> {
+    /// Those of the client.
+    Kept,
+    Is(&'q str),
+    Unknown,
+}
+
+/// Stands for all arguments that are not named.
+const ANY_ARGUMENT: &str = "arg_";
 
 /// Variables may hold variables: `set $b $a$a` doubles with every line.
 const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -33,6 +46,8 @@ enum Known<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
+    /// Whose values nobody knows, whatever is set, with the reason.
+    unknown: Rc<BTreeMap<String, String>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
     pub moved_addresses: bool,
     /// Clients of IPv4 come to an address of IPv6: nginx writes theirs as `::ffff:127.0.0.1`.
@@ -44,18 +59,76 @@ pub struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
+    /// `unknown`: names without a value that is known, in small letters.
+    pub fn new(unknown: BTreeMap<String, String>) -> Self {
+        Variables { unknown: Rc::new(unknown), ..Variables::default() }
+    }
+
+    /// Names have no case.
+    fn put(&mut self, name: &str, known: Known<'a>) {
+        let name = name.to_ascii_lowercase();
+        let known = match self.unknown.get(&name) {
+            Some(why) => Known::Unclear(why.clone()),
+            None => known,
+        };
+        self.known.insert(name, known);
+    }
+
+    fn known(&self, name: &str) -> Option<&Known<'a>> {
+        let name = name.to_ascii_lowercase();
+        let any = || self.known.get(ANY_ARGUMENT).filter(|_| name.starts_with(ANY_ARGUMENT));
+        self.known.get(&name).or_else(any)
+    }
+
     pub fn set_map(&mut self, map: &'a Map) {
-        self.known.insert(map.name.clone(), Known::Map(map));
+        self.put(&map.name, Known::Map(map));
+    }
+
+    /// `set $name value;`
+    pub fn set_as(&mut self, step: &Directive) {
+        self.set(step.argument(0).trim_start_matches('$'), step.argument(1));
+    }
+
+    /// A `set` on some ways only, so that the value is not known.
+    pub fn forget(&mut self, step: &Directive) {
+        self.unclear(step.argument(0).trim_start_matches('$'), "it is set in an `if`");
+    }
+
+    /// The request has another path, which may not be known, and other arguments.
+    pub fn redirect(&mut self, path: Option<&str>, query: Query) {
+        for name in ["uri", "document_uri"] {
+            match path {
+                Some(path) => self.put(name, Known::Text(path.to_owned())),
+                None => self.unclear(name, "it is another one behind a redirect"),
+            }
+        }
+        let (query, mark) = match query {
+            Query::Kept => return,
+            Query::Is(query) => (Some(query), if query.is_empty() { "" } else { "?" }),
+            Query::Unknown => (None, ""),
+        };
+        for (name, text) in [
+            ("args", query),
+            ("query_string", query),
+            ("is_args", query.map(|_| mark)),
+            (ANY_ARGUMENT, query.filter(|query| query.is_empty())),
+        ] {
+            match text {
+                Some(text) => self.put(name, Known::Text(text.to_owned())),
+                None => self.unclear(name, "arguments are other ones behind a redirect"),
+            }
+        }
+        self.known.retain(|name, _| name == ANY_ARGUMENT || !name.starts_with(ANY_ARGUMENT));
     }
 
     /// A variable that is `1` or empty.
     pub fn set_flag(&mut self, name: &str, held: Condition) {
-        self.known.insert(name.to_owned(), Known::Flag(held));
+        self.put(name, Known::Flag(held));
     }
 
     /// The values that a variable can have, each with when it has it; `None` for others than those of maps.
     pub fn cases(&self, name: &str) -> Option<Made<Vec<(Condition, String)>>> {
-        match self.known.get(name)? {
+        match self.known(name)? {
             Known::Map(map) => Some(map.cases(self)),
             Known::Flag(held) => {
                 let cases = [(held.clone(), "1"), (held.clone().negated(), "")];
@@ -74,7 +147,7 @@ impl<'a> Variables<'a> {
                 Known::Unclear(format!("`${name}` is set to `${map}`, which a map makes"))
             }
         };
-        self.known.insert(name.to_owned(), known);
+        self.put(name, known);
     }
 
     /// A condition on a variable, which does not hold where there is none, as nginx reads it. `fits_first_name`: the server's first name meets it, which is `$host` where
@@ -88,12 +161,12 @@ impl<'a> Variables<'a> {
     }
 
     pub fn unclear(&mut self, name: &str, why: &str) {
-        self.known.insert(name.to_owned(), Known::Unclear(why.to_owned()));
+        self.put(name, Known::Unclear(why.to_owned()));
     }
 
     /// The map that makes a variable.
     pub fn map(&self, name: &str) -> Option<&'a Map> {
-        match self.known.get(name)? {
+        match self.known(name)? {
             Known::Map(map) => Some(map),
             _ => None,
         }
@@ -132,7 +205,12 @@ impl<'a> Variables<'a> {
     }
 
     fn one(&self, name: &str) -> Made<String> {
-        match self.known.get(name) {
+        let name = name.to_ascii_lowercase();
+        let name = name.as_str();
+        if let Some(why) = self.unknown.get(name) {
+            return Err(Stop::closed(format!("`${name}` is not known: {why}")));
+        }
+        match self.known(name) {
             Some(Known::Text(text)) => Ok(text.clone()),
             Some(Known::Map(_) | Known::Flag(_)) => Err(Stop::Split(name.to_owned())),
             Some(Known::Unclear(why)) => Err(Stop::closed(format!("`${name}` is not known: {why}"))),
@@ -172,7 +250,7 @@ impl<'a> Variables<'a> {
         Ok(())
     }
 
-    /// The name of a request's variable here.
+    /// The name of a request's variable here, which the client or nginx itself decides.
     fn of_request(&self, name: &str) -> Made<String> {
         let family =
             FAMILIES.iter().any(|family| name.strip_prefix(family).is_some_and(|rest| !rest.is_empty()));

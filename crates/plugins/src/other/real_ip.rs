@@ -105,9 +105,7 @@ impl RealIp {
     /// The address of `X-Forwarded-For` that counts: the last, or the last that no trusted proxy added. What stands before something
     /// that is not an address does not count.
     fn pick(&self, list: &[u8]) -> Result<Address, String> {
-        // As nginx separates them, which knows no tabs.
-        let items = list.split(|&byte| matches!(byte, b',' | b' ')).map(<[u8]>::trim_ascii);
-        let mut items = items.filter(|item| !item.is_empty()).rev();
+        let mut items = items(list).rev();
         let mut found = read(items.next().unwrap_or_default())?;
         if let Some(trusted) = self.trusted.as_ref().filter(|_| self.recursive) {
             while trusted.contains(found.0) {
@@ -119,6 +117,21 @@ impl RealIp {
         }
         Ok(found)
     }
+}
+
+/// The items of a list as nginx separates them: it knows no tabs, and takes a separator for a part of the item behind it where that
+/// is the first character.
+fn items(list: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    let separates = |byte: &u8| matches!(byte, b',' | b' ');
+    let first = match list {
+        [first, second, rest @ ..] if separates(first) && !separates(second) => {
+            2 + rest.iter().position(separates).unwrap_or(rest.len())
+        }
+        _ => 0,
+    };
+    let (first, rest) = list.split_at(first);
+    let rest = rest.split(move |byte| separates(byte)).map(<[u8]>::trim_ascii);
+    [first].into_iter().chain(rest).filter(|item| !item.is_empty())
 }
 
 /// With its port, if it has one.
@@ -200,6 +213,9 @@ mod tests {
             (false, "10.0.0.1, x", None),
             (false, "x\t10.0.0.1", None),
             (true, " , ", None),
+            (false, ",1.1.1.1", None),
+            (false, ",,1.1.1.1", Some("1.1.1.1")),
+            (true, ",1.1.1.1, 10.0.0.2", Some("10.0.0.2")),
         ];
         for (recursive, list, expected) in cases {
             let found = plugin(recursive).pick(list.as_bytes()).ok();

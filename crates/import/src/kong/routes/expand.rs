@@ -16,12 +16,14 @@ use crate::{
     imported::Imported,
     kong::{
         entry::{Entry, Rank},
-        node::label,
+        node::{key_text, label},
     },
 };
 
 /// Conditions of a route without an expression.
 const KINDS: [&str; 6] = ["methods", "hosts", "headers", "paths", "snis", "sources"];
+/// Kong does not count these where it orders routes.
+const UNCOUNTED: &str = "sources";
 
 /// Fields that are read elsewhere, and those that choose no request.
 #[rustfmt::skip]
@@ -65,7 +67,7 @@ pub fn expand<'a>(
                     service,
                     path: choice.path,
                     hosts: Vec::new(),
-                    rank: of_expression(priority, created),
+                    rank: of_expression(priority, id(node), created),
                     conditions: choice.conditions,
                     is_rust: true,
                     fault: fault.clone(),
@@ -106,8 +108,10 @@ fn by_fields<'a>(
     let Place { given, created, fault } = place;
     let hosts = fields.texts("hosts");
     let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
-    let given =
-        given.unwrap_or_else(|| KINDS.iter().filter(|kind| fields.get(kind).is_some_and(some)).count());
+    let given = given.unwrap_or_else(|| {
+        let counted = KINDS.iter().filter(|kind| **kind != UNCOUNTED);
+        counted.filter(|kind| fields.get(kind).is_some_and(some)).count()
+    });
     let headers = fields.get("headers").map_or(0, |headers| fields::entries(headers).len());
     let regex_priority = fields.integer("regex_priority").unwrap_or(0);
     let wild = hosts.iter().any(|host| host.contains('*'));
@@ -118,6 +122,11 @@ fn by_fields<'a>(
         paths.push(read_path(entities, "/", strips));
     }
     let fault = fault.or_else(|| unknown_header(entities, fields));
+    let mut kinds = paths.iter().map(|read| (!read.is_regex).then_some(read.length));
+    let first = kinds.next();
+    // Kong makes several routes of one whose paths rank differently, each with an id of its own.
+    let is_one = kinds.all(|kind| Some(kind) == first);
+    let id = id(node).filter(|_| is_one && entities.regex_needs_tilde);
     paths
         .into_iter()
         .map(|Read { path, is_regex: regex, length, fault: own }| {
@@ -129,7 +138,9 @@ fn by_fields<'a>(
                 Reverse(headers),
                 !regex,
                 Reverse(if regex { regex_priority } else { 0 }),
-                Reverse(length),
+                // Expressions have no length from version 3 on.
+                Reverse(if regex && entities.regex_needs_tilde { 0 } else { length }),
+                Reverse(id),
                 created,
             );
             Entry {
@@ -172,8 +183,14 @@ fn by_expression(
 }
 
 /// Before all routes with other conditions, as in Kong from 3.7 on.
-fn of_expression(priority: i64, created: usize) -> Rank {
-    (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), created)
+fn of_expression(priority: i64, id: Option<u128>, created: usize) -> Rank {
+    (Reverse(usize::MAX - 1), true, Reverse(0), true, Reverse(priority), Reverse(0), Reverse(id), created)
+}
+
+/// Of two routes that are alike in everything else Kong asks the one with the higher id first.
+fn id(node: &Node) -> Option<u128> {
+    let text = key_text(node, "id")?.replace('-', "");
+    u128::from_str_radix(&text, 16).ok().filter(|_| text.len() == 32)
 }
 
 /// A path, and what decides its place in the order.
@@ -237,7 +254,7 @@ fn unknown_header(entities: &Entities, fields: &Fields) -> Option<String> {
     let values =
         fields::entries(headers).iter().flat_map(|header| fields::texts(&header.value)).collect::<Vec<_>>();
     let patterns = values.iter().filter_map(|value| value.strip_prefix("~*"));
-    patterns.filter_map(|pattern| pattern::bytes(&format!("(?i){pattern}")).err()).next()
+    patterns.filter_map(|pattern| pattern::of_header(pattern).err()).next()
 }
 
 fn sources_with_port(fields: &Fields) -> Option<String> {

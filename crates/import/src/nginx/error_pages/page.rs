@@ -5,15 +5,7 @@ use serde_json::{Map, Value};
 use super::entry::Page;
 use crate::{
     Report,
-    nginx::{
-        at::{At, is_step},
-        branch::Branch,
-        content::content,
-        fallback::redirected,
-        locations::Location,
-        made::{Made, Stop},
-        variables::Variables,
-    },
+    nginx::{at::At, branch::Branch, fallback::redirected, made::Stop, variables::Variables},
 };
 
 /// Pages stand in the configuration.
@@ -24,42 +16,10 @@ const OF_PAGES: [&str; 7] =
     ["client-control", "fault-injection", "gzip", "real-ip", "redirect", "response-rewrite", "static-files"];
 
 pub fn of(target: &str, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Page {
-    let inner = At { is_page: true, ..*at };
-    let (made, path) = match moved(at, target) {
-        Some((location, path)) => (only_case(&inner, location, variables, report), path),
-        None => (redirected(&inner, target, variables, report), target),
-    };
-    match made {
-        Ok(branch) => page_of(branch, path, at),
+    match redirected(&At { is_page: true, ..*at }, target, variables, report) {
+        Ok(branch) => page_of(branch, target, at),
         Err(Stop::Closed(why)) => Page::Unknown(why),
         Err(Stop::Split(map)) => Page::Unknown(format!("`${map}` is made by a map")),
-    }
-}
-
-/// A named location whose only step leads all paths to one: `rewrite ^ /down.html break`.
-fn moved<'s, 'a>(at: &At<'s, 'a>, target: &str) -> Option<(&'s Location<'a>, &'a str)> {
-    let locations = &at.server.locations;
-    let location = locations.taker(target, true).and_then(|index| locations.all.get(index))?;
-    let mut steps = location.directive.block.iter().filter(|step| is_step(&step.name));
-    let (step, None) = (steps.next()?, steps.next()) else { return None };
-    let takes_all = ["^", "^/", ".*", "^.*$", "^(.*)$", "^/.*$", "^/(.*)$"].contains(&step.argument(0));
-    let path = step.argument(1);
-    let is_literal = path.starts_with('/') && !path.contains(['$', '?', '\\']);
-    let stays = location.is_named() && step.name == "rewrite" && step.argument(2) == "break";
-    (stays && takes_all && is_literal).then_some((location, path))
-}
-
-fn only_case<'a>(
-    inner: &At<'_, 'a>,
-    location: &Location<'a>,
-    variables: &Variables,
-    report: &mut Report,
-) -> Made<Branch> {
-    location.chain.take(&["rewrite", "internal"]);
-    let mut cases = content(&At { place: &location.place, ..*inner }, &location.chain, variables, report)?;
-    match (cases.pop(), cases.is_empty()) {
-        (Some(case), true) => Ok(case),
-        _ => Err(Stop::closed("its location has guards of its own")),
     }
 }
 

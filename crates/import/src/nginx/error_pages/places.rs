@@ -34,27 +34,32 @@ pub fn files(
     {
         let entry = pages[place].clone();
         let mut own = Report::default();
-        if let Ok(mut branch) = with_fallback(at, with, plugins.clone(), variables, &mut own)
+        if let Ok(made) = with_fallback(at, with, plugins, variables, &mut own)
+            && let Ok([mut branch]) = <[Branch; 1]>::try_from(made)
             && fits(&entry, &branch)
         {
             report.absorb(own);
             entry.converted(report);
             pages.remove(place);
             ends_with_404(&mut branch);
-            let mut plain = with_fallback(at, files, plugins.clone(), variables, report)?;
-            of_files(at, chain, &pages, &mut plain, variables, report)?;
+            let mut plain = with_fallback(at, files, plugins, variables, report)?;
+            for case in &mut plain {
+                of_files(at, chain, &pages, case, variables, report)?;
+            }
             if branch.upstream.is_some() {
                 // With other methods nginx answers 405 whether the file is there or not.
                 let asked = Condition::test("request_method", "in", json!(["GET", "HEAD", "POST"]));
-                return Ok(vec![branch.when(&asked), plain]);
+                return Ok([branch.when(&asked)].into_iter().chain(plain).collect());
             }
             of_files(at, chain, &pages, &mut branch, variables, report)?;
             return Ok(vec![branch]);
         }
     }
-    let mut branch = with_fallback(at, files, plugins.clone(), variables, report)?;
-    of_files(at, chain, &pages, &mut branch, variables, report)?;
-    Ok(vec![branch])
+    let mut cases = with_fallback(at, files, plugins, variables, report)?;
+    for case in &mut cases {
+        of_files(at, chain, &pages, case, variables, report)?;
+    }
+    Ok(cases)
 }
 
 /// With the page as the last name of `try_files`; `None` where something else is.
@@ -69,7 +74,7 @@ fn files_with(files: &Files, entry: &Entry) -> Option<Files> {
     if files.fallback.is_some() || tries.iter().any(has_status) {
         return None;
     }
-    files.fallback = Some(entry.target.to_owned());
+    files.fallback = Some((entry.target.to_owned(), entry.directive.at.clone()));
     Some(files)
 }
 

@@ -105,7 +105,14 @@ impl<'a> Server<'_, 'a> {
         report: &mut Report,
     ) -> Made<Vec<Branch>> {
         let chain = &location.chain;
-        let at = At { server: self, context, place: &location.place, redirects: 0, is_page: false };
+        let at = At {
+            server: self,
+            context,
+            place: &location.place,
+            redirects: 0,
+            is_page: false,
+            is_server: false,
+        };
         if chain.one("internal").is_some() {
             return Ok(vec![refused(404, &at, chain, variables, report)?]);
         }
