@@ -9,7 +9,7 @@ pub fn is_token_byte(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
-pub(crate) static TOKEN: [bool; 256] = {
+static TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0usize;
     while byte < 256 {
@@ -122,7 +122,7 @@ pub(crate) fn has_control(value: &[u8]) -> bool {
 }
 
 /// False alarms are possible: a tab is one.
-pub(crate) fn may_have_control(bytes: [u8; 8]) -> bool {
+fn may_have_control(bytes: [u8; 8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let word = u64::from_le_bytes(bytes);

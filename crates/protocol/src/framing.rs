@@ -1,7 +1,8 @@
 //! How long a body is (RFC 9112 section 6) and whether the connection outlives the message (section 9.3).
 
-use super::connection::ConnectionOptions;
 use crate::{Head, HeaderId, Method, ParseError, RequestHead, ResponseHead, Version, fields::is_token_byte};
+
+pub use crate::connection::ConnectionOptions;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {

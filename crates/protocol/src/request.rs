@@ -2,12 +2,14 @@
 
 use memchr::memchr;
 
-use super::fields::{Lines, find_head_end, is_token_byte, line_end, parse_fields};
+use super::fields::{Lines, find_head_end, line_end, parse_fields};
 use crate::{
     Head, HeaderId, Method, ParseError, Version, claims,
     connection::ConnectionOptions,
     head::{Field, LeftOut},
 };
+
+pub use crate::fields::is_token_byte;
 
 /// Bounds on what a peer may make us hold before we know what it wants.
 #[derive(Clone, Copy, Debug)]

@@ -128,7 +128,7 @@ pub(super) fn stored_id(target: &Target, id: Option<String>, conf: &Value) -> St
     }
 }
 
-pub(super) fn check_times(conf: &Value) -> Result<(), String> {
+fn check_times(conf: &Value) -> Result<(), String> {
     let places = [("", Some(conf)), ("upstream.", conf.get("upstream")), ("plugins.", conf.get("plugins"))];
     for (prefix, place) in places {
         for field in ["create_time", "update_time"] {

@@ -21,7 +21,7 @@ pub(super) fn submit<'a>(
 }
 
 /// Of a path, in entries.
-pub(super) const LONGEST_REQUEST: usize = 200;
+const LONGEST_REQUEST: usize = 200;
 
 /// Whoever sent this request.
 pub(super) fn author(api: &AdminApi, request: &Request, note: Option<String>) -> Author {

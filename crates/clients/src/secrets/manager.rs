@@ -19,13 +19,13 @@ pub enum Failure {
 }
 
 /// How long a manager may take for connecting, and again for answering.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No secret is that long.
-pub(super) const MAX_ANSWER: usize = 1 << 20;
+const MAX_ANSWER: usize = 1 << 20;
 
 /// Nor of so many parts.
-pub(super) const MAX_VALUES: usize = 65_536;
+const MAX_VALUES: usize = 65_536;
 
 pub(super) fn options(verify: bool) -> ClientOptions {
     ClientOptions {

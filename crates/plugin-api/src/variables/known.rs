@@ -43,7 +43,7 @@ pub struct BodyValues {
 }
 
 /// A value of a large body. A list, so that values can be added while others are borrowed.
-pub(super) struct Known {
+struct Known {
     /// Kept, so that no other body can be at the same place.
     body: Bytes,
     variable: Variable,
@@ -93,7 +93,7 @@ impl BodyValues {
 }
 
 /// What a value takes in memory.
-pub(super) fn bytes_of(value: &Operand<'_>) -> usize {
+fn bytes_of(value: &Operand<'_>) -> usize {
     let inside = match value {
         Operand::Bytes(bytes) => bytes.len(),
         Operand::List(items) => items.iter().map(bytes_of).sum(),

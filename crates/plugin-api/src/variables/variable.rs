@@ -86,7 +86,7 @@ named! {
 }
 
 /// Set by plugins where they run.
-pub(super) const OF_PLUGINS: [&str; 4] = [
+const OF_PLUGINS: [&str; 4] = [
     RATE_LIMITING_INFO,
     "opentelemetry_context_traceparent",
     "opentelemetry_trace_id",
@@ -96,7 +96,7 @@ pub(super) const OF_PLUGINS: [&str; 4] = [
 /// What limit-count found, as JSON.
 pub const RATE_LIMITING_INFO: &str = "rate_limiting_info";
 
-pub(super) static RATE_LIMITING_INFO_WANTED: AtomicBool = AtomicBool::new(false);
+static RATE_LIMITING_INFO_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether anything has ever asked for [`RATE_LIMITING_INFO`]: a log format, a condition, a function. Else nobody writes it.
 pub fn wants_rate_limiting_info() -> bool {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A stream of HTTP/2 after its answer.
-pub(super) const STREAM_MS: u64 = 250;
+const STREAM_MS: u64 = 250;
 
 /// The end of a stream of HTTP/2 whose client still sends. Its reset waits for a moment: clients that read it together with the
 /// answer take it for a failure (curl before 8.1), and what they have received is lost.

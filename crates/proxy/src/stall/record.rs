@@ -22,11 +22,11 @@ pub const LIMIT: Duration = Duration::from_millis(1);
 pub(super) const WARNED: Duration = Duration::from_millis(20);
 
 /// One line a second and worker; the others are counted.
-pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Polls between two looks at the account of the thread's time, besides those of the worker's tick. Each took less than
 /// [`LIMIT`], most far less.
-pub(super) const LOOK_POLLS: u32 = 256;
+const LOOK_POLLS: u32 = 256;
 
 /// What one worker remembers of its stalls.
 #[derive(Debug)]

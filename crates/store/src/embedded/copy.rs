@@ -5,7 +5,6 @@
 //! the SHA-256 of all lines before. It is written beside the old one and renamed, so there is always a whole one. Backups
 //! (`tidegate config backup`) are files of the same form. The history and the checkpoints are not in it.
 
-pub use super::files::place;
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write},
@@ -25,6 +24,8 @@ use super::{
     files::{EXTENSION, sync_folder},
     record::Record,
 };
+
+pub use super::files::place;
 
 const FORMAT: &str = "tidegate-last-good 1";
 /// A head is shorter than this.

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Written once there is a store, for operators to read.
-pub(super) const MARKER_EXTENSION: &str = "created";
+const MARKER_EXTENSION: &str = "created";
 
 pub fn marker(path: &Path) -> PathBuf {
     path.with_extension(MARKER_EXTENSION)

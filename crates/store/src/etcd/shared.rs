@@ -99,4 +99,4 @@ impl Shared {
 }
 
 /// How long a start waits for etcd when there is a snapshot to start from.
-pub(super) const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);
+const PATIENCE_WITH_SNAPSHOT: Duration = Duration::from_secs(3);

@@ -14,7 +14,7 @@ pub enum Level {
     Debug = 7,
 }
 
-pub(super) const LEVELS: [(Level, &str); 8] = [
+const LEVELS: [(Level, &str); 8] = [
     (Level::Emergency, "emerg"),
     (Level::Alert, "alert"),
     (Level::Critical, "crit"),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// As Linux has it.
-pub(super) const O_NONBLOCK: i32 = 0o4000;
+const O_NONBLOCK: i32 = 0o4000;
 
 pub(super) fn open(path: &Path) -> io::Result<File> {
     // Opening these by name fails when they are sockets, as under some service runners.
@@ -22,6 +22,6 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-pub(super) fn duplicate(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
+fn duplicate(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }

@@ -76,7 +76,7 @@ impl LogSink {
 }
 
 /// What may wait for a stalled disk, per file.
-pub(super) const WAITING_BYTES: usize = 8 << 20;
+const WAITING_BYTES: usize = 8 << 20;
 
 /// Lines of all these files that were lost since start, by reason as a metric names it: a file that nobody names any more
 /// is forgotten, its losses are not.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Between two lines about lost lines, over all files of a writer.
-pub(super) const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
+const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
 
 /// When the writer's thread told of losses.
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ pub(super) fn allowed(settings: &Settings) -> Option<Vec<IpNet>> {
 }
 
 /// An IPv4-mapped network is its IPv4 network, as peers are compared: `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
-pub(super) fn canonical(network: IpNet) -> IpNet {
+fn canonical(network: IpNet) -> IpNet {
     let IpNet::V6(wide) = network else { return network };
     let mapped = wide.network().to_ipv4_mapped().zip(wide.prefix_len().checked_sub(96));
     mapped.and_then(|(address, length)| IpNet::new(address.into(), length).ok()).unwrap_or(network)

@@ -55,7 +55,7 @@ pub(super) fn install_host(
 }
 
 /// APISIX names resources by their keys in etcd, or in its files. What is in the embedded store was in etcd before.
-pub(super) fn resource_prefix(settings: &Settings) -> String {
+fn resource_prefix(settings: &Settings) -> String {
     match settings.provider {
         Provider::Embedded | Provider::Etcd => settings.etcd.prefix.clone(),
         Provider::Yaml | Provider::Json | Provider::ApiDriven => String::new(),

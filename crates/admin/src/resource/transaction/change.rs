@@ -28,7 +28,7 @@ impl Fault {
 }
 
 /// The field that a message of a check is about: `property "uri" ...`.
-pub(in crate::resource) fn named_field(message: &str) -> Option<&str> {
+fn named_field(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("property \"")?;
     rest.split_once('"').map(|(field, _)| field)
 }

@@ -4,7 +4,7 @@ use std::fmt::{Result, Write};
 
 use crate::outcome::latency::Latency;
 
-pub(super) const QUANTILES: [(f64, &str); 6] =
+const QUANTILES: [(f64, &str); 6] =
     [(50.0, "0.5"), (90.0, "0.9"), (95.0, "0.95"), (99.0, "0.99"), (99.9, "0.999"), (100.0, "1")];
 
 pub(super) fn head(out: &mut String, name: &str, kind: &str, help: &str) -> Result {

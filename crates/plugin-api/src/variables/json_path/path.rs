@@ -17,7 +17,7 @@ pub(super) struct Step<'a> {
 }
 
 /// Each step leads a level down, and documents nest 128 deep at most: longer paths select nothing.
-pub(super) const MOST_STEPS: usize = 127;
+const MOST_STEPS: usize = 127;
 
 #[derive(Debug)]
 pub(in crate::variables) struct Path<'a> {
