@@ -5,7 +5,7 @@ pub(super) mod fields;
 mod messages;
 mod sent_back;
 
-use fields::{holds_fields, is_variable};
+use fields::{hide, holds_fields, is_variable, shows_scheme};
 pub use messages::{mask_message, mask_texts};
 pub use sent_back::masked_place;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
     idle::unknown,
     schema::rules::is_secret_reference,
     schemas,
-    secret::{is_credential_field, is_secret_member, says_credential},
+    secret::{is_credential_field, is_secret_member},
     url::without_user,
 };
 
@@ -73,16 +73,6 @@ fn hide_in(value: &mut Value, path: &str, change: Change<'_>) {
         (None, _) => {}
         (Some(found @ (Value::Object(_) | Value::Array(_))), Some(rest)) => hide_in(found, rest, change),
         (Some(found), _) => hide(found, change),
-    }
-}
-
-/// All texts and numbers in it.
-fn hide(value: &mut Value, change: Change<'_>) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, change)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, change)),
-        Value::Number(_) => *value = Value::from(MASK),
-        value => change_text(value, change),
     }
 }
 
@@ -183,15 +173,6 @@ fn mask_names(value: &mut Value, in_headers: bool, change: Change<'_>) {
             *text = if in_headers { fields::shown(text) } else { without_user(text) };
         }
         _ => {}
-    }
-}
-
-/// A value, or one of several.
-fn shows_scheme(value: &Value) -> bool {
-    match value {
-        Value::String(text) => says_credential(text),
-        Value::Array(items) => items.iter().any(shows_scheme),
-        _ => false,
     }
 }
 

@@ -52,6 +52,13 @@ fn prepare_target(request: &mut Request) -> Result<(), &'static str> {
     let mut path = std::mem::take(&mut request.path);
     normalize(request, &mut path)?;
     request.path = path;
+    let raw = request.head.raw_path();
+    // Servlets resolve them as the gateway does then.
+    let is_resolved_there = request.snapshot.options.normalize_uri_like_servlet;
+    if request.path != raw && !is_resolved_there && has_dot_segment(raw) {
+        // Many upstreams do not resolve dot segments: to them, `/admin/../pub` is below /admin, which no guard has seen.
+        request.edits.target = Some(request.canonical_target());
+    }
     Ok(())
 }
 

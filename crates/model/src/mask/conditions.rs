@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{hide, shows_scheme};
+use super::fields::{hide, shows_scheme};
 use crate::{
     encrypt::Change,
     secret::{is_credential_argument, is_credential_field},

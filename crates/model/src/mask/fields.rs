@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::{
+    encrypt::{Change, change_text},
     idle::is_text_variable,
     schema::rules::is_secret_reference,
     secret::{is_credential_field, says_credential},
@@ -14,6 +15,25 @@ const FIELDS_BY_NAME: [&str; 5] = ["set", "add", "authorization_params", "log_fo
 
 pub(super) fn holds_fields(name: &str) -> bool {
     name.ends_with("headers") || FIELDS_BY_NAME.contains(&name)
+}
+
+/// All texts and numbers in it.
+pub(super) fn hide(value: &mut Value, change: Change<'_>) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, change)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, change)),
+        Value::Number(_) => *value = Value::from(MASK),
+        value => change_text(value, change),
+    }
+}
+
+/// A value, or one of several.
+pub(super) fn shows_scheme(value: &Value) -> bool {
+    match value {
+        Value::String(text) => says_credential(text),
+        Value::Array(items) => items.iter().any(shows_scheme),
+        _ => false,
+    }
 }
 
 /// A variable alone is the place of a secret at most: `$http_apikey`.

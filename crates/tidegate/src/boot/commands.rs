@@ -17,7 +17,10 @@ use std::{
 use anyhow::Context;
 use rustix::{net::sockopt::socket_peercred, process::geteuid};
 use serde::{Deserialize, Serialize};
+use tidegate_store::BoxFuture;
 
+/// A new process may take so long, where the change needs one.
+const RELOAD_LIMIT: Duration = Duration::from_secs(60);
 const LONGEST_COMMAND_BYTES: u64 = 16 * 1024;
 /// The command is sent with connecting.
 const READ_LIMIT: Duration = Duration::from_secs(5);
@@ -104,6 +107,23 @@ fn read(stream: &UnixStream) -> io::Result<Command> {
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST_COMMAND_BYTES)).read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
+}
+
+/// Reads config.yaml again, as `tidegate reload` does: the list of plugins is there. `socket`: of this process.
+pub fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
+    let socket = socket.to_owned();
+    let asked = tokio::task::spawn_blocking(move || {
+        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs() };
+        send(&socket, &command, RELOAD_LIMIT)
+    });
+    Box::pin(async move {
+        match asked.await {
+            Ok(Ok(Answer::Done(_))) => Ok(()),
+            Ok(Ok(Answer::Failed(reason))) => Err(reason),
+            Ok(Err(error)) => Err(format!("config.yaml cannot be read again: {error}")),
+            Err(_) => Err("config.yaml cannot be read again; see the error log".to_owned()),
+        }
+    })
 }
 
 /// Sends a command to the running gateway and waits for its answer.

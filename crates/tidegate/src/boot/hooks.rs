@@ -1,7 +1,7 @@
 //! What the Admin API asks of the running process.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -14,14 +14,7 @@ use tidegate_store::{BoxFuture, Store};
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::watch;
 
-use super::{
-    commands::{self, Answer, Command},
-    control::Control,
-    explain,
-};
-
-/// A new process may take so long, where the change needs one.
-const RELOAD_LIMIT: Duration = Duration::from_secs(60);
+use super::{commands, control::Control, explain};
 
 /// Holds the answer to a write until requests meet what was written.
 #[derive(Clone)]
@@ -84,26 +77,9 @@ impl ProcessHooks {
     }
 }
 
-/// Reads config.yaml again, as `tidegate reload` does: the list of plugins is there. `socket`: that of the process's commands.
-pub(super) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
-    let socket = socket.to_owned();
-    let asked = tokio::task::spawn_blocking(move || {
-        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs() };
-        commands::send(&socket, &command, RELOAD_LIMIT)
-    });
-    Box::pin(async move {
-        match asked.await {
-            Ok(Ok(Answer::Done(_))) => Ok(()),
-            Ok(Ok(Answer::Failed(reason))) => Err(reason),
-            Ok(Err(error)) => Err(format!("config.yaml cannot be read again: {error}")),
-            Err(_) => Err("config.yaml cannot be read again; see the error log".to_owned()),
-        }
-    })
-}
-
 impl Hooks for ProcessHooks {
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
-        reload(&self.commands)
+        commands::reload(&self.commands)
     }
 
     fn progress(&self) -> Progress {

@@ -16,7 +16,7 @@ use tidegate_store::BoxFuture;
 use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::{commands, hooks};
+use super::commands;
 
 pub struct Nodes {
     discovery: Discovery,
@@ -116,6 +116,6 @@ impl ControlHooks for Nodes {
     }
 
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
-        hooks::reload(&self.commands)
+        commands::reload(&self.commands)
     }
 }

@@ -198,3 +198,27 @@ fn bodies_that_cannot_be_judged_take_no_guard_away() {
     assert_eq!(post(&gateway, json, "{\"a\":\"1\"}}"), 400);
     assert_eq!(post(&gateway, "text/plain", &long), 200, "nothing of it is read");
 }
+
+/// Frameworks that do not resolve dot segments, such as Express, would take the path that the client wrote for one that no
+/// guard has judged.
+#[test]
+fn the_path_that_is_judged_is_sent() {
+    let upstream = Upstream::start();
+    let nodes = format!("upstream: {{type: roundrobin, nodes: {{'{}': 1}}}}", upstream.address);
+    let routes =
+        format!("routes:\n- {{uri: '/admin*', plugins: {{{GUARD}}}}}\n- {{uri: '/pub/*', {nodes}}}\n");
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    for (target, sent) in [
+        ("/admin/../pub/x", "/pub/x"),
+        ("/admin/%2e%2E/pub/a%20b?q=/../y", "/pub/a%20b?q=/../y"),
+        ("/admin/..%2fpub/x", "/pub/x"),
+        ("/pub/./x", "/pub/x"),
+        ("/pub/x..y/.z", "/pub/x..y/.z"),
+        ("/pub/%41?", "/pub/%41?"),
+    ] {
+        assert_eq!(status(&gateway, target), 200, "{target}");
+        let seen = upstream.take();
+        assert!(seen[0].text().starts_with(&format!("GET {sent} HTTP/1.1")), "{target}: {}", seen[0].text());
+    }
+    assert_eq!(status(&gateway, "/pub/../admin/x"), 401);
+}
