@@ -1,6 +1,7 @@
-//! How many connections there may be: of all clients together, and of one address, over all workers.
+//! Limits the number of connections: of all clients together, and of one address, over all workers.
 //!
-//! Both are off by default. What is refused is closed without a word: an answer would cost more than the refusal saves.
+//! Both limits are off by default. A refused connection is closed silently: an answer would cost more than the refusal
+//! saves.
 
 use std::{
     collections::HashMap,

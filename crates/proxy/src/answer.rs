@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
 
     async fn send<B: Body>(&mut self, body: &mut B) -> End {
         if let Err(end) = body.start(self) {
-            // What was good goes out; the missing rest tells the client that the answer is cut.
+            // The valid part is sent; the client sees from the missing end that the answer is cut.
             if !self.head_waits {
                 let _ = self.client.write(&self.out.bytes).await;
             }
@@ -281,7 +281,8 @@ impl Writer<'_> {
         self.filters.is_some()
     }
 
-    /// Whether nothing waits for the client. Then a body may send bytes itself, and say so with [`Writer::count`].
+    /// Whether nothing waits for the client. Then a body may send bytes itself, and reports them with
+    /// [`Writer::count`].
     pub(crate) fn is_flushed(&self) -> bool {
         self.out.bytes.is_empty() && !self.head_waits
     }
@@ -358,7 +359,7 @@ impl Writer<'_> {
         self.body_bytes += data.len() as u64;
     }
 
-    /// The one place that says which trailers of an answer reach the client.
+    /// The one place that decides which trailers of an answer reach the client.
     fn keep_trailers(&mut self) {
         let response = &mut self.request.response;
         let mut trailers = std::mem::take(&mut response.trailers);
@@ -369,7 +370,7 @@ impl Writer<'_> {
     /// Whether the head says that nothing follows it.
     fn ends_with_head(&self) -> bool {
         let Frame { framing, is_empty, .. } = self.frame;
-        // Filters may add to a body whose length is not said.
+        // Filters may add to a body whose length is not announced.
         framing == ClientFraming::Bodiless
             || is_empty && (self.filters.is_none() || matches!(framing, ClientFraming::Length(_)))
     }

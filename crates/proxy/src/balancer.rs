@@ -43,7 +43,7 @@ pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>>
         }
         HashKey::Consumer => request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec()),
     };
-    // A request without the key is told apart by its client.
+    // Without the key, the client's address takes its place.
     Some(key.filter(|key| !key.is_empty()).unwrap_or_else(|| request.remote_addr.to_string().into_bytes()))
 }
 
@@ -59,7 +59,7 @@ pub fn pick(
     Some(Peer { upstream: upstream.clone(), index })
 }
 
-/// Tells the balancer that a node works on a request, until dropped.
+/// Counts a request as in flight on its node, until dropped.
 pub struct InFlight {
     peer: Peer,
     worker: &'static Runtime,

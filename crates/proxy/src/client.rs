@@ -36,7 +36,7 @@ enum Framing {
     Ended,
     Fixed(u64),
     Chunked(Box<ChunkedDecoder>),
-    /// Frames tell the end.
+    /// Frames mark the end.
     Http2,
     /// Reading failed; the connection cannot be reused.
     Broken,
@@ -53,7 +53,7 @@ struct BodyState {
     received: u64,
     /// What came is held in memory.
     held: bool,
-    /// Somebody has waited for more than what came with the head, and the body's time limit counts.
+    /// A reader has waited for more than what came with the head, so the body's time limit runs.
     waited: bool,
     pace: Pace,
 }
@@ -64,7 +64,7 @@ pub struct Client {
     pub timer: Timer,
     /// Bytes of an answer to the current request are out: an error can only close.
     pub answering: Cell<bool>,
-    /// Nobody is there any more to be answered.
+    /// The client is gone: it can get no answer any more.
     pub gone: Cell<bool>,
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
@@ -78,7 +78,7 @@ fn unreadable(error: ParseError) -> BodyError {
 
 /// Why there is no request head.
 pub enum HeadError {
-    /// The client closed, or was idle for too long: nothing to say.
+    /// The client closed, or was idle for too long: there is nothing to answer.
     Gone,
     Refused(ParseError),
     /// The first bytes are those of HTTP/2.
@@ -95,7 +95,7 @@ impl Client {
         Client::on(worker, stream, Rc::new(facts))
     }
 
-    /// One stream of an HTTP/2 connection is a client of its own.
+    /// Each stream of an HTTP/2 connection is a separate client.
     pub fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
         Client::on(worker, stream, facts)
     }
@@ -132,7 +132,7 @@ impl Client {
         self.stream.borrow().is_http2()
     }
 
-    /// What the connection goes on with in another protocol.
+    /// The parts with which the connection continues in another protocol.
     pub fn into_stream(self) -> (Stream, Buffer, Rc<Connection>) {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
@@ -289,7 +289,7 @@ impl Client {
         matches!(self.body.borrow().framing, Framing::Ended)
     }
 
-    /// A request's head that ended its stream has no body, whatever else it says.
+    /// A request whose head ended its stream has no body, whatever its fields say.
     pub fn head_ends_stream(&self) -> bool {
         matches!(&*self.stream.borrow(), Stream::Http2(stream) if stream.has_no_body())
     }
@@ -357,7 +357,7 @@ impl Client {
         }
     }
 
-    /// Sends `100 Continue` once somebody wants the body.
+    /// Sends `100 Continue` once the body is wanted.
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
         if body.expects_continue {
@@ -535,7 +535,7 @@ impl Client {
         self.stream.borrow_mut().poll_read(context, room)
     }
 
-    /// Reads and drops what is left of the body, up to `limit` bytes, so that the connection can go on.
+    /// Reads and drops the rest of the body, up to `limit` bytes, so that the connection can be reused.
     pub async fn drain_body(&self, limit: usize) -> bool {
         if self.expects_continue() && !self.body_ended() {
             return false;
@@ -563,7 +563,7 @@ impl Client {
         }
     }
 
-    /// Whether somebody is there whom a reset could cost an answer.
+    /// Whether a reset could cost the client an answer.
     pub fn must_linger(&self) -> bool {
         self.answering.get() && !self.gone.get() && !self.is_http2()
     }

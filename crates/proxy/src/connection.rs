@@ -74,7 +74,7 @@ pub fn spawn_inner(
     Ok(())
 }
 
-/// The outer `None`: too many connections are open. The inner one: nobody counts.
+/// The outer `None`: too many connections are open. The inner one: connections are not limited.
 fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> {
     let Some(admission) = &worker.settings.admission else { return Some(None) };
     let admitted = admission.admit(address.ip());
@@ -88,7 +88,7 @@ fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> 
     admitted.map(|admitted| Some(Box::new(admitted)))
 }
 
-/// Who is at which end.
+/// The addresses of both ends.
 struct Ends {
     peer: SocketAddr,
     local: SocketAddr,
@@ -262,7 +262,7 @@ fn close(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
 fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         let worker = client.worker;
-        // Nobody else holds it between two requests.
+        // Between two requests this is the only reference.
         if let Ok(client) = Rc::try_unwrap(client) {
             let (stream, early, facts) = client.into_stream();
             http2::serve(worker, stream, early, facts).await;

@@ -1,4 +1,4 @@
-//! The places of workers, and who has them.
+//! The places of workers, and the workers that hold them.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
     worker::{Introduction, Signals},
 };
 
-/// What the watchdog shares with whoever holds [`Workers`].
+/// What the watchdog shares with the holder of [`Workers`].
 pub(crate) struct Crew {
     pub(super) settings: Settings,
     pub publisher: Arc<Publisher>,

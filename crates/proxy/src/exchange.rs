@@ -36,7 +36,7 @@ pub use self::connection::Upstream;
 pub use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
-/// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
+/// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
     if gather::is_due(request, &first) {
@@ -169,7 +169,7 @@ fn verdict(
 }
 
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
-    // That its streams are taken says nothing against a node.
+    // A node whose streams are all taken is not unhealthy.
     if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
         let outcome = if failure.timed_out() {
             tidegate_balancing::Outcome::Timeout

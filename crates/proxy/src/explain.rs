@@ -1,5 +1,5 @@
-//! What would become of a request that nobody sent: [`crate::route::route`], the way of all requests, and then the plan of
-//! its chains instead of their work. Nothing is run but conditions. For people; not for workers.
+//! Explains a hypothetical request: [`crate::route::route`], as for every request, and then the plan of its chains in
+//! place of running them. Only conditions are evaluated. For operators; not for workers.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -24,7 +24,7 @@ use crate::{
     settings::Reading,
 };
 
-/// Routes of a path that are told about, at most.
+/// The most routes of a path that are listed.
 const MAX_CANDIDATES: usize = 100;
 
 const PHASES: [(Phases, &str); 8] = [
@@ -85,7 +85,7 @@ pub struct Planned {
     pub runs: bool,
 }
 
-/// The error says what is wrong with the question.
+/// The error describes what is wrong with the question.
 pub fn explain(
     snapshot: &Arc<Snapshot>,
     reading: &Reading,
@@ -135,7 +135,7 @@ pub(crate) fn of_request(
     let mut plan = Vec::new();
     if refused.is_none() {
         plan = self::plan(request, &mut chains, consumer);
-        // A plugin's condition that nobody can judge.
+        // A plugin's condition that is undecided.
         let judged = request.require_decided().and_then(|()| request.require_readable_body());
         refused = judged.err().map(|reply| reply.status);
     }

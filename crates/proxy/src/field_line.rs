@@ -1,4 +1,4 @@
-//! What decides about a head says its fields once, to a writer of some protocol.
+//! Code that builds a head emits its fields once, to a writer for the protocol in use.
 
 use http::HeaderName;
 use tidegate_protocol::{Field, Head};
@@ -49,7 +49,7 @@ names! {
 
 /// Where the fields of a head go. One implementation for each protocol.
 pub(crate) trait Fields {
-    /// Adds the fields of another head for which `passes` says so.
+    /// Adds the fields of another head for which `passes` is true.
     fn pass(&mut self, head: &Head, passes: impl FnMut(&Field) -> bool);
 
     /// Adds a field whose value `write` appends.
@@ -58,7 +58,7 @@ pub(crate) trait Fields {
     /// Adds a field that is the same in many heads.
     fn add_line(&mut self, line: &FieldLine);
 
-    /// Adds what only HTTP/1 says, of framing and connections: `Name: value CRLF`, in parts.
+    /// Adds a field that only HTTP/1 has, for framing or the connection: `Name: value CRLF`, in parts.
     fn add_hop_by_hop(&mut self, line: &[&[u8]]);
 }
 

@@ -16,7 +16,7 @@ use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
 use crate::runtime::Runtime;
 
-/// A fatal alert, `unrecognized_name`, as a record of its own.
+/// A fatal alert, `unrecognized_name`, as a complete record.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
 /// A handshake that came to nothing.
@@ -55,7 +55,7 @@ pub async fn accept(worker: &Runtime, stream: TcpStream) -> Result<(TlsStream<Tc
     let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref()).or(address.as_deref());
     let claim = wanted.and_then(|name| Some(worker.snapshot().certificates.find(name)?.server.clone()));
     let Some(Ok(server)) = claim else {
-        // The client may be gone already; there is nothing more to tell it.
+        // The client may be gone already; an error here has no consequence.
         let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
         let _ = start.io.shutdown().await;
         let reason = match (wanted, &claim) {

@@ -1,4 +1,4 @@
-//! How many TLS handshakes may be unfinished: of all clients together, and of one address, over all workers. Each holds what has come
+//! Limits unfinished TLS handshakes: of all clients together, and of one address, over all workers. Each holds what was received
 //! of it, up to 64 KB, and its peer has proved nothing yet.
 //!
 //! Beyond that the oldest one is closed to make room, so that idle peers do not keep others out. If even the oldest began within the

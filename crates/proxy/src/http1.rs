@@ -1,4 +1,4 @@
-//! What HTTP/1 says of answers, as text.
+//! Answers as text of HTTP/1.
 
 use std::task::{Context, Poll, ready};
 

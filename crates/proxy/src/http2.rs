@@ -199,7 +199,7 @@ impl Life {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.log_end(&error);
-                    // h2 has gathered a GOAWAY that says why; the client may be gone already.
+                    // h2 has queued a GOAWAY with the reason; the client may be gone already.
                     let _ = self.wire.borrow_mut().poll_send(context);
                     return Poll::Ready(());
                 }
@@ -238,7 +238,7 @@ impl Life {
         error_log::log(level, format_args!("HTTP/2 {what}: {error}, client: {peer}"));
     }
 
-    /// Whether there is something new to say.
+    /// Whether h2 has a new GOAWAY to send.
     fn change_stage(&mut self) -> bool {
         let flood = self.wire.borrow().flood();
         if let Some(flood) = flood.filter(|_| self.stage != Stage::Thrown) {

@@ -15,7 +15,7 @@ use self::input::Input;
 pub(crate) use self::readings::routed_path;
 use crate::{claims, client::Client, phases::Chains, settings::Reading};
 
-/// Fills host and path, and takes away what the client may not say. Without a client (explain) nothing is counted or logged.
+/// Fills host and path, and drops claims of the client. Without a client (explain) nothing is counted or logged.
 pub(crate) fn prepare(
     request: &mut Request,
     reading: &Reading,

@@ -1,7 +1,7 @@
 //! The least speed of a client: bytes a second over the time that the gateway waits for it.
 //!
-//! Time in which somebody else is slow does not count, so a stream that is silent because its upstream is costs its
-//! client nothing. Off by default: an upload that trickles may be meant to.
+//! Time spent waiting for others does not count: a stream that is silent because its upstream is silent is not held
+//! against its client. Off by default: an upload that trickles may be meant to.
 
 use std::cell::Cell;
 

@@ -9,7 +9,7 @@ use std::{
 /// The state of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// An error of binding to `address`, with the remedy, and with the process that has it where /proc tells.
+/// An error of binding to `address`, with the remedy, and with the process that has it where /proc shows it.
 pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
     let more = match error.kind() {
         io::ErrorKind::AddrInUse => owner(address),
@@ -27,7 +27,7 @@ pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
     }
 }
 
-/// The addresses that a process listens on; none where /proc does not tell.
+/// The addresses that a process listens on; none where /proc does not show them.
 pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let sockets: Vec<_> = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();

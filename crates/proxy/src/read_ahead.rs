@@ -111,7 +111,7 @@ impl ReadAhead {
         if self.is_short() { LEAST_BYTES } else { self.step }
     }
 
-    /// No memory for anything that nobody takes.
+    /// Whether no memory is left for bytes that clients do not take.
     pub fn is_short(&self) -> bool {
         is_spent() || self.connection.as_ref().is_some_and(|held| held.get() > CONNECTION_BYTES)
     }

@@ -1,4 +1,5 @@
-//! What is not a valid request: an error page, a line in the access log, and the end of the connection.
+//! Refuses what is not a valid request: an error page, a line in the access log, and the end of the
+//! connection.
 
 use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
 

@@ -77,7 +77,7 @@ async fn way(
     exchange::proxy(request, client, chains).await
 }
 
-/// Small bodies that came with the head are taken at once; others stay on the wire until somebody wants them.
+/// Small bodies that came with the head are taken at once; others stay on the wire until they are wanted.
 fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) -> Result<(), Box<Reply>> {
     if length.is_empty() {
         client.begin_body(length, false);
@@ -101,8 +101,8 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
     Ok(())
 }
 
-/// Refuses a body that says it is too long. After the rewrite phase, because plugin `client-control` sets limits there;
-/// a body whose length is not known is counted on its way.
+/// Refuses a body whose announced length is over the limit. After the rewrite phase, because plugin `client-control`
+/// sets limits there; a body of unknown length is counted as it passes.
 fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
     let length = match &request.body {
         RequestBody::Empty => 0,

@@ -32,7 +32,7 @@ use whole::Whole;
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
-/// nginx's status for "close without an answer", which plugins can be told to reject with.
+/// nginx's status for "close without an answer", which plugins can be configured to reject with.
 const NO_ANSWER: u16 = 444;
 
 enum Body {
@@ -40,7 +40,7 @@ enum Body {
     File(Box<FileBody>),
 }
 
-/// Sends a reply through header and body filters. Returns whether the connection may go on.
+/// Sends a reply through header and body filters. Returns whether the connection can be reused.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
     let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
@@ -64,7 +64,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     put(request, client, body).await
 }
 
-/// Sends an error page in the place of an answer of which nothing is out yet. Returns whether the connection may go on.
+/// Sends an error page in place of an answer of which nothing is out yet. Returns whether the connection can be reused.
 pub async fn instead(request: &mut Request, client: &Client, status: u16) -> bool {
     let body = refusal(request, status);
     put(request, client, body).await
@@ -72,7 +72,7 @@ pub async fn instead(request: &mut Request, client: &Client, status: u16) -> boo
 
 /// Puts the page of a failure into `request.response`; returns its body.
 fn refusal(request: &mut Request, status: u16) -> Bytes {
-    // What an upstream says of a failure stays true; only its body cannot be shown.
+    // An upstream's error status stays true; only its body cannot be shown.
     let status = if request.response.status >= 400 { request.response.status } else { status };
     match fill_response(request, Reply::page(status)) {
         Body::Whole(page) => page,
@@ -80,8 +80,8 @@ fn refusal(request: &mut Request, status: u16) -> Bytes {
     }
 }
 
-/// What is left of an answer that the writer has done with: an error page, where nothing of the answer is out. Returns whether
-/// the connection may go on.
+/// Concludes an answer once the writer is done: with an error page, where nothing of the answer is out. Returns whether the
+/// connection can be reused.
 pub(crate) async fn conclude(request: &mut Request, client: &Client, sent: Sent) -> bool {
     match sent.page() {
         Some(status) => Box::pin(instead(request, client, status)).await,
@@ -119,8 +119,8 @@ async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut 
     conclude(request, client, sent).await
 }
 
-/// How an answer of the gateway's own is framed. What is left of a short request is read and dropped, so that the connection
-/// can go on.
+/// The framing of an answer that the gateway itself makes. The rest of a short request is read and dropped, so that the
+/// connection can be reused.
 async fn frame(request: &mut Request, client: &Client, length: u64) -> Frame {
     let framing = head::framing(request, BodyLength::Fixed(length), false);
     let response = &mut request.response;
@@ -210,7 +210,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
             error_page::html(reply.status).into()
         }
         ReplyBody::Bytes(body) => {
-            // A 304 says nothing about a body that the client has already.
+            // A 304 does not describe the body that the client already has.
             if !has_type && reply.status != 304 {
                 response.headers.set("Content-Type", "text/plain; charset=utf-8");
             }

@@ -30,13 +30,13 @@ pub struct Runtime {
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
     pub slow_lane: SlowLane,
-    /// Answers say that their connection closes.
+    /// Answers announce that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
     pub closing_idle: Cell<bool>,
-    /// Clients of HTTP/2 have been told so, and have had time to hear it.
+    /// HTTP/2 clients have been sent GOAWAY, and have had time to receive it.
     pub no_new_streams: Cell<bool>,
-    /// What would be judged is the configuration of before: a head that is not complete is not waited for.
+    /// The snapshot is no longer the newest configuration: an incomplete head is not waited for.
     pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
     /// Those that have had their answer and wait for the client's end.
@@ -102,7 +102,7 @@ impl Runtime {
             self.generation.set(generation);
             let revision = fresh.revision;
             self.snapshot.replace(fresh);
-            // Ordered before the look for somebody who waits: see `Workers::wait_for_revision`.
+            // Ordered before the check for waiters: see `Workers::wait_for_revision`.
             self.stats.revision.store(revision, Ordering::SeqCst);
             self.publisher.applied.notify_waiters();
         }

@@ -58,15 +58,16 @@ impl Default for Http2 {
     }
 }
 
-/// How a request is understood, whoever asks: what of it is read, and which peers are believed.
+/// How a request is interpreted, for requests and for explain alike: what of it is read, and which peers are
+/// believed.
 #[derive(Clone)]
 pub struct Reading {
     pub limits: RequestLimits,
     /// Peers whose `X-Forwarded-*` are believed.
     pub trusted_addresses: Option<Arc<tidegate_routing::AddressSet>>,
-    /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
+    /// Peers that may identify the client (`X-Consumer-*` and the like): other gateways.
     pub trusted_gateways: Option<Arc<tidegate_routing::AddressSet>>,
-    /// What believed peers say of clients stays in any form: a file of nginx compares what came.
+    /// Claims of believed peers pass in any form: a file of nginx compares what came.
     pub claims_as_written: bool,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
@@ -120,7 +121,7 @@ pub struct Settings {
     pub max_response_head_bytes: usize,
     /// `Server` of every answer.
     pub server_token: String,
-    /// `basic.enable` of conf/debug.yaml: answers tell which plugins ran.
+    /// `basic.enable` of conf/debug.yaml: answers list the plugins that ran.
     pub debug: Arc<AtomicBool>,
     /// `X-APISIX-Upstream-Status` on every answer, not on failures alone.
     pub show_upstream_status: bool,

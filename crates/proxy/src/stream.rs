@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Ready when bytes (or the end) wait on the socket, as far as the runtime has heard; no system call.
+    /// Ready when bytes (or the end) wait on the socket, as far as the runtime knows; no system call.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(stream) => stream.poll_read_ready(context),

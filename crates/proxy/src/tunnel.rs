@@ -24,7 +24,7 @@ struct Pipe {
     end: usize,
     /// The reading side has ended.
     closed: bool,
-    /// The writing side has been told.
+    /// The writing side has been shut down.
     shut: bool,
     moved: u64,
 }

@@ -60,7 +60,7 @@ pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> 
     }
 }
 
-/// The head of a request to a node. What it says is decided here; [`OutgoingHead::write_http1`] and
+/// The head of a request to a node. Its content is decided here; [`OutgoingHead::write_http1`] and
 /// [`crate::http2::head::request`] write it.
 pub(crate) struct OutgoingHead<'a> {
     pub(crate) method: &'a Method,
@@ -141,7 +141,7 @@ impl<'a> OutgoingHead<'a> {
             to.add_hop_by_hop(&[b"Connection: Upgrade\r\nUpgrade: ", protocol, b"\r\n"]);
         }
         match self.body {
-            // A method that usually has a body says that there is none (RFC 9110 section 8.6).
+            // A request whose method usually has a body announces that there is none (RFC 9110 section 8.6).
             BodyPlan::None if self.request.head.headers.known(HeaderId::ContentLength).is_some() => {
                 to.add(&CONTENT_LENGTH, |out| out.push(b'0'));
             }
@@ -193,7 +193,7 @@ impl Passing {
 
 fn host<'a>(request: &'a Request, upstream: &'a UpstreamHandle, node: &'a Node) -> &'a [u8] {
     match &upstream.pass_host {
-        // A plugin's choice stands for the client's host; the upstream's own settings go over both.
+        // A plugin's choice replaces the client's host; the upstream's own settings override both.
         PassHost::Pass => match &request.edits.host {
             Some(host) => host,
             None => request.head.headers.known(HeaderId::Host).unwrap_or(node.host_header.as_bytes()),

@@ -114,7 +114,7 @@ impl Crew {
 }
 
 impl Workers {
-    /// Has the workers watched from a thread of its own. `tell` hears of each that is given up, by how many were so far.
+    /// Starts the watchdog on its own thread. Each time workers are given up, it calls `tell` with their number so far.
     pub fn watch(&self, tell: impl Fn(u64) + Send + 'static) -> io::Result<()> {
         watchdog::start(self.crew.clone(), tell)
     }
@@ -182,7 +182,8 @@ impl Workers {
         self.crew.seats.lock().iter().map(of).collect()
     }
 
-    /// The revision that each worker uses. One that was given up uses what it has, and answers nobody.
+    /// The revision that each worker uses. A worker that was given up keeps its revision, and answers no
+    /// client.
     pub fn revisions(&self) -> Vec<u64> {
         let seats = self.crew.seats.lock();
         let running = seats.iter().filter_map(|seat| seat.running.as_ref());

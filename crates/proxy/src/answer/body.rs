@@ -12,7 +12,7 @@ pub(crate) trait Body {
     /// The answer ends when the client leaves, or ends its side, although all of it could still be sent.
     const FOLLOWS_CLIENT: bool;
 
-    /// How long the writer waits for a piece. `None`: the body has a limit of its own.
+    /// How long the writer waits for a piece. `None`: the body has its own limit.
     fn limit_ms(&self) -> Option<u64>;
 
     /// Passes what is here already: it leaves with the head.
@@ -33,7 +33,7 @@ pub(crate) trait Body {
         false
     }
 
-    /// Sends more of the request. The error says why the client's body is refused.
+    /// Sends more of the request. The error is the reason why the client's body is refused.
     fn poll_request(
         &mut self,
         _context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! How the client's protocol says an answer: its head, its end, and what takes the place of an answer. The only place on the
+//! How an answer is written in the client's protocol: its head, its end, and what replaces an answer. The only place on the
 //! way out that asks for the protocol.
 
 use std::{
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Says that a tunnel begins; `Err`: the client is gone. Returns the bytes of the head.
+    /// Sends the head that begins a tunnel; `Err`: the client is gone. Returns the bytes of the head.
     pub(crate) async fn start_tunnel(&self, request: &mut Request) -> Result<u64, ()> {
         self.answering.set(true);
         let mut out = Vec::with_capacity(512);

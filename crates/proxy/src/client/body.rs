@@ -21,7 +21,7 @@ impl BodyReader for Client {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         let piece = self.poll_piece(context, out);
         if let Poll::Ready(Err(_)) = piece {
-            // Nobody waits for the rest to go on with the connection.
+            // The rest is not drained: the connection is not reused.
             self.body.borrow_mut().framing = Framing::Broken;
         }
         piece
@@ -64,8 +64,8 @@ impl Client {
         }
     }
 
-    /// Nothing of the body is there. Its time begins when somebody waits for it first: what the head had left is of another
-    /// limit.
+    /// No bytes of the body are here yet. Its time limit begins with the first wait for it: what remains of the head's
+    /// limit does not count.
     fn wait_for_more(&self, body: &mut BodyState) -> Result<(), BodyError> {
         if !std::mem::replace(&mut body.waited, true) {
             self.timer.set(self.body_timeout_ms(body.held));
@@ -108,7 +108,7 @@ impl Client {
         Poll::Ready(Ok(false))
     }
 
-    /// A piece of the body. Whoever waits for it holds no buffer: a read that brings a byte borrows one.
+    /// A piece of the body. A waiting reader holds no buffer: a read that yields a byte borrows one.
     fn poll_piece(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         loop {
             if let Some(more) = self.decode(out)? {

@@ -63,7 +63,7 @@ pub struct Parties<'a> {
     pub peer: &'a Peer,
 }
 
-/// Sends the answer. Returns whether the client's connection may go on.
+/// Sends the answer. Returns whether the client's connection can be reused.
 pub async fn deliver(
     parties: Parties<'_>,
     answer: Answer,
@@ -98,7 +98,7 @@ pub async fn deliver(
     let mut body = Http1Body::new(upstream, length, timeouts.read_ms);
     let sent = Writer::begin(request, client, Some(chains), frame).run(&mut body).await;
     drop(in_flight);
-    // A body that came with the head took no time of its own.
+    // A body that came with the head took no extra time.
     if body.waited {
         complete(request, body.upstream.started);
     }

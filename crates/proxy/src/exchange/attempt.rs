@@ -225,7 +225,7 @@ fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) ->
     }
     if upgrade && !upgraded && head.status < 300 && request.head.version == tidegate_protocol::Version::Http2
     {
-        // To HTTP/2 a 2xx would say that the tunnel stands.
+        // In HTTP/2, a 2xx would mean that the tunnel is open.
         return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
     let length = match tidegate_protocol::framing::response_body(head, method) {

@@ -1,4 +1,4 @@
-//! Why an attempt failed, and what that says to the client and to the operator.
+//! Why an attempt failed, and how that is reported to the client and to the operator.
 
 use std::{io, net::SocketAddr};
 

@@ -295,7 +295,7 @@ async fn exchange(
             let body_consumed = !request.body.rewind();
             let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
             stream.record(request, failure.kind.attempt_status(), None);
-            // A node that says nothing is not asked the same again.
+            // A request is not sent to a silent node a second time.
             let silent = failure.timed_out() || stream.lease.was_silent();
             let reused = stream.lease.uses > 0 && !silent;
             if never_begun {
@@ -325,7 +325,7 @@ fn broken(error: h2::Error) -> (FailureKind, bool) {
     (kind, never_begun)
 }
 
-/// What the head says of the body's length. Two that differ are nobody's answer, not even to HEAD.
+/// The body's length by the head. Several lengths are an error, even in an answer to HEAD.
 fn length(headers: &HeaderMap) -> Result<BodyLength, &'static str> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(BodyLength::Chunked) };
@@ -385,7 +385,7 @@ impl Stream {
         self.lease.doubt();
     }
 
-    /// The rest of the exchange is of no use.
+    /// Resets the stream: the rest of the exchange is not needed.
     pub fn cancel(&mut self) {
         self.send.send_reset(Reason::CANCEL);
     }
@@ -450,7 +450,7 @@ impl Stream {
 }
 
 impl Piece {
-    /// Takes what the client has sent, and learns at once whether that was all: the end then needs no frame of its own.
+    /// Takes what the client has sent, and learns at once whether that was all: the end then needs no separate frame.
     fn poll_fetch(&mut self, context: &mut Context<'_>, request: &Request) -> Poll<Result<(), FailureKind>> {
         let RequestBody::Unread { reader, .. } = &request.body else {
             self.last = true;

@@ -44,7 +44,7 @@ struct Http2Body<'a> {
     held: usize,
 }
 
-/// Sends the answer. Returns whether the client's connection may go on.
+/// Sends the answer. Returns whether the client's connection can be reused.
 pub async fn deliver(
     request: &mut Request,
     client: &Rc<Client>,
@@ -113,7 +113,8 @@ impl Body for Http2Body<'_> {
                 Poll::Ready(true) => {}
             }
         }
-        // What came stays as it is until the client takes some of it, where no filter has to see it first.
+        // Received bytes stay unread until the client takes some of them, unless a filter must see them
+        // first.
         let asks = !self.rest.is_empty() && !writer.is_filtered() && !writer.head_waits();
         if asks && !writer.client_takes(context) {
             return Ok(Step::WaitsForClient);

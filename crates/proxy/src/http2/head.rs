@@ -39,12 +39,12 @@ fn websocket_key() -> String {
         key.push(char::from(LETTERS[(*bits & 63) as usize]));
         *bits >>= 6;
     }
-    // The last digit stands for two bits only.
+    // The last digit encodes two bits only.
     key.push(char::from(LETTERS[((low & 3) << 4) as usize]));
     key + "=="
 }
 
-/// The writer for HTTP/2. Its frames tell where a body ends, and it has no fields of connections.
+/// The writer for HTTP/2, whose frames mark the end of a body, and which has no hop-by-hop fields.
 struct Map<'a> {
     headers: &'a mut HeaderMap,
     value: Vec<u8>,

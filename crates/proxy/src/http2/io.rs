@@ -1,8 +1,8 @@
 //! The bytes under an HTTP/2 connection.
 //!
 //! Crate `h2` flushes after every DATA frame, which would be one system call (and one TLS record) per response. So
-//! its flushes only mark; [`Wire::poll_send`] writes once per round of the connection's task, when every stream has had
-//! its say.
+//! its flushes only set a flag; [`Wire::poll_send`] writes once per round of the connection's task, when every stream
+//! has been polled.
 
 use std::{
     cell::RefCell,

@@ -52,7 +52,7 @@ enum Verdict {
     Refused,
 }
 
-/// `lined`: it is in line. There it stays until its client goes on with the answers that it has left.
+/// `lined`: it is in line. It stays there until its client resumes reading the answers that it has left.
 fn judge(places: &Places, lined: bool) -> Verdict {
     let (held, leaves) = (places.held(), places.leaves());
     if held == 0 || !(places.account().is_full() || lined && leaves) {

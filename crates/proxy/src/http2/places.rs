@@ -1,8 +1,8 @@
 //! The requests of one HTTP/2 connection: which are open or slow in the sense of [`super::untaken`], and which are left by the
 //! client.
 //!
-//! Whatever an answer is made of, it waits for its client in [`super::stream`], and that is noted here. Once a second the
-//! connection's task looks who has waited: a client that does not keep up is counted, and cut where too many are.
+//! Every kind of answer waits for its client in [`super::stream`], which records the wait here. Once a second the connection's
+//! task looks for requests that have waited: a client that does not keep up is counted, and cut where too many are.
 
 use std::{
     cell::{Cell, RefCell},
@@ -221,20 +221,20 @@ impl Places {
         }
     }
 
-    /// Somebody waits: there will be a look.
+    /// A request waits: schedules a look.
     pub fn arm(&self) {
         if !self.armed.replace(true) {
             self.timer.set(COUNTED_AFTER_MS);
         }
     }
 
-    /// Something waits in line.
+    /// A request waits in line: schedules an early look.
     pub fn arm_soon(&self) {
         self.armed.set(true);
         self.timer.set(STALLS_AFTER_MS);
     }
 
-    /// Looks who has waited for a second.
+    /// Looks for requests that have waited for a second.
     pub fn look(&self) {
         if !self.armed.get() || !self.timer.expired() {
             return;
@@ -246,7 +246,7 @@ impl Places {
         let mut leaves = false;
         for slot in self.slots.borrow_mut().iter_mut().filter(|slot| slot.units > 0) {
             let Some(wait) = &mut slot.wait else {
-                // Somebody else keeps it waiting.
+                // It does not wait for its client.
                 if slot.state == State::Open && now_ms.saturating_sub(slot.began_ms) >= COUNTED_AFTER_MS {
                     let state = if slot.answered { State::Nothing } else { State::Slow };
                     self.count(std::mem::replace(&mut slot.state, state), state, slot.units);

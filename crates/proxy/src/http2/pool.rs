@@ -43,7 +43,8 @@ pub struct Place {
 pub struct Wanted<'a> {
     pub server_name: &'a [u8],
     pub window: Window,
-    /// Set after a connection turned out to be gone: only one that was opened, or heard from, later will do.
+    /// Set after a connection turned out to be gone: only one that was opened, or received something, later
+    /// will do.
     pub after: Option<Moment>,
 }
 
@@ -196,7 +197,7 @@ impl Drop for Lease {
         {
             connection.pool.became_idle(connection, client);
         }
-        // Whoever opens one wakes the others.
+        // While a connection is being opened, its opener wakes the others.
         if connection.is_offered() && !connection.gate.is_opening() {
             connection.gate.wake(1);
         }
@@ -328,7 +329,7 @@ impl Node {
         }
     }
 
-    /// Drops an idle connection that nobody here can use. Its end wakes a waiting request.
+    /// Drops an idle connection that no waiting request can use. Its end wakes one of them.
     fn evict(&mut self, pool: &Http2Pool) -> bool {
         if !self.gate.may_evict() {
             return false;

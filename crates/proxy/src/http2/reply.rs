@@ -1,4 +1,4 @@
-//! What HTTP/2 says of answers, on a stream.
+//! Answers on an HTTP/2 stream.
 
 use std::io;
 

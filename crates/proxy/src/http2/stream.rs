@@ -1,7 +1,7 @@
 //! The client's side of one HTTP/2 stream: body in, head, body and trailers out, with flow control both ways.
 //!
-//! Room in the peer's window is asked for before bytes are handed over, and room in ours is given back only when
-//! somebody takes the bytes: neither side can make the gateway hold more than a window.
+//! Capacity in the peer's window is reserved before bytes are handed over, and capacity in ours is released only
+//! when the bytes are taken: neither side can make the gateway hold more than a window.
 
 use std::{
     cell::Cell,
@@ -52,7 +52,8 @@ impl Place {
         self.sending.places.weigh(self.index, bytes);
     }
 
-    /// Notes who is waited for. A client that has left its answers for too long is waited for no more.
+    /// Records a wait for the client. A client that has left its answers for too long gets an error in place
+    /// of more waiting.
     fn watch<T>(&mut self, context: &Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             if std::mem::take(&mut self.waits) {
@@ -138,7 +139,7 @@ impl Http2Stream {
             None => Poll::Ready(Ok(false)),
             Some(Ok(data)) => {
                 out.extend_from_slice(&data);
-                // Fails only for a stream that is gone, which the next read tells.
+                // Fails only for a stream that is gone, which the next read reports.
                 let _ = self.receive.flow_control().release_capacity(data.len());
                 Poll::Ready(Ok(true))
             }

@@ -1,12 +1,12 @@
-//! The memory of HTTP/2 requests that nobody may ever take the answers of: bounded in all and for each address, over all workers.
+//! The memory of HTTP/2 requests whose answers may never be read: bounded in all and for each address, over all workers.
 //!
 //! An address may have as many at work as are free (dynamic thresholds, Choudhury and Hahne 1998), which is half of what others
 //! leave. In line, where waiting is all that happens, the shares are equal (max-min fairness): once the line is more than half
 //! full, addresses with more than an equal share of that half give up the rest, and new ones find room.
 //!
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
-//! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
-//! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
+//! first second, when it is unknown whether its client will take the answer, and whenever it waits for its client
+//! ([`super::places`] records that); after that second it is *slow* until its answer begins. Of both there are only so many;
 //! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have
 //! taken nothing for a second are *left*: of those there are fewer, and the rest are cut, so that clients who read find room.
 

@@ -49,7 +49,7 @@ pub(super) struct InFile {
     fetched: Vec<u8>,
     /// The pages before this offset are in memory: they may be sent.
     resident_to: u64,
-    /// No filter stands between, and the connection takes pages.
+    /// No filter sees the body, and the connection takes pages.
     is_direct: bool,
     /// For the disk: as long as a client has to take something.
     patience_ms: u64,
@@ -189,7 +189,7 @@ impl InFile {
         let wanted = usize::try_from(length).unwrap_or(usize::MAX).min(most);
         let client = writer.client;
         let buffers = &client.worker.buffers;
-        // Nobody holds it while the client is waited for.
+        // It is not held while waiting for the client.
         let mut input = buffers.large();
         let piece = input.room(buffer::LARGE).get_mut(..wanted).unwrap_or_default();
         match self.residence.read(&self.file, piece, at) {

@@ -1,8 +1,8 @@
-//! What bounds the connections of a worker to one node, and who waits for a stream on them.
+//! Bounds the connections of a worker to one node, and queues requests that wait for a stream on them.
 //!
 //! Every connection counts from before it is dialled until its socket is closed, also one that is given up and still
-//! carries streams. One is opened at a time. After one was given up as silent, the next must be heard of before
-//! requests share it or another one is opened: a node that pauses gets one new connection at a time.
+//! carries streams. One is opened at a time. After one was given up as silent, the node must send something on the
+//! next before requests share it or another one is opened: a node that pauses gets one new connection at a time.
 
 use std::{
     cell::Cell,
@@ -30,10 +30,10 @@ pub struct Gate {
     opening: Cell<bool>,
     /// An idle connection was closed to make room, and still exists.
     leaving: Cell<bool>,
-    /// One was given up as silent, and nothing has been heard from the node since.
+    /// One was given up as silent, and the node has sent nothing since.
     silent: Cell<bool>,
     changed: Notify,
-    /// How often somebody was woken because of a change.
+    /// How often a change has woken a waiter.
     round: Cell<u64>,
 }
 
@@ -154,7 +154,7 @@ impl Waiting {
         }
         let mut changed = pin!(self.gate.changed.notified());
         poll_fn(|context| {
-            // Before the other: whoever ends passes on what it was woken for.
+            // Checked first: a waiter that ends passes its wakeup on.
             if let Err(error) = ended(context) {
                 return Poll::Ready(Err(error));
             }
