@@ -187,8 +187,8 @@ fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// Parses the whole trailer section at once; it waits until its empty line is there. Which of the fields count is said
-/// in [`crate::trailers`].
+/// Parses the whole trailer section at once; it waits until its empty line is there. Which of the fields count is
+/// decided in [`crate::trailers`].
 fn trailer_section(rest: &[u8], trailers: &mut Head) -> Result<Option<usize>, ParseError> {
     let mut at = 0;
     let mut lines: Vec<(usize, usize)> = Vec::new();

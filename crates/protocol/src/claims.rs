@@ -3,7 +3,7 @@
 //! CGI, WSGI and PHP read `X_Consumer_Username` and `X-Consumer-Username` as one variable, and some of them fold every
 //! sign of a name to `_` (PHP `.`, lighttpd all), so names are compared here without case and with any sign read as `-`.
 //! This is the only list of such names; plugins add the ones they are configured with when a request runs through them.
-//! Who is believed is the caller's to say.
+//! The caller decides which peers are believed.
 
 /// What kind of statement a field makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

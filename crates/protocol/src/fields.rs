@@ -1,4 +1,4 @@
-//! Lines and fields of a head, whoever sent it.
+//! Lines and fields of a head, of requests and answers alike.
 
 use memchr::memchr;
 

@@ -113,7 +113,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// A `host` field beside `:authority` must say the same (RFC 9113 section 8.3.1).
+    /// A `host` field beside `:authority` must have the same value (RFC 9113 section 8.3.1).
     fn take_host(&mut self, value: &[u8]) -> Result<(), ParseError> {
         match self.headers.known(HeaderId::Host) {
             None => self.headers.add("Host", value),

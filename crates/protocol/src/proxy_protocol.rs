@@ -37,7 +37,8 @@ pub struct Decoder {
 pub struct Progress {
     /// How many of them belong to the header; all, as long as it is not complete.
     pub used: usize,
-    /// What the header says once it is complete. `None` inside: the balancer speaks for itself, or knows no address.
+    /// The header's addresses once it is complete. `None` inside: the balancer speaks for itself, or knows no
+    /// address.
     pub header: Option<Option<Announced>>,
 }
 

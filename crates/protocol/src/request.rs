@@ -34,7 +34,7 @@ pub struct RequestHead {
     pub method: Method,
     pub version: Version,
     pub headers: Head,
-    /// What the `Connection` fields say.
+    /// The options of the `Connection` fields.
     pub connection: ConnectionOptions,
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Trailer fields: what may follow a body at all, and what a client may say there.
+//! Trailer fields: which may follow a body at all, and which a client may send there.
 
 use crate::{Head, ParseError, claims};
 
@@ -39,7 +39,7 @@ const ELSEWHERE: &[&[u8]] = &[
 /// All names with such a beginning, but for [`ALLOWED`].
 const FAMILIES: [&[u8]; 2] = [b"if-", b"proxy-"];
 
-/// RFC 9209 section 2: as a trailer it tells what went wrong later.
+/// RFC 9209 section 2: as a trailer it reports what went wrong later.
 const ALLOWED: &[u8] = b"proxy-status";
 
 /// Whether a field of this name may follow a body. Names are compared as [`claims`] are.

@@ -126,10 +126,10 @@ pub fn percent_decode_text(text: &str, plus: bool) -> String {
     String::from_utf8_lossy(&percent_decode(text.as_bytes(), plus)).into_owned()
 }
 
-/// What may not stand in a path: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
+/// What a path may not contain: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
 const NOT_IN_PATHS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
 
-/// Encodes what may not stand in a path.
+/// Encodes what a path may not contain.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     percent_encode(path, NOT_IN_PATHS).for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
