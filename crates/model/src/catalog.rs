@@ -30,7 +30,7 @@ pub struct PluginFacts<'a> {
     pub encrypt_fields: &'a [&'a str],
     /// The configurations of other plugins inside of one.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
-    /// What a configuration says in vain, in words.
+    /// Parts of a configuration that have no effect, as messages.
     pub remarks: fn(&Value) -> Vec<String>,
 }
 
@@ -69,15 +69,15 @@ pub trait PluginCatalog: Send + Sync {
     fn missing_feature(&self, _: &str) -> Option<&'static str> {
         None
     }
-    /// Why plugin public-api has no answer for a path, or for all that a path with `*` stands for.
+    /// Why plugin public-api has no answer for a path, or for any that a path with `*` matches.
     fn unanswered(&self, _: &str) -> Option<String> {
         None
     }
-    /// What to say of a variable that no request has unless Lua sets it.
+    /// A remark about a variable that no request has unless Lua sets it.
     fn variable_remark(&self, _: &str) -> Option<String> {
         None
     }
-    /// What the Lua of a route's `script` says in vain, in words.
+    /// Parts of the Lua of a route's `script` that have no effect, as messages.
     fn script_remarks(&self, _: &str) -> Vec<String> {
         Vec::new()
     }

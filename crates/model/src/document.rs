@@ -13,7 +13,7 @@ use crate::schema::lua;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document(Arc<str>);
 
-/// Whoever compiles or checks an object asks for its value several times in a row.
+/// Compiling or checking an object asks for its value several times in a row.
 const REMEMBERED: usize = 4;
 
 thread_local! {

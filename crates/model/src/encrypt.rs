@@ -62,7 +62,8 @@ impl Keyring {
         self.encrypt_resource_but(kind, id, value, catalog, &|_| false);
     }
 
-    /// As [`Keyring::encrypt_resource`]; what `is_sealed` says of a text stays as it is: it is encrypted already.
+    /// As [`Keyring::encrypt_resource`], except for texts for which `is_sealed` is true: they are already
+    /// encrypted.
     pub fn encrypt_resource_but(
         &self,
         kind: Kind,
@@ -81,7 +82,7 @@ impl Keyring {
         }
     }
 
-    /// The reverse. A text that does not decrypt stays as it is, since it may have been stored in plain. The result: the
+    /// The reverse. A text that does not decrypt stays unchanged, since it may have been stored in plain. Returns the
     /// fields whose texts look encrypted and stay so.
     pub fn decrypt_resource(
         &self,
@@ -118,7 +119,7 @@ impl Keyring {
         });
     }
 
-    /// Private keys only, as somebody may send back what an answer contained.
+    /// Private keys only, as a client may send back what an answer contained.
     pub fn decrypt_private_keys(&self, kind: Kind, value: &mut Value) {
         each_private_key(kind, value, &mut |_, text| {
             if let Some(plain) = self.decrypt(text).filter(|plain| is_pem(plain) && !is_pem(text)) {

@@ -1,7 +1,8 @@
-//! Names and values of header fields in configurations. A line break in one would start a field, or a message, of its
-//! own; a name with other bytes than a token's (RFC 9110 section 5.6.2) is read in as many ways as there are readers.
+//! Names and values of header fields in configurations. A line break in one would start another field, or another
+//! message; a name with other bytes than a token's (RFC 9110 section 5.6.2) is read in as many ways as there are
+//! readers.
 //!
-//! A plugin or resource says where it has such texts; this is the only function that judges them.
+//! A plugin or resource declares where it has such texts; this is the only function that checks them.
 
 use serde_json::Value;
 

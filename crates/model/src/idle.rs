@@ -68,7 +68,7 @@ impl Field {
         if object.kind != self.kind {
             return false;
         }
-        // Most objects have none of them: their text tells so without being parsed.
+        // Most objects have none of them: a search of the text shows that without parsing it.
         let last = self.path.rsplit('/').next().unwrap_or_default();
         let needles = if self.values.is_empty() { &[last][..] } else { self.values };
         if !last.is_empty() && !needles.iter().any(|needle| object.document.may_have(needle)) {
@@ -85,7 +85,7 @@ impl Field {
 pub use self::matching::Matching;
 pub(crate) use values::is_text as is_text_variable;
 
-/// All that an object says in vain, in words.
+/// All parts of an object that have no effect, as messages.
 pub fn of(
     object: &Object,
     matching: Matching,
@@ -137,13 +137,13 @@ fn script(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     source.map(|source| catalog.script_remarks(source)).unwrap_or_default()
 }
 
-/// What its plugins say of their own configurations.
+/// The remarks of its plugins about their own configurations.
 fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Vec::new();
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         let Some(facts) = catalog.facts(name) else { continue };
-        // Who asks is known before plugins of consumers and groups run.
+        // The consumer is known before plugins of consumers and groups run.
         let is_late = match object.kind {
             Kind::ConsumerGroup => facts.consumer_schema.is_some() || name == "multi-auth",
             Kind::Consumer => name == "multi-auth",

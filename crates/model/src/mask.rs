@@ -26,8 +26,8 @@ pub use self::fields::MASK;
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a
 /// secret, not the secret.
 ///
-/// The one function for whoever may see a configuration and not its secrets: differences in the history, explanations, the
-/// Control API, and keys with role viewer.
+/// The one function for readers who may see a configuration but not its secrets: differences in the history, explanations,
+/// the Control API, and keys with role viewer.
 pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
     let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
     if kind == Kind::Ssl {
@@ -45,7 +45,7 @@ pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn Plug
     }
 }
 
-/// What plugins say is secret.
+/// The fields that plugins declare as secret.
 fn mask_plugin_fields(
     kind: Kind,
     id: &str,
@@ -90,7 +90,7 @@ fn hide(value: &mut Value, change: Change<'_>) {
 fn mask_nested(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
         let Some(facts) = catalog.facts(name) else { continue };
-        // Each of multi-auth's items is a table, which its schema does not say.
+        // Each of multi-auth's items is a table, which its schema does not require.
         if let Some(items) = conf.get_mut("auth_plugins").and_then(Value::as_array_mut) {
             let odd = items.iter_mut().filter(|item| !item.is_object());
             odd.for_each(|item| change_all(item, change));

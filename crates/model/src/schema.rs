@@ -29,7 +29,7 @@ pub use self::{
     rules::{Schema, is_secret_reference},
 };
 
-/// The steps of one check, unless told otherwise. A visit of a node is one.
+/// The default limit for the steps of one check. A visit of a node is one.
 pub const MOST_STEPS: u32 = 2_000_000;
 
 /// What patterns may take for a value of a configuration: many on short texts are many searches.
@@ -48,7 +48,8 @@ impl Schema {
         Ok(Schema { takes_references: false, ..compile::compile(schema)? })
     }
 
-    /// What a schema that [`Schema::from_user`] takes says in vain: each text begins with the JSON pointer.
+    /// Parts of a schema that [`Schema::from_user`] takes but that have no effect: each text begins with the
+    /// JSON pointer.
     pub fn remarks(schema: &Value) -> Vec<String> {
         meta::remarks(schema)
     }

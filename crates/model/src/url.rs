@@ -79,7 +79,7 @@ fn is_credential(name: &str, value: &str) -> bool {
     is_credential_argument(&percent_decoded(name)) || says_credential(&value) || value.starts_with(['{', '['])
 }
 
-/// With each escape as the byte that it stands for; what is not an escape stays.
+/// Replaces each escape with its byte; text that is not an escape stays.
 pub(crate) fn percent_decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

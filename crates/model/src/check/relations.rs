@@ -1,4 +1,4 @@
-//! What a resource may not say because of the others: unknown ids, keys and plugins that somebody else has.
+//! Checks a resource against the others: unknown ids, and keys and plugins that another resource already has.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,8 @@ use crate::{
     schema::{lua, rules::is_secret_reference},
 };
 
-/// The field by which a plugin recognises a consumer; two consumers with the same one cannot be told apart.
+/// The field by which a plugin recognises a consumer; two consumers with the same one cannot be
+/// distinguished.
 const UNIQUE_KEYS: [(&str, &str); 7] = [
     ("app-key", "key"),
     ("key-auth", "key"),

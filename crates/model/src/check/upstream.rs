@@ -58,7 +58,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
     if text("type") == Some("chash") { check_hash_key(conf) } else { Ok(()) }
 }
 
-/// Before the schema, which would not say what there is.
+/// Before the schema, whose message would not list the known values.
 pub(super) fn check_proxy_protocol(upstream: Option<&Value>) -> Result<(), String> {
     match upstream.and_then(|upstream| upstream.get("proxy_protocol")).map(Value::as_str) {
         None | Some(Some("v1" | "v2")) => Ok(()),

@@ -1,10 +1,10 @@
-//! Names of objects that are not there, or that no object can have: who is meant by them is nobody.
+//! Names of objects that do not exist, or that no object can have.
 
 use serde_json::Value;
 
 use crate::{Kind, Object, Objects, PluginCatalog};
 
-/// An object without any of these fields names nobody.
+/// An object without any of these fields names no other object.
 const WORDS: [&str; 4] = ["anonymous_consumer", "consumer-restriction", "sla", ORIGINS];
 
 const ORIGINS: &str = "allow_origins_by_metadata";
@@ -58,7 +58,7 @@ fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
     found
 }
 
-/// What is to be said of the names in a field.
+/// The messages about the names in a field.
 fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<String> {
     let (what, dot) = if kind == Kind::Consumer { ("consumer", "") } else { ("object", ".") };
     let is_possible = |name: &&&str| is_name(name, dot);
@@ -86,7 +86,7 @@ fn listed(names: &[&str]) -> Option<String> {
     (!names.is_empty()).then_some(list)
 }
 
-/// Origins that nobody has listed are let in by nothing.
+/// Origins by metadata that are not listed there allow nothing.
 fn origins(conf: &Value, all: &dyn Objects) -> Option<String> {
     let metadata = all.get(Kind::PluginMetadata, "cors").map(|object| object.value());
     let known = metadata.as_ref().and_then(|metadata| metadata.get("allow_origins"));

@@ -28,7 +28,7 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
 pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
     each(kind, id, value, catalog, true, &mut |place, name, _| {
-        // In messages a plugin's name stands in front of the fields of its metadata.
+        // In messages a plugin's name precedes the fields of its metadata.
         let above =
             usize::from(kind == Kind::PluginMetadata && place.first().is_some_and(|step| step.text() == id));
         let steps = place.iter().skip(above).map(Step::text);
@@ -248,7 +248,7 @@ fn properties<'a>(schema: &'a Value, root: &'a Value, name: &str) -> Vec<&'a Val
     all.iter().filter_map(|schema| schema.get("properties")?.get(name)).collect()
 }
 
-/// A schema with all that may say something of the same value.
+/// A schema with all others that may apply to the same value.
 fn expand<'a>(schema: &'a Value, root: &'a Value, all: &mut Vec<&'a Value>, depth: usize) {
     if depth > DEEPEST || !schema.is_object() || all.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;

@@ -1,4 +1,4 @@
-//! What an object says in vain: places that no request has, names that are not asked for.
+//! Parts of an object without effect: places that no request has, names that are not asked for.
 
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ fn path(path: &str, matching: Matching) -> Option<String> {
     })
 }
 
-/// A segment that stands for any in other gateways, and here for itself.
+/// A segment that is a wildcard in other gateways, and literal here.
 fn literal(path: &str, matching: Matching) -> Option<String> {
     let is_parameter = |segment: &&str| !matching.parameters && segment.len() > 1 && segment.starts_with(':');
     let is_braced = |segment: &&str| {

@@ -40,7 +40,7 @@ fn names_credential(variable: &str) -> bool {
     }
 }
 
-/// In the name of a variable, `_` stands for the `-` of a header field.
+/// In the name of a variable, `_` replaces the `-` of a header field.
 fn words(name: &str) -> bool {
     is_credential_field(&name.replace('_', "-"))
 }

@@ -28,7 +28,8 @@ pub(super) fn is_variable(value: &Value) -> bool {
     })
 }
 
-/// The value of a field whose name says nothing: without the credentials that are written in it.
+/// The value of a field whose name does not mark it as a credential: without the credentials that are written
+/// in it.
 pub(super) fn shown(text: &str) -> String {
     if is_secret_reference(text) {
         return text.to_owned();

@@ -27,7 +27,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
-/// be told without them.
+/// be described without them.
 const CONDITIONS: [&str; 7] = [
     "vars",
     "filter",
@@ -87,7 +87,7 @@ pub fn mask_texts<'a>(secrets: impl Iterator<Item = &'a str>, message: &str) -> 
 
 struct Texts<'a> {
     message: &'a str,
-    /// A text of the object that is in the message, as it is written there, and what is shown instead.
+    /// A text of the object that is in the message, as written there, and what is shown instead.
     found: Vec<(String, String)>,
 }
 
@@ -136,12 +136,12 @@ impl Texts<'_> {
     }
 }
 
-/// What tells a text in a message, where long ones are cut.
+/// The part by which a text is recognised in a message, where long ones are cut.
 fn start(text: &str) -> &str {
     text.char_indices().nth(RECOGNISED).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// Where it stands for itself: `port` is not a part of `support`, nor `redis` of `redis_host`.
+/// Replaces whole words only: `port` does not match in `support`, nor `redis` in `redis_host`.
 fn replace(message: &str, text: &str, shown: &str) -> String {
     let start = start(text);
     let is_word = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || "_-".contains(sign));
@@ -167,7 +167,7 @@ fn shown(text: &str) -> Option<String> {
     if text.len() < SHORTEST || is_secret_reference(text) || is_place(text) {
         return None;
     }
-    // Tokens stand in paths and arguments, too.
+    // Tokens occur in paths and arguments, too.
     let origin = text.split_once("://").and_then(|(scheme, rest)| {
         let (host, path) = rest.split_once(['/', '?', '#', ' ']).unwrap_or((rest, ""));
         let known = ["http", "https", "redis", "ldap", "ldaps", "tcp", "udp"].contains(&scheme);

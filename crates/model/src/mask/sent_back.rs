@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{fields::MASK, mask_resource};
 use crate::{Kind, PluginCatalog};
 
-/// Where a mask stands in the place of a secret, as in `plugins.key-auth.key`. In other places it is a text like any.
+/// Where a mask replaces a secret, as in `plugins.key-auth.key`. In other places it is an ordinary text.
 pub fn masked_place(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Option<String> {
     if !has_mask(value) {
         return None;

@@ -48,7 +48,7 @@ pub struct Upstream {
 /// What an upstream asks a registry for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DiscoveredService {
-    /// `discovery_type`; empty when the upstream does not say.
+    /// `discovery_type`; empty when the upstream does not set it.
     pub registry: Arc<str>,
     pub name: Arc<str>,
     /// `discovery_args.namespace_id` and `group_name`, of Nacos.
@@ -59,7 +59,7 @@ pub struct DiscoveredService {
 }
 
 impl Upstream {
-    /// `None`: the upstream has nodes of its own.
+    /// `None`: the upstream has its own nodes.
     pub fn discovered(&self) -> Option<DiscoveredService> {
         let name = self.service_name.as_deref()?;
         let argument = |name: &str| {

@@ -7,7 +7,7 @@ use crate::nearest::hint;
 /// Of one schema.
 const MOST: usize = 8;
 
-/// What says something about a value and checks nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
+/// Keywords that describe a value and check nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
 const ANNOTATIONS: [&str; 21] = [
     "const",
     "title",

@@ -195,7 +195,7 @@ fn check_entries(
 const MOST_COMPARED: usize = 64;
 
 fn missing(schema: &Schema, rules: &ObjectRules, name: &str, value: &Value) -> String {
-    // Clients' data is nobody's configuration.
+    // Hints are for configurations, not for data of clients.
     let fields = value.as_object().filter(|_| schema.takes_references).into_iter().flatten();
     let is_known = |field: &str| rules.properties.iter().any(|property| property.name == field);
     let mut unknown = fields.map(|(field, _)| field).filter(|field| !is_known(field)).take(MOST_COMPARED);

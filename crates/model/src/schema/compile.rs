@@ -270,7 +270,7 @@ fn string(rules: &Map<String, Value>) -> Result<Option<Box<StringRules>>, String
 
 fn number(rules: &Map<String, Value>) -> Option<Box<NumberRules>> {
     let rule = |name: &str| rules.get(name).and_then(Value::as_f64);
-    // Draft 4 says with a boolean that the limit itself is excluded.
+    // In draft 4, a boolean excludes the limit itself.
     let exclusive = |name: &str, limit: &str| match rules.get(name) {
         Some(Value::Bool(true)) => rule(limit),
         _ => rule(name),

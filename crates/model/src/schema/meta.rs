@@ -264,7 +264,7 @@ fn regex(pattern: &str, at: &str) -> Result<(), String> {
     Pattern::compile(pattern).map(|_| ()).map_err(|reason| format!("{at}: {reason}"))
 }
 
-/// Draft 4 has a boolean that sharpens `minimum` or `maximum`, later drafts a limit of its own.
+/// Draft 4 has a boolean that sharpens `minimum` or `maximum`, later drafts a separate limit.
 fn exclusive(rules: &Map<String, Value>, limit: &str, value: &Value, at: &str) -> Result<(), String> {
     match value {
         Value::Bool(true) if !rules.contains_key(limit) => {

@@ -1,4 +1,4 @@
-//! A schema as it is checked.
+//! A compiled schema, as the check uses it.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) const DEPTH_LIMIT: usize = 96;
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: usize,
-    /// Whether references to secrets pass instead of the texts that they stand for.
+    /// Whether references to secrets pass in place of the secrets.
     pub(super) takes_references: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) type Index = usize;
 pub(crate) struct Node {
     /// `true` and `false` are schemas, too.
     pub always: Option<bool>,
-    /// A `$ref`: everything is said by that node.
+    /// A `$ref`: that node has all the rules.
     pub same_as: Option<Index>,
     pub types: Option<Types>,
     pub object: Option<Box<ObjectRules>>,
