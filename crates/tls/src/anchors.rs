@@ -1,4 +1,4 @@
-//! The certificates that are trusted because a configuration says so.
+//! The certificates that are trusted by configuration.
 
 use std::{
     borrow::Cow,

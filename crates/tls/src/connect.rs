@@ -14,7 +14,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::reason;
 
-/// Enough to tell HTTP from anything else.
+/// Enough to recognise HTTP.
 const FIRST_BYTES: usize = 5;
 
 /// Connects as a TLS client. The error is worded for the log. The caller sets the time limit.
@@ -66,7 +66,7 @@ pub fn speaks_tls(answer: &[u8]) -> bool {
     matches!(answer, [20..=23, 3, 0..=4, ..])
 }
 
-/// Whether an answer of status 400 to plain HTTP says that its server wants TLS: nginx, Apache, Go.
+/// Whether an answer of status 400 to plain HTTP shows that its server wants TLS: nginx, Apache, Go.
 pub fn wants_tls(body: &[u8]) -> bool {
     let says = |words: &[u8]| body.windows(words.len()).any(|window| window == words);
     says(b"plain HTTP request was sent to HTTPS port")

@@ -104,7 +104,7 @@ impl Rules {
     }
 }
 
-/// May it sign certificates? A configured anchor may be older than the extension that says so.
+/// Checks that it may sign certificates. A configured anchor may be older than the extension for that.
 fn check_authority(certificate: &Certificate<'_>, anchor: bool) -> Result<(), Refusal> {
     let signs = certificate.key_usage.as_ref().map(x509_cert::ext::pkix::KeyUsage::key_cert_sign);
     if signs == Some(false) {

@@ -189,7 +189,7 @@ fn date(time: UnixTime) -> String {
     date.map_or_else(|_| "an impossible date".to_owned(), |date| date.to_string())
 }
 
-/// The words for the log. What is not about certificates is in the library's words.
+/// The message for the log. Errors that do not concern certificates keep the library's message.
 pub fn reason(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
@@ -214,7 +214,7 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What `$ssl_client_verify` of nginx says after `FAILED:`.
+/// The text of nginx's `$ssl_client_verify` after `FAILED:`.
 pub fn openssl_words(error: &Error, leaf: &[u8]) -> &'static str {
     use CertificateError as C;
     let Error::InvalidCertificate(error) = error else { return "application verification failure" };
