@@ -13,7 +13,7 @@ pub struct AddressSet {
 }
 
 impl AddressSet {
-    /// Each item is an address or `address/prefix-length`; IPv6 may stand in brackets.
+    /// Each item is an address or `address/prefix-length`; IPv6 may be in brackets.
     /// The error is the text APISIX prints: `invalid ip address: <item>`.
     pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut set = Self::default();
@@ -84,7 +84,7 @@ impl AddressSet {
     }
 }
 
-/// An address as it stands in a header, a variable or a configuration; IPv6 may stand in brackets. The form that a
+/// An address as written in a header, a variable or a configuration; IPv6 may be in brackets. The form that a
 /// client chose makes no difference: `::ffff:10.1.2.3` is `10.1.2.3`.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     parse_either(text).map(|address| address.to_canonical())

@@ -3,8 +3,8 @@
 //!
 //! A rule is parsed once: names are resolved to whatever the caller uses as a variable (`N`), numbers, regular
 //! expressions and address sets are prepared. Lua's ideas that users rely on are kept: a string is compared as
-//! a number only when the other side demands it, and nil fails everything but `~=` and negated forms. What can never
-//! hold as it is written (a broken regular expression, a list where one value is compared) is refused: a guard behind
+//! a number only when the other side demands it, and nil fails everything but `~=` and negated forms. A rule that can
+//! never hold (a broken regular expression, a list where one value is compared) is refused: a guard behind
 //! such a condition would never run.
 
 mod comparison;
@@ -33,7 +33,8 @@ pub trait Variables {
     fn search_time(&self) -> Option<&SearchTime> {
         None
     }
-    /// A pattern gave up on this request's text: whatever the rule says of it means nothing, so it has to be refused.
+    /// A pattern gave up on this request's text: the result of the rule is meaningless, so the request must be
+    /// refused.
     fn gave_up(&self, _pattern: &str) {}
 }
 

@@ -275,7 +275,7 @@ proptest! {
             for request in &requests {
                 let found = router.find(request).map(|found| (found.route, found.matched_uri.to_owned()));
                 prop_assert_eq!(&found, &naive(mode, &routes, request), "{:?} {:?}", mode, request);
-                // Whoever asks why is told of the same route, however few candidates are listed.
+                // The explanation names the same route, however few candidates are listed.
                 for limit in [0, 100] {
                     let explained = router.explain(request, limit);
                     let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);

@@ -1,4 +1,4 @@
-//! Matching a whole path against a pattern with `:name` and `*name` and capturing what they stand for.
+//! Matches a whole path against a pattern with `:name` and `*name`, and captures what they match.
 //!
 //! Only segments that begin with `*` (or `:`, where the router knows parameters) are variables; the rest is
 //! compared byte by byte. That differs from APISIX in one way, on purpose: there the rest is part of a regular

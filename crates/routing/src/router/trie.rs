@@ -55,7 +55,7 @@ impl Trie {
         0
     }
 
-    /// Adds a tree of its own to the arena and returns its root. `end` is given all keys that end at a node and
+    /// Adds a separate tree to the arena and returns its root. `end` is given all keys that end at a node and
     /// returns the node's value, which must not be `u32::MAX`.
     pub(super) fn add_root(&mut self, keys: &mut [Key<'_>], end: &mut dyn FnMut(&[Key<'_>]) -> u32) -> u32 {
         let root = self.reserve(1);
