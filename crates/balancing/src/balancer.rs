@@ -31,7 +31,7 @@ enum Method {
     LeastConnections,
 }
 
-/// The state of one worker, on a cache line of its own.
+/// The state of one worker, on a separate cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {

@@ -59,7 +59,7 @@ impl Upstream {
             health
         });
         let seed = RandomState::new();
-        // Nobody picks from a lone node.
+        // A single node needs no lanes: there is no choice to make.
         let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
         let all = groups(spec.algorithm, &spec.nodes, &|_| true);
         let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());

@@ -2,8 +2,8 @@
 //!
 //! There a threshold falls from the largest weight to 0 in steps of the greatest common divisor, and each pass
 //! visits the nodes whose weight reaches it. Passes between two neighbouring weights visit the same nodes, so
-//! one segment stands for all of them and the n-th visit is found without walking: the cycle may be as long as
-//! the weights like. Nodes that share the weight of one domain take part with their shares: all weights are scaled so that
+//! one segment represents all of them and the n-th visit is found without walking: the weights may make the cycle as long
+//! as they like. Nodes that share the weight of one domain take part with their shares: all weights are scaled so that
 //! the shares are integers.
 
 use crate::spec::NodeSpec;
