@@ -180,7 +180,7 @@ impl Answer {
         let _ = self.push(piece.get(..room).unwrap_or(piece));
     }
 
-    /// Whoever keeps a copy keeps the memory.
+    /// The memory stays counted until the last copy is dropped.
     pub fn into_bytes(self) -> Bytes {
         if self.lease.bytes == 0 {
             return self.bytes.into();

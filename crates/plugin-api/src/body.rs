@@ -71,9 +71,9 @@ pub enum RequestBody {
     Collected(Bytes),
 }
 
-/// How much more memory to set aside before the next piece: enough for one, and once this is not there eight times what
-/// came, but no more than the body says it has; all of that once a good part came. Memory that nothing was written to is
-/// none yet; what was is copied, and there twice meanwhile.
+/// How much more memory to reserve before the next piece: enough for one piece, and when that is missing, eight times
+/// what came, but no more than the announced length; all of the announced length once a good part came. The kernel backs
+/// only memory that was written to; that part is copied as the buffer grows, and exists twice meanwhile.
 fn room(collected: &Vec<u8>, length: usize) -> usize {
     if collected.capacity() - collected.len() >= PIECE.min(length.saturating_sub(collected.len())) {
         return 0;
@@ -81,7 +81,7 @@ fn room(collected: &Vec<u8>, length: usize) -> usize {
     match length.checked_sub(collected.len()) {
         Some(more) if more > 0 && collected.len() >= GOOD_PART && length <= WHOLE => more,
         Some(more) if more > 0 => more.min(collected.len().saturating_mul(7).max(PIECE)),
-        // Nobody said how long it is.
+        // Without an announced length, or beyond it.
         _ => collected.len().max(PIECE),
     }
 }

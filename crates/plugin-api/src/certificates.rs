@@ -61,7 +61,8 @@ pub struct Stapling {
 /// The resource's `client`: certificates that clients have to present.
 pub struct ClientCheck {
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes let everybody in and requests decide.
+    /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes accept all clients and requests
+    /// decide.
     pub skip: Vec<Pattern>,
 }
 
@@ -87,7 +88,7 @@ impl ClientVerdict {
 }
 
 impl ClientCheck {
-    /// Judges the chain that a client presented in a handshake that let everybody in.
+    /// Verifies the chain that a client presented in a handshake that accepted it unchecked.
     pub fn verdict(&self, chain: Option<&[CertificateDer<'_>]>) -> ClientVerdict {
         let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else { return ClientVerdict::None };
         match self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
@@ -112,7 +113,7 @@ impl fmt::Debug for TlsServer {
 pub struct Claim {
     /// The error is the id of an `ssl` resource that cannot be used.
     pub server: Result<Arc<TlsServer>, Arc<str>>,
-    /// Clients need a certificate, or nobody can tell whether they do.
+    /// Clients need a certificate, or it is not known whether they do.
     pub asks: bool,
 }
 
@@ -136,7 +137,8 @@ pub struct Certificates {
     /// `*.test.com` under `test.com`.
     wildcards: FxHashMap<Box<str>, Claim>,
     any: Option<Claim>,
-    /// A resource that may ask for client certificates, and whose names nobody can read: each could be meant.
+    /// A resource that may ask for client certificates, and whose names cannot be read: it may be for any
+    /// name.
     nameless: Option<Claim>,
     /// Some name is guarded: without any, requests need no look at their host.
     guards: bool,
@@ -170,8 +172,8 @@ impl Certificates {
         self.claim(name, Claim { server: Err(id.clone()), asks })
     }
 
-    /// This resource cannot be used and may ask for client certificates, for names that nobody can read. Names without a
-    /// certificate of their own are shut: in handshakes those that one with `*` serves, without TLS all.
+    /// This resource cannot be used and may ask for client certificates, and its names cannot be read. Names without
+    /// their own certificate are shut: in handshakes those that one with `*` serves, without TLS all.
     pub fn add_nameless(&mut self, id: &Arc<str>) {
         self.nameless.get_or_insert(Claim { server: Err(id.clone()), asks: true });
         self.guards = true;
@@ -202,8 +204,8 @@ impl Certificates {
         self.exact.get(name).or_else(|| self.broad(wildcard()?))
     }
 
-    /// What guards a host, if clients have to present a certificate for it. A `*` in the host of a route stands for several
-    /// labels, in a certificate for one: a host is guarded by the nearest name above it, however far that is.
+    /// What guards a host, if clients have to present a certificate for it. A `*` in the host of a route matches several
+    /// labels, in a certificate one: a host is guarded by the nearest name above it, at any distance.
     pub fn guard(&self, host: &str) -> Option<&Claim> {
         if !self.guards {
             return None;

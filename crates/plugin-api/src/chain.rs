@@ -7,7 +7,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::{Owner, Phases, Plugin, PluginDef, Reply, Request, Step, Variable};
 
-/// A built plugin with what `_meta` says about it.
+/// A built plugin with its `_meta` settings.
 pub struct Instance {
     pub def: &'static PluginDef,
     pub plugin: Arc<dyn Plugin>,

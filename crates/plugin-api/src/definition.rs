@@ -111,10 +111,10 @@ pub trait Plugin: Send + Sync {
     }
     /// Sees and edits `request.response`, of the upstream or of the gateway itself.
     fn header_filter(&self, request: &mut Request) {}
-    /// Sees and edits each piece of the response body. Whoever changes its length calls
+    /// Sees and edits each piece of the response body. A plugin that changes its length calls
     /// [`crate::Response::body_modified`] in `header_filter` first.
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}
-    /// Makes a new body of the one that `body_filter` took whole, when it has said [`crate::Passage::Waits`] at the last
+    /// Makes a new body of the one that `body_filter` took whole, after it set [`crate::Passage::Waits`] at the last
     /// piece. It may wait, for a thread that does long work. `Err`: see [`crate::Passage::Refused`].
     fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
         Box::pin(ready(Ok(Bytes::new())))
@@ -165,13 +165,14 @@ pub struct PluginDef {
     /// It answers requests in the upstream's place, chooses the upstream, or takes something from answers: without it the
     /// upstream shows what it should not. A route that has it is refused when it is not enabled.
     pub answers: bool,
-    /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
+    /// Rules that a schema cannot express. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
     pub headers: &'static [Place],
     /// The configurations of other plugins inside of one: they are looked at like those of an object.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
-    /// What a configuration that is accepted says in vain, in words. Whoever writes it is told, and the log.
+    /// Parts of an accepted configuration that have no effect, as messages. They are reported to the author
+    /// of the write, and logged.
     pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
     pub metadata_headers: &'static [Place],

@@ -1,7 +1,7 @@
 //! File descriptors that clients of the proxy leave free, so that the Admin API can still be asked.
 //!
-//! The kernel gives out the lowest number that is free. A new descriptor with a number above a threshold therefore says
-//! that as many are open, without anybody counting.
+//! The kernel assigns the lowest free number. A new descriptor with a number above a threshold therefore shows that as
+//! many are open, without a counter.
 
 use std::{
     io,

@@ -53,7 +53,7 @@ pub fn run<T: Send + 'static>(
     Ok(async move { receive.await.ok() })
 }
 
-/// Queues a job that nobody waits for.
+/// Queues a job without waiting for its result.
 pub fn enqueue(job: Job) -> Result<(), Full> {
     let pool = POOL.get_or_init(start);
     {
@@ -69,7 +69,7 @@ pub fn enqueue(job: Job) -> Result<(), Full> {
 
 fn start() -> Pool {
     for number in 0..THREADS.load(Ordering::Relaxed) {
-        // With no thread at all the queue fills up, and everybody hears so.
+        // Without any thread the queue fills up, and callers get `Full`.
         let _ = thread::Builder::new().name(format!("disk-{number}")).spawn(serve);
     }
     Pool::default()

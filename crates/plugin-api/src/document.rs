@@ -1,6 +1,6 @@
 //! What is read out of bodies, in memory that is counted while it is taken.
 //!
-//! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So nobody builds one
+//! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So no tree is built
 //! without an allowance; where a field or two are wanted, [`crate::variables`] finds them in the bytes.
 
 pub(super) mod limits;
@@ -22,7 +22,7 @@ use crate::{
 
 pub use self::limits::{TooLarge, Unread};
 
-/// What one body may take when it is read, unless config.yaml says otherwise.
+/// What one body may take when it is read, unless config.yaml sets another limit.
 pub const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// What a text is said to take before it is read is what it then takes.
+    /// The estimate for a text equals what its tree then takes.
     #[test]
     fn the_cost_of_a_text_is_that_of_its_tree() {
         let names =

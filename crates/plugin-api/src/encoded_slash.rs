@@ -16,7 +16,7 @@ pub enum Slashes {
     Text,
     /// A slash that the client has encoded.
     Encoded,
-    /// Some are this, some are that: nobody can say which of them a piece of the path has.
+    /// There are both: which of them a piece of the path has is not known.
     Mixed,
 }
 

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 
-/// A few typed values; empty until somebody inserts, so it costs nothing.
+/// A few typed values; allocates nothing until the first insert.
 #[derive(Default)]
 pub struct Extensions(Vec<(TypeId, Box<dyn Any>)>);
 

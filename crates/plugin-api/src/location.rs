@@ -1,8 +1,8 @@
 //! Where a `Location` that the gateway itself writes leads: to this site, unless its template names a host.
 //!
 //! Browsers read `/\evil.example`, `//evil.example` and `/<tab>/evil.example` as another host, so a path that a client
-//! wrote must not be copied behind a template's `/` as it is. Every `Location` of ours is put together here, of pieces
-//! whose origin is known. (What an upstream or an authorization service answers is theirs, and passes as it is.)
+//! wrote must not be copied unchanged behind a template's `/`. Every `Location` of ours is put together here, of
+//! pieces whose origin is known. (Answers of an upstream or an authorization service pass unchanged.)
 
 use crate::{
     Request, Slashes, Variable,
@@ -19,7 +19,7 @@ const WRITTEN: &[u8] = b"%2F";
 pub enum Origin {
     /// The configuration, or the upstream.
     Author,
-    /// The client, but it says only which of the gateway's names it has used.
+    /// The client, but only by choosing one of the gateway's names.
     Site,
     /// The client.
     Client,
@@ -31,7 +31,7 @@ struct Byte {
     origin: Origin,
     /// The piece it came with. Two slashes of different pieces name no host.
     piece: usize,
-    /// Of an escape that stands for a client's byte.
+    /// Of an escape that encodes a client's byte.
     escaped: bool,
 }
 
@@ -41,7 +41,8 @@ pub struct Location {
     bytes: Vec<Byte>,
     pieces: usize,
     place: Place,
-    /// What `%2F` in the client's path is. `None`: no route tells it from a slash, and escapes are written as in APISIX.
+    /// What `%2F` in the client's path is. `None`: no route distinguishes it from a slash, and escapes are written as in
+    /// APISIX.
     slashes: Option<Slashes>,
     is_unclear: bool,
 }
@@ -60,7 +61,7 @@ impl Location {
         self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece, escaped: false }));
     }
 
-    /// Whether it has a piece of a path with `%2F` of both kinds, so that nobody can say which one is in it.
+    /// Whether it has a piece of a path with `%2F` of both kinds, so that the kind in the piece is not known.
     pub fn is_unclear(&self) -> bool {
         self.is_unclear
     }
@@ -147,7 +148,7 @@ impl Location {
         self.bytes.iter().any(|byte| byte.value == b'?')
     }
 
-    /// Encodes what may not stand in a path, as far as the query (see [`tidegate_protocol::uri::encode_path`]).
+    /// Encodes what a path may not contain, up to the query (see [`tidegate_protocol::uri::encode_path`]).
     pub fn encode_path(&mut self) {
         let path = self.bytes.iter().position(|byte| byte.value == b'?').unwrap_or(self.bytes.len());
         let query = self.bytes.split_off(path);
@@ -241,7 +242,8 @@ impl Location {
                     self.bytes.splice(0..0, b"./".iter().map(|&value| author(value)));
                     return Some(());
                 }
-                // A scheme without a host: fine for an application's own, but `https:` goes on with what follows.
+                // A scheme without a host: fine for an application's scheme, but `https:` takes what follows as
+                // its host.
                 let scheme: Vec<u8> = before.get(..colon)?.iter().map(|byte| byte.value).collect();
                 let special = ["http", "https", "ws", "wss", "ftp", "file", "javascript", "data"];
                 let is_special = special.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
@@ -250,7 +252,7 @@ impl Location {
             Some(byte) if byte.value == b'/' => {}
             Some(_) | None => self.bytes.insert(0, author(b'/')),
         }
-        // Slashes, backslashes and dot segments after the first slash, whoever wrote them.
+        // Slashes, backslashes and dot segments after the first slash, of any origin.
         loop {
             let head: Vec<u8> = self.bytes.iter().take(4).map(|byte| byte.value).collect();
             let surplus = match head.as_slice() {
@@ -311,7 +313,7 @@ pub fn on_this_site(path: &[u8]) -> Vec<u8> {
     location.finish().unwrap_or_else(|| b"/".to_vec())
 }
 
-/// Who says what a variable holds.
+/// Who determines the value of a variable.
 pub(crate) fn origin(variable: &Variable) -> Origin {
     match variable {
         Variable::UpstreamHeader(_) | Variable::SentHeader(_) => Origin::Author,

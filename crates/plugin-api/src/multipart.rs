@@ -6,7 +6,7 @@ pub struct Doubtful;
 
 type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// Name and value of each part that has a name. What is not a part is passed over.
+/// Name and value of each part that has a name. Bytes outside of parts are skipped.
 pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Field<'a>, Doubtful>> {
     let boundary = boundary(content_type);
     let mut doubt = boundary.err();
@@ -178,7 +178,7 @@ mod tests {
             .collect()
     }
 
-    /// What servers read in different ways is told, and nothing is made of it.
+    /// Forms that servers read in different ways are reported as `Doubtful`, not interpreted.
     #[test]
     fn names_that_nobody_can_tell() {
         let first = |disposition: &str, content_type: &str| {

@@ -32,7 +32,7 @@ impl Reply {
         Reply { status, headers: Head::new(), body: ReplyBody::Page }
     }
 
-    /// A body without a type of its own is `text/plain; charset=utf-8`, as in APISIX.
+    /// Without a `Content-Type` the body is `text/plain; charset=utf-8`, as in APISIX.
     pub fn bytes(status: u16, body: impl Into<Bytes>) -> Reply {
         Reply { status, headers: Head::new(), body: ReplyBody::Bytes(body.into()) }
     }

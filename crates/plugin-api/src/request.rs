@@ -29,8 +29,8 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
-    /// Of inner requests (see [`crate::inner`]) the client of the outer one, whatever a head says. Apart, as the next ones:
-    /// plain connections do not carry the size.
+    /// Of inner requests (see [`crate::inner`]) the client of the outer one, never taken from a header. Boxed, as the next
+    /// ones: plain connections do not carry the size.
     pub inner_client: Option<Box<std::net::SocketAddr>>,
     pub tls: Option<std::rc::Rc<TlsFacts>>,
     /// Addresses from the PROXY protocol header.
@@ -144,7 +144,7 @@ pub struct Outcome {
 pub struct Request {
     pub head: RequestHead,
     pub connection: Rc<Connection>,
-    /// The client's address: the peer's, until `real-ip` says otherwise.
+    /// The client's address: the peer's, until `real-ip` replaces it.
     pub remote_addr: IpAddr,
     pub remote_port: u16,
     /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
@@ -299,7 +299,7 @@ impl Request {
         })
     }
 
-    /// Makes the consumer the request's own and tells the upstream who it is.
+    /// Attaches the consumer to the request and sets the headers that identify it to the upstream.
     pub fn attach(&mut self, entry: &AuthEntry) {
         self.attach_consumer(&entry.consumer, entry.credential_id.clone());
     }
@@ -347,7 +347,7 @@ impl Request {
         self.asserted.all_trailers = true;
     }
 
-    /// Takes a credential away: it goes upstream in no spelling, nor as a trailer.
+    /// Removes a credential: it goes upstream in no spelling, nor as a trailer.
     pub fn hide_header(&mut self, name: impl AsRef<[u8]>) {
         let dropped = self.asserted.others_dropped;
         self.assert_header(name, [] as [&[u8]; 0]);

@@ -33,7 +33,7 @@ pub struct Response {
     pub trailers: Head,
     /// Trailers of the upstream that clients do not get.
     withheld: Withheld,
-    /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
+    /// The body passes body filters; set by a plugin that wants pieces although it declared no body filter.
     pub body_changed: bool,
     /// The most bytes the body filters take at once; `None`: any number.
     body_step: Option<NonZeroUsize>,
@@ -63,7 +63,7 @@ impl Response {
         self.withheld.names.extend([name, "\n"]);
     }
 
-    /// The body is another one: what the upstream says behind its own is not about it. A call's status stays (gRPC).
+    /// The body was replaced: the upstream's trailers do not describe the new one. A call's status stays (gRPC).
     pub fn withhold_trailers(&mut self) {
         self.withheld.all = true;
     }
@@ -109,7 +109,7 @@ impl Response {
         self.headers.remove_known(HeaderId::ContentLength);
     }
 
-    /// As nginx does: an empty value takes the field away.
+    /// As in nginx, an empty value removes the field.
     pub fn assign(&mut self, name: &str, value: impl AsRef<[u8]>) {
         match value.as_ref() {
             b"" => {
@@ -146,10 +146,10 @@ impl BodyChunk {
 /// What becomes of a piece after a plugin's [`crate::Plugin::body_filter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Passage {
-    /// It goes on to the next plugin.
+    /// It passes on to the next plugin.
     #[default]
     Free,
-    /// The plugin has the whole body, and goes on with it in [`crate::Plugin::whole_body`].
+    /// The plugin has the whole body, and continues in [`crate::Plugin::whole_body`].
     Waits,
     /// Nothing more of this answer may reach the client: an error page with this status takes its place, or the connection
     /// ends if some of it is out.

@@ -107,12 +107,12 @@ pub struct Route {
     pub version: u64,
 }
 
-/// Tells an object from those that had its id before, also after a restart.
+/// Distinguishes an object from those that had its id before, also after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth([u8; 16]);
 
 impl Birth {
-    /// `counted`: the store gives each revision once. Elsewhere nobody knows when an object was made, and one with another
+    /// `counted`: the store gives each revision once. Elsewhere the time of creation is not known, and one with another
     /// document counts as another object.
     pub fn of(object: &Object, counted: bool) -> Birth {
         let mut digest = digest::Context::new(&digest::SHA256);

@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin};
 
 use crate::Reply;
 
-/// `Ok`: go on. `Err`: answer the client with this. So `?` ends a request.
+/// `Ok`: continue. `Err`: answer the client with this. So `?` ends a request.
 pub type Verdict = Result<(), Box<Reply>>;
 
 pub enum Step<'a> {

@@ -30,7 +30,7 @@ impl Drop for Guard {
     }
 }
 
-/// Becomes ready when the process is about to end. To be called by whoever holds a [`Guard`].
+/// Becomes ready when the process is about to end. For holders of a [`Guard`].
 pub async fn requested() {
     let mut stopping = STOPPING.subscribe();
     // The sender is static: it is never gone.
@@ -41,7 +41,7 @@ pub fn is_requested() -> bool {
     *STOPPING.borrow()
 }
 
-/// Tells everybody and waits for the guarded work, at most that long. Returns whether all of it ended.
+/// Requests the stop and waits for the guarded work, at most that long. Returns whether all of it ended.
 pub fn finish(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     STOPPING.send_replace(true);

@@ -1,4 +1,4 @@
-//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays as it is written.
+//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays unchanged.
 //!
 //! Forms that know other references ([`Template::compile_simple`], [`Template::compile_log_format`]) are cut by the same
 //! [`pieces`]; ADR 41 has the differences.

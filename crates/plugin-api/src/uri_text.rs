@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether a byte would end the part that it stands in, or start another one.
+    /// Whether a byte would end the part that it is in, or start another one.
     pub fn escapes(self, place: Place, byte: u8) -> bool {
         match (self, place) {
             (Kind::Path, Place::Path) => matches!(byte, b'?' | b'#'),

@@ -166,7 +166,7 @@ impl Request {
             Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
             Named::RequestUri => owned(self.normal_target()),
             Named::RealRequestUri => borrowed(self.head.target()),
-            // Without escapes it is the path of everybody.
+            // Without escapes it is the same as `$uri`.
             Named::KongUri if !self.head.raw_path().contains(&b'%') => borrowed(&self.path),
             Named::KongUri => as_kong::path(self.head.raw_path()).map(Cow::Owned),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),

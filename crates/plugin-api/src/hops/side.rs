@@ -64,7 +64,7 @@ pub fn of_copy(request: &Request) -> Origin {
 
 /// What becomes of a side request.
 pub enum Way {
-    /// It does not come back, as far as one can tell.
+    /// It does not come back, as far as is known.
     Free,
     Marked(Marked),
     /// It would go round: it counts as answered with 508.

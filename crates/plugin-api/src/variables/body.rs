@@ -25,7 +25,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether a body of this type says something about the variable.
+    /// Whether a body of this type can hold the variable.
     pub fn is_for(&self, variable: &Variable) -> bool {
         match variable {
             Variable::PostArg(_) => self.is_form() || self.is_like_form(),
@@ -46,7 +46,7 @@ impl Source<'_> {
         tidegate_protocol::media_type::is(self.content_type, FORM)
     }
 
-    /// Whether the upstream may take it for a form, which nobody can tell.
+    /// Whether the upstream might take it for a form; the gateway cannot know.
     fn is_like_form(&self) -> bool {
         tidegate_protocol::media_type::is_like(self.content_type, FORM)
     }
@@ -158,8 +158,8 @@ pub(super) fn most() -> usize {
     crate::host().map_or(1 << 20, |host| host.graphql_max_bytes)
 }
 
-/// The operation of a body. What says that it is GraphQL, or JSON with a query, and cannot be read may be read by the
-/// upstream.
+/// The operation of a body. A body that claims to be GraphQL, or JSON with a query, and cannot be read here is an
+/// error: the upstream may be able to read it.
 fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Unjudged> {
     if source.body.len() > most() {
         // Of other types a query is taken where it can be.

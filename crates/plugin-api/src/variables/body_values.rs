@@ -20,7 +20,7 @@ use crate::{Reply, Request, RequestBody, aside, document::limits::TooLarge};
 /// The value of a variable of the body.
 pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a> {
     let values = &request.body_values;
-    // Which of two media types counts is for the upstream to say.
+    // The upstream decides which of two media types counts.
     let is_ambiguous = || request.head.headers.all_known(HeaderId::ContentType).nth(1).is_some();
     let body = match &request.body {
         RequestBody::Empty => return Operand::Nil,
@@ -75,7 +75,7 @@ fn source<'a>(request: &'a Request, body: &'a [u8]) -> Source<'a> {
     Source { body, content_type, client: request.remote_addr }
 }
 
-/// No value, and a note that nobody can tell whether a condition on it holds.
+/// No value. Records that a condition on it is undecided.
 pub(super) fn unjudged(request: &Request, reason: Unjudged) -> Operand<'static> {
     match reason {
         Unjudged::TooLarge(error) => {
@@ -111,7 +111,7 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
 }
 
 impl Request {
-    /// Whether the body says something else here than to an upstream that undoes what its head names: a content coding
+    /// Whether an upstream may read the body differently because it decodes what the head names: a content coding
     /// (RFC 9110 section 8.4), or a charset other than UTF-8.
     pub fn has_coded_body(&self) -> bool {
         let headers = &self.head.headers;
@@ -127,9 +127,9 @@ impl Request {
         self.body_values.unreadable.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
 
-    /// Reads the body for conditions. One that says it is too large stays on the wire: a request whose route hangs on it is
-    /// refused, other conditions on it do not hold. One that turns out to be too large while it comes cannot be put back, and
-    /// is refused.
+    /// Reads the body for conditions. One whose announced length is too large stays on the wire: a request whose route
+    /// depends on it is refused, other conditions on it do not hold. One that turns out to be too large while it arrives
+    /// cannot be put back, and is refused.
     async fn collect_for_conditions(&mut self, limit: usize) -> Result<(), Box<Reply>> {
         let RequestBody::Unread { length, .. } = &self.body else { return Ok(()) };
         if let Some(length) = length.filter(|length| *length > limit as u64) {
@@ -186,7 +186,7 @@ impl Request {
         Ok(self.ask(question).await)
     }
 
-    /// Asks what a guard has to know. `Err`: nobody can tell, so nobody passes.
+    /// Evaluates a question of a guard. `Err`: it is undecided, so the request is refused.
     pub async fn judge<R>(
         &mut self,
         limit: usize,

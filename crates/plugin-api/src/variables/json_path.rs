@@ -33,7 +33,7 @@ pub fn is_valid(path: &str) -> bool {
     check(path).is_ok()
 }
 
-/// Refuses what is not a JSONPath at all; the error names where it stops making sense.
+/// Refuses a text that is not a JSONPath; the error names where parsing fails.
 pub fn check(path: &str) -> Result<(), String> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {

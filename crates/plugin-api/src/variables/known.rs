@@ -14,19 +14,20 @@ use crate::{
     memory::{self, Lease, Spent},
 };
 
-/// Nobody can tell whether a condition on the body holds.
+/// Why a condition on the body is undecided.
 #[derive(Clone, Copy)]
 pub(super) enum Unjudged {
     /// What it selects is more than may be held.
     TooLarge(TooLarge),
-    /// The body cannot be read here, but perhaps by the upstream; the status says why.
+    /// The body cannot be read here, but perhaps by the upstream; the status is the reason.
     Unreadable(u16),
 }
 
 pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
 
 pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
-/// Compressed, say: many upstreams undo what `Content-Encoding` names (RFC 9110 section 8.4), and nothing here does.
+/// Compressed, for example: many upstreams decode what `Content-Encoding` names (RFC 9110 section 8.4), but the
+/// gateway does not.
 pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
 /// What a request remembers of its body.

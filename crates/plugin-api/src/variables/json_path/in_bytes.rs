@@ -1,6 +1,6 @@
-//! Values found in the bytes of a document: what is not selected is read and dropped.
+//! Values found in the bytes of a document: everything else is parsed and dropped.
 //!
-//! The whole document is read all the same. A body that is not JSON has no values, and of entries with one name the last
+//! The whole document is still parsed. A body that is not JSON has no values, and of entries with one name the last
 //! counts, as in a tree: gateway and upstream see the same.
 
 use std::{cell::RefCell, collections::HashMap, fmt};
