@@ -1,7 +1,7 @@
 //! Batches of log entries: collected per configuration, sent from the control runtime, sent again when that fails.
 //!
 //! A worker only pushes into a queue. What waits is bounded, in number per logger (`max_pending_entries` of its metadata) and
-//! in bytes per logger and over all ([`memory`]); past it entries are dropped, counted and told of in the error log once a
+//! in bytes per logger and over all ([`memory`]); past it entries are dropped, counted and reported in the error log once a
 //! second.
 
 mod gauge;
@@ -45,7 +45,7 @@ pub struct BatchConf {
 /// Batches of one configuration that are on their way at the same time.
 const MAX_SENDING: usize = 16;
 
-/// Sends one batch; the error says why it could not.
+/// Sends one batch; the error is the reason why it could not.
 pub type Sending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 type Send_<T> = Box<dyn Fn(Arc<Vec<T>>) -> Sending + Send + Sync>;
 
@@ -120,8 +120,8 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         self.put(request, entry, Some(request));
     }
 
-    /// As [`Batch::push_shown`] of an entry that takes long to make. It has its place before: what would be dropped is not
-    /// made, and holds no body until somebody has the time to make it. `weight`: as far as it is known.
+    /// As [`Batch::push_shown`] of an entry that takes long to make. It takes its place first: an entry that would be
+    /// dropped is not made, and does not hold a body until then. `weight`: as far as it is known.
     pub fn push_made_elsewhere(&self, request: &Request, weight: usize, make: Box<dyn FnOnce() -> T + Send>) {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();

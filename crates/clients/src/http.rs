@@ -136,8 +136,8 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
                 // Closed while it lay idle, before it saw the request: another one may take it.
                 Some(_) => {}
                 // The server was closing it as the request was on its way (RFC 9112 section 9.3.1): once more, on a
-                // connection of its own. What plugins send are questions, or entries of logs that may come twice, so the
-                // method says nothing about a second time (RFC 9110 section 9.2.2).
+                // new connection. Plugins send questions, or log entries that may arrive twice, so any method may be
+                // sent again (RFC 9110 section 9.2.2).
                 None if connection.is_silent() => break,
                 None => return Err(Error::Ended(describe(&error.into_error()))),
             },
@@ -202,7 +202,7 @@ fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, S
     if !has("user-agent") {
         builder = builder.header("User-Agent", concat!("tidegate/", env!("CARGO_PKG_VERSION")));
     }
-    // An empty body of these methods must say so; of others it need not.
+    // With these methods an empty body must be announced; with others it need not be.
     let says_length = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
     if says_length || !request.body.is_empty() {
         builder = builder.header("Content-Length", request.body.len());

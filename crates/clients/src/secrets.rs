@@ -1,6 +1,6 @@
 //! Reading values from secret managers: `$secret://MANAGER/ID/...`, one file per manager.
 //!
-//! For the control side only. Who asks, how often and what is kept is decided by the caller.
+//! For the control side only. The caller decides who asks, how often, and what is kept.
 
 mod aws;
 mod gcp;

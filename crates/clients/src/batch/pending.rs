@@ -131,7 +131,7 @@ impl Pending {
         self.lost.fetch_add(count as u64, Relaxed);
     }
 
-    /// A line per dropped entry would be a flood of its own.
+    /// A line per dropped entry would be another flood.
     fn report(&self, waiting: usize, limit: usize, by_memory: bool) {
         let Some(mut last) = self.last_report.try_lock() else { return };
         let now = Instant::now();

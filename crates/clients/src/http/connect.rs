@@ -44,7 +44,7 @@ impl Transport {
     }
 }
 
-/// Without a time limit of its own: the caller has one.
+/// The caller sets the time limit.
 pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, String> {
     let Endpoint { host, port, .. } = endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))

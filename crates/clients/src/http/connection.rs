@@ -21,7 +21,7 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// What may come before the head of an answer is whole: interim answers (100, 103) and itself.
 const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 
-/// Of an answer that nobody reads: a longer one is broken off.
+/// Of an answer whose body is not wanted: a longer one is broken off.
 const MAX_DROPPED_BYTES: usize = 16 << 20;
 
 /// What is kept of the body of an answer.
@@ -34,7 +34,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// For those who only tell of a failure: what a message has room for.
+    /// For callers that only report a failure: as much as a message has room for.
     pub const SAID: Body = Body::Start(16 << 10);
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Without a time limit of its own: the caller has one. The driver runs until the connection is closed or dropped.
+    /// The caller sets the time limit. The driver runs until the connection is closed or dropped.
     pub async fn open(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Connection, String> {
         let transport = connect(endpoint, tls).await?;
         let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ impl Connection {
         self.credit.is_unspent(MAX_BEFORE_ANSWER_BYTES)
     }
 
-    /// The body has bounds of its own.
+    /// The body has its own bounds.
     pub fn expect_body(&self) {
         self.credit.set(usize::MAX);
     }

@@ -125,13 +125,13 @@ impl KeptClient {
         target: &str,
         read: Duration,
     ) -> Result<(Response<Incoming>, Connection), String> {
-        // Taken, not borrowed: an answer that nobody waited for must not be the next request's.
+        // Taken, not borrowed: an abandoned answer must not become the next request's.
         if let Some(mut connection) = self.connection.take()
             && connection.is_ready().await
         {
             connection.expect_head();
             let sent = connection.requests.send_request(self.request(&method, target)?);
-            // Closed while it lay idle, perhaps: a new one tells.
+            // On failure it may have been closed while idle: a new connection is tried.
             if let Ok(Ok(response)) = tokio::time::timeout(read, sent).await {
                 connection.expect_body();
                 return Ok((response, connection));

@@ -12,7 +12,7 @@ pub enum Error {
     /// Nothing listens there.
     #[error("connection refused")]
     NotListening,
-    /// The server says no, or the connection broke: in the words of the server or of the system.
+    /// The server refused, or the connection broke: the message of the server or of the system.
     #[error("{0}")]
     Refused(String),
 }
@@ -45,7 +45,7 @@ impl From<Failure> for String {
     }
 }
 
-/// After these another connection is worth a try; a replica that was the master says READONLY.
+/// After these another connection is worth a try; a demoted master answers READONLY.
 pub(super) fn breaks_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_connection_dropped()

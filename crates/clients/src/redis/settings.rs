@@ -76,7 +76,7 @@ fn quiet() -> RedisConnectionInfo {
     RedisConnectionInfo::default().set_skip_set_lib_name()
 }
 
-/// A user without a password says nothing.
+/// A user without a password is ignored.
 fn login(conf: &Value, user: &str, password: &str) -> RedisConnectionInfo {
     let Some(password) = text(conf, password) else { return quiet() };
     let login = quiet().set_password(password);

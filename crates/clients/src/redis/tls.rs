@@ -23,7 +23,7 @@ use crate::{
 /// For a node of a cluster that the library reaches out to on its own; what a request waits for has its own limit.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Connects to one server, with TLS when its address says so.
+/// Connects to one server, with TLS when its address asks for it.
 pub async fn connect(
     info: impl IntoConnectionInfo,
     config: AsyncConnectionConfig,

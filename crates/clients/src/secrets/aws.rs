@@ -42,7 +42,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         None => format!("https://secretsmanager.{region}.amazonaws.com"),
     };
     let mut endpoint = Endpoint::parse(&endpoint).map_err(unavailable)?;
-    // The service has one path; whatever an endpoint_url says behind the host is not used, as in APISIX.
+    // The service has one path; the part of an endpoint_url after the host is not used, as in APISIX.
     endpoint.target = "/".to_owned();
     let credentials = Credentials {
         access_key_id: need(conf, "access_key_id")?,

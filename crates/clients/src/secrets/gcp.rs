@@ -29,7 +29,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 const MAX_TOKENS: usize = 64;
 
-/// `auth_config`, or what stands in the `auth_file` that Google hands out.
+/// `auth_config`, or the content of the `auth_file` that Google hands out.
 #[derive(Deserialize)]
 struct Account {
     client_email: String,
