@@ -1,6 +1,6 @@
 //! nginx's escapes for values in lines of a log.
 
-/// How values are made safe for the line they stand in; names and rules are nginx's `escape=`.
+/// How values are made safe for the line they are in; names and rules are nginx's `escape=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Escape {
     /// `"`, `\`, control and non-ASCII bytes as `\xXX`; a value that is not there is `-`.

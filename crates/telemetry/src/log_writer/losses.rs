@@ -12,9 +12,9 @@ pub struct Losses {
     backlog: AtomicU64,
     /// The disk refused them.
     failed: AtomicU64,
-    /// What the error log knows of.
+    /// Lines already reported in the error log.
     told: AtomicU64,
-    /// What the disk said last.
+    /// The last error of the disk.
     reason: Mutex<Option<String>>,
 }
 
@@ -55,7 +55,8 @@ impl Losses {
         self.sum() != self.told.load(Relaxed)
     }
 
-    /// The lines that the error log does not know of, and why they were lost; from now on it does.
+    /// The number of lost lines that the error log has not reported yet, and the reason; they count as
+    /// reported from now on.
     pub(super) fn take_untold(&self) -> (u64, String) {
         let sum = self.sum();
         let new = sum - self.told.swap(sum, Relaxed);

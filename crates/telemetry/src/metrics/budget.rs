@@ -59,7 +59,7 @@ impl Budget {
         self.limit
     }
 
-    /// Whether there may be room for a label set. Nobody waits for it while there is none.
+    /// Whether there may be room for a label set. Never waits for a lock while the budget is full.
     pub fn may_have_room(&self, key: u64) -> bool {
         if !self.is_full.load(Relaxed) {
             return true;

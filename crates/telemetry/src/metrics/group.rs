@@ -96,7 +96,7 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// A group whose blocks are told apart by these labels, in this order.
+    /// A group whose blocks are distinguished by these labels, in this order.
     pub fn new<S: Into<String>>(label_names: impl IntoIterator<Item = S>) -> Self {
         GroupBuilder {
             spec: GroupSpec {
@@ -117,7 +117,7 @@ impl GroupBuilder {
         self
     }
 
-    /// Drops a series nobody touched for this long; zero keeps it.
+    /// Drops a series that was not touched for this long; zero keeps it.
     #[must_use]
     pub fn expire(mut self, after: Duration) -> Self {
         self.spec.expire = after;
