@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Enough that two workers seldom want the same lock, which is held for a look-up.
+/// Enough that two workers rarely contend for a lock, which is held for one lookup.
 const SHARDS: usize = 64;
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Admission {
     }
 }
 
-/// A client has all of an IPv6 network of 64 bits to itself.
+/// An IPv6 client usually controls a whole /64.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

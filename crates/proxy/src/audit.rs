@@ -81,7 +81,7 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
     };
     let (told, taken) = (explained.route.as_ref(), request.route.as_ref());
     if told.map(Arc::as_ptr) != taken.map(Arc::as_ptr) {
-        // The gateway's own APIs answer before routes are looked at.
+        // The gateway's own APIs answer before routing.
         let answered_before = taken.is_none() && chains.asked().is_empty();
         return (!answered_before).then(|| format!("route {}, and route {}", name(told), name(taken)));
     }
@@ -94,7 +94,7 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
     unplanned(explained, chains).or_else(|| other_node(explained, request, chains))
 }
 
-/// What ran although the plan does not have it, or out of its order.
+/// A plugin that ran although it is not in the plan, or out of order.
 fn unplanned(explained: &Explanation, chains: &Chains) -> Option<String> {
     let asked = chains.asked();
     for phase in ["rewrite", "access", "before_proxy", "header_filter", "body_filter", "log"] {

@@ -33,7 +33,7 @@ pub fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
     request.edits.timeouts.or_else(route).unwrap_or(upstream.timeouts)
 }
 
-/// What consistent hashing hashes for this request; `None` for other balancers.
+/// The key that consistent hashing uses for this request; `None` for other balancers.
 pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
     let key = match upstream.hash_key.as_ref()? {
         HashKey::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),

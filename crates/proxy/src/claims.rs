@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use super::clean_trailers::count;
 use crate::{client::Client, settings::Reading, worker::Worker};
 
-/// Whom a peer is believed to be.
+/// Which claims of a peer are believed.
 struct Trust {
     /// `apisix.trusted_addresses`; `None` without any.
     forwarding: Option<bool>,
@@ -110,8 +110,8 @@ fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) 
     (identity, forwarding)
 }
 
-/// Takes away what is malformed in `X-Forwarded-For`, with all that stands before it: what a proxy has added behind it counts. Whether
-/// there was any.
+/// Removes malformed items from `X-Forwarded-For`, with everything before them: only what a proxy added after them counts. Returns
+/// whether there were any.
 fn mend_forwarded_for(request: &mut Request) -> bool {
     const ID: HeaderId = HeaderId::XForwardedFor;
     let headers = &mut request.head.headers;
@@ -127,7 +127,7 @@ fn mend_forwarded_for(request: &mut Request) -> bool {
     true
 }
 
-/// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.
+/// Removes the access token that the client sent, after plugins have read it. One that a plugin has set stays.
 pub fn drop_credentials(request: &mut Request, client: &Client) {
     let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
     if !sent || is_gateway(&client.worker.settings.reading, client.facts.peer.ip()) {
@@ -140,12 +140,12 @@ pub fn drop_credentials(request: &mut Request, client: &Client) {
     }
 }
 
-/// Counts what plugins have dropped when they set headers of their own.
+/// Counts the fields that plugins dropped when they set headers.
 pub fn count_of_plugins(request: &Request, client: &Client) {
     count(&client.worker.stats.dropped.plugin, request.asserted.others_dropped());
 }
 
-/// What of the client's trailers may go upstream.
+/// The part of the client's trailers that may go upstream.
 pub fn trailers(request: &Request, client: &Client) -> Head {
     let mut trailers = client.take_trailers();
     if trailers.is_empty() {
@@ -158,7 +158,7 @@ pub fn trailers(request: &Request, client: &Client) -> Head {
     trailers
 }
 
-/// Once as a warning, since an application may mean something else by the name; then at level info.
+/// Logged once as a warning, since an application may use the name for something else; then at level info.
 fn tell(worker: &Worker, client: &Client, name: &[u8]) {
     static WARNED: Once = Once::new();
     let name = String::from_utf8_lossy(name);

@@ -51,7 +51,7 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
-    /// What came is held in memory.
+    /// The received part is held in memory.
     held: bool,
     /// A reader has waited for more than what came with the head, so the body's time limit runs.
     waited: bool,
@@ -85,7 +85,7 @@ pub enum HeadError {
     Http2,
 }
 
-/// The configuration of this process is that of before.
+/// The error once a successor has taken over: this process no longer has the newest configuration.
 fn taken_over() -> ParseError {
     ParseError::with_status(503, "another process has taken over before the request began")
 }
@@ -181,7 +181,7 @@ impl Client {
         Poll::Ready(Ok(count))
     }
 
-    /// What was received and could not be read as a head.
+    /// The received bytes that could not be parsed as a head.
     pub fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         look(self.input.borrow().filled())
     }
@@ -200,7 +200,8 @@ impl Client {
                 if !input.is_empty() {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
-                        // It was sent behind another request, whose answer took longer than there is time.
+                        // It was sent after another request, whose answer took longer than the time limit
+                        // allows.
                         if self.worker.outdated.get() {
                             return Err(HeadError::Refused(taken_over()));
                         }
@@ -208,7 +209,7 @@ impl Client {
                         self.timer.busy(self.worker.settings.client_header_timeout_ms);
                         return Ok(());
                     }
-                    // Once: a client that sends a byte now and then has no more time than others.
+                    // Set once: a client that sends a byte now and then gets no more time than others.
                     if !std::mem::replace(&mut begun, true) {
                         self.timer.set(self.worker.settings.client_header_timeout_ms);
                     }
@@ -244,7 +245,8 @@ impl Client {
         }
     }
 
-    /// What HTTP/1 cannot read may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN decides.)
+    /// A head that is not HTTP/1 may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN
+    /// decides.)
     fn refused(&self, error: ParseError, received: &[u8]) -> HeadError {
         let line = http2::frames::PREFACE.get(..16).unwrap_or_default();
         let first = self.facts.requests.get() == 0 && received.starts_with(line);
@@ -413,14 +415,14 @@ impl Client {
         Ok(())
     }
 
-    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, what ends the data ends
-    /// the answer, where the protocol frames it.
+    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, the end of the data
+    /// ends the answer, where the protocol frames it.
     pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
         let written = self.poll_write_body(context, data, last);
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], for what [`Client::poll_send_file`] follows at once.
+    /// As [`Client::poll_send`], for data that [`Client::poll_send_file`] follows at once.
     pub fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.borrow_mut().poll_write_more(context, data);
         self.paced(written)
@@ -450,7 +452,8 @@ impl Client {
         }
     }
 
-    /// How much may come with the head of an answer: little where streams of the same connection take nothing.
+    /// How much of the body may be sent with the head of an answer: little where streams of the same
+    /// connection take nothing.
     pub fn room_with_head(&self) -> usize {
         match &*self.stream.borrow() {
             Stream::Http2(stream) if stream.held_by_connection().get() > 0 => read_ahead::LEAST_BYTES,
@@ -493,7 +496,7 @@ impl Client {
         }
     }
 
-    /// Where answers hold all the memory that they may, their clients have to take them.
+    /// Where answers hold all the memory that they may, clients must take them at a least rate.
     fn least_rate(&self) -> LeastRate {
         let settings = &self.worker.settings;
         match read_ahead::is_spent() {
@@ -546,7 +549,7 @@ impl Client {
         let allowed_ms = self.worker.settings.client_body_timeout_ms.min(5_000);
         let until_ms = now_ms().saturating_add(allowed_ms);
         loop {
-            // Together, not for each piece: the answer waits for this.
+            // One limit for all pieces: the answer waits for this.
             if now_ms() > until_ms {
                 return false;
             }

@@ -31,7 +31,7 @@ pub(crate) struct Seat {
     pub index: usize,
     /// How many workers it has had.
     pub(super) turn: u64,
-    /// The listening sockets once more, as long as they are this process's to give away.
+    /// Duplicates of the listening sockets, as long as this process may hand them over.
     pub(super) doors: Doors,
     /// `None`: the worker was given up, and a new one could not be started yet.
     pub running: Option<Running>,
@@ -55,11 +55,11 @@ impl Running {
     }
 }
 
-/// What a worker was at when it was given up.
+/// What a worker was doing when it was given up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stuck {
     pub worker: usize,
-    /// Its id; empty if none was found yet.
+    /// The route's id; empty if none was found yet.
     pub route: Arc<str>,
     /// Empty: none.
     pub plugin: &'static str,
@@ -71,6 +71,6 @@ pub(crate) struct Watched {
     pub(super) polls: u32,
     pub(super) scheduled: Option<Scheduled>,
     pub(super) held_up: Duration,
-    /// It was named, and could not be given up.
+    /// It was reported, and could not be given up.
     pub(super) named: bool,
 }

@@ -46,7 +46,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
     let started = (upstream.retry_timeout_ms > 0).then(Instant::now);
-    // Big, so it stays here and is lent; as a result it would be copied from function to function.
+    // Big, so it stays here and is borrowed; as a return value it would be copied from function to function.
     let mut connection = None;
     loop {
         let now_ms = client.worker.deadlines.now_ms();
@@ -154,7 +154,7 @@ fn verdict(
     started: Option<Instant>,
 ) -> Verdict {
     let progress = match failure {
-        // What went from the client's connection to a node cannot be sent again.
+        // Bytes that went from the client's connection to a node cannot be sent again.
         Failure { body_consumed: true, .. } => Progress::Committed,
         Failure { request_sent: true, .. } => Progress::RequestSent,
         _ => Progress::NothingSent,

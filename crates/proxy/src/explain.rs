@@ -46,7 +46,7 @@ pub struct Question {
     pub body: Vec<u8>,
     pub client: IpAddr,
     pub https: bool,
-    /// Whom an authentication plugin would recognise.
+    /// The consumer that an authentication plugin would recognise.
     pub consumer: Option<String>,
 }
 
@@ -57,8 +57,8 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
-    /// The status of a request that is refused by the gateway itself: for its path, for a missing client certificate, or because
-    /// of a condition that cannot be judged.
+    /// The status of a request that the gateway itself refuses: for its path, for a missing client certificate, or because of an
+    /// undecided condition.
     pub refused: Option<u16>,
     pub route: Option<Arc<Route>>,
     /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
@@ -122,7 +122,7 @@ pub fn explain(
     of_request(&mut request, reading, consumer.as_ref())
 }
 
-/// Of a request that has come as far as its head.
+/// Explains a request of which only the head was processed.
 pub(crate) fn of_request(
     request: &mut Request,
     reading: &Reading,
@@ -139,7 +139,7 @@ pub(crate) fn of_request(
         let judged = request.require_decided().and_then(|()| request.require_readable_body());
         refused = judged.err().map(|reply| reply.status);
     }
-    // Last, because it judges conditions that the request does not come to.
+    // Last, because it evaluates conditions that the request does not reach.
     let (candidates, more) = self::candidates(request);
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),
@@ -154,7 +154,7 @@ pub(crate) fn of_request(
     })
 }
 
-/// The result of what waits for nothing, because nothing is on a wire.
+/// The result of a future that never has to wait, because no I/O is involved.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
@@ -192,7 +192,7 @@ fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
     (candidates.collect(), explained.more)
 }
 
-/// What would run, as far as nothing answers before.
+/// The plugins that would run, unless one of them answers first.
 fn plan(request: &mut Request, chains: &mut Chains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
     let route = request.route.clone();
     let mut plan = Vec::new();

@@ -3,10 +3,10 @@
 use http::HeaderName;
 use tidegate_protocol::{Field, Head};
 
-/// A name as it begins a line of HTTP/1, and as HTTP/2 has it.
+/// A name in both forms: as the start of an HTTP/1 line, and for HTTP/2.
 ///
-/// A `HeaderName` may change inside, to the compiler: behind a reference, the length of `line` is still known to it where the
-/// name is written, and a copy takes a few moves instead of a call.
+/// To the compiler, a `HeaderName` may have interior mutability: behind a reference, the length of `line` is still a known
+/// constant where the name is written, and a copy takes a few moves instead of a call.
 pub(crate) struct Name {
     line: &'static [u8],
     http2: &'static HeaderName,

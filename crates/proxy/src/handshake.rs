@@ -19,7 +19,7 @@ use crate::runtime::Runtime;
 /// A fatal alert, `unrecognized_name`, as a complete record.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
-/// A handshake that came to nothing.
+/// A failed handshake.
 pub struct Failed {
     error: io::Error,
     server_name: Option<String>,
@@ -99,7 +99,7 @@ fn facts(
         alpn: session.alpn_protocol().map(<[u8]>::to_vec),
         client_verdict: match &server.client {
             None => ClientVerdict::None,
-            // The handshake has judged it.
+            // The handshake has verified it.
             Some(check) if check.skip.is_empty() => match chain.is_some_and(|chain| !chain.is_empty()) {
                 true => ClientVerdict::Success,
                 false => ClientVerdict::None,
@@ -133,8 +133,9 @@ fn without_certificate() -> Reply {
     reply
 }
 
-/// What no handshake could decide: clients without a certificate, paths that need none, and a host that asks for
-/// certificates on a connection whose handshake did not, because it was for another name or there was none.
+/// Checks what no handshake could decide: clients without a certificate, paths that need none, and a host that
+/// asks for certificates on a connection whose handshake did not, because it was for another name or there was
+/// none.
 pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let tls = request.connection.tls.as_ref();
     let own = tls.and_then(|tls| tls.server.as_ref()).filter(|server| server.client.is_some());

@@ -59,7 +59,7 @@ impl fmt::Debug for Room {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// By their order.
+    /// In the order of their beginning.
     all: BTreeMap<u64, Handshake>,
     addresses: HashMap<IpAddr, BTreeSet<u64>>,
 }

@@ -23,7 +23,7 @@ pub struct InternalResponse {
     pub body: bytes::Bytes,
 }
 
-/// Runs on the control runtime, never on a worker, except for the question whose a path is.
+/// Runs on the control runtime, never on a worker, except for the check whether a path belongs to it.
 pub trait Internal: Send + Sync {
     /// Whether a path belongs to this API; asked for every request of a gateway that has such an API on its data
     /// port.
@@ -34,7 +34,7 @@ pub trait Internal: Send + Sync {
     fn enter(&self, head: InternalHead) -> Result<Box<dyn InternalCall>, InternalResponse>;
 }
 
-/// A request that was let in.
+/// An admitted request.
 pub trait InternalCall: Send {
     fn body_limit(&self) -> usize;
     /// `body`: all of it, or the size of one that is larger than the limit.

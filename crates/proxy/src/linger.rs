@@ -24,7 +24,7 @@ const HOLD_MS: u64 = 1_000;
 /// Connections of a worker that linger at the same time; further ones close at once.
 const MOST: u32 = 1_024;
 
-/// A place among those that linger.
+/// A place among the lingering connections.
 pub(super) struct Place<'a>(&'a Cell<u32>);
 
 impl Place<'_> {

@@ -16,7 +16,7 @@ use crate::{Settings, port_owner, settings::Listen};
 /// Where one worker accepts.
 pub(crate) type Doors = Vec<(TcpListener, Listen)>;
 
-/// The same sockets by descriptors of their own.
+/// Duplicates the descriptors of the sockets.
 pub(crate) fn once_more(doors: &Doors) -> io::Result<Doors> {
     doors.iter().map(|(socket, listen)| Ok((socket.try_clone()?, listen.clone()))).collect()
 }
@@ -25,7 +25,7 @@ pub(crate) fn once_more(doors: &Doors) -> io::Result<Doors> {
 #[derive(Default)]
 pub struct Listeners {
     pub(crate) workers: Vec<Doors>,
-    /// The same sockets once more, to hand them to a successor, or to who takes a worker's place.
+    /// Duplicates of the same sockets, for a successor, or for a new worker in a place.
     pub(crate) kept: Vec<Doors>,
     /// What is listened on, with the ports that the system chose.
     pub(crate) listening: Vec<Listen>,
@@ -34,7 +34,7 @@ pub struct Listeners {
 }
 
 /// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
-/// other uses, or none. An address that cannot be opened is an error that names it.
+/// other uses, or none. The error names the address that cannot be opened.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
     let mut listeners = Listeners::default();

@@ -10,7 +10,7 @@ use std::cell::Cell;
 pub struct LeastRate {
     /// 0: none.
     pub bytes_per_second: u64,
-    /// Judged each time that so much waiting has come together.
+    /// The rate is checked each time that this much waiting has added up.
     pub window_ms: u64,
 }
 
@@ -38,11 +38,11 @@ impl Pace {
         }
     }
 
-    /// Bytes came or went; `false` when they are too few for the time that passed.
+    /// Records that bytes moved; `false` when they are too few for the time that passed.
     #[must_use]
     pub fn moves(&self, bytes: usize, now_ms: u64, least: LeastRate) -> bool {
         if least.bytes_per_second == 0 {
-            // A rate may be asked for later: what was waited for until now is over.
+            // A rate may be configured later: the wait until now is over.
             self.since.set(0);
             return true;
         }

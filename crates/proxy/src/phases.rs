@@ -30,7 +30,7 @@ pub struct Chains {
     merged: Option<Rc<Chain>>,
     /// `name#phase` of what ran, while conf/debug.yaml asks for it.
     trace: Option<RefCell<Vec<String>>>,
-    /// What plugins do while they wait, they do on behalf of this.
+    /// The origin on whose behalf plugins act while they wait.
     origin: Origin,
     /// What was asked to run, in which phase; see [`crate::audit`].
     #[cfg(debug_assertions)]
@@ -216,7 +216,8 @@ impl Chains {
         request.require_decided()
     }
 
-    /// A plugin that waits is at work again in polls that know nothing of the one it began in.
+    /// Runs the rest of a plugin that waits: each poll marks it again, as its first mark belongs to an
+    /// earlier poll.
     async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         match step {
             Step::Next => Ok(()),
@@ -338,7 +339,8 @@ impl Chains {
     }
 }
 
-/// The consumer's plugins that the route does not have, for the phase that is over when the consumer is known.
+/// The consumer's plugins that the route does not have, for the phase that has ended by the time the consumer
+/// is known.
 pub(crate) fn joining<'a>(
     route: &'a Route,
     consumer: &'a Consumer,

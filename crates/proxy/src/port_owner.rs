@@ -129,7 +129,7 @@ fn process_with(inode: &str) -> Option<(u32, String)> {
     None
 }
 
-/// A process names itself as it likes.
+/// A process can choose its own name: control characters are replaced.
 fn name(folder: &Path) -> String {
     let text = fs::read(folder.join("comm")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
 };
 
-/// So many are remembered of a poll, the newest over the oldest.
+/// How many are remembered of a poll; the newest overwrite the oldest.
 const MARKS: usize = 8;
 
 thread_local! {

@@ -17,9 +17,9 @@ pub struct Publisher {
     /// Counts publications; workers compare it with the one they hold.
     generation: AtomicU64,
     retired: Mutex<Vec<Arc<Snapshot>>>,
-    /// Rung by each worker that has taken a newer snapshot.
+    /// Notified by each worker that has taken a newer snapshot.
     pub(crate) applied: Arc<Notify>,
-    /// Wakes the workers that have nothing to do, so that they let go of the old snapshot, too.
+    /// Wakes idle workers, so that they release the old snapshot, too.
     pub(crate) published: Notify,
 }
 

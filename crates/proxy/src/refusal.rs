@@ -13,8 +13,8 @@ use crate::{client::Client, client_address};
 /// Of a request line that cannot be read; the rest is not logged.
 const LOGGED_LINE_BYTES: usize = 2048;
 
-/// Answers and closes. `head`: what of the request could be read. `line`: its request line where there is no target in
-/// `head`. Boxed: the futures of connections do not carry the size of what few of them become.
+/// Answers and closes. `head`: the part of the request that could be parsed. `line`: its request line where there is
+/// no target in `head`. Boxed: the futures of connections do not carry the size of a state that few of them reach.
 pub fn refuse<'a>(
     client: &'a Rc<Client>,
     head: RequestHead,

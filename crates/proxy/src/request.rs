@@ -1,4 +1,4 @@
-//! The way of a request, in the order things happen. Each step is a file of the same name.
+//! The path of a request, in the order of its steps. Each step is a file of the same name.
 
 use std::{rc::Rc, sync::atomic::Ordering};
 
@@ -65,7 +65,7 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
-    // Nothing is held for the client while the upstream thinks.
+    // No buffer is held for the client while the upstream works.
     client.release_buffer();
     route(request, &client.worker.settings.reading, chains, Some(client)).await?;
     chains.rewrite(request).await?;
@@ -115,7 +115,7 @@ fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
     }
 }
 
-/// An extended CONNECT asks for a WebSocket and nothing else: a route without them has no other answer to it.
+/// An extended CONNECT can only ask for a WebSocket: a route without them refuses it.
 fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
     let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
     let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);

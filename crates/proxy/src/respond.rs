@@ -49,7 +49,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     }
     let mut body = match fill_response(request, reply) {
         Body::Whole(bytes) => bytes,
-        // Boxed: most answers have no use for a future of this size.
+        // Boxed: most answers do not need a future of this size.
         Body::File(body) => return Box::pin(send_file(request, client, chains, *body)).await,
     };
     if let Err(status) = filters::header_filter(request, client, chains) {
@@ -97,7 +97,7 @@ async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     let frame = frame(request, client, body.len() as u64).await;
     let bodiless = frame.framing == ClientFraming::Bodiless;
     if body.is_unique() {
-        // Others are the configuration's, or a cache's.
+        // Other bodies belong to the configuration, or to a cache.
         client.weigh(body.len());
     }
     let mut whole = Whole(if bodiless { Bytes::new() } else { body });
@@ -124,7 +124,7 @@ async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut 
 async fn frame(request: &mut Request, client: &Client, length: u64) -> Frame {
     let framing = head::framing(request, BodyLength::Fixed(length), false);
     let response = &mut request.response;
-    // The length that a GET would have. What a 304 would have had as a body is not known here.
+    // The length that a GET would have. The length of the body that a 304 omits is not known here.
     if request.head.method == Method::Head
         && response.status != 304
         && !response.body_changed
@@ -150,11 +150,11 @@ fn ending(reply: Reply) -> Reply {
     Reply::page(500)
 }
 
-/// What the body filters take at once of a body that one of them made: less than a millisecond.
+/// How much of a rebuilt body the body filters take at once: less than a millisecond of work.
 const REMADE_STEP: usize = 256 << 10;
 
-/// The body through the body filters; in steps if they want that, and others get their turn in between. `Err`: the status of
-/// the page that takes its place.
+/// Runs the body through the body filters; in steps if they want that, and other tasks get their turn in between. `Err`: the
+/// status of the page that replaces the answer.
 async fn filter_body(request: &mut Request, chains: &Chains, mut body: Bytes) -> Result<Bytes, u16> {
     let mut filtered = Vec::new();
     let mut from = 0;
@@ -228,8 +228,8 @@ pub async fn after_panic(client: &Client) {
     Box::pin(client.refuse(500)).await;
 }
 
-/// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is let
-/// in, the body.
+/// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is
+/// admitted, the body.
 pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
     let Some(host) = tidegate_plugin_api::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

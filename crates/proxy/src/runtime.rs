@@ -1,4 +1,4 @@
-//! A worker without its pools: clock, buffers, timers, the configuration in use and what is counted.
+//! A worker without its pools: clock, buffers, timers, the configuration in use and counters.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,7 +20,7 @@ use crate::{
     timers::Deadlines,
 };
 
-/// What everything that one worker does may use. Lives as long as the process.
+/// What all code on a worker may use. Lives as long as the process.
 pub struct Runtime {
     pub index: usize,
     pub settings: Settings,
@@ -127,7 +127,7 @@ impl Runtime {
 
     pub fn recycle_response_head(&self, mut head: ResponseHead) {
         let mut heads = self.response_heads.borrow_mut();
-        // One without memory is that of an answer, which has taken it over and gives it back later.
+        // A head without memory: an answer has taken the memory over and gives it back later.
         if heads.len() < 64 && (1..=RECYCLED_BYTES).contains(&head.headers.capacity()) {
             head.clear();
             heads.push(head);

@@ -19,7 +19,7 @@ pub struct Listen {
     pub tls: bool,
     /// Connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
-    /// Left out, with a line in the log, when another process listens there.
+    /// Skipped, with a log line, when another process listens there.
     pub optional: bool,
 }
 

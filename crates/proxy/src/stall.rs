@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 pub use self::record::{LIMIT, Stalls};
 
 thread_local! {
-    /// When the poll that is going on began.
+    /// When the current poll began.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -33,7 +33,7 @@ pub fn awake() {
     BEGUN.set(Some(Instant::now()));
 }
 
-/// A task whose polls are looked at.
+/// A task whose polls are timed.
 pub fn watched<F: Future<Output = ()>>(
     worker: &'static Runtime,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! A worker's counters. Only their worker writes them, so a load and a store do; anybody reads.
+//! A worker's counters. Only their worker writes them, so a load and a store suffice; any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

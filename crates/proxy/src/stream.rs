@@ -19,7 +19,7 @@ use crate::http2::stream::Http2Stream;
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// Bytes of DATA frames. Heads and trailers have ways of their own.
+    /// Bytes of DATA frames. Heads and trailers are sent separately.
     Http2(Box<Http2Stream>),
 }
 

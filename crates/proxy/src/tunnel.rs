@@ -140,7 +140,7 @@ fn poll_pipe(
     }
 }
 
-/// Keeps what the writing side does not take.
+/// Keeps the bytes that the writing side does not take.
 fn write_or_keep(
     context: &mut Context<'_>,
     pipe: &mut Pipe,

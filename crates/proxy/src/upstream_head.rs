@@ -33,7 +33,7 @@ fn body_plan(request: &Request) -> BodyPlan {
     }
 }
 
-/// Refuses what a plugin made of the request if it would not stay in its line: another request could begin in it.
+/// Refuses a plugin's change to the request if it would break out of its line: another request could begin in it.
 pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
     let is_token =
@@ -152,8 +152,8 @@ impl<'a> OutgoingHead<'a> {
     }
 }
 
-/// Which of the client's fields are passed on, and which of the gateway's own are not added: they are among those, or left
-/// out.
+/// Which of the client's fields are passed on, and which of the gateway's fields are not added, because the client's are
+/// passed on or they are left out.
 struct Passing {
     proto: bool,
     host: bool,

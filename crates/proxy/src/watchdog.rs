@@ -39,15 +39,16 @@ use crate::{
     worker::Introduction,
 };
 
-/// A poll of that length, without what the machine kept the thread from, is not waited for.
+/// A worker is given up after a poll of this length, not counting time in which the machine did not run the
+/// thread.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What one look can count: more than that has passed only if the watchdog was held up itself.
+/// The most that one look counts: more passes only if the watchdog itself was held up.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(200);
-/// So many workers are given up in the life of a process; each keeps its memory.
+/// The most workers given up in the life of a process; each keeps its memory.
 const MOST_GIVEN_UP: u64 = 64;
-/// Lowest: a thread that computes and has no use leaves the processor to the others.
+/// Lowest: a useless thread that computes leaves the processor to the others.
 const PRIORITY: i32 = 19;
 
 /// A fault that cannot be repaired is logged once in ten seconds.
@@ -143,7 +144,7 @@ fn held_up(
         // The time that it waits now is counted when it gets a processor: what it ran is known at any time.
         (Some(State::Runnable), Some(now), Some(earlier)) => now.computed(earlier, passed),
         (Some(State::Blocked), Some(now), Some(earlier)) => now.not_waited(earlier, passed),
-        // The first look after it moved has nothing to compare with.
+        // The first look after progress has no earlier value to compare with.
         (Some(State::Runnable), Some(_), None) => Duration::ZERO,
         // The kernel does not report it.
         _ => passed,

@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// What others know a worker by.
+/// What a worker publishes about itself.
 pub(crate) struct Introduction {
     pub progress: &'static Progress,
     /// The kernel's number of the thread.
@@ -227,7 +227,7 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
                 connection::spawn(worker, stream, peer, &listen);
             }
             Err(error) => {
-                // Out of descriptors or memory: wait for some to come back instead of spinning.
+                // Out of descriptors or memory: wait until some are free instead of spinning.
                 error_log::log(
                     error_log::Level::Critical,
                     format_args!("accept on {} failed: {error}", listen.address),
@@ -300,7 +300,7 @@ async fn tick(worker: &'static Worker) {
             worker.own_pool.sweep(now_ms);
             worker.http2_pool.sweep(now_ms);
             worker.buffers.trim();
-            // What a burst left behind goes back to the system once there is time for it.
+            // Memory of a burst goes back to the system once there is time for it.
             let requests = worker.stats.requests.load(Ordering::Relaxed);
             let busy = std::mem::replace(&mut seen, requests) != requests;
             let ended = worker.memory.is_over();

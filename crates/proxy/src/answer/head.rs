@@ -90,7 +90,7 @@ impl<'a> AnswerHead<'a> {
 
 /// Which fields of `request.response` are passed on, and which of the gateway's are among them.
 struct Passing {
-    /// The length that a GET would have had stays.
+    /// Keeps the length that a GET would have had.
     length_as_sent: bool,
     date: bool,
     server: bool,
@@ -120,7 +120,7 @@ impl Passing {
     }
 }
 
-/// The fields of a page for what never became a request. The connection ends with it.
+/// The fields of a page where no request was parsed. The connection ends with it.
 pub(crate) fn write_page_fields(worker: &Runtime, body_bytes: usize, to: &mut impl Fields) {
     to.add_line(&worker.server_line);
     to.add_line(&worker.date_line.borrow());

@@ -11,7 +11,7 @@ use crate::{
     read_ahead::{LEAST_BYTES, ReadAhead},
 };
 
-/// What is left of this size is moved to the front of its memory, and the rest given back.
+/// A rest up to this size is moved to the front of its memory, and the memory behind it given back.
 const MOVED_BYTES: usize = 16 * 1024;
 
 pub(super) struct Outgoing {
@@ -72,7 +72,7 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// Keeps no memory for what is gone, and no more than is needed for the rest.
+    /// Frees the memory of sent bytes, and keeps no more than the rest needs.
     fn stall(&mut self) {
         if self.sent >= MOVED_BYTES || self.sent * 2 >= self.bytes.len() {
             self.bytes.drain(..self.sent);

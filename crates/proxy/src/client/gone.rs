@@ -23,11 +23,11 @@ impl Client {
             return Poll::Pending;
         }
         while self.poll_readable(context).is_ready() {
-            // What is there may be the next request, and behind it the end.
+            // The bytes may be the next request, with the end behind it.
             match self.poll_fill(context, buffer::SIZE) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
-                    // More requests than are read ahead: what follows them is not seen.
+                    // More requests than are read ahead: the end behind them is not seen.
                     return Poll::Pending;
                 }
                 Poll::Ready(_) => {

@@ -1,7 +1,7 @@
 //! An attempt over HTTP/2, for upstreams with scheme grpc and grpcs: a stream, the request on it, the head of the answer.
 //!
-//! What the node never began to work on (REFUSED_STREAM, or a GOAWAY that excludes the stream) may be sent again,
-//! whatever the method.
+//! A request that the node never began to work on (REFUSED_STREAM, or a GOAWAY that excludes the stream) may be sent
+//! again, whatever the method.
 
 use std::{
     future::{Future, poll_fn},
@@ -48,7 +48,7 @@ pub struct Answer {
     pub header_seconds: f64,
 }
 
-/// A stream to a node, and what of the request is still to be sent on it.
+/// A stream to a node, and the part of the request that is still to be sent on it.
 pub struct Stream {
     lease: Lease,
     send: SendStream<Bytes>,
@@ -105,7 +105,7 @@ async fn once(
         hops::mark(request, node.address.as_slice());
     }
     let window = client.upstream_window();
-    // Before it is used: many answers may begin at the same moment.
+    // Counted before it is used: many answers may begin at the same moment.
     let granted = Granted::new(window.bytes());
     let outgoing = OutgoingHead::new(request, handle, node, false);
     let server_name = if handle.tls.is_some() { outgoing.host } else { &[] };
@@ -188,7 +188,7 @@ async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind>
     waited.await
 }
 
-/// Nothing is begun, and nothing waited for, on behalf of a client that has left.
+/// Checks that the client is still there: nothing is begun or waited for on behalf of one that has left.
 fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), FailureKind> {
     match client.poll_gone(context) {
         Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
@@ -254,7 +254,7 @@ async fn exchange(
             match stream.poll_send(context, request, client) {
                 Poll::Pending => limit.waits(client, stream.unsent()),
                 Poll::Ready(Err(kind @ FailureKind::Client(_))) => return Poll::Ready(Err((kind, false))),
-                // Why the stream broke is in the answer.
+                // The answer has the reason why the stream broke.
                 Poll::Ready(_) => {
                     sending = false;
                     client.timer.set(timeouts.read_ms);
@@ -355,7 +355,7 @@ fn take_head(
 }
 
 impl Stream {
-    /// Writes down how the attempt went, for variables and metrics.
+    /// Records how the attempt went, for variables and metrics.
     pub fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
         request.outcome.attempts.push(Attempt {
             address: self.lease.connection.address,
@@ -375,12 +375,12 @@ impl Stream {
         self.lease.connection.window.bytes() as usize
     }
 
-    /// The client takes the answer: from now on what it does not take is counted.
+    /// The client takes the answer: from now on the bytes that it does not take are counted.
     pub fn flows(&mut self) {
         self.granted = None;
     }
 
-    /// The node let its time pass.
+    /// The node did not answer in time.
     pub fn doubt(&self) {
         self.lease.doubt();
     }

@@ -59,7 +59,7 @@ impl FrameWatch {
         }
     }
 
-    /// What the client does too much of, once it does.
+    /// The kind of flood, once the client exceeds its limit.
     pub fn flood(&self) -> Option<&'static str> {
         self.flood
     }
@@ -122,7 +122,7 @@ impl FrameWatch {
 }
 
 impl FrameWatch {
-    /// What comes on a stream that was opened before is trailers.
+    /// HEADERS on a stream that is already open are trailers.
     fn fields(&mut self, kind: u8) {
         let [.., a, b, c, d] = self.header;
         let stream = u32::from_be_bytes([a & 0x7f, b, c, d]);
@@ -142,7 +142,7 @@ impl FrameWatch {
     }
 }
 
-/// So many per ten seconds.
+/// Allows a number of frames per ten seconds.
 struct Bucket {
     size: u64,
     left: u64,

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::frames::FrameWatch;
 use crate::{buffer::Buffer, runtime::Runtime, stream::Stream};
 
-/// Bytes gathered before the peer has to take some.
+/// The most bytes gathered before the peer must take some.
 const GATHERED: usize = 64 * 1024;
 
 /// Shared by `h2`, which reads and writes, and the connection's task, which flushes and keeps time.
@@ -57,7 +57,7 @@ impl Wire {
         Rc::new(RefCell::new(wire))
     }
 
-    /// Writes what has gathered.
+    /// Writes the gathered bytes.
     pub fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.poll_write(context, rest) {

@@ -13,12 +13,13 @@ use std::{
 use super::untaken::{ALWAYS, Account, Held, Left, STREAM_BYTES};
 use crate::timers::{Deadlines, Timer};
 
-/// A client that takes nothing of an answer for so long does not take it.
+/// A client that takes nothing of an answer for so long counts as not taking it.
 pub const COUNTED_AFTER_MS: u64 = 1_000;
-/// Unless all streams of its connection took this much meanwhile: then it takes others first. More than the window that a
-/// connection begins with.
+/// Unless all streams of its connection took this much meanwhile: then the client reads others first. More than the
+/// window that a connection begins with.
 pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
-/// A connection that has taken nothing for so long stalls; what waits in line on it makes room for others first.
+/// A connection that has taken nothing for so long stalls; its requests in line are the first to make room for
+/// others.
 pub const STALLS_AFTER_MS: u64 = 250;
 
 pub struct Places {
@@ -105,7 +106,7 @@ impl Places {
         self.total.get()
     }
 
-    /// The client has left answers that still wait, and has not taken much since: what is in line waits with them.
+    /// The client has left answers that still wait, and has not taken much since: requests in line wait with them.
     pub fn leaves(&self) -> bool {
         self.waiting.get() > 0
             && self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
@@ -152,7 +153,7 @@ impl Places {
         self.count(slot.state, State::Nothing, slot.units);
     }
 
-    /// The request holds so much of an answer until its client has taken it.
+    /// Counts bytes of an answer that the request holds until its client has taken them.
     pub fn weigh(&self, index: u32, bytes: usize) {
         let units = bytes / STREAM_BYTES;
         if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize).filter(|_| units > 0) {

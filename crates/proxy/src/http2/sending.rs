@@ -21,11 +21,11 @@ const HANDED_LEAST: usize = 16 * 1024;
 pub struct Sending {
     pub places: Places,
     handed: Cell<usize>,
-    /// What was handed over while the socket takes nothing.
+    /// Bytes handed over while the socket takes nothing.
     stuck: RefCell<ReadAhead>,
     /// Counts the times that all was sent.
     round: Cell<u64>,
-    /// Each stream once a round.
+    /// At most once per stream and round.
     waiting: RefCell<Vec<Waker>>,
     /// What answers hold for slow streams, see [`crate::read_ahead`].
     pub held: Rc<Cell<usize>>,

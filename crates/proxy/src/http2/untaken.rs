@@ -43,7 +43,7 @@ const LEFT_PART: usize = 2;
 /// The line is full beyond one part in so many: the rest is for addresses that have less than an equal share.
 const SHARED_PART: usize = 2;
 
-/// How many requests there are; those with a body of their own count for as many as have its size.
+/// The number of requests; one with a body counts as many times as its size demands.
 #[derive(Default)]
 struct Counts {
     open: AtomicUsize,
@@ -83,7 +83,7 @@ impl Held {
         self.open + self.slow
     }
 
-    /// Without what a connection may always have.
+    /// The part beyond what a connection may always have.
     pub fn beyond(self) -> Held {
         let beyond = self.all().saturating_sub(ALWAYS);
         let slow = self.slow.min(beyond);
@@ -120,7 +120,7 @@ impl Account {
         Rc::new(Account { address, counts, all })
     }
 
-    /// Nothing more begins but what every connection may have.
+    /// Whether no more requests begin beyond those that every connection may have.
     pub fn is_full(&self) -> bool {
         self.is_full_of(Held { open: most_open(), slow: most_slow() })
     }
@@ -132,7 +132,7 @@ impl Account {
         reached(|counts| &counts.open, most.open) || reached(|counts| &counts.slow, most.slow)
     }
 
-    /// A connection had so much beyond what it may always have, and has `now`.
+    /// Updates what a connection holds beyond what it may always have: from `before` to `now`.
     pub fn change(&self, before: Held, now: Held) {
         for counts in [self.all, &self.counts] {
             change(&counts.open, before.open, now.open);
@@ -155,12 +155,12 @@ impl Account {
         let shared = most / SHARED_PART;
         let lined = Lined::new(self, units);
         let (all, own) = (self.all.lined.load(Relaxed), self.counts.lined.load(Relaxed));
-        // What is alone may be larger than a share. Dropping it takes it out again.
+        // A single request may be larger than a share. Dropping it removes it again.
         let fits = all <= shared || own <= self.share(shared).max(units);
         (all <= most && fits).then_some(lined)
     }
 
-    /// The address has more in line than its equal share, and the room is wanted.
+    /// Whether the address has more in line than its equal share, and others want the room.
     pub fn exceeds_share(&self) -> bool {
         self.exceeds_share_of(most_lined())
     }
@@ -187,7 +187,7 @@ impl Account {
         left
     }
 
-    /// A request waits, or is refused.
+    /// Logs that a request waits, or is refused.
     #[cold]
     pub fn tell_full(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
@@ -240,7 +240,7 @@ impl Left {
         let left = Left { account: account.clone(), units };
         let all = account.all.left.fetch_add(units, Relaxed);
         let own = account.counts.left.fetch_add(units, Relaxed);
-        // What is alone may be larger than the part of an address. Dropping it takes it out again.
+        // A single request may be larger than the part of an address. Dropping it removes it again.
         let fits = own == 0 || own + units <= most.saturating_sub(all);
         (all + units <= most && fits).then_some(left)
     }

@@ -15,10 +15,10 @@ use crate::{
     stats::{self, WorkerStats},
 };
 
-/// What is shorter is not counted.
+/// Shorter polls are not counted.
 pub const LIMIT: Duration = Duration::from_millis(1);
 
-/// A task that computes for longer is warned of.
+/// A task that computes for longer causes a warning.
 pub(super) const WARNED: Duration = Duration::from_millis(20);
 
 /// One line a second and worker; the others are counted.

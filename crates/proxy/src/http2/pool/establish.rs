@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{buffer::Buffer, runtime::Runtime, stall, stream::Stream, timers::Timer};
 
-/// Requests have time limits of their own; this ends a connection on which none moves.
+/// Requests have their own time limits; this ends a connection on which none makes progress.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
 /// Speaks HTTP/2 on a new connection and offers it to the other requests too.
@@ -114,7 +114,7 @@ struct Driver {
     reads: u64,
     /// Until the node sends something, no other connection is opened.
     probe: Option<Turn>,
-    // Last: the socket is closed before.
+    // The last field: the socket is closed first.
     existing: Existing,
 }
 

@@ -18,7 +18,7 @@ use super::window::{MOST_STREAMS, Window};
 
 /// Connections to one node; past that requests wait for a stream.
 pub(super) const MOST_CONNECTIONS: usize = 64;
-/// The last of them have small windows, whatever was wanted: those who may have no others find some.
+/// The last of them always have small windows: requests that may use no others can still get one.
 const SMALL_CONNECTIONS: usize = 8;
 
 #[derive(Default)]
@@ -107,7 +107,7 @@ impl Drop for Existing {
             gate.full.set(gate.full.get().saturating_sub(1));
         }
         gate.leaving.set(false);
-        // Who opens one wakes the others.
+        // While a connection is being opened, its opener wakes the others.
         if !gate.opening.get() {
             gate.wake(1);
         }
@@ -147,7 +147,7 @@ impl Waiting {
         &mut self,
         mut ended: impl FnMut(&mut Context<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // What it was woken for may be of use to the next one: once for each change, or two would wake each other forever.
+        // The change may help the next waiter: woken once for each change, or two would wake each other forever.
         let round = self.gate.round.get();
         if self.woken.is_some_and(|woken| woken != round) {
             self.gate.changed.notify_one();
