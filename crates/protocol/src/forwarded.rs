@@ -74,7 +74,7 @@ fn is_list_of_pairs(value: &[u8]) -> bool {
     pairs > 0
 }
 
-/// What follows a token or a quoted string.
+/// The rest after a token or a quoted string.
 fn skip_value(text: &[u8]) -> Option<&[u8]> {
     if text.first() != Some(&b'"') {
         // Addresses without the quotes that they should have are common.

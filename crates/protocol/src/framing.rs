@@ -106,8 +106,8 @@ pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength,
     Ok(if bodiless { BodyLength::EMPTY } else { framed })
 }
 
-/// Whether the connection may carry a further response. Not where a sender has broken the rules for framing in a way that
-/// leaves only one reading for this message, but not for what follows: RFC 9112 section 6.1.
+/// Whether the connection may carry a further response. It may not where a sender broke the rules for framing in a way
+/// that leaves one reading of this message, but not of what follows: RFC 9112 section 6.1.
 pub fn response_persists(head: &ResponseHead, options: ConnectionOptions, length: BodyLength) -> bool {
     let misplaced = head.version == Version::Http10 || head.status == 204;
     options.persists(head.version)

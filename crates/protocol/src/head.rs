@@ -13,7 +13,7 @@ pub struct Field {
     value_len: u32,
     name_len: u16,
     pub id: HeaderId,
-    /// The bytes read exactly `Name: value CRLF`, so that the line can be copied as it stands.
+    /// The bytes are exactly `Name: value CRLF`, so that the line can be copied unchanged.
     canonical: bool,
 }
 
@@ -46,7 +46,7 @@ fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
 pub struct Head {
     bytes: Vec<u8>,
     fields: Vec<Field>,
-    /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for what is not there costs nothing;
+    /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for an absent field costs nothing;
     /// [`PREFIXED`] and [`SIGNED`].
     seen: u64,
     /// Bytes before this in `bytes` were received; later ones were added.
@@ -163,7 +163,7 @@ impl Head {
         }
     }
 
-    /// From here on fields are added and no more received.
+    /// Marks the end of the received fields: later ones are added.
     pub(crate) fn end_of_received(&mut self) {
         self.received_end = self.bytes.len() as u32;
         self.left_out = LeftOut::default();

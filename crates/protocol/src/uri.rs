@@ -112,7 +112,7 @@ fn hex(digit: &u8) -> Option<u8> {
     }
 }
 
-/// Decodes `%XX`; bad escapes stay as they are. With `plus`, `+` is a space (form encoding).
+/// Decodes `%XX`; bad escapes stay unchanged. With `plus`, `+` is a space (form encoding).
 pub fn percent_decode(text: &[u8], plus: bool) -> Vec<u8> {
     if !plus || memchr::memchr(b'+', text).is_none() {
         return Cow::from(percent_encoding::percent_decode(text)).into_owned();
@@ -121,7 +121,7 @@ pub fn percent_decode(text: &[u8], plus: bool) -> Vec<u8> {
     percent_encoding::percent_decode(&spaced).collect()
 }
 
-/// As [`percent_decode`], of text; what is not UTF-8 afterwards is replaced.
+/// As [`percent_decode`], of text; bytes that are not UTF-8 afterwards are replaced.
 pub fn percent_decode_text(text: &str, plus: bool) -> String {
     String::from_utf8_lossy(&percent_decode(text.as_bytes(), plus)).into_owned()
 }
