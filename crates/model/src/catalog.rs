@@ -1,4 +1,4 @@
-//! What the resources need to know about plugins, without depending on any.
+//! The facts about plugins that the resources need, without depending on any.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub fn no_remarks(_: &Value) -> Vec<String> {
     Vec::new()
 }
 
-/// Why something is refused that this program could do.
+/// The message for a feature that this program was built without.
 pub fn built_without(feature: &str) -> String {
     format!("this program was built without its feature {feature}")
 }

@@ -109,9 +109,9 @@ impl Keyring {
         left
     }
 
-    /// Private keys only, for showing an object whose other fields may be seen.
+    /// Private keys only, for answers in which all other fields may be shown.
     pub fn encrypt_private_keys(&self, kind: Kind, value: &mut Value) {
-        // What is not PEM is encrypted already.
+        // A text that is not PEM is encrypted already.
         each_private_key(kind, value, &mut |_, text| {
             if is_pem(text) {
                 *text = self.encrypt(text);
@@ -148,8 +148,8 @@ pub fn encrypted_fields(
     found
 }
 
-/// Whether a text has the form of what [`Keyring::encrypt`] makes: base64 of whole blocks, at least one. So have some keys
-/// in plain, like those of `openssl rand -base64 32`.
+/// Whether a text has the form that [`Keyring::encrypt`] makes: base64 of whole blocks, at least one. Some plain keys have
+/// it too, like those of `openssl rand -base64 32`.
 fn looks_encrypted(text: &str) -> bool {
     let is_of_blocks = |bytes: Vec<u8>| !bytes.is_empty() && bytes.len().is_multiple_of(BLOCK_BYTES);
     text.len() >= SHORTEST && STANDARD.decode(text).is_ok_and(is_of_blocks)
@@ -178,7 +178,7 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     String::from_utf8(plain.to_vec()).ok()
 }
 
-/// Where a secret stands.
+/// The place of a secret.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     plugin: Option<&'a str>,

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-/// What stands at a place.
+/// The kind of text at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
     /// The name of a field that is sent.
@@ -77,7 +77,7 @@ pub fn has_operations(headers: &Value) -> bool {
         .any(|name| headers.get(name).is_some_and(|value| value.is_object() || value.is_array()))
 }
 
-/// One text or a list of them; what is neither is the schema's to refuse.
+/// One text or a list of them; the schema refuses anything else.
 fn texts(value: &Value, check: fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {
         Value::String(text) => check(text),
@@ -93,7 +93,7 @@ fn check_fields(value: &Value) -> Result<(), String> {
     })
 }
 
-/// `Name: value`; one without a colon is the schema's to refuse.
+/// `Name: value`; the schema refuses one without a colon.
 fn check_line(line: &str) -> Result<(), String> {
     match line.split_once(':') {
         Some((name, value)) => check_name(name.trim()).and_then(|()| check_value(value)),

@@ -1,4 +1,4 @@
-//! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
+//! Fields of objects that are accepted and have no effect, in one table. They are logged when the object is
 //! written, and when it is loaded.
 
 mod branches;
@@ -52,14 +52,14 @@ pub const FIELDS: &[Field] = &[
 ];
 
 impl Field {
-    /// Of one object in words.
+    /// The message for one object.
     pub fn in_words(&self) -> String {
         let name = self.name();
         let what = if name.is_empty() { "it" } else { &name };
         format!("{what} has no effect: {}", self.why)
     }
 
-    /// What the message calls it: `upstream.scheme`; of a whole object nothing.
+    /// Its name in the message: `upstream.scheme`; empty for a whole object.
     pub fn name(&self) -> String {
         self.path.trim_start_matches('/').replace('/', ".")
     }
@@ -107,7 +107,7 @@ pub fn of(
     found
 }
 
-/// Secrets that were copied from a store, it seems. Plain texts may look so, too.
+/// Secrets that were probably copied from a store. Plain texts may look the same.
 fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item = String> {
     let fields = encrypted_fields(object.kind, &object.id, &object.value(), catalog).into_iter();
     fields.map(|(field, _)| {

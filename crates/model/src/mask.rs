@@ -1,4 +1,4 @@
-//! What is hidden from those who may see a configuration and not its secrets.
+//! Hides secrets from readers who may see a configuration but not its secrets.
 
 mod conditions;
 pub(super) mod fields;
@@ -63,7 +63,7 @@ fn mask_plugin_fields(
     }
 }
 
-/// Hides all that stands at a path like `auth.header`, whatever its shape: what comes from etcd or from a file may have any.
+/// Hides everything at a path like `auth.header`, whatever its type: values from etcd or from a file may have any.
 fn hide_in(value: &mut Value, path: &str, change: Change<'_>) {
     if let Value::Array(items) = value {
         return items.iter_mut().for_each(|item| hide_in(item, path, change));
@@ -112,8 +112,8 @@ fn pointer(path: &str) -> String {
     format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
 }
 
-/// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is not an object may be
-/// one in the wrong place.
+/// Hides texts of fields that are in no schema: they may be secrets with a misspelled name, and a plugin's configuration that is
+/// not an object may be a secret in the wrong place.
 fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for place in unknown::places(kind, id, value, catalog) {
         value.pointer_mut(&place).into_iter().for_each(|found| change_all(found, change));

@@ -1,4 +1,4 @@
-//! What a name that is not known was probably meant to be.
+//! Finds the known name that an unknown one was probably meant to be.
 
 /// Shorter names are within an edit of too many others.
 const SHORTEST: usize = 3;

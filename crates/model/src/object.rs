@@ -95,10 +95,10 @@ pub struct Rejected {
     pub is_placeless: bool,
 }
 
-/// The objects of a configuration, for those who look some of them up.
+/// Lookup of the objects of a configuration.
 pub trait Objects {
     fn get(&self, kind: Kind, id: &str) -> Option<Object>;
-    /// Those whose text has `name` as the name of a field somewhere; some of the others may be among them.
+    /// Objects whose text has `name` as the name of a field somewhere; may include false positives.
     fn with_field(&self, name: &str) -> Vec<Object>;
 }
 
@@ -126,7 +126,7 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub reason: Arc<str>,
-    /// The text was at fault, which the document no longer shows.
+    /// The stored text itself was faulty; the document does not show it.
     pub in_text: bool,
     /// The requests it is for, where its document does not show all of them: an object of its kind with that alone.
     pub place: Option<Document>,

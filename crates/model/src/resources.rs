@@ -77,7 +77,7 @@ impl Route {
     pub const CONDITIONS: [&'static str; 9] =
         ["uri", "uris", "host", "hosts", "remote_addr", "remote_addrs", "methods", "vars", "filter_func"];
 
-    /// Only 0 switches a route off: another status that does not fit is not a word for it.
+    /// Only 0 disables a route: another invalid status does not.
     pub fn is_enabled(&self) -> bool {
         self.status != 0
     }
@@ -206,7 +206,7 @@ pub struct OcspStapling {
     pub cache_ttl: u64,
 }
 
-/// What a client has to present.
+/// The certificate that a client has to present.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SslClient {
     pub ca: String,

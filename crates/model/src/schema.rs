@@ -32,7 +32,7 @@ pub use self::{
 /// The default limit for the steps of one check. A visit of a node is one.
 pub const MOST_STEPS: u32 = 2_000_000;
 
-/// What patterns may take for a value of a configuration: many on short texts are many searches.
+/// The time that patterns may take for a value of a configuration: many on short texts are many searches.
 const SEARCHES_OF_A_CONFIGURATION: Duration = Duration::from_millis(100);
 
 impl Schema {
@@ -60,7 +60,7 @@ impl Schema {
         self.check_within(value, MOST_STEPS, &searches).map_err(Failure::into_message)
     }
 
-    /// As [`Schema::check`], with so many steps, and for what a client sent: its patterns have the time of the request.
+    /// As [`Schema::check`], with a limit of steps, for data of a client: its patterns have the time of the request.
     pub fn check_within(&self, value: &mut Value, steps: u32, searches: &SearchTime) -> Result<(), Failure> {
         check::check_root(self, value, steps, searches)
     }

@@ -1,4 +1,4 @@
-//! What counts as the value of a secret, wherever it comes from: an environment variable, a member of JSON, a manager.
+//! Which values count as a secret, from any source: an environment variable, a member of JSON, a manager.
 
 use serde_json::Value;
 
@@ -72,8 +72,8 @@ fn has_scheme(value: &str) -> bool {
         .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
 }
 
-/// A token of JSON (RFC 7515 section 3.1, RFC 7516 section 3.1), which begins with `{"` in base64url, or one of those whose
-/// issuers begin them with a mark of their own so that they are found: of GitHub, GitLab, Slack, Vault, AWS.
+/// A JSON web token (RFC 7515 section 3.1, RFC 7516 section 3.1), which begins with `{"` in base64url, or a token with the
+/// recognisable prefix of its issuer: GitHub, GitLab, Slack, Vault, AWS.
 fn is_token(value: &str) -> bool {
     const MARKS: [&str; 9] =
         ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "hvs.", "hvb.", "AKIA"];

@@ -16,7 +16,7 @@ pub fn parse_address(address: &str) -> (&str, Option<i64>) {
     (host, port.parse().ok())
 }
 
-/// Why no connection can be made to a node that is written so.
+/// Why no connection can be made to a node with this address.
 pub(crate) fn node_fault(address: &str) -> Option<String> {
     let shown = without_user(address);
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));

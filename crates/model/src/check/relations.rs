@@ -100,8 +100,8 @@ pub(super) fn check_duplicate_key(
     Ok(())
 }
 
-/// What [`check_duplicate_key`] and [`check_global_rule`] ask of one object among others, of all objects of a configuration in
-/// one pass; and that every credential has its consumer. The second of two objects is named.
+/// Checks all objects of a configuration in one pass for what [`check_duplicate_key`] and [`check_global_rule`] check of one
+/// object; and that every credential has its consumer. The second of two objects is named.
 pub fn clashes<'a>(
     objects: impl Iterator<Item = (Kind, &'a str, &'a Value)> + Clone,
 ) -> Vec<(Kind, String, String)> {

@@ -67,7 +67,7 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     found
 }
 
-/// Variables that have no value where a condition is judged.
+/// Variables that have no value yet where a condition is evaluated.
 fn late(value: &Value, place: &str, when: &str, found: &mut Vec<String>) {
     each(value, &mut |Condition { name, .. }| {
         if LATE.contains(&name) || LATE_FAMILIES.iter().any(|family| name.starts_with(family)) {

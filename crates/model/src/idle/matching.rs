@@ -11,8 +11,8 @@ pub struct Matching {
     pub parameters: bool,
     /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
     pub encoded_slash: bool,
-    /// Secrets count as they are written: the configuration is a document (`apisix.yaml`, `PUT /configs`), nothing of which
-    /// is ever decrypted.
+    /// Secrets are used as written: the configuration is a document (`apisix.yaml`, `PUT /configs`), which is never
+    /// decrypted.
     pub is_document: bool,
 }
 

@@ -67,7 +67,7 @@ fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<Str
         format!("{field}: no {what} can be named {name:?}: names have letters, digits, {letters} only")
     });
     let is_absent = |name: &&&str| {
-        // Somewhere else stands what is meant.
+        // A reference: the name is resolved elsewhere.
         !crate::schema::rules::is_secret_reference(name) && all.get(kind, name).is_none()
     };
     let absent: Vec<&str> = names.iter().filter(is_possible).filter(is_absent).copied().collect();
@@ -105,7 +105,8 @@ fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
     conf.get(name).and_then(Value::as_str)
 }
 
-/// Whether the schemas of consumers and of ids take it. A reference to a secret may lead to one.
+/// Whether the schemas of consumers and of ids accept it. A reference to a secret may resolve to a valid
+/// name.
 pub(super) fn is_name(name: &str, more: &str) -> bool {
     crate::schema::rules::is_secret_reference(name)
         || name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_-".contains(sign) || more.contains(sign))

@@ -1,4 +1,5 @@
-//! Fields that no schema has. APISIX accepts them, so they are not refused; but a guard with a misspelled field guards less.
+//! Fields that are in no schema. APISIX accepts them, so they are not refused; but a guard with a misspelled field guards
+//! less.
 
 use std::sync::LazyLock;
 
@@ -10,11 +11,11 @@ use crate::{Kind, Object, PluginCatalog, nearest::hint, schemas};
 const DEEPEST: usize = 16;
 /// Of one object; more are counted.
 const MOST: usize = 8;
-/// Fields that are looked at for what they may mean; further ones are only counted.
+/// How many fields are compared with known names; further ones are only counted.
 const MOST_COMPARED: usize = 1000;
 
-/// Fields of an object and of its plugins that are taken and have no effect, in words. Those that look misspelled come first:
-/// they may be a guard, whatever else is there.
+/// Messages for fields of an object and of its plugins that are accepted without effect. Those that look misspelled come
+/// first: they may be part of a guard.
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Found::default();
@@ -124,7 +125,7 @@ fn plugin(
     }
 }
 
-/// What the gateway writes into objects, and what belongs to all plugins.
+/// Fields that the gateway writes into objects, and those that all plugins have.
 const OF_ALL: [&str; 4] = ["_meta", "id", "create_time", "update_time"];
 
 #[derive(Default)]

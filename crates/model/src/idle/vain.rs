@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
 
-/// What of an object can never have an effect, in words.
+/// Messages for the parts of an object that can never have an effect.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
@@ -25,7 +25,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-/// Of objects that are there for their plugins only.
+/// Of objects that exist only for their plugins.
 fn plugins(object: &Object) -> Option<String> {
     if !matches!(object.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup) {
         return None;
@@ -56,7 +56,7 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
     }
 }
 
-/// Who switches such a certificate off may mean to close its names.
+/// An operator who disables such a certificate may mean to close its names.
 fn unguarded(value: &Value) -> Option<String> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     (is_off && value.get("client").is_some_and(Value::is_object)).then(|| {

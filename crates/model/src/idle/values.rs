@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Matching;
 
-/// What is known of a variable's values.
+/// The known form of a variable's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A name in lower case, without a port and a dot at its end.

@@ -1,4 +1,5 @@
-//! What a credential is compared with: in conditions, as `vars` holds them, and in the schemas that plugins take.
+//! Hides values that a credential is compared with: in conditions, as in `vars`, and in the schemas that plugins
+//! take.
 
 use serde_json::{Map, Value};
 
@@ -11,9 +12,9 @@ use crate::{
 /// Operators of `vars`, as APISIX's lua-resty-expr has them.
 const OPERATORS: [&str; 13] =
     ["==", "~=", "!=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch", "!"];
-/// How the variables of a request begin that a client sets.
+/// Prefixes of the variables that a client sets.
 const FAMILIES: [&str; 7] = ["http_", "arg_", "raw_arg_", "cookie_", "post_arg.", "post_arg_", "uri_param_"];
-/// Keywords of JSON Schema whose values are those that a text has.
+/// Keywords of JSON Schema that hold possible values of a text.
 const CONSTANTS: [&str; 5] = ["const", "enum", "default", "examples", "pattern"];
 
 /// Of `["http_apikey", "==", "…"]`, and of `["http_apikey", "!", "==", "…"]`.

@@ -96,7 +96,7 @@ fn without_pairs(text: &str) -> String {
     out
 }
 
-/// Stands where a secret is not shown.
+/// Shown in place of a secret.
 pub const MASK: &str = "***";
 
 #[cfg(test)]

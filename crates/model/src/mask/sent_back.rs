@@ -1,4 +1,4 @@
-//! Masks that come back: of what was read without the right to see its secrets.
+//! Masks in writes: from objects that were read without the right to see their secrets.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ pub fn masked_place(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCat
     if !has_mask(value) {
         return None;
     }
-    // What is masked again where another word stands is the place of a secret.
+    // If masking again replaces another word put there, it is the place of a secret.
     let mut masked = value.clone();
     replace_masks(&mut masked);
     mask_resource(kind, id, &mut masked, catalog);

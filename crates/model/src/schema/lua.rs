@@ -58,7 +58,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// `tostring(value)` for what can be an id or appear in a message: strings bare, numbers as Lua writes them.
+/// `tostring(value)` for values that can be an id or appear in a message: strings bare, numbers as Lua writes
+/// them.
 pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

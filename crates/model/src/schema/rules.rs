@@ -97,11 +97,11 @@ impl Type {
 #[derive(Debug, Default)]
 pub(crate) struct ObjectRules {
     pub properties: Vec<Property>,
-    /// Required names that have no schema of their own.
+    /// Required names without a schema for them.
     pub required: Vec<String>,
     /// `required: []`: the library then wants an empty table.
     pub must_be_empty: bool,
-    /// Dependencies of names that have no schema of their own.
+    /// Dependencies of names without a schema for them.
     pub dependencies: Vec<(String, Dependency)>,
     pub patterns: Vec<(Pattern, Index)>,
     pub additional: Additional,
@@ -115,7 +115,7 @@ pub(crate) struct Property {
     pub schema: Index,
     pub required: bool,
     pub default: Option<Value>,
-    /// What the default costs each time that it is filled in, in steps.
+    /// The cost of filling in the default, in steps.
     pub default_weight: usize,
     pub dependency: Option<Dependency>,
 }
