@@ -1,7 +1,7 @@
 //! A certificate as verification reads it (RFC 5280 section 4.1, any version), without copies.
 //!
-//! Only what decides about trust is decoded. Serial numbers and names stay bytes, because real ones break the rules of
-//! the RFC in ways that do no harm.
+//! Only the fields that decide about trust are decoded. Serial numbers and names stay bytes, because real ones break
+//! the rules of the RFC in harmless ways.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The handshake with a server, and what its failure means.
+//! The handshake with a server, and the explanation of its failure.
 
 use std::{
     future::{Future, poll_fn},
@@ -51,7 +51,7 @@ fn peek(stream: &TcpStream, context: &mut Context<'_>, first: &mut [u8]) -> usiz
     }
 }
 
-/// An error of a handshake in words; `first`: what the server's answer began with.
+/// The message for an error of a handshake; `first`: the first bytes of the server's answer.
 pub fn explain(error: &io::Error, server: &str, first: &[u8]) -> io::Error {
     let text = match first {
         [b'H', b'T', b'T', b'P', b'/'] => format!("{server} speaks plain HTTP, not TLS"),

@@ -1,4 +1,4 @@
-//! Whom TLS peers are trusted as: the one verifier for upstreams, etcd, Redis, Kafka, LDAP, registries, the servers of
+//! Trust in TLS peers: the one verifier for upstreams, etcd, Redis, Kafka, LDAP, registries, the servers of
 //! loggers and of secrets, the clients of our own ports and those of the Admin API.
 //!
 //! ```text

@@ -25,7 +25,7 @@ const MOST_INTERMEDIATES: usize = 6;
 /// Signature checks for one leaf, as in webpki: certificates that name each other cost time.
 const MOST_SIGNATURES: u32 = 100;
 
-/// What is asked about a peer.
+/// The question about a peer.
 pub(crate) struct Question<'q> {
     pub anchors: &'q Anchors,
     pub algorithms: &'q WebPkiSupportedAlgorithms,
@@ -33,7 +33,7 @@ pub(crate) struct Question<'q> {
     pub depth: Option<usize>,
 }
 
-/// What is to be known of a path that is good.
+/// The facts about a valid path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verified {
     /// An authority in it constrains names.

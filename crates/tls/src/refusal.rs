@@ -1,4 +1,5 @@
-//! Why a peer is not trusted: in words for the log, as an alert for the peer, and in OpenSSL's words for variables.
+//! Why a peer is not trusted: as a message for the log, as an alert for the peer, and as OpenSSL's text for
+//! variables.
 
 use std::{fmt, io, sync::Arc};
 
