@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address is its IPv4 address, here and in what is looked up
+/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address counts as its IPv4 address, here and in lookups
 /// ([`parse_address`]): `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSet {

@@ -29,7 +29,7 @@ pub struct Expression<N> {
 pub trait Variables {
     type Name;
     fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
-    /// What the patterns asked of this request have taken, where that is bounded.
+    /// The time that patterns have taken for this request, where it is bounded.
     fn search_time(&self) -> Option<&SearchTime> {
         None
     }
@@ -39,7 +39,7 @@ pub trait Variables {
 }
 
 impl<N> Expression<N> {
-    /// Parses a rule; `resolve` turns each variable name into what [`Variables::get`] takes.
+    /// Parses a rule; `resolve` turns each variable name into the key for [`Variables::get`].
     /// The error is the text APISIX prints.
     pub fn compile(
         rule: &serde_json::Value,
@@ -52,7 +52,8 @@ impl<N> Expression<N> {
         self.root.as_ref().is_none_or(|root| eval(root, variables))
     }
 
-    /// Of a rule whose clauses must all hold: the first that does not, from 0. For people; requests ask `eval`.
+    /// Of a rule whose clauses must all hold: the first that does not, from 0. For explanations; requests use
+    /// `eval`.
     pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
         match &self.root {
             Some(Node::Group { logic: Logic::And, children }) => {

@@ -287,7 +287,8 @@ proptest! {
         }
     }
 
-    /// A base of other routes, some of them changed or gone since: found is what one index of today's routes finds.
+    /// A base of other routes, some of them changed or gone since: the lookup must find the same as one index of
+    /// the current routes.
     #[test]
     fn changes_over_a_base(
         routes in prop::collection::vec((prop::option::of(route()), prop::option::of(route()), any::<bool>()), 1..30),

@@ -34,7 +34,7 @@ pub struct Considered {
 
 #[derive(Debug, Default)]
 pub struct Explained {
-    /// In the order of trying; what other hosts ask for comes last.
+    /// In the order of trying; routes of other hosts come last.
     pub considered: Vec<Considered>,
     /// There were more than asked for.
     pub more: bool,

@@ -165,7 +165,7 @@ impl<N> Layer<N> {
         }
     }
 
-    /// The order of trying: exact paths, then the longest prefix; within one of them what [`super::index`] sorts by.
+    /// The order of trying: exact paths, then the longest prefix; within one of them the order of [`super::index`].
     pub(super) fn rank(&self, candidate: &Candidate) -> impl Ord + use<'_, N> {
         let route = self.routes.get(candidate.route as usize);
         let uri: &str = route.and_then(|route| route.uris.get(candidate.uri as usize)).map_or("", |uri| uri);

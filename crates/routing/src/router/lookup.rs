@@ -1,4 +1,4 @@
-//! What a lookup takes, and what it gives.
+//! The input and the result of a lookup.
 
 use std::net::IpAddr;
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// One captured variable: its name and where in the path its value stands.
+/// One captured variable: its name and the position of its value in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param<'r> {
     /// `:ext` for an unnamed `*`.

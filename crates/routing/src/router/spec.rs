@@ -1,4 +1,4 @@
-//! What the router knows of one route. Prepared when the route changes, shared by all later routers.
+//! One route for the router. Prepared when the route changes, shared by all later routers.
 
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ pub struct HostPattern {
     names_port: bool,
 }
 
-/// A host as requests name it, without its port: the colons of an IPv6 address are not a port, they stand before a bracket.
+/// A host as requests name it, without its port: the colons of an IPv6 address come before a bracket and do not begin a
+/// port.
 pub fn without_port(host: &[u8]) -> &[u8] {
     match host.iter().rposition(|&byte| byte == b':') {
         Some(at) if !host[at..].contains(&b']') => &host[..at],

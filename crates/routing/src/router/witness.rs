@@ -13,7 +13,7 @@ pub enum Loss {
     Parameters,
 }
 
-/// What the lookup found of one candidate.
+/// The lookup's result for one candidate.
 pub(super) struct Tried<'r, 'm> {
     pub route: u32,
     pub scope: Scope,
