@@ -39,7 +39,7 @@ pub(crate) struct Lane {
     random: AtomicU64,
 }
 
-/// What one pick has to know.
+/// The inputs of one pick.
 pub(crate) struct Candidates<'a> {
     pub nodes: &'a [Node],
     pub tried: &'a [u16],

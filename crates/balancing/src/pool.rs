@@ -152,7 +152,7 @@ impl Upstream {
         }
     }
 
-    /// Counts what a probe or a request met; the transition, if there was one, is for the log.
+    /// Counts the outcome of a probe or a request; the transition, if there was one, is for the log.
     pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
         let transition = self.health.as_ref()?.report(node, source, outcome)?;
         if transition.changes_use() {
@@ -182,7 +182,7 @@ impl Upstream {
     }
 }
 
-/// What is kept of the nodes of the upstream before a change.
+/// State that is kept of the nodes of the upstream before a change.
 #[derive(Default)]
 struct Known<'a>(HashMap<Identity<'a>, Kept<'a>>);
 

@@ -31,7 +31,7 @@ pub struct NodeSpec {
     pub weight: u32,
     /// How many nodes its domain is expanded to; 0 means 1.
     pub siblings: u32,
-    /// So many requests at a time, all workers together; `None`: no limit.
+    /// The most requests at a time, over all workers; `None`: no limit.
     pub max_conn: Option<u32>,
     /// Nodes of a lower priority are used when all of the higher ones were tried or are unhealthy.
     pub priority: i32,

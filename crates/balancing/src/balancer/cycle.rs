@@ -51,7 +51,7 @@ impl Cycle {
         Self { segments, length }
     }
 
-    /// Whom the given turn belongs to.
+    /// The node that the given turn belongs to.
     pub(super) fn at(&self, turn: u64) -> Option<u16> {
         let turn = turn.checked_rem(self.length)?;
         let segment = match self.segments.as_slice() {
@@ -68,7 +68,7 @@ impl Cycle {
     }
 }
 
-/// What each node has of its domain's weight, scaled by a common factor.
+/// Each node's share of its domain's weight, scaled by a common factor.
 fn shares(nodes: &[(u16, &NodeSpec)]) -> Vec<(u16, u64)> {
     let multiple = |factor: u64, siblings: u64| factor / greatest_common_divisor(factor, siblings) * siblings;
     let exact = nodes.iter().map(|(_, node)| u64::from(node.siblings())).try_fold(1, |factor, siblings| {
