@@ -19,7 +19,7 @@ use crate::{
 pub enum BodyError {
     TooLarge,
     Malformed(&'static str),
-    /// The fields behind the body are more than they may be.
+    /// The trailers exceed their limit.
     LargeTrailers,
     Timeout,
     /// The memory for bodies is spent.
@@ -49,13 +49,13 @@ impl From<BodyError> for Box<Reply> {
 
 /// The connection side of a body, framing removed.
 pub trait BodyReader {
-    /// Appends what is there to `out`; `Ready(Ok(false))` at the end of the body.
+    /// Appends the available bytes to `out`; `Ready(Ok(false))` at the end of the body.
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>>;
 
-    /// What comes is held in memory: the client has to be as fast as that asks for.
+    /// From now on the body is held in memory: the client must keep the least rate for that.
     fn holds(&self) {}
 
-    /// Starts over; `false`: bytes are gone that cannot be given a second time.
+    /// Starts over; `false`: bytes are gone and cannot be sent a second time.
     fn rewind(&self) -> bool;
 }
 
@@ -86,7 +86,7 @@ fn room(collected: &Vec<u8>, length: usize) -> usize {
     }
 }
 
-/// What came of a body for which all of its memory is set aside, up to this size.
+/// Once this much of a body has come, memory for all of it is reserved, up to `WHOLE`.
 const GOOD_PART: usize = 1 << 20;
 const WHOLE: usize = 64 << 20;
 
@@ -99,10 +99,10 @@ fn leased(before: usize, collected: &[u8], set_aside: usize) -> usize {
     set_aside.min(collected.len().max(PIECE).saturating_mul(8))
 }
 
-/// So much is gathered in one go: less than a millisecond.
+/// How much is gathered in one go: less than a millisecond of work.
 const SLICE: usize = 256 << 10;
 
-/// What one read brings at most.
+/// The most that one read yields.
 const PIECE: usize = 16 << 10;
 
 impl RequestBody {
@@ -153,7 +153,7 @@ impl RequestBody {
                     }
                     collected.try_reserve_exact(room).map_err(|_| BodyError::Overloaded)?;
                     if collected.len() >= others_turn {
-                        // All of it may be there already, and other requests wait.
+                        // All of it may be here already: other requests get their turn.
                         others_turn = collected.len() + SLICE;
                         tokio::task::yield_now().await;
                     }

@@ -90,7 +90,7 @@ impl Catalog {
     }
 }
 
-/// The URIs that a plugin answers, where they are now.
+/// The URIs that a plugin answers, after any move by the configuration.
 fn apis(def: &'static PluginDef) -> impl Iterator<Item = (&'static str, &'static crate::Api)> {
     // `plugin_attr.NAME.uri` moves a plugin's only API.
     let attribute = crate::host::plugin_attribute(def.name).filter(|_| def.apis.len() == 1);
@@ -179,7 +179,7 @@ impl PluginCatalog for Catalog {
             SchemaKind::Consumer if entry.consumer_schema.is_some() => {
                 (entry.consumer_schema.as_ref(), &entry.checks.consumer)
             }
-            // What a consumer has of another plugin is the same as on a route.
+            // Other plugins are configured on a consumer as on a route.
             SchemaKind::Consumer => (Some(&entry.schema), &entry.checks.plugin),
             SchemaKind::Metadata => (entry.metadata_schema.as_ref(), &entry.checks.metadata),
         };

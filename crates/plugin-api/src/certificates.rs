@@ -1,4 +1,4 @@
-//! What the data plane shows in TLS handshakes: which certificate belongs to which server name.
+//! The certificates that the data plane presents in TLS handshakes, by server name.
 //!
 //! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label. A name that two resources
 //! claim belongs to the one that asks for client certificates, else to the one with the smaller id.
@@ -24,7 +24,7 @@ pub struct TlsServer {
     pub stapling: Option<Stapling>,
 }
 
-/// A certificate chain with its key. The proof that it is not revoked comes and goes while it is in use.
+/// A certificate chain with its key. Its OCSP response changes while it is in use.
 pub struct Pair(ArcSwap<CertifiedKey>);
 
 impl Pair {
@@ -53,7 +53,7 @@ impl fmt::Debug for Pair {
 /// How OCSP responses are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stapling {
-    /// Whatever the authority answers is passed on.
+    /// The authority's answer is passed on unverified.
     pub skip_verify: bool,
     pub cache_seconds: u64,
 }
@@ -66,18 +66,18 @@ pub struct ClientCheck {
     pub skip: Vec<Pattern>,
 }
 
-/// What became of a client's certificate.
+/// The result of verifying a client's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientVerdict {
     #[default]
     None,
     Success,
-    /// With the reason, in OpenSSL's words.
+    /// With OpenSSL's message as the reason.
     Failed(&'static str),
 }
 
 impl ClientVerdict {
-    /// The words of `$ssl_client_verify`.
+    /// The text of `$ssl_client_verify`.
     pub fn text(self) -> Cow<'static, str> {
         match self {
             ClientVerdict::None => "NONE".into(),
@@ -140,7 +140,7 @@ pub struct Certificates {
     /// A resource that may ask for client certificates, and whose names cannot be read: it may be for any
     /// name.
     nameless: Option<Claim>,
-    /// Some name is guarded: without any, requests need no look at their host.
+    /// Some name is guarded: if none is, the host of requests is not checked.
     guards: bool,
     /// Of all `ssl` resources, those for clients of upstreams included.
     pub expiries: Vec<Expiry>,
@@ -148,7 +148,7 @@ pub struct Certificates {
     pub stapled: Vec<Arc<TlsServer>>,
 }
 
-/// Until when a certificate is valid.
+/// The end of a certificate's validity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Expiry {
     /// The `ssl` resource.

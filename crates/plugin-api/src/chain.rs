@@ -23,10 +23,10 @@ pub struct Instance {
     pub pre_function: Option<Arc<dyn Plugin>>,
 }
 
-/// What [`Chain::refusing`] runs is called so in explanations and traces.
+/// The name of the plugin that [`Chain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
 
-/// Stands where a guard cannot be built.
+/// Replaces a guard that cannot be built.
 struct Refusal(u16);
 
 impl Plugin for Refusal {

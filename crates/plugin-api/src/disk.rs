@@ -1,6 +1,6 @@
 //! Threads that may wait for a disk, so that workers do not: opening files and reading what no cache holds.
 //!
-//! Few, and behind a queue with an end: a disk that is slow makes refusals, not memory. Started by the first job.
+//! Few threads behind a bounded queue: a slow disk causes refusals, not memory growth. Started by the first job.
 
 use std::{
     collections::VecDeque,
@@ -35,7 +35,8 @@ struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// How many threads, and how many jobs may wait for them. Counts before the first job.
+/// Sets how many threads there are, and how many jobs may wait for them. Has an effect only before the first
+/// job.
 pub fn configure(threads: usize, queue: usize) {
     THREADS.store(threads.max(1), Ordering::Relaxed);
     QUEUE.store(queue.max(1), Ordering::Relaxed);
@@ -47,7 +48,7 @@ pub fn run<T: Send + 'static>(
 ) -> Result<impl Future<Output = Option<T>>, Full> {
     let (send, receive) = oneshot::channel();
     enqueue(Box::new(move || {
-        // A receiver that is gone wants nothing.
+        // The receiver may be gone: then the result is dropped.
         let _ = send.send(job());
     }))?;
     Ok(async move { receive.await.ok() })

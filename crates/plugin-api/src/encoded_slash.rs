@@ -27,7 +27,7 @@ impl Request {
             return Cow::Borrowed(&self.path);
         }
         let mut marked = Vec::with_capacity(self.path.len());
-        // Not so where the path was made in another way, without such slashes.
+        // If the path was made in another way, it has no such slashes.
         match normalize_marking_slashes(self.head.raw_path(), &mut marked) {
             Ok(()) if unmarked(&marked) == self.path => Cow::Owned(marked),
             _ => Cow::Borrowed(&self.path),
@@ -44,7 +44,8 @@ impl Request {
         }
     }
 
-    /// The path for those who decide by its text: `%2F` is a slash that the client has encoded, `%252F` its text `%2F`.
+    /// The path for code that decides by its text: `%2F` is a slash that the client has encoded, `%252F` its text
+    /// `%2F`.
     pub fn unambiguous_path(&self) -> Cow<'_, [u8]> {
         if !self.snapshot.options.match_uri_encoded_slash || !has_written(&self.path) {
             return Cow::Borrowed(&self.path);

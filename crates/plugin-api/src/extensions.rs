@@ -1,4 +1,4 @@
-//! What plugins keep for themselves during one request.
+//! Private state of plugins during one request.
 
 use std::any::{Any, TypeId};
 

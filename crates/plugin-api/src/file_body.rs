@@ -1,4 +1,4 @@
-//! A body that lies in a file: what of it goes to the client, and how to read it without waiting for the disk.
+//! A body in a file: which parts of it go to the client, and how to read it without waiting for the disk.
 
 use std::{
     fs::File,

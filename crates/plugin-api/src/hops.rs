@@ -84,7 +84,7 @@ pub fn mark(request: &mut Request, addresses: &[SocketAddr]) {
     request.head.headers.set("CDN-Loop", value);
 }
 
-/// Ends a loop, and notes what is known of a request that has come back.
+/// Ends a loop, and records the origin of a request that has come back.
 pub fn check(request: &mut Request) -> Result<(), Box<Reply>> {
     let mut found = request.head.headers.all_known(HeaderId::CdnLoop).flat_map(members);
     let Some((claimed, ticket)) = found.find_map(read) else { return Ok(()) };

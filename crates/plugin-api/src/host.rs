@@ -34,7 +34,7 @@ pub struct Host {
     pub workers: usize,
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,
-    /// What stands before `/routes/1` where other gateways name that resource: the prefix in etcd. Empty with files.
+    /// The prefix in etcd, which precedes `/routes/1` where other gateways name that resource. Empty with files.
     pub resource_prefix: String,
     pub started: std::time::SystemTime,
 }

@@ -48,7 +48,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// One with pieces of the request's path: with `match_uri_encoded_slash` they lead to what the client has asked for.
+    /// A location with pieces of the request's path: with `match_uri_encoded_slash` they lead to the resource that the
+    /// client has asked for.
     pub fn of(request: &Request) -> Location {
         let tells = request.snapshot.options.match_uri_encoded_slash;
         Location { slashes: tells.then(|| request.slashes()), ..Location::default() }
@@ -66,7 +67,7 @@ impl Location {
         self.is_unclear
     }
 
-    /// A client's text, without what would be structure where it goes.
+    /// Adds a client's text, with bytes escaped that would be structure at that place.
     pub fn push_text(&mut self, kind: Kind, text: &[u8]) {
         if let (Some(slashes), Kind::Path, Place::Path) = (self.slashes, kind, self.place) {
             let has_slash = memchr::memmem::find(text, WRITTEN).is_some();
@@ -194,8 +195,8 @@ impl Location {
         (by_author || text == b"http" || text == b"https").then_some(Some(end + 2))
     }
 
-    /// The client may fill in labels left of a name that the author wrote, and a port. What would continue the name
-    /// becomes the path.
+    /// The client may fill in labels left of a name that the author wrote, and a port. Text that would continue the
+    /// name becomes the path.
     fn check_authority(&mut self, start: usize) -> Option<()> {
         let length = self.bytes.get(start..)?.iter().position(|byte| is_delimiter(byte.value));
         let mut end = length.map_or(self.bytes.len(), |length| start + length);
@@ -221,7 +222,7 @@ impl Location {
         let authority = self.bytes.get(start..end)?;
         let named = authority.iter().any(|byte| byte.origin != Origin::Client);
         let sound = authority.iter().all(|byte| byte.origin == Origin::Author || is_of_host(byte));
-        // What ends the authority must end it for a browser, too.
+        // The end of the authority must be the end for a browser, too.
         if let Some(next) = self.bytes.get(end)
             && next.value == b'\\'
         {
@@ -231,7 +232,7 @@ impl Location {
         (named && sound).then_some(())
     }
 
-    /// Makes it a reference that no base leads to another host.
+    /// Makes it a reference that cannot resolve to another host.
     fn stay(&mut self) -> Option<()> {
         let delimiter = self.bytes.iter().position(|byte| is_delimiter(byte.value));
         let before = self.bytes.get(..delimiter.unwrap_or(self.bytes.len()))?;

@@ -6,7 +6,7 @@ use tidegate_protocol::Head;
 
 use crate::FileBody;
 
-/// What ends a request: an interim answer (1xx) leaves the client waiting.
+/// The statuses that end a request: an interim answer (1xx) leaves the client waiting.
 pub const FINAL_STATUSES: std::ops::Range<u16> = 200..1000;
 
 /// The body of a [`Reply`].

@@ -39,7 +39,7 @@ pub struct Response {
     body_step: Option<NonZeroUsize>,
     /// Whether the head waits for the first byte of the body: until then another answer can take its place.
     pub head_waits: bool,
-    /// A header filter could not do what it is there for: this status takes the place of the answer.
+    /// A header filter failed at its task: this status replaces the answer.
     refused: Option<NonZeroU16>,
 }
 
@@ -58,7 +58,8 @@ impl Response {
         self.refused = None;
     }
 
-    /// A field that was taken off the head, or set, does not come from the upstream behind the body either.
+    /// Withholds a trailer: a field that was removed from the head, or set, must not come from the upstream
+    /// as a trailer either.
     pub fn withhold_trailer(&mut self, name: &str) {
         self.withheld.names.extend([name, "\n"]);
     }
@@ -79,7 +80,7 @@ impl Response {
         self.refused = NonZeroU16::new(status);
     }
 
-    /// The status of the page that takes the place of the answer.
+    /// The status of the page that replaces the answer.
     pub fn take_refusal(&mut self) -> Option<u16> {
         self.refused.take().map(NonZeroU16::get)
     }
@@ -94,7 +95,7 @@ impl Response {
         self.body_step.map_or(usize::MAX, NonZeroUsize::get)
     }
 
-    /// The body will not be what the headers describe: drops the fields that would lie.
+    /// The body will differ from what the headers describe: drops the fields that would be wrong.
     pub fn body_modified(&mut self) {
         self.body_changed = true;
         self.headers.remove_known(HeaderId::ContentLength);
@@ -133,7 +134,7 @@ pub struct BodyChunk {
     pub data: Vec<u8>,
     /// Nothing follows.
     pub last: bool,
-    /// What the plugin that saw it last wants done with it.
+    /// What to do with it, set by the plugin that saw it last.
     pub passage: Passage,
 }
 
@@ -143,7 +144,7 @@ impl BodyChunk {
     }
 }
 
-/// What becomes of a piece after a plugin's [`crate::Plugin::body_filter`].
+/// What happens to a piece after a plugin's [`crate::Plugin::body_filter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Passage {
     /// It passes on to the next plugin.

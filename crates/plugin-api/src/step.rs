@@ -1,4 +1,4 @@
-//! What a phase of a plugin answers.
+//! The result of a plugin's phase.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,4 +1,5 @@
-//! The end of the process: work that should not be lost (log batches) learns of it and is waited for, a while.
+//! The end of the process: work that should not be lost (log batches) is notified, and waited for up to a
+//! limit.
 
 use std::{
     sync::LazyLock,
@@ -12,7 +13,7 @@ static STOPPING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::channel
 static WORK: Mutex<usize> = Mutex::new(0);
 static WORK_DONE: Condvar = Condvar::new();
 
-/// Work that the end of the process waits for as long as this lives.
+/// While this lives, the end of the process waits for the work that holds it.
 pub struct Guard(());
 
 pub fn guard() -> Guard {

@@ -277,7 +277,7 @@ impl Request {
         borrowed(text.as_bytes())
     }
 
-    /// What is known when the answer is on its way or out.
+    /// Variables that are known once the answer is under way.
     fn outcome_variable(&self, named: Named) -> Text<'_> {
         let outcome = &self.outcome;
         let node = || outcome.peer.as_ref().and_then(Peer::node);
@@ -337,7 +337,7 @@ impl Request {
         }
     }
 
-    /// What APISIX means by `$request_uri`: the normalised path with the query. The client's own text is
+    /// `$request_uri` as APISIX defines it: the normalised path with the query. The client's own text is
     /// `$real_request_uri`.
     pub fn normal_target(&self) -> Vec<u8> {
         let mut target = self.path.clone();

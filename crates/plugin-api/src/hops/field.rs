@@ -29,7 +29,7 @@ pub(super) fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
     Some((origin, value(b"ticket").and_then(|value| u64::from_str_radix(value, 16).ok())))
 }
 
-/// The field's value with a member of ours; what others wrote stays.
+/// The field's value with a member of ours; members of others stay.
 pub(super) fn value<'a>(
     there: impl Iterator<Item = &'a [u8]>,
     next: Origin,

@@ -33,7 +33,7 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
             if source.may_have(variable) {
                 values.wants_body.set(true);
             }
-            // Routing left it where it is, because it is too large.
+            // Routing left it on the wire because it is too large.
             return if source.is_for(variable) { unjudged(request, BODY_TOO_LARGE) } else { Operand::Nil };
         }
         RequestBody::Collected(body) => body,
@@ -120,9 +120,9 @@ impl Request {
             || headers.all_known(HeaderId::ContentType).any(media_type::names_other_charset)
     }
 
-    /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That counts while routes are
-    /// matched, where another route might have had the request, and where a guard is left out because its condition does
-    /// not hold. Elsewhere nothing but the value is missing.
+    /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That matters while routes
+    /// are matched, where another route might have had the request, and where a guard is skipped because its condition does not
+    /// hold. Elsewhere only the value is missing.
     pub fn require_readable_body(&self) -> Result<(), Box<Reply>> {
         self.body_values.unreadable.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
@@ -146,7 +146,7 @@ impl Request {
     }
 
     /// Asks a question about the request. Where the answer depends on a large body, the question is asked again once
-    /// another thread has looked at the body.
+    /// another thread has parsed the body.
     pub async fn ask<R>(&mut self, question: impl Fn(&Request) -> R) -> R {
         loop {
             let body = match &self.body {
@@ -161,7 +161,7 @@ impl Request {
             if wanted.is_empty() {
                 return answer;
             }
-            // What could not be judged without these values may not come up with them.
+            // A condition that was undecided without these values may be decided with them.
             self.undecided.set(before.0);
             self.body_values.unreadable.set(before.1);
             Box::pin(self.look_up(body, wanted)).await;
@@ -181,7 +181,7 @@ impl Request {
             return Ok(answer);
         }
         Box::pin(self.collect_for_conditions(limit)).await?;
-        // What could not be read while it was on the wire may be readable now.
+        // A body that could not be read while it was on the wire may be readable now.
         self.body_values.unreadable.set(None);
         Ok(self.ask(question).await)
     }
@@ -210,7 +210,7 @@ impl Request {
         let found = found.await.unwrap_or_default();
         let mut found = found.into_iter();
         for variable in wanted {
-            // A job that was not done is as good as a body that cannot be read.
+            // A job that was not done counts as a body that cannot be read.
             let value = found.next().unwrap_or(Err(Unjudged::TooLarge(TooLarge::Spent)));
             self.body_values.add(body.clone(), variable, value, client);
         }

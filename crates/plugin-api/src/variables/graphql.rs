@@ -66,7 +66,8 @@ pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     Some(Operation { kind: chosen.kind, name: chosen.name.to_owned(), root_fields })
 }
 
-/// Takes each fragment that is spread at the first level out of `fragments`: one that spreads itself ends there.
+/// Removes each fragment that is spread at the first level from `fragments`, so that one that spreads itself
+/// ends there.
 fn root_fields<'a>(
     tokens: &[Token<'a>],
     open: usize,

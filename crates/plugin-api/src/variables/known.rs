@@ -1,4 +1,4 @@
-//! What is known of a request's body.
+//! The known values of a request's body.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -17,7 +17,7 @@ use crate::{
 /// Why a condition on the body is undecided.
 #[derive(Clone, Copy)]
 pub(super) enum Unjudged {
-    /// What it selects is more than may be held.
+    /// The selected values exceed the limit.
     TooLarge(TooLarge),
     /// The body cannot be read here, but perhaps by the upstream; the status is the reason.
     Unreadable(u16),
@@ -30,7 +30,7 @@ pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
 /// gateway does not.
 pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
-/// What a request remembers of its body.
+/// The values of its body that a request remembers.
 #[derive(Default)]
 pub struct BodyValues {
     /// A condition asked for a body that is still on the wire.
@@ -45,11 +45,11 @@ pub struct BodyValues {
 
 /// A value of a large body. A list, so that values can be added while others are borrowed.
 struct Known {
-    /// Kept, so that no other body can be at the same place.
+    /// Kept, so that no other body can get the same address.
     body: Bytes,
     variable: Variable,
     value: Result<Operand<'static>, Unjudged>,
-    /// What the value takes of the memory for bodies, as long as the request may ask for it.
+    /// The memory for bodies that the value takes, as long as the request may ask for it.
     _held: Lease,
     next: OnceCell<Box<Known>>,
 }

@@ -93,7 +93,7 @@ const OF_PLUGINS: [&str; 4] = [
     "opentelemetry_span_id",
 ];
 
-/// What limit-count found, as JSON.
+/// The result of limit-count, as JSON.
 pub const RATE_LIMITING_INFO: &str = "rate_limiting_info";
 
 static RATE_LIMITING_INFO_WANTED: AtomicBool = AtomicBool::new(false);
