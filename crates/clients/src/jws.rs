@@ -63,7 +63,7 @@ impl Algorithm {
 pub struct Token<'a> {
     pub header: Map<String, Value>,
     pub payload: Value,
-    /// What is signed: header and payload as sent.
+    /// The signed part: header and payload as sent.
     signed: &'a [u8],
     signature: &'a [u8],
 }
@@ -216,7 +216,7 @@ impl VerifyingKey {
     }
 }
 
-/// For the moment of writing: that it is a key, and one for this algorithm, or for any.
+/// For writes: checks that it is a key, and one for this algorithm, or for any.
 pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), String> {
     let check = || match (public_key_der(pem)?, algorithm) {
         (der, _) if der.is_empty() => Err("it is empty".to_owned()),

@@ -23,7 +23,7 @@ use tokio::{
 /// Of the head of an answer.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 200;
-/// The least rate of an answer, beside the caller's limits: what drips would hold the caller for ever.
+/// The least rate of an answer, beside the caller's limits: one that drips would hold the caller forever.
 const LEAST_BYTES_PER_SECOND: u32 = 1024;
 /// A status line is shorter; a server that sends more without a line feed is not speaking HTTP.
 const MAX_STATUS_LINE: usize = 4096;
@@ -37,7 +37,7 @@ pub struct Limits {
     pub wait: Duration,
 }
 
-/// What becomes of a body that is longer than the caller has room for.
+/// How a body is treated that is longer than the caller has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// The exchange fails.

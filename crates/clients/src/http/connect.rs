@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::endpoint::Endpoint;
 
-/// What distinguishes two TLS settings.
+/// The values that distinguish two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsWanted {
     pub verify: bool,

@@ -18,13 +18,13 @@ use crate::paced::{Credit, Grant, Paced};
 /// Of the head of an answer, and of what is read at once.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// What may come before the head of an answer is whole: interim answers (100, 103) and itself.
+/// The most bytes until the head of an answer is complete: interim answers (100, 103) and the head itself.
 const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 
 /// Of an answer whose body is not wanted: a longer one is broken off.
 const MAX_DROPPED_BYTES: usize = 16 << 20;
 
-/// What is kept of the body of an answer.
+/// How much of the body of an answer is kept.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// All of it; a longer one is an error.
@@ -40,10 +40,10 @@ impl Body {
 
 pub(super) struct Connection {
     pub requests: SendRequest<Full<Bytes>>,
-    /// Where it leads, and from where.
+    /// Its two ends.
     pub peer: SocketAddr,
     pub local: SocketAddr,
-    /// What the server may send: bounded until its answer has begun.
+    /// How much the server may send: bounded until its answer has begun.
     credit: Credit,
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn gather(
     Ok(answer.into_bytes())
 }
 
-/// hyper's text names the layer; the cause is what an operator needs.
+/// hyper's message names the layer; an operator needs the cause.
 pub(super) fn describe(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),

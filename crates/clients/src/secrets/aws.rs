@@ -1,6 +1,6 @@
 //! AWS Secrets Manager: `NAME`, or `NAME/KEY` for a member of a secret that is a JSON object.
 //!
-//! Names may contain slashes, so where the name ends has to be found out: the longest name is tried first.
+//! Names may contain slashes, so the end of the name is not known: the longest name is tried first.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What the clients of all managers have in common.
+//! Shared parts of the clients of all managers.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub enum Failure {
 /// How long a manager may take for connecting, and again for answering.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// No secret is that long.
+/// Longer than any secret.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Nor of so many parts.
+/// More parts than any secret has.
 const MAX_VALUES: usize = 65_536;
 
 pub(super) fn options(verify: bool) -> ClientOptions {
