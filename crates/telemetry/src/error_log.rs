@@ -115,7 +115,7 @@ struct ThreadState {
     places: Option<Places>,
 }
 
-/// Takes as much as a line may have; what comes behind is not even formatted.
+/// Takes as much as a line may have; the rest is not even formatted.
 struct Cut<'a>(&'a mut Vec<u8>);
 
 impl Write for Cut<'_> {

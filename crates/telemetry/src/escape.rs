@@ -8,7 +8,7 @@ pub enum Escape {
     Default,
     /// As inside a JSON string; a value that is not there is empty.
     Json,
-    /// As they are; a value that is not there is empty.
+    /// Unchanged; a value that is not there is empty.
     None,
 }
 

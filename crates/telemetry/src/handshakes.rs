@@ -24,7 +24,7 @@ pub struct Refused<'a> {
 }
 
 impl Refused<'_> {
-    /// A client that just went away is of no interest (level info); anything else is a warning with its reason.
+    /// A client that just left is logged at level info; anything else is a warning with its reason.
     pub fn log(&self, error: &io::Error, reason: &str) {
         let gone = matches!(
             error.kind(),

@@ -9,7 +9,7 @@ use super::level::Level;
 
 /// Lines of one place a second, on one worker.
 const MOST_LINES: u32 = 100;
-/// What they may take; the line that exceeds it is written.
+/// The bytes that they may take; the line that exceeds the limit is still written.
 const MOST_BYTES: usize = 32 * 1024;
 /// How much of the last written line is kept, as an example of what was left out.
 const EXAMPLE_BYTES: usize = 256;

@@ -1,5 +1,5 @@
-//! An open file that whole lines are appended to. A write that ends in the middle of a line leaves the rest of that line
-//! for the next one, so that no half line stays between others once there is room again.
+//! An open file to which whole lines are appended. If a write ends in the middle of a line, the next one writes the rest
+//! first, so that no half line stays between others once there is room again.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! Lines that did not reach their file: how many there are, and what a metric shows of them.
+//! Lines that did not reach their file: their number, and their reasons for a metric.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! What callers of the writer hold: they hand over and never wait.
+//! The callers' side of the writer: it hands over and never waits.
 
 use std::fs::File;
 use std::path::Path;
@@ -75,7 +75,7 @@ impl LogSink {
     }
 }
 
-/// What may wait for a stalled disk, per file.
+/// How much may wait for a stalled disk, per file.
 const WAITING_BYTES: usize = 8 << 20;
 
 /// Lines of all these files that were lost since start, by reason as a metric names it: the losses of a file count even

@@ -54,7 +54,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// What a series of it takes on the page, with so many bytes of names and values of labels.
+    /// The bytes of one of its series on the page, given the bytes of the label names and values.
     pub fn bytes_on_the_page(&self, labels: usize) -> usize {
         /// `=`, quotes and commas.
         const AROUND_A_LABEL: usize = 4;

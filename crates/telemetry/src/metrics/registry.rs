@@ -19,7 +19,7 @@ pub struct Registry {
     control: Arc<Mutex<Control>>,
 }
 
-/// What a rendering found.
+/// The results of a rendering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderStats {
     pub series: usize,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error_log::{self, Level};
 
-/// Value of every label of the block that takes what exceeds a group's limit.
+/// Value of every label of the block that counts label sets beyond a group's limit.
 pub(super) const OVERFLOW_LABEL: &str = "_overflow";
 
 /// A worker's own metrics. Made with [`super::Registry::shard`]; dropped, its counts stay in the registry.
