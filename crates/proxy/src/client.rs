@@ -200,8 +200,8 @@ impl Client {
                 if !input.is_empty() {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
-                        // It was sent after another request, whose answer took longer than the time limit
-                        // allows.
+                        // It was sent after another request, whose answer came too late: a successor has
+                        // taken over.
                         if self.worker.outdated.get() {
                             return Err(HeadError::Refused(taken_over()));
                         }
