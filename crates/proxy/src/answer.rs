@@ -308,7 +308,7 @@ impl Writer<'_> {
         takes
     }
 
-    /// What may arrive although nothing is read counts as held.
+    /// Counts bytes as held that may arrive although nothing is read.
     pub(crate) fn expect_window(&mut self, window: usize) {
         self.out.window = window;
     }

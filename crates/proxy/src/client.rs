@@ -470,7 +470,7 @@ impl Client {
         if much || read_ahead::is_scarce() { Window::Small } else { Window::Full }
     }
 
-    /// What the answers of an HTTP/2 connection hold together.
+    /// The memory that the answers of an HTTP/2 connection hold together.
     pub fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
         match &*self.stream.borrow() {
             Stream::Http2(stream) => Some(stream.held_by_connection().clone()),

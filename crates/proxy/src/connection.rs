@@ -27,7 +27,7 @@ use crate::{
     worker::Worker,
 };
 
-/// What follows a run of requests.
+/// The state after a run of requests.
 enum After {
     /// Nothing received yet of a next one.
     Idle,

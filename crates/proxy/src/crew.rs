@@ -65,7 +65,7 @@ pub struct Stuck {
     pub plugin: &'static str,
 }
 
-/// What the watchdog remembers of a worker between two looks.
+/// The watchdog's record of a worker between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     pub(super) polls: u32,

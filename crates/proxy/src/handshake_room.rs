@@ -31,7 +31,7 @@ static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub unfinished: usize,
@@ -59,7 +59,7 @@ impl fmt::Debug for Room {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// In the order of their beginning.
+    /// By their number: the oldest first.
     all: BTreeMap<u64, Handshake>,
     addresses: HashMap<IpAddr, BTreeSet<u64>>,
 }

@@ -54,7 +54,7 @@ const GOODBYE_MS: u64 = 2_000;
 /// Requests that a connection starts before others get their turn.
 const STARTS: u32 = 16;
 
-/// What the tasks of a connection share.
+/// State that the tasks of a connection share.
 struct Shared {
     worker: &'static Worker,
     facts: Rc<Facts>,

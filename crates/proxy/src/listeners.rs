@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{Settings, port_owner, settings::Listen};
 
-/// Where one worker accepts.
+/// The listening sockets of one worker.
 pub(crate) type Doors = Vec<(TcpListener, Listen)>;
 
 /// Duplicates the descriptors of the sockets.
@@ -27,7 +27,7 @@ pub struct Listeners {
     pub(crate) workers: Vec<Doors>,
     /// Duplicates of the same sockets, for a successor, or for a new worker in a place.
     pub(crate) kept: Vec<Doors>,
-    /// What is listened on, with the ports that the system chose.
+    /// The listening addresses, with the ports that the system chose.
     pub(crate) listening: Vec<Listen>,
     /// Why optional addresses are not listened on, each with its address.
     pub left_out: Vec<String>,

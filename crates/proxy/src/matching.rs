@@ -1,4 +1,4 @@
-//! What the client asked for, in normal form, and the route that answers it.
+//! The target of a request, in normal form, and the route for it.
 
 pub(super) mod input;
 mod readings;

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-/// What the settings ask for.
+/// The configured rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeastRate {
     /// 0: none.

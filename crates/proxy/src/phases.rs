@@ -32,7 +32,7 @@ pub struct Chains {
     trace: Option<RefCell<Vec<String>>>,
     /// The origin on whose behalf plugins act while they wait.
     origin: Origin,
-    /// What was asked to run, in which phase; see [`crate::audit`].
+    /// The plugins that were asked to run, by phase; see [`crate::audit`].
     #[cfg(debug_assertions)]
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }
@@ -83,7 +83,7 @@ impl Chains {
         }
     }
 
-    /// What was asked to run so far, in which phase.
+    /// The plugins that were asked to run so far, by phase.
     #[cfg(debug_assertions)]
     pub(crate) fn asked(&self) -> Vec<(At, Arc<Instance>)> {
         self.asked.borrow().clone()

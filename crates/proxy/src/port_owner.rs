@@ -43,7 +43,7 @@ pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Who listens on an address that is in use, as the end of a message.
+/// The process that listens on an address in use, as the end of a message.
 pub fn owner(address: SocketAddr) -> Option<String> {
     let tables = [("/proc/net/tcp", false), ("/proc/net/tcp6", true)];
     let mut listeners = Vec::new();

@@ -13,7 +13,7 @@ use std::{
 const MARKS: usize = 8;
 
 thread_local! {
-    /// Of the worker that this thread is.
+    /// The progress of this thread's worker.
     static OWN: Cell<Option<&'static Progress>> = const { Cell::new(None) };
 }
 
@@ -50,7 +50,7 @@ impl At {
     }
 }
 
-/// What runs at [`At::Matching`].
+/// The name of the code that runs at [`At::Matching`].
 pub static FILTER_FUNC: &str = "filter_func";
 
 /// Something begins that may take time. `route`: its serial number, or 0.
@@ -83,7 +83,7 @@ struct Mark {
     place: AtomicU64,
 }
 
-/// A mark as it is reported.
+/// A mark in readable form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
     pub at: &'static str,

@@ -31,12 +31,12 @@ pub const CONNECTION_BYTES: usize = 1024 * 1024;
 const PART: usize = 4;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
-/// What HTTP/2 upstreams may send of answers that no client has taken anything of.
+/// Bytes that HTTP/2 upstreams may send of answers of which no client has taken anything.
 static GRANTED: AtomicUsize = AtomicUsize::new(0);
 static SPENT: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub held: usize,
@@ -84,10 +84,10 @@ pub fn count_ended() {
     ENDED.fetch_add(1, Relaxed);
 }
 
-/// What one answer holds, and how much may be read for it.
+/// The bytes that one answer holds, and how much may be read for it.
 pub struct ReadAhead {
     held: usize,
-    /// What all streams of an HTTP/2 connection hold.
+    /// The bytes that all streams of an HTTP/2 connection hold.
     connection: Option<Rc<Cell<usize>>>,
     step: usize,
 }

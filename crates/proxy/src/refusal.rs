@@ -10,7 +10,7 @@ use tidegate_telemetry::error_log;
 
 use crate::{client::Client, client_address};
 
-/// Of a request line that cannot be read; the rest is not logged.
+/// How much of an unreadable request line is logged.
 const LOGGED_LINE_BYTES: usize = 2048;
 
 /// Answers and closes. `head`: the part of the request that could be parsed. `line`: its request line where there is

@@ -29,7 +29,7 @@ impl Scheduled {
         self.not_waited(earlier, took).min(ran)
     }
 
-    /// What remains of `took` without the time in which the thread could have run and had no processor.
+    /// `took` without the time in which the thread could have run but had no processor.
     pub fn not_waited(self, earlier: Scheduled, took: Duration) -> Duration {
         took.saturating_sub(self.waited.saturating_sub(earlier.waited))
     }
@@ -47,7 +47,8 @@ pub enum State {
 }
 
 impl State {
-    /// Of a line of /proc/PID/task/TID/stat: the field after the name, which is in brackets and may contain brackets.
+    /// Parses a line of /proc/PID/task/TID/stat: the field after the name, which is in brackets and may contain
+    /// brackets.
     pub fn parse(stat: &str) -> Option<State> {
         match stat.rsplit_once(") ")?.1.chars().next()? {
             'R' => Some(State::Runnable),

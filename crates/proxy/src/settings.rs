@@ -1,4 +1,4 @@
-//! What the request path needs of config.yaml, in its own units.
+//! The settings of config.yaml for the request path, in its own units.
 
 use std::{
     net::SocketAddr,
@@ -33,7 +33,7 @@ pub struct RealIp {
     pub recursive: bool,
 }
 
-/// What a client of HTTP/2 may do (`apisix.http2`).
+/// Limits for clients of HTTP/2 (`apisix.http2`).
 #[derive(Clone, Debug)]
 pub struct Http2 {
     pub max_concurrent_streams: u32,
@@ -103,11 +103,11 @@ pub struct Settings {
     /// How fast clients have to send bodies and to take answers.
     pub body_rate: LeastRate,
     pub answer_rate: LeastRate,
-    /// How fast clients have to send what is held in memory (`apisix.body_memory.min_rate`).
+    /// How fast clients have to send bodies that are held in memory (`apisix.body_memory.min_rate`).
     pub held_body_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
-    /// Of TLS.
+    /// Time limit of a TLS handshake.
     pub handshake_timeout_ms: u64,
     /// `apisix.max_own_hops`
     pub max_own_hops: u32,

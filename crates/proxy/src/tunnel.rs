@@ -12,7 +12,7 @@ use tidegate_plugin_api::Request;
 use crate::{buffer::Buffer, client::Client, exchange::Upstream};
 
 thread_local! {
-    /// What every tunnel of the worker reads into: one that is idle holds nothing.
+    /// The buffer that all tunnels of the worker read into: an idle tunnel holds no memory.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIPE_BYTES]);
 }
 

@@ -39,9 +39,9 @@ pub struct Workers {
 
 /// The counters of a place.
 pub struct SeatStats {
-    /// Of the worker that has it.
+    /// The counters of the worker that has it.
     pub present: Option<Arc<WorkerStats>>,
-    /// Of those before.
+    /// The counters of earlier workers.
     pub past: Vec<Arc<WorkerStats>>,
 }
 

@@ -37,7 +37,7 @@ pub(super) const TOO_MANY_INTERIM: &str = "upstream sent too many interim answer
 /// A body that was gathered is copied to leave with the head up to this length.
 const WITH_HEAD_BYTES: usize = 64 << 10;
 
-/// Of a longer body, how much is written before other tasks get their turn.
+/// How much of a longer body is written before other tasks get their turn.
 const TURN_BYTES: usize = 256 << 10;
 
 /// An answer whose head has arrived; it is in `request.response`.
@@ -137,7 +137,7 @@ async fn once(
     }
 }
 
-/// What is still to be sent after the head; a short body that was gathered goes with it.
+/// The body that is still to be sent after the head; a short gathered body goes with the head.
 fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBody {
     match (&request.body, plan) {
         (RequestBody::Collected(bytes), _) if bytes.len() <= WITH_HEAD_BYTES => {

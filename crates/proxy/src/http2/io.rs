@@ -159,7 +159,7 @@ impl Drop for Wire {
     }
 }
 
-/// What `h2` holds.
+/// The stream that `h2` reads and writes.
 pub struct Io(pub SharedWire);
 
 impl AsyncRead for Io {

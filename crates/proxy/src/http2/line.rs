@@ -37,7 +37,7 @@ impl Fresh {
 struct Lined {
     fresh: Fresh,
     since_ms: u64,
-    /// What the connection had taken when the request was lined up.
+    /// The connection's total when the request was lined up.
     total: u64,
     _counted: untaken::Lined,
 }

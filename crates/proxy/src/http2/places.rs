@@ -42,7 +42,7 @@ pub struct Places {
 
 #[derive(Default)]
 struct Slot {
-    /// What it counts for; 0: the slot is free.
+    /// The units that it counts for; 0: the slot is free.
     units: usize,
     state: State,
     /// Its answer has begun.

@@ -1,4 +1,4 @@
-//! What the streams of a connection have handed over to be sent: bounded while the client takes nothing of it.
+//! Bytes that the streams of a connection have handed over to be sent: bounded while the client takes none of them.
 //!
 //! Crate `h2` keeps up to 64 KiB of each stream whose window is open, which are 8 MiB of a client that opens all its windows and
 //! reads nothing.
@@ -27,7 +27,7 @@ pub struct Sending {
     round: Cell<u64>,
     /// At most once per stream and round.
     waiting: RefCell<Vec<Waker>>,
-    /// What answers hold for slow streams, see [`crate::read_ahead`].
+    /// The bytes that answers hold for slow streams, see [`crate::read_ahead`].
     pub held: Rc<Cell<usize>>,
 }
 

@@ -26,9 +26,9 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
-/// What a request holds, without its body and what is held of its answer.
+/// The memory of a request, without its body and the held part of its answer.
 pub const STREAM_BYTES: usize = 20 * 1024;
-/// What a request in line holds: its head as it came, and one stream.
+/// The memory of a request in line: its received head, and one stream.
 pub const LINED_BYTES: usize = 3 * 1024;
 /// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
 pub const ALWAYS: usize = 4;
@@ -71,7 +71,7 @@ fn most_lined() -> usize {
     tidegate_plugin_api::memory::limit() / LINED_PART / LINED_BYTES
 }
 
-/// What a connection has at work, in units of [`STREAM_BYTES`].
+/// The requests of a connection at work, in units of [`STREAM_BYTES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub open: usize,
@@ -99,7 +99,7 @@ fn change(count: &AtomicUsize, before: usize, now: usize) {
     }
 }
 
-/// What the connections of an address share.
+/// The counts that the connections of an address share.
 pub struct Account {
     address: IpAddr,
     counts: Arc<Counts>,

@@ -33,9 +33,9 @@ fn without_tail_slash(request: &Request) -> Cow<'_, [u8]> {
     }
 }
 
-/// `:name` stands for one segment, and a `%2F` in it may be a part of it. A request whose path belongs to one route as it is
-/// decoded, and to another one with parameters as it came, is ambiguous: the gateway cannot know which of them the upstream
-/// will see.
+/// `:name` matches one segment, and a `%2F` may be a part of that segment. A request whose path belongs to one route as it
+/// is decoded, and to another one with parameters as it came, is ambiguous: the gateway cannot know which of them the
+/// upstream will see.
 #[inline]
 pub(super) fn has_ambiguous_slash(request: &Request, route: u32) -> bool {
     let options = request.snapshot.options;

@@ -36,16 +36,16 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Between two tries to get a place in the queue of the disk threads.
 const QUEUE_WAIT: Duration = Duration::from_millis(5);
 
-/// What the disk threads do for it.
+/// The work of the disk threads for it.
 type Job = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
 
 pub(super) struct InFile {
     file: Arc<File>,
     residence: Residence,
-    /// What is still to be sent; a part that has begun is shorter.
+    /// The parts still to be sent; one that has begun is shorter.
     parts: VecDeque<Part>,
     job: Option<Job>,
-    /// What the last job has read.
+    /// The bytes that the last job has read.
     fetched: Vec<u8>,
     /// The pages before this offset are in memory: they may be sent.
     resident_to: u64,

@@ -25,8 +25,8 @@ struct Entry {
     inode: u64,
 }
 
-/// Of the worker with these listening sockets: to clients, nodes and other servers; how many. `doors_too`: those sockets as
-/// well.
+/// Shuts down the connections of the worker with these listening sockets: to clients, nodes and other servers. Returns how
+/// many. `doors_too`: those sockets as well.
 pub(super) fn shut_down(doors: &[RawFd], doors_too: bool) -> io::Result<usize> {
     let mut count = 0;
     for entry in watched_with(doors)? {

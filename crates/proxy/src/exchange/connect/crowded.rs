@@ -18,10 +18,10 @@ use crate::stall::record::Stalls;
 const LONG: Duration = Duration::from_millis(3);
 /// This many in a row do not happen by chance.
 const IN_A_ROW: u32 = 3;
-/// Of the worker's time, at most one part in so many is spent on searches.
+/// At most one part in so many of the worker's time is spent on searches.
 const PAUSE_TIMES: u32 = 20;
 
-/// What is known of the last node with a long search.
+/// The last node with a long search.
 #[derive(Default)]
 pub struct Crowded(Cell<Option<Last>>);
 
