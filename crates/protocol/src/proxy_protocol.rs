@@ -14,7 +14,7 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const SHORTEST: usize = 15;
 /// Line end included.
 const LONGEST_LINE: usize = 107;
-/// Of version 2, up to its addresses.
+/// The header of version 2 up to its addresses.
 const FIXED: usize = 16;
 /// The standard allows 64 KiB; addresses and the extensions in use take some hundred bytes.
 const LONGEST_BINARY: usize = 4096;
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What is read from a header and two bytes of a request, the same in pieces of any size.
+    /// The result of decoding a header and two bytes of a request, the same in pieces of any size.
     fn decoded(header: &[u8]) -> (Result<Option<Announced>, &'static str>, usize) {
         let stream = [header, b"GE"].concat();
         let mut found = Vec::new();

@@ -71,7 +71,7 @@ impl RequestHead {
         self.target.get(..self.path_len as usize).unwrap_or_default()
     }
 
-    /// What follows the first `?`; `None` without one.
+    /// The part after the first `?`; `None` without one.
     pub fn query(&self) -> Option<&[u8]> {
         self.target.get(self.path_len as usize + 1..)
     }

@@ -30,7 +30,7 @@ const ELSEWHERE: &[&[u8]] = &[
     // Control of the request.
     b"cache-control", b"expect", b"grpc-timeout", b"if", b"pragma", b"range", b"x-http-method", b"x-http-method-override",
     b"x-method-override",
-    // Who sends it.
+    // The sender.
     b"authorization", b"cookie", b"set-cookie", b"www-authenticate",
     // How the content is to be read.
     b"content-encoding", b"content-language", b"content-location", b"content-range", b"content-type",
