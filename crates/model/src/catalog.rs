@@ -42,7 +42,7 @@ pub struct Nested<'a> {
     pub conf: &'a Value,
 }
 
-/// Of a plugin whose configuration holds no other's.
+/// For plugins whose configuration holds no other's.
 pub fn no_nested(_: &Value) -> Vec<Nested<'_>> {
     Vec::new()
 }

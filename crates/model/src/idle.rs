@@ -127,7 +127,7 @@ fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
     ))
 }
 
-/// Of a route's program.
+/// The remarks about a route's `script`.
 fn script(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     if object.kind != Kind::Route || !object.document.may_have("script") {
         return Vec::new();

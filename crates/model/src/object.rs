@@ -91,7 +91,7 @@ pub struct Rejected {
     pub kind: Kind,
     pub id: Arc<str>,
     pub reason: String,
-    /// Of a route: no path of it is known, so that the requests it is for are not refused.
+    /// True for a route of which no path is known, so that the requests it is for are not refused.
     pub is_placeless: bool,
 }
 

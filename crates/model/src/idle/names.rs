@@ -9,7 +9,7 @@ const WORDS: [&str; 4] = ["anonymous_consumer", "consumer-restriction", "sla", O
 
 const ORIGINS: &str = "allow_origins_by_metadata";
 
-/// Of one field; more are counted.
+/// The most names listed of one field; more are counted.
 const MOST: usize = 3;
 
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog, all: &dyn Objects) -> Vec<String> {

@@ -28,7 +28,7 @@ const SECRETS: [&str; 14] = [
     "redis_password",
 ];
 
-/// Of one object.
+/// The most messages about one object.
 const MOST: usize = 8;
 /// Longer texts are programs and templates.
 const LONGEST: usize = 4096;

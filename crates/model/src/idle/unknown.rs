@@ -9,7 +9,7 @@ use crate::{Kind, Object, PluginCatalog, nearest::hint, schemas};
 
 /// How deep objects are looked at.
 const DEEPEST: usize = 16;
-/// Of one object; more are counted.
+/// The most fields listed of one object; more are counted.
 const MOST: usize = 8;
 /// How many fields are compared with known names; further ones are only counted.
 const MOST_COMPARED: usize = 1000;

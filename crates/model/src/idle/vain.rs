@@ -17,7 +17,7 @@ pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> V
     found
 }
 
-/// Of an upstream, wherever it is written.
+/// The `retries` of an upstream, wherever it is written.
 fn retries(object: &Object) -> Option<String> {
     let value = object.value();
     let upstream = if object.kind == Kind::Upstream { &*value } else { value.get("upstream")? };
@@ -25,7 +25,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-/// Of objects that exist only for their plugins.
+/// The message for an object that exists only for its plugins and has none.
 fn plugins(object: &Object) -> Option<String> {
     if !matches!(object.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup) {
         return None;

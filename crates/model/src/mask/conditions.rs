@@ -17,7 +17,7 @@ const FAMILIES: [&str; 7] = ["http_", "arg_", "raw_arg_", "cookie_", "post_arg."
 /// Keywords of JSON Schema that hold possible values of a text.
 const CONSTANTS: [&str; 5] = ["const", "enum", "default", "examples", "pattern"];
 
-/// Of `["http_apikey", "==", "…"]`, and of `["http_apikey", "!", "==", "…"]`.
+/// Hides the values in `["http_apikey", "==", "…"]`, and in `["http_apikey", "!", "==", "…"]`.
 pub(super) fn hide_constants(items: &mut [Value], change: Change<'_>) {
     let [Value::String(name), Value::String(operator), constants @ ..] = items else { return };
     if !OPERATORS.contains(&operator.as_str()) {
@@ -46,7 +46,7 @@ fn words(name: &str) -> bool {
     is_credential_field(&name.replace('_', "-"))
 }
 
-/// Of a property of a schema: `{"properties": {"apikey": {"const": "…"}}}`.
+/// Hides the values in a property of a schema: `{"properties": {"apikey": {"const": "…"}}}`.
 pub(super) fn hide_in_properties(properties: &mut Map<String, Value>, change: Change<'_>) {
     for (name, property) in properties {
         let is_credential = is_credential_field(name);

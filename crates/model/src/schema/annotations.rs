@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::nearest::hint;
 
-/// Of one schema.
+/// The most remarks about one schema.
 const MOST: usize = 8;
 
 /// Keywords that describe a value and check nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
