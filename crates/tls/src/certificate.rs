@@ -26,7 +26,7 @@ const NETSCAPE_TYPE: &str = "2.16.840.1.113730.1.1";
 
 /// Real ones have a dozen. Each is compared with those before it.
 const MOST_EXTENSIONS: usize = 64;
-/// Of a subject in a message.
+/// The most characters of a subject in a message.
 const LONGEST_SUBJECT_CHARS: usize = 256;
 
 /// One certificate. Slices that are named after an ASN.1 field hold its contents, without tag and length, unless

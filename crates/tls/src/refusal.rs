@@ -169,7 +169,7 @@ fn webpki_words(error: &webpki::Error) -> String {
     .to_owned()
 }
 
-/// Of an `AlgorithmIdentifier`'s contents.
+/// The name of an algorithm by the contents of its `AlgorithmIdentifier`.
 pub(crate) fn algorithm_name(identifier: &[u8]) -> String {
     use der::{Reader, SliceReader, asn1::ObjectIdentifier};
     let id = SliceReader::new(identifier).and_then(|mut reader| reader.decode::<ObjectIdentifier>());
