@@ -52,8 +52,8 @@ impl<N> Expression<N> {
         self.root.as_ref().is_none_or(|root| eval(root, variables))
     }
 
-    /// Of a rule whose clauses must all hold: the first that does not, from 0. For explanations; requests use
-    /// `eval`.
+    /// The first clause that does not hold, from 0, of a rule whose clauses must all hold. For explanations;
+    /// requests use `eval`.
     pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
         match &self.root {
             Some(Node::Group { logic: Logic::And, children }) => {

@@ -21,7 +21,7 @@ pub struct Layer<N> {
     pub(super) routes: Vec<Arc<RouteSpec<N>>>,
     pub(super) index: Index,
     pub(super) hosts: Hosts,
-    /// Of routes whose hosts are not known.
+    /// The scope of routes whose hosts are not known.
     pub(super) unknown: Option<Scope>,
 }
 
