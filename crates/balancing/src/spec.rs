@@ -27,7 +27,7 @@ pub struct NodeSpec {
     /// An address or a domain, as configured. A domain with several addresses is several nodes.
     pub host: Box<str>,
     pub port: u16,
-    /// Of all nodes of this domain together: each of the `siblings` has an equal share.
+    /// The weight of all nodes of this domain together: each of the `siblings` has an equal share.
     pub weight: u32,
     /// How many nodes its domain is expanded to; 0 means 1.
     pub siblings: u32,
