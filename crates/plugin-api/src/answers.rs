@@ -41,7 +41,7 @@ pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Relaxed);
 }
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub held: usize,
@@ -152,7 +152,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of at most `limit` bytes.
+    /// An answer of at most `limit` bytes.
     pub fn new(service: &str, limit: usize) -> Answer {
         Answer { bytes: Vec::new(), limit, lease: Lease::new(service) }
     }

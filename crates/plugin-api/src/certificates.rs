@@ -108,7 +108,7 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// What a server name leads to.
+/// The resource behind a server name.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The error is the id of an `ssl` resource that cannot be used.
@@ -142,7 +142,7 @@ pub struct Certificates {
     nameless: Option<Claim>,
     /// Some name is guarded: if none is, the host of requests is not checked.
     guards: bool,
-    /// Of all `ssl` resources, those for clients of upstreams included.
+    /// The expiries of all `ssl` resources, also of those for clients of upstreams.
     pub expiries: Vec<Expiry>,
     /// Servers whose certificates want OCSP responses.
     pub stapled: Vec<Arc<TlsServer>>,
@@ -204,8 +204,8 @@ impl Certificates {
         self.exact.get(name).or_else(|| self.broad(wildcard()?))
     }
 
-    /// What guards a host, if clients have to present a certificate for it. A `*` in the host of a route matches several
-    /// labels, in a certificate one: a host is guarded by the nearest name above it, at any distance.
+    /// The claim that guards a host, if clients have to present a certificate for it. A `*` in the host of a route
+    /// matches several labels, in a certificate one: a host is guarded by the nearest name above it, at any distance.
     pub fn guard(&self, host: &str) -> Option<&Claim> {
         if !self.guards {
             return None;

@@ -69,7 +69,7 @@ pub struct BuildContext<'a> {
     pub owner: &'a Owner,
     /// The plugin's `plugin_metadata`, defaults filled in.
     pub metadata: Option<&'a Value>,
-    /// What [`PluginDef::inline_upstreams`] found, ready for use and in its order.
+    /// The upstreams that [`PluginDef::inline_upstreams`] found, ready for use and in its order.
     pub upstreams: &'a [Arc<UpstreamHandle>],
     /// The text of the `protos` resource that `proto_id` names.
     pub proto: Option<&'a str>,

@@ -22,7 +22,7 @@ use crate::{
 
 pub use self::limits::{TooLarge, Unread};
 
-/// What one body may take when it is read, unless config.yaml sets another limit.
+/// The memory that one parsed body may take, unless config.yaml sets another limit.
 pub const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
@@ -140,7 +140,7 @@ fn read(text: &[u8], allowance: &Allowance, only: Option<&HashSet<Box<str>>>) ->
     value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
 }
 
-/// What a value would take, or its members of these names, without making it.
+/// Measures a value, or its members of these names, without building it.
 #[derive(Clone, Copy)]
 struct Cost<'a>(&'a Allowance, Option<&'a HashSet<Box<str>>>);
 

@@ -1,5 +1,5 @@
 //! `%2F` with `apisix.match_uri_encoded_slash`: such a slash is still encoded in the path that routes and plugins see, and looks
-//! there like the text that a client has written as `%252F`. What is sent of the path must tell them apart.
+//! there like the text that a client has written as `%252F`. The path that is sent must distinguish them.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::Request;
 
 const WRITTEN: &[u8] = b"%2F";
 
-/// What each `%2F` in a path is.
+/// The kinds of `%2F` in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slashes {
     /// A text of the client's.
@@ -34,7 +34,7 @@ impl Request {
         }
     }
 
-    /// What the `%2F` in pieces of the path are.
+    /// The kinds of `%2F` in pieces of the path.
     pub fn slashes(&self) -> Slashes {
         let marked = self.marked_path();
         match (marked.contains(&MARK), has_written(&marked)) {

@@ -31,7 +31,7 @@ struct Byte {
     origin: Origin,
     /// The piece it came with. Two slashes of different pieces name no host.
     piece: usize,
-    /// Of an escape that encodes a client's byte.
+    /// Part of an escape that encodes a client's byte.
     escaped: bool,
 }
 

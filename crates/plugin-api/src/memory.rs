@@ -60,7 +60,7 @@ impl Default for Budget {
     }
 }
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub limit: usize,

@@ -29,8 +29,8 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
-    /// Of inner requests (see [`crate::inner`]) the client of the outer one, never taken from a header. Boxed, as the next
-    /// ones: plain connections do not carry the size.
+    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header. Boxed, as the
+    /// next ones: plain connections do not carry the size.
     pub inner_client: Option<Box<std::net::SocketAddr>>,
     pub tls: Option<std::rc::Rc<TlsFacts>>,
     /// Addresses from the PROXY protocol header.

@@ -28,7 +28,7 @@ impl Place {
 /// The form of a client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of the decoded path.
+    /// A piece of the decoded path.
     Path,
     /// A single value as the client wrote it: of a cookie, a field.
     Value,

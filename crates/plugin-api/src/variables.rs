@@ -64,7 +64,7 @@ fn borrowed(text: &[u8]) -> Text<'_> {
     Some(Cow::Borrowed(text))
 }
 
-/// Cookies have a separator of their own.
+/// Cookies have their own separator.
 fn joined<'a>(name: &str, mut values: impl Iterator<Item = &'a [u8]>) -> Text<'a> {
     let first = values.next()?;
     let Some(second) = values.next() else { return borrowed(first) };

@@ -78,7 +78,7 @@ pub struct Marked {
     pub ticket: Option<Ticket>,
 }
 
-/// Of a side request over this connection. `there`: values of `CDN-Loop` that it has.
+/// How a side request over this connection is treated. `there`: its values of `CDN-Loop`.
 pub fn way<'a>(peer: SocketAddr, local: SocketAddr, there: impl Iterator<Item = &'a [u8]>) -> Way {
     let made_for = current();
     let is_own_port = is_own_port(peer.port());

@@ -93,7 +93,7 @@ impl BodyValues {
     }
 }
 
-/// What a value takes in memory.
+/// The memory that a value takes.
 fn bytes_of(value: &Operand<'_>) -> usize {
     let inside = match value {
         Operand::Bytes(bytes) => bytes.len(),
