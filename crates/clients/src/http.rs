@@ -40,7 +40,7 @@ pub struct ClientOptions {
     pub body: Body,
 }
 
-/// Of an answer that decides something: a longer one is an error.
+/// The size limit of an answer that decides something: a longer one is an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 impl Default for ClientOptions {

@@ -66,7 +66,7 @@ impl Credit {
 pub struct Paced<S> {
     stream: S,
     credit: Credit,
-    /// Of this turn.
+    /// The bytes left of this turn.
     left: usize,
 }
 

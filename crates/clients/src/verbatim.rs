@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Of the head of an answer.
+/// The size limit of an answer's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 200;
 /// The least rate of an answer, beside the caller's limits: one that drips would hold the caller forever.
@@ -234,7 +234,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { write: Duration::from_secs(5), wait: Duration::from_secs(5) };
 
-    /// What a client makes of an answer, and whether it would use the connection again.
+    /// The answer as a client reads it, and whether the client would reuse the connection.
     async fn answer(text: &[u8], room: usize, excess: Excess) -> Result<(u16, Vec<u8>, bool), ErrorKind> {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         far.write_all(text).await.unwrap();

@@ -51,7 +51,7 @@ pub fn of(plugin: &'static str) -> &'static Pending {
     new
 }
 
-/// What the metrics page shows of a plugin.
+/// A plugin's numbers for the metrics page.
 pub struct Counts {
     pub plugin: &'static str,
     pub waiting: usize,

@@ -32,7 +32,7 @@ impl Weigh for String {
     }
 }
 
-/// Of a number, `true`, `null`, or the signs around a member.
+/// The bytes of a number, `true`, `null`, or the punctuation around a member.
 const SHORT: usize = 16;
 
 impl Weigh for Value {

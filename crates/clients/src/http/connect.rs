@@ -34,7 +34,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Of the other side and of this one.
+    /// The addresses of the other side and of this one.
     pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         let stream = match self {
             Transport::Plain(stream) => stream,

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::paced::{Credit, Grant, Paced};
 
-/// Of the head of an answer, and of what is read at once.
+/// The size limit of an answer's head, and of one read.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The most bytes until the head of an answer is complete: interim answers (100, 103) and the head itself.
 const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 
-/// Of an answer whose body is not wanted: a longer one is broken off.
+/// How much of an unwanted body is read: a longer one is broken off.
 const MAX_DROPPED_BYTES: usize = 16 << 20;
 
 /// How much of the body of an answer is kept.
