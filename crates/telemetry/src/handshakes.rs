@@ -15,7 +15,7 @@ static LIMITER: Limiter = Limiter::new(10, 10_000);
 pub struct Refused<'a> {
     /// Address and port.
     pub client: &'a str,
-    /// What was asked for: a name, or empty.
+    /// The requested server name, or empty.
     pub server_name: &'a str,
     /// Which certificate was chosen: the id of an `ssl` object, or empty.
     pub ssl: &'a str,

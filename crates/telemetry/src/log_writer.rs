@@ -95,7 +95,7 @@ struct OpenFile {
     file: Appending,
 }
 
-/// What the thread has open.
+/// The files that the thread has open.
 #[derive(Default)]
 struct Files {
     own: Vec<OpenFile>,

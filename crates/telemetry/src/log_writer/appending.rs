@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 #[derive(Debug)]
 pub(super) struct Appending<F = File> {
     file: F,
-    /// Of a line that was written in part: it is counted as lost.
+    /// The rest of a partly written line, which is counted as lost.
     rest: Vec<u8>,
 }
 

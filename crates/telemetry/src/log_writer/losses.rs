@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Of one file, since start.
+/// The lost lines of one file since start.
 #[derive(Debug)]
 pub struct Losses {
     path: PathBuf,

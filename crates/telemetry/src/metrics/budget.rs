@@ -37,7 +37,7 @@ struct Taken {
 /// The memory and room on the page that a block needs.
 #[derive(Debug)]
 pub struct Want {
-    /// Of the block itself.
+    /// The bytes of the block itself.
     pub bytes: usize,
     /// The additional bytes of the first block of a label set.
     pub of_set: usize,
