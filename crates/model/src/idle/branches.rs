@@ -1,5 +1,4 @@
-//! Fields of a plugin that its schema has in branches only: `redis_host` has an effect only with `policy:
-//! redis`.
+//! Fields of a plugin that its schema has in branches only: `redis_host` counts only with `policy: redis`.
 
 use serde_json::{Map, Value};
 
