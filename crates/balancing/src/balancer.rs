@@ -31,7 +31,7 @@ enum Method {
     LeastConnections,
 }
 
-/// The state of one worker, on a cache line of its own.
+/// The state of one worker, on a separate cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {
@@ -39,7 +39,7 @@ pub(crate) struct Lane {
     random: AtomicU64,
 }
 
-/// What one pick has to know.
+/// The inputs of one pick.
 pub(crate) struct Candidates<'a> {
     pub nodes: &'a [Node],
     pub tried: &'a [u16],

@@ -21,7 +21,7 @@ mod target;
 pub use checks::{Active, Checks, ProbeKind, Statuses, Thresholds};
 pub use target::{Counters, Outcome, State, Target, Transition};
 
-/// Who saw the outcome: a probe or a request.
+/// What observed the outcome: a probe or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Active,

@@ -1,7 +1,7 @@
 //! Which node a request goes to: balancers, health state and the retry policy of one upstream.
 //!
-//! An [`Upstream`] is shared by all workers; what changes while it is used are atomics. Probes, name resolution
-//! and connections are not here: the `probes` crate and the proxy do the I/O and report what they saw.
+//! An [`Upstream`] is shared by all workers; its mutable state is in atomics. Probes, name resolution and
+//! connections are not here: the `probes` crate and the proxy do the I/O and report outcomes.
 
 #![forbid(unsafe_code)]
 

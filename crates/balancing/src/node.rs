@@ -1,4 +1,4 @@
-//! A node of an upstream and what workers measure of it.
+//! A node of an upstream and the workers' measurements of it.
 
 use crate::spec::NodeSpec;
 use std::sync::{
@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// A node and what is measured of it. Measurements survive a change of the upstream.
+/// A node and its measurements. They survive a change of the upstream.
 #[derive(Debug)]
 pub struct Node {
     pub spec: NodeSpec,
@@ -30,7 +30,7 @@ impl Node {
         self.statistics.active.load(Ordering::Relaxed)
     }
 
-    /// Counts a request, unless as many as the node takes are on the way.
+    /// Counts a request, unless the node already has its maximum in flight.
     pub(crate) fn take_place(&self) -> bool {
         let limit = self.spec.max_conn.unwrap_or(u32::MAX);
         let more = |active: u32| (active < limit).then_some(active.saturating_add(1));

@@ -59,7 +59,7 @@ impl Upstream {
             health
         });
         let seed = RandomState::new();
-        // Nobody picks from a lone node.
+        // A single node needs no lanes: there is no choice to make.
         let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
         let all = groups(spec.algorithm, &spec.nodes, &|_| true);
         let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());
@@ -152,7 +152,7 @@ impl Upstream {
         }
     }
 
-    /// Counts what a probe or a request met; the transition, if there was one, is for the log.
+    /// Counts the outcome of a probe or a request; the transition, if there was one, is for the log.
     pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
         let transition = self.health.as_ref()?.report(node, source, outcome)?;
         if transition.changes_use() {
@@ -182,7 +182,7 @@ impl Upstream {
     }
 }
 
-/// What is kept of the nodes of the upstream before a change.
+/// State that is kept of the nodes of the upstream before a change.
 #[derive(Default)]
 struct Known<'a>(HashMap<Identity<'a>, Kept<'a>>);
 

@@ -9,7 +9,7 @@ pub struct RetryPolicy {
     pub timeout_ms: u64,
 }
 
-/// How far the failed attempt came.
+/// How far the failed attempt got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// No byte of the request was sent, so that repeating is safe for every method.

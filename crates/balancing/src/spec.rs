@@ -1,4 +1,4 @@
-//! What an upstream object says, as plain data. Who reads the JSON fills this in.
+//! The settings of an upstream object, as plain data. The reader of the JSON fills this in.
 
 use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc};
 
@@ -27,11 +27,11 @@ pub struct NodeSpec {
     /// An address or a domain, as configured. A domain with several addresses is several nodes.
     pub host: Box<str>,
     pub port: u16,
-    /// Of all nodes of this domain together: each of the `siblings` has an equal share.
+    /// The weight of all nodes of this domain together: each of the `siblings` has an equal share.
     pub weight: u32,
-    /// How many nodes its domain is expanded to; 0 stands for 1.
+    /// How many nodes its domain is expanded to; 0 means 1.
     pub siblings: u32,
-    /// So many requests at a time, all workers together; `None`: no limit.
+    /// The most requests at a time, over all workers; `None`: no limit.
     pub max_conn: Option<u32>,
     /// Nodes of a lower priority are used when all of the higher ones were tried or are unhealthy.
     pub priority: i32,

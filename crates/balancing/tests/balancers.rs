@@ -53,7 +53,7 @@ fn round_robin_counts_are_exact() {
     }
 }
 
-/// What APISIX's own tests expect of clients at 127.0.0.1.
+/// The results that APISIX's own tests expect for clients at 127.0.0.1.
 #[test]
 fn consistent_hash_places_as_apisix() {
     for (weights, expected) in [(&[1u32, 1][..], 1980u16), (&[1, 1, 1], 1982)] {

@@ -1,8 +1,8 @@
 //! Batches of log entries: collected per configuration, sent from the control runtime, sent again when that fails.
 //!
-//! A worker only pushes into a queue. What waits is bounded, in number per logger (`max_pending_entries` of its metadata) and
-//! in bytes per logger and over all ([`memory`]); past it entries are dropped, counted and told of in the error log once a
-//! second.
+//! A worker only pushes into a queue. Waiting entries are bounded, in number per logger (`max_pending_entries` of its
+//! metadata) and in bytes per logger and over all ([`memory`]); past it entries are dropped, counted and reported in the
+//! error log once a second.
 
 mod gauge;
 pub mod memory;
@@ -45,7 +45,7 @@ pub struct BatchConf {
 /// Batches of one configuration that are on their way at the same time.
 const MAX_SENDING: usize = 16;
 
-/// Sends one batch; the error says why it could not.
+/// Sends one batch; the error is the reason why it could not.
 pub type Sending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 type Send_<T> = Box<dyn Fn(Arc<Vec<T>>) -> Sending + Send + Sync>;
 
@@ -63,7 +63,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Entries for one batch, and what they weigh.
+/// Entries for one batch, and their weight.
 struct Buffer<T> {
     entries: Vec<T>,
     bytes: usize,
@@ -82,7 +82,7 @@ impl<T> Buffer<T> {
     }
 }
 
-/// The batches of one configuration. Dropped with it; what waits is still sent.
+/// The batches of one configuration. Dropped with it; waiting entries are still sent.
 pub struct Batch<T> {
     shared: Arc<Shared<T>>,
     limit: usize,
@@ -110,7 +110,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
 
     /// Takes an entry about a request, or drops it when too many wait.
     ///
-    /// Not about a delivery, be it by another logger: its entry would be delivered, and so on.
+    /// Deliveries, also those of other loggers, get no entry: it would be delivered, and so on.
     pub fn push(&self, request: &Request, entry: T) {
         self.put(request, entry, None);
     }
@@ -120,8 +120,8 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         self.put(request, entry, Some(request));
     }
 
-    /// As [`Batch::push_shown`] of an entry that takes long to make. It has its place before: what would be dropped is not
-    /// made, and holds no body until somebody has the time to make it. `weight`: as far as it is known.
+    /// As [`Batch::push_shown`] of an entry that takes long to make. It takes its place first: an entry that would be
+    /// dropped is not made, and does not hold a body until then. `weight`: as far as it is known.
     pub fn push_made_elsewhere(&self, request: &Request, weight: usize, make: Box<dyn FnOnce() -> T + Send>) {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();
@@ -186,7 +186,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
     }
 }
 
-/// As in APISIX: a backlog of large bodies must not eat the memory.
+/// As in APISIX: a backlog of large bodies must not exhaust the memory.
 const DEFAULT_MAX_PENDING: usize = 8192;
 
 /// A day at most: sums with the clock must not overflow.
@@ -281,7 +281,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) 
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(shared.conf.retry_delay)) => {}
-            // The last chance comes at once when the process ends.
+            // When the process ends, the last attempt is made at once.
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
@@ -291,7 +291,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) 
 
 /// Entries as one JSON document: the entry itself for batches of one, else a list.
 pub fn json(entries: &[impl serde::Serialize + Weigh], batch_max_size: usize) -> Vec<u8> {
-    // As long as it will be: one that grows takes twice as much for a while.
+    // Allocated at its final length: a growing one takes twice as much for a while.
     let mut text = Vec::with_capacity(entries.encoded());
     let written = match entries {
         [only] if batch_max_size == 1 => serde_json::to_writer(&mut text, only),

@@ -40,7 +40,7 @@ pub struct ClientOptions {
     pub body: Body,
 }
 
-/// Of an answer that decides something: a longer one is an error.
+/// The size limit of an answer that decides something: a longer one is an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 impl Default for ClientOptions {
@@ -103,7 +103,7 @@ pub enum Error {
     /// The server did not answer in time.
     #[error("timeout")]
     TimedOut,
-    /// The server ended the connection, or its answer is not HTTP: that may be the request's doing.
+    /// The server ended the connection, or its answer is not HTTP: the request may be the cause.
     #[error("{0}")]
     Ended(String),
 }
@@ -126,18 +126,18 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
         };
         connection.expect_head();
         let Some(answered) = within(options, connection.requests.try_send_request(message)).await else {
-            // The others that lie idle may be as silent, and each would cost a request.
+            // Other idle connections may be as silent, and each would cost a request.
             idle::forget(&pool);
             return Err(Error::TimedOut);
         };
         match answered {
             Ok(response) => return finish(response, connection, &pool, options).await,
             Err(mut error) => match error.take_message() {
-                // Closed while it lay idle, before it saw the request: another one may take it.
+                // Closed while idle, before it saw the request: another one may take it.
                 Some(_) => {}
                 // The server was closing it as the request was on its way (RFC 9112 section 9.3.1): once more, on a
-                // connection of its own. What plugins send are questions, or entries of logs that may come twice, so the
-                // method says nothing about a second time (RFC 9110 section 9.2.2).
+                // new connection. Plugins send questions, or log entries that may arrive twice, so any method may be
+                // sent again (RFC 9110 section 9.2.2).
                 None if connection.is_silent() => break,
                 None => return Err(Error::Ended(describe(&error.into_error()))),
             },
@@ -180,12 +180,12 @@ async fn finish(
 
 type Built = (hyper::Request<Full<Bytes>>, Option<Ticket>);
 
-/// Of a request that would go round: as the gateway would answer it.
+/// The answer to a request that would loop: the same as the gateway's own.
 fn refused_as_loop() -> Incoming {
     Incoming { status: 508, headers: HeaderMap::new(), body: Bytes::new() }
 }
 
-/// For this connection: one that leads back here is marked, or has no request.
+/// Builds the request for this connection. On one that leads back here it is marked, or not sent.
 fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, String> {
     let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
     let there = request.headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
@@ -202,7 +202,7 @@ fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, S
     if !has("user-agent") {
         builder = builder.header("User-Agent", concat!("tidegate/", env!("CARGO_PKG_VERSION")));
     }
-    // An empty body of these methods must say so; of others it need not.
+    // With these methods an empty body must be announced; with others it need not be.
     let says_length = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
     if says_length || !request.body.is_empty() {
         builder = builder.header("Content-Length", request.body.len());

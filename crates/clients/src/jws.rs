@@ -63,14 +63,14 @@ impl Algorithm {
 pub struct Token<'a> {
     pub header: Map<String, Value>,
     pub payload: Value,
-    /// What is signed: header and payload as sent.
+    /// The signed part: header and payload as sent.
     signed: &'a [u8],
     signature: &'a [u8],
 }
 
 impl<'a> Token<'a> {
-    /// Three parts of base64url; header a JSON object, payload JSON or a text. No extension is understood, so that a
-    /// token which says that one must be is refused (RFC 7515, section 4.1.11).
+    /// Three parts of base64url; header a JSON object, payload JSON or a text. No extension is supported, so a token
+    /// with critical extensions is refused (RFC 7515, section 4.1.11).
     pub fn parse(text: &'a [u8]) -> Result<Token<'a>, String> {
         let dots: Vec<usize> =
             text.iter().enumerate().filter(|(_, b)| **b == b'.').map(|(at, _)| at).collect();
@@ -216,7 +216,7 @@ impl VerifyingKey {
     }
 }
 
-/// For the moment of writing: that it is a key, and one for this algorithm, or for any.
+/// For writes: checks that it is a key, and one for this algorithm, or for any.
 pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), String> {
     let check = || match (public_key_der(pem)?, algorithm) {
         (der, _) if der.is_empty() => Err("it is empty".to_owned()),
@@ -230,7 +230,7 @@ pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), S
     check().map_err(|reason| format!("public_key cannot be used: {reason}"))
 }
 
-/// What a message says of a key; nothing of one that no algorithm takes.
+/// How a message describes a key; empty for one that no algorithm takes.
 fn kind_of(pem: &str) -> &'static str {
     let kinds = [
         (Algorithm::Ps256, ": it is an RSA key"),
@@ -254,7 +254,7 @@ fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
             .map_err(|error| format!("certificate: {error}"))?;
         return Ok(anchor.subject_public_key_info().to_vec());
     }
-    // PKCS#1 has a label of its own that the PEM reader does not know.
+    // PKCS#1 has its own label that the PEM reader does not know.
     let body = pem
         .split_once("-----BEGIN RSA PUBLIC KEY-----")
         .and_then(|(_, rest)| rest.split_once("-----END RSA PUBLIC KEY-----"))

@@ -1,4 +1,4 @@
-//! Signing JSON web tokens: the assertions a client shows to an identity provider.
+//! Signing JSON web tokens: the assertions that a client sends to an identity provider.
 
 use aws_lc_rs::{
     hmac,

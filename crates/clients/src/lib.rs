@@ -1,7 +1,7 @@
-//! Clients of services that are not upstreams: what plugins, registries, probes and the command line speak to.
+//! Clients of services that are not upstreams, for plugins, registries, probes and the command line.
 //!
-//! Each bounds what its service may send and how long it may take. What a request waits for runs on its worker; the rest
-//! runs on the control runtime. Requests to upstreams are not here but in crate `proxy`.
+//! Each bounds how much its service may send and how long it may take. Calls that a request waits for run on its worker;
+//! the rest run on the control runtime. Requests to upstreams are not here but in crate `proxy`.
 
 #![forbid(unsafe_code)]
 

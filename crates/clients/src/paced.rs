@@ -1,7 +1,7 @@
-//! Connections of plugins to services: nothing that a service sends without end fills memory or keeps a thread.
+//! Connections of plugins to services: endless data of a service neither fills memory nor occupies a thread.
 //!
-//! What may come is a credit. It is spent as bytes arrive, and a connection without credit ends. And after so many bytes others
-//! have a turn, however fast the service is.
+//! The bytes that may come are a credit. It is spent as bytes arrive, and a connection without credit ends. After a number of
+//! bytes other tasks get their turn, however fast the service is.
 
 use std::{
     io::{self, IoSlice},
@@ -15,17 +15,17 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is read or written in one turn.
+/// How much is read or written in one turn.
 const TURN: usize = 256 << 10;
 
-/// What the other side may still send.
+/// How much the other side may still send.
 #[derive(Clone, Debug)]
 pub struct Credit {
     left: Arc<AtomicUsize>,
     grant: Grant,
 }
 
-/// What a write allows the other side to answer.
+/// How much a write allows the other side to answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grant {
     pub per_write: usize,
@@ -43,7 +43,7 @@ impl Credit {
         self.left.store(bytes, Relaxed);
     }
 
-    /// Whether nothing has come since so much was set.
+    /// Whether nothing has come since the credit was set to `bytes`.
     pub fn is_unspent(&self, bytes: usize) -> bool {
         self.left.load(Relaxed) == bytes
     }
@@ -66,7 +66,7 @@ impl Credit {
 pub struct Paced<S> {
     stream: S,
     credit: Credit,
-    /// Of this turn.
+    /// The bytes left of this turn.
     left: usize,
 }
 

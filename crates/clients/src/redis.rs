@@ -2,7 +2,7 @@
 //!
 //! Each worker keeps one connection per distinct setting and multiplexes its requests over it, so requests that meet
 //! go out in one write. A connection idle for longer than `redis_keepalive_timeout` is reopened; one that breaks
-//! is replaced, and the command repeated once. After a Redis that did not answer in time, further commands fail at once
+//! is replaced, and the command repeated once. After a timeout, further commands fail at once
 //! for a while, see [`circuit`].
 
 mod circuit;
@@ -28,13 +28,13 @@ use tokio::sync::Mutex;
 pub use error::{Error, Failure};
 pub use redis::{Cmd, FromRedisValue, Script, cmd};
 
-/// A way to a Redis. Cheap to clone.
+/// A client of a Redis server. Cheap to clone.
 #[derive(Clone)]
 pub struct RedisClient {
     settings: Arc<Settings>,
 }
 
-/// What a script gets.
+/// An argument of a script.
 pub enum Argument<'a> {
     Number(f64),
     Text(&'a [u8]),
@@ -58,7 +58,7 @@ enum Connection {
     Cluster(ClusterConnection<tls::Node>),
 }
 
-/// What one worker has for one setting.
+/// The state of one worker for one setting.
 #[derive(Default)]
 struct Place {
     circuit: Circuit,
@@ -70,7 +70,8 @@ struct Slot {
     connection: Option<(Connection, u64)>,
     generation: u64,
     used: Option<Instant>,
-    /// The last failure to connect: those who waited meanwhile share it instead of trying one after the other.
+    /// The last failure to connect: requests that waited meanwhile share it instead of trying one after the
+    /// other.
     failed: Option<(Instant, Error)>,
 }
 
@@ -82,7 +83,7 @@ thread_local! {
 const MAX_SLOTS: usize = 1024;
 
 impl RedisClient {
-    /// `None` when `policy` is not one of Redis.
+    /// `None` when `policy` does not use Redis.
     pub fn from_conf(policy: &str, conf: &Value) -> Result<Option<RedisClient>, String> {
         let settings = match policy {
             "redis" => Settings::single(conf)?,

@@ -1,6 +1,6 @@
 //! Reading values from secret managers: `$secret://MANAGER/ID/...`, one file per manager.
 //!
-//! For the control side only. Who asks, how often and what is kept is decided by the caller.
+//! For the control side only. The caller decides who asks, how often, and what is kept.
 
 mod aws;
 mod gcp;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use self::manager::Failure;
 
-/// The value at `path`, what stands behind the manager's ID in a reference. `conf` is the `secrets` resource.
+/// The value at `path`, the part after the manager's ID in a reference. `conf` is the `secrets` resource.
 pub async fn fetch(manager: &str, conf: &Value, path: &str) -> Result<String, Failure> {
     let value = match manager {
         "vault" => vault::fetch(conf, path).await,

@@ -1,6 +1,6 @@
-//! HTTP/1 as it is written and received: requests are sent as their maker wrote them, answers keep the order and case of their
-//! fields and the reason phrase. For questions to gateways (batch-requests, the command line) and for health checks, which judge
-//! a status line alone.
+//! HTTP/1 byte for byte: requests are sent as their maker wrote them, answers keep the order and case of their fields and the
+//! reason phrase. For requests to gateways (batch-requests, the command line) and for health checks, which judge only the status
+//! line.
 //!
 //! [`crate::http`] keeps neither, because hyper does not.
 
@@ -20,10 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Of the head of an answer.
+/// The size limit of an answer's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 200;
-/// The least rate of an answer, beside the caller's limits: what drips would hold the caller for ever.
+/// The least rate of an answer, beside the caller's limits: one that drips would hold the caller forever.
 const LEAST_BYTES_PER_SECOND: u32 = 1024;
 /// A status line is shorter; a server that sends more without a line feed is not speaking HTTP.
 const MAX_STATUS_LINE: usize = 4096;
@@ -37,7 +37,7 @@ pub struct Limits {
     pub wait: Duration,
 }
 
-/// What becomes of a body that is longer than the caller has room for.
+/// How a body is treated that is longer than the caller has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// The exchange fails.
@@ -83,7 +83,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> io::Result<Answer> {
         self.due = Instant::now() + self.limits.write + self.limits.wait;
         let written = timeout(self.limits.write, self.stream.write_all(request)).await;
-        // A server that refuses a request by its head takes no more of it: then its answer says more than the failed write.
+        // A server that refuses a request by its head takes no more of it: then its answer is more informative than the
+        // failed write.
         written
             .map_err(|_| ErrorKind::TimedOut)?
             .or_else(|error| if is_cut(&error) { Ok(()) } else { Err(error) })?;
@@ -127,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The body; more than `room` says that there is more.
+    /// The body; a result longer than `room` means that there is more.
     async fn body(&mut self, length: BodyLength, room: usize) -> io::Result<Vec<u8>> {
         match length {
             BodyLength::Fixed(length) => {
@@ -200,7 +201,7 @@ fn is_cut(error: &io::Error) -> bool {
 }
 
 /// The status that a server answers with; the rest of its answer is not read. `None`: its first line is not a status line.
-/// Without a time limit of its own: the caller has one.
+/// The caller sets the time limit.
 pub async fn status<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<u16>> {
     let mut line = Vec::with_capacity(256);
     loop {
@@ -233,7 +234,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { write: Duration::from_secs(5), wait: Duration::from_secs(5) };
 
-    /// What a client makes of an answer, and whether it would use the connection again.
+    /// The answer as a client reads it, and whether the client would reuse the connection.
     async fn answer(text: &[u8], room: usize, excess: Excess) -> Result<(u16, Vec<u8>, bool), ErrorKind> {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         far.write_all(text).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the resources need to know about plugins, without depending on any.
+//! The facts about plugins that the resources need, without depending on any.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub struct PluginFacts<'a> {
     pub encrypt_fields: &'a [&'a str],
     /// The configurations of other plugins inside of one.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
-    /// What a configuration says in vain, in words.
+    /// Parts of a configuration that have no effect, as messages.
     pub remarks: fn(&Value) -> Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Nested<'a> {
     pub conf: &'a Value,
 }
 
-/// Of a plugin whose configuration holds no other's.
+/// For plugins whose configuration holds no other's.
 pub fn no_nested(_: &Value) -> Vec<Nested<'_>> {
     Vec::new()
 }
@@ -51,7 +51,7 @@ pub fn no_remarks(_: &Value) -> Vec<String> {
     Vec::new()
 }
 
-/// Why something is refused that this program could do.
+/// The message for a feature that this program was built without.
 pub fn built_without(feature: &str) -> String {
     format!("this program was built without its feature {feature}")
 }
@@ -69,15 +69,15 @@ pub trait PluginCatalog: Send + Sync {
     fn missing_feature(&self, _: &str) -> Option<&'static str> {
         None
     }
-    /// Why plugin public-api has no answer for a path, or for all that a path with `*` stands for.
+    /// Why plugin public-api has no answer for a path, or for any that a path with `*` matches.
     fn unanswered(&self, _: &str) -> Option<String> {
         None
     }
-    /// What to say of a variable that no request has unless Lua sets it.
+    /// A remark about a variable that no request has unless Lua sets it.
     fn variable_remark(&self, _: &str) -> Option<String> {
         None
     }
-    /// What the Lua of a route's `script` says in vain, in words.
+    /// Parts of the Lua of a route's `script` that have no effect, as messages.
     fn script_remarks(&self, _: &str) -> Vec<String> {
         Vec::new()
     }

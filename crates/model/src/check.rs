@@ -1,7 +1,7 @@
 //! Everything the Admin API checks about a resource before it stores it, with APISIX's messages.
 //!
-//! A check works on a copy: it fills defaults in. What needs an interpreter (Lua, expressions, protobuf) is asked
-//! of [`Languages`], what needs other resources of [`References`].
+//! A check works on a copy: it fills defaults in. Checks that need an interpreter (Lua, expressions, protobuf)
+//! ask [`Languages`], those that need other resources ask [`References`].
 
 mod addresses;
 mod certificate;
@@ -63,7 +63,7 @@ pub fn check_resource(
     }
 }
 
-/// What a viewer was shown, sent back, would make [`crate::mask::fields::MASK`] the secret.
+/// Refuses masks: an answer for viewers, sent back, would make [`crate::mask::fields::MASK`] the secret.
 fn refuse_masks(context: &Context<'_>, kind: Kind, id: Option<&str>, conf: &Value) -> Result<(), String> {
     match mask::masked_place(kind, id.unwrap_or_default(), conf, context.plugins) {
         Some(place) => Err(format!(

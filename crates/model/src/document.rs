@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::schema::lua;
 
-/// A parsed route takes ten times the memory of its text, and is looked at when it is compiled or asked for. So the
-/// text is what stays; who needs the value parses it.
+/// A parsed route takes ten times the memory of its text, and is needed only when it is compiled or asked for. So
+/// only the text is kept; callers that need the value parse it.
 ///
 /// Every consumer of the configuration reads numbers here, and gets integers where Lua would not see a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document(Arc<str>);
 
-/// Whoever compiles or checks an object asks for its value several times in a row.
+/// Compiling or checking an object asks for its value several times in a row.
 const REMEMBERED: usize = 4;
 
 thread_local! {
@@ -52,7 +52,7 @@ impl Document {
         })
     }
 
-    /// Whether an object in it may have this field: cheaper than to look, and never wrong about a no.
+    /// Whether an object in it may have this field: cheaper than parsing, and `false` is certain.
     pub fn may_have(&self, field: &str) -> bool {
         let mut rest = self.text();
         while let Some(at) = rest.find(field) {

@@ -62,7 +62,8 @@ impl Keyring {
         self.encrypt_resource_but(kind, id, value, catalog, &|_| false);
     }
 
-    /// As [`Keyring::encrypt_resource`]; what `is_sealed` says of a text stays as it is: it is encrypted already.
+    /// As [`Keyring::encrypt_resource`], except for texts for which `is_sealed` is true: they are already
+    /// encrypted.
     pub fn encrypt_resource_but(
         &self,
         kind: Kind,
@@ -81,7 +82,7 @@ impl Keyring {
         }
     }
 
-    /// The reverse. A text that does not decrypt stays as it is, since it may have been stored in plain. The result: the
+    /// The reverse. A text that does not decrypt stays unchanged, since it may have been stored in plain. Returns the
     /// fields whose texts look encrypted and stay so.
     pub fn decrypt_resource(
         &self,
@@ -108,9 +109,9 @@ impl Keyring {
         left
     }
 
-    /// Private keys only, for showing an object whose other fields may be seen.
+    /// Private keys only, for answers in which all other fields may be shown.
     pub fn encrypt_private_keys(&self, kind: Kind, value: &mut Value) {
-        // What is not PEM is encrypted already.
+        // A text that is not PEM is encrypted already.
         each_private_key(kind, value, &mut |_, text| {
             if is_pem(text) {
                 *text = self.encrypt(text);
@@ -118,7 +119,7 @@ impl Keyring {
         });
     }
 
-    /// Private keys only, as somebody may send back what an answer contained.
+    /// Private keys only, as a client may send back what an answer contained.
     pub fn decrypt_private_keys(&self, kind: Kind, value: &mut Value) {
         each_private_key(kind, value, &mut |_, text| {
             if let Some(plain) = self.decrypt(text).filter(|plain| is_pem(plain) && !is_pem(text)) {
@@ -147,8 +148,8 @@ pub fn encrypted_fields(
     found
 }
 
-/// Whether a text has the form of what [`Keyring::encrypt`] makes: base64 of whole blocks, at least one. So have some keys
-/// in plain, like those of `openssl rand -base64 32`.
+/// Whether a text has the form that [`Keyring::encrypt`] makes: base64 of whole blocks, at least one. Some plain keys have
+/// it too, like those of `openssl rand -base64 32`.
 fn looks_encrypted(text: &str) -> bool {
     let is_of_blocks = |bytes: Vec<u8>| !bytes.is_empty() && bytes.len().is_multiple_of(BLOCK_BYTES);
     text.len() >= SHORTEST && STANDARD.decode(text).is_ok_and(is_of_blocks)
@@ -177,7 +178,7 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     String::from_utf8(plain.to_vec()).ok()
 }
 
-/// Where a secret stands.
+/// The place of a secret.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     plugin: Option<&'a str>,

@@ -1,11 +1,12 @@
-//! Names and values of header fields in configurations. A line break in one would start a field, or a message, of its
-//! own; a name with other bytes than a token's (RFC 9110 section 5.6.2) is read in as many ways as there are readers.
+//! Names and values of header fields in configurations. A line break in one would start another field, or another
+//! message; a name with other bytes than a token's (RFC 9110 section 5.6.2) is read in as many ways as there are
+//! readers.
 //!
-//! A plugin or resource says where it has such texts; this is the only function that judges them.
+//! A plugin or resource declares where it has such texts; this is the only function that checks them.
 
 use serde_json::Value;
 
-/// What stands at a place.
+/// The kind of text at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
     /// The name of a field that is sent.
@@ -76,7 +77,7 @@ pub fn has_operations(headers: &Value) -> bool {
         .any(|name| headers.get(name).is_some_and(|value| value.is_object() || value.is_array()))
 }
 
-/// One text or a list of them; what is neither is the schema's to refuse.
+/// One text or a list of them; the schema refuses anything else.
 fn texts(value: &Value, check: fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {
         Value::String(text) => check(text),
@@ -92,7 +93,7 @@ fn check_fields(value: &Value) -> Result<(), String> {
     })
 }
 
-/// `Name: value`; one without a colon is the schema's to refuse.
+/// `Name: value`; the schema refuses one without a colon.
 fn check_line(line: &str) -> Result<(), String> {
     match line.split_once(':') {
         Some((name, value)) => check_name(name.trim()).and_then(|()| check_value(value)),

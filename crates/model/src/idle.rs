@@ -1,4 +1,4 @@
-//! Fields of objects that are taken and change nothing, one table. What an object loses by it is logged when it is
+//! Fields of objects that are accepted and have no effect, in one table. They are logged when the object is
 //! written, and when it is loaded.
 
 mod branches;
@@ -52,14 +52,14 @@ pub const FIELDS: &[Field] = &[
 ];
 
 impl Field {
-    /// Of one object in words.
+    /// The message for one object.
     pub fn in_words(&self) -> String {
         let name = self.name();
         let what = if name.is_empty() { "it" } else { &name };
         format!("{what} has no effect: {}", self.why)
     }
 
-    /// What the message calls it: `upstream.scheme`; of a whole object nothing.
+    /// Its name in the message: `upstream.scheme`; empty for a whole object.
     pub fn name(&self) -> String {
         self.path.trim_start_matches('/').replace('/', ".")
     }
@@ -68,7 +68,7 @@ impl Field {
         if object.kind != self.kind {
             return false;
         }
-        // Most objects have none of them: their text tells so without being parsed.
+        // Most objects have none of them: a search of the text shows that without parsing it.
         let last = self.path.rsplit('/').next().unwrap_or_default();
         let needles = if self.values.is_empty() { &[last][..] } else { self.values };
         if !last.is_empty() && !needles.iter().any(|needle| object.document.may_have(needle)) {
@@ -85,7 +85,7 @@ impl Field {
 pub use self::matching::Matching;
 pub(crate) use values::is_text as is_text_variable;
 
-/// All that an object says in vain, in words.
+/// All parts of an object that have no effect, as messages.
 pub fn of(
     object: &Object,
     matching: Matching,
@@ -107,7 +107,7 @@ pub fn of(
     found
 }
 
-/// Secrets that were copied from a store, it seems. Plain texts may look so, too.
+/// Secrets that were probably copied from a store. Plain texts may look the same.
 fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item = String> {
     let fields = encrypted_fields(object.kind, &object.id, &object.value(), catalog).into_iter();
     fields.map(|(field, _)| {
@@ -127,7 +127,7 @@ fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
     ))
 }
 
-/// Of a route's program.
+/// The remarks about a route's `script`.
 fn script(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     if object.kind != Kind::Route || !object.document.may_have("script") {
         return Vec::new();
@@ -137,13 +137,13 @@ fn script(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     source.map(|source| catalog.script_remarks(source)).unwrap_or_default()
 }
 
-/// What its plugins say of their own configurations.
+/// The remarks of its plugins about their own configurations.
 fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Vec::new();
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         let Some(facts) = catalog.facts(name) else { continue };
-        // Who asks is known before plugins of consumers and groups run.
+        // The consumer is known before plugins of consumers and groups run.
         let is_late = match object.kind {
             Kind::ConsumerGroup => facts.consumer_schema.is_some() || name == "multi-auth",
             Kind::Consumer => name == "multi-auth",

@@ -1,5 +1,5 @@
-//! JSON in which nothing is lost: a key that an object has twice is a fault, where other readers keep the last one and
-//! forget the first, which may have been the guard.
+//! A JSON reader that loses nothing: a duplicate key is an error, where other readers keep the last one and drop the
+//! first, which may have been the guard.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,4 +1,4 @@
-//! What the gateway is told: the resources of APISIX 3.18, their schemas and their defaults.
+//! The configuration objects of the gateway: the resources of APISIX 3.18, their schemas and their defaults.
 //!
 //! Nothing here performs I/O and nothing here runs per request.
 

@@ -1,4 +1,4 @@
-//! What is hidden from those who may see a configuration and not its secrets.
+//! Hides secrets from readers who may see a configuration but not its secrets.
 
 mod conditions;
 pub(super) mod fields;
@@ -26,8 +26,8 @@ pub use self::fields::MASK;
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a
 /// secret, not the secret.
 ///
-/// The one function for whoever may see a configuration and not its secrets: differences in the history, explanations, the
-/// Control API, and keys with role viewer.
+/// The one function for readers who may see a configuration but not its secrets: differences in the history, explanations,
+/// the Control API, and keys with role viewer.
 pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog) {
     let change = |text: &str| (!is_secret_reference(text)).then(|| MASK.to_owned());
     if kind == Kind::Ssl {
@@ -45,7 +45,7 @@ pub fn mask_resource(kind: Kind, id: &str, value: &mut Value, catalog: &dyn Plug
     }
 }
 
-/// What plugins say is secret.
+/// The fields that plugins declare as secret.
 fn mask_plugin_fields(
     kind: Kind,
     id: &str,
@@ -63,7 +63,7 @@ fn mask_plugin_fields(
     }
 }
 
-/// Hides all that stands at a path like `auth.header`, whatever its shape: what comes from etcd or from a file may have any.
+/// Hides everything at a path like `auth.header`, whatever its type: values from etcd or from a file may have any.
 fn hide_in(value: &mut Value, path: &str, change: Change<'_>) {
     if let Value::Array(items) = value {
         return items.iter_mut().for_each(|item| hide_in(item, path, change));
@@ -80,7 +80,7 @@ fn hide_in(value: &mut Value, path: &str, change: Change<'_>) {
 fn mask_nested(value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
         let Some(facts) = catalog.facts(name) else { continue };
-        // Each of multi-auth's items is a table, which its schema does not say.
+        // Each of multi-auth's items is a table, which its schema does not require.
         if let Some(items) = conf.get_mut("auth_plugins").and_then(Value::as_array_mut) {
             let odd = items.iter_mut().filter(|item| !item.is_object());
             odd.for_each(|item| change_all(item, change));
@@ -102,8 +102,8 @@ fn pointer(path: &str) -> String {
     format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
 }
 
-/// A text that no schema knows may be a secret whose name is misspelled, and a plugin's configuration that is not an object may be
-/// one in the wrong place.
+/// Hides texts of fields that are in no schema: they may be secrets with a misspelled name, and a plugin's configuration that is
+/// not an object may be a secret in the wrong place.
 fn mask_unknown(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, change: Change<'_>) {
     for place in unknown::places(kind, id, value, catalog) {
         value.pointer_mut(&place).into_iter().for_each(|found| change_all(found, change));

@@ -1,9 +1,9 @@
-//! What a name that is not known was probably meant to be.
+//! Finds the known name that an unknown one was probably meant to be.
 
 /// Shorter names are within an edit of too many others.
 const SHORTEST: usize = 3;
 const MOST_EDITS: usize = 3;
-/// Longer names are nobody's slip, and take long to compare.
+/// Longer names are unlikely to be typing errors, and take long to compare.
 const LONGEST: usize = 64;
 
 /// The known name that is closest to `name`, if it is close enough to be meant.
@@ -27,7 +27,7 @@ pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String 
     nearest(name, known).map(|known| format!("; did you mean {known}?")).unwrap_or_default()
 }
 
-/// A name as it is read by who does not care for capitals and separators.
+/// A name without regard to case and separators.
 fn folded(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|sign| !matches!(sign, '_' | '-')).map(|sign| sign.to_ascii_lowercase())
 }

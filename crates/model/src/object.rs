@@ -85,26 +85,26 @@ impl Kind {
     }
 }
 
-/// An object that cannot be used as it is written, and why. What it guards stays shut.
+/// An object that cannot be used, and why. What it guards stays shut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     pub kind: Kind,
     pub id: Arc<str>,
     pub reason: String,
-    /// Of a route: no path of it is known, so that the requests it is for are not refused.
+    /// True for a route of which no path is known, so that the requests it is for are not refused.
     pub is_placeless: bool,
 }
 
-/// The objects of a configuration, for those who look some of them up.
+/// Lookup of the objects of a configuration.
 pub trait Objects {
     fn get(&self, kind: Kind, id: &str) -> Option<Object>;
-    /// Those whose text has `name` as the name of a field somewhere; some of the others may be among them.
+    /// Objects whose text has `name` as the name of a field somewhere; may include false positives.
     fn with_field(&self, name: &str) -> Vec<Object>;
 }
 
-/// One resource as it is stored: what the user sent plus `id`, `create_time` and `update_time`.
+/// One stored resource: what the user sent plus `id`, `create_time` and `update_time`.
 ///
-/// Schema defaults are not in it; whoever compiles it fills them into a copy. Secret fields
+/// Schema defaults are not in it; compiling fills them into a copy. Secret fields
 /// (`encrypt_fields`) are plain here: stores that encrypt at rest do so at their own edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
@@ -126,9 +126,9 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub reason: Arc<str>,
-    /// The text was at fault, which the document no longer shows.
+    /// The stored text itself was faulty; the document does not show it.
     pub in_text: bool,
-    /// For which requests it stands, where its document does not say all of it: an object of its kind with that alone.
+    /// The requests it is for, where its document does not show all of them: an object of its kind with that alone.
     pub place: Option<Document>,
 }
 
@@ -143,13 +143,13 @@ impl Object {
         self.document.value()
     }
 
-    /// What says for which requests it stands.
+    /// The value whose fields show which requests it is for.
     pub fn place(&self) -> Arc<Value> {
         let place = self.fault.as_ref().and_then(|fault| fault.place.as_ref());
         place.unwrap_or(&self.document).value()
     }
 
-    /// Whether nothing of it could be read, so that nobody knows what it is for.
+    /// Whether nothing of it could be read, so that its place is not known.
     pub fn is_lost(&self) -> bool {
         self.fault.as_ref().is_some_and(|fault| fault.in_text) && self.document.text() == "{}"
     }

@@ -1,4 +1,4 @@
-//! Random numbers: those that nobody may guess, and those that need not be secret.
+//! Random numbers: those that must not be guessable, and those that need not be secret.
 
 use std::{
     cell::Cell,

@@ -1,7 +1,7 @@
-//! The resources as typed values, for whoever compiles them into a snapshot.
+//! The resources as typed values, for compiling them into a snapshot.
 //!
 //! They are read from values that passed [`crate::check`], so defaults are filled in; the defaults here only repeat
-//! what the schemas say. Plugins stay JSON: they are each plugin's own business.
+//! those of the schemas. Plugins stay JSON: they are each plugin's own business.
 
 mod read;
 mod upstream;
@@ -73,11 +73,11 @@ pub struct Route {
 }
 
 impl Route {
-    /// The fields that say which requests a route is for.
+    /// The fields that determine which requests a route is for.
     pub const CONDITIONS: [&'static str; 9] =
         ["uri", "uris", "host", "hosts", "remote_addr", "remote_addrs", "methods", "vars", "filter_func"];
 
-    /// Only 0 switches a route off: another status that does not fit is not a word for it.
+    /// Only 0 disables a route: another invalid status does not.
     pub fn is_enabled(&self) -> bool {
         self.status != 0
     }
@@ -206,7 +206,7 @@ pub struct OcspStapling {
     pub cache_ttl: u64,
 }
 
-/// What a client has to present.
+/// The certificate that a client has to present.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SslClient {
     pub ca: String,
@@ -261,7 +261,7 @@ pub struct Proto {
     pub content: String,
 }
 
-/// The configuration of a secret manager; which one, its id says (`vault/1`).
+/// The configuration of a secret manager; the id names the manager (`vault/1`).
 #[derive(Clone, Debug, Deserialize)]
 pub struct Secret {
     #[serde(default, deserialize_with = "read::id")]

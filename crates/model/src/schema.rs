@@ -29,10 +29,10 @@ pub use self::{
     rules::{Schema, is_secret_reference},
 };
 
-/// The steps of one check, unless told otherwise. A visit of a node is one.
+/// The default limit for the steps of one check. A visit of a node is one.
 pub const MOST_STEPS: u32 = 2_000_000;
 
-/// What patterns may take for a value of a configuration: many on short texts are many searches.
+/// The time that patterns may take for a value of a configuration: many on short texts are many searches.
 const SEARCHES_OF_A_CONFIGURATION: Duration = Duration::from_millis(100);
 
 impl Schema {
@@ -48,7 +48,8 @@ impl Schema {
         Ok(Schema { takes_references: false, ..compile::compile(schema)? })
     }
 
-    /// What a schema that [`Schema::from_user`] takes says in vain: each text begins with the JSON pointer.
+    /// Parts of a schema that [`Schema::from_user`] takes but that have no effect: each text begins with the
+    /// JSON pointer.
     pub fn remarks(schema: &Value) -> Vec<String> {
         meta::remarks(schema)
     }
@@ -59,7 +60,7 @@ impl Schema {
         self.check_within(value, MOST_STEPS, &searches).map_err(Failure::into_message)
     }
 
-    /// As [`Schema::check`], with so many steps, and for what a client sent: its patterns have the time of the request.
+    /// As [`Schema::check`], with a limit of steps, for data of a client: its patterns have the time of the request.
     pub fn check_within(&self, value: &mut Value, steps: u32, searches: &SearchTime) -> Result<(), Failure> {
         check::check_root(self, value, steps, searches)
     }

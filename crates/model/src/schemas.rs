@@ -25,7 +25,7 @@ pub fn named(name: &str) -> Option<&'static Schema> {
     RESOURCES.compiled.get(name)
 }
 
-/// The schema of a kind; plugin metadata and secrets have none of their own.
+/// The schema of a kind; plugin metadata and secrets have none.
 pub fn of_kind(kind: Kind) -> Option<&'static Schema> {
     named(name_of_kind(kind)?)
 }
@@ -74,7 +74,7 @@ pub fn with_meta(schema: &Value) -> Value {
     schema
 }
 
-/// The documents are part of the program, so that a broken one is found by the test below, not by users.
+/// The documents are part of the program, so the test below finds a broken one before users do.
 fn load(text: &str) -> Known {
     let documents: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
     let compiled =

@@ -1,9 +1,9 @@
-//! What counts as the value of a secret, wherever it comes from: an environment variable, a member of JSON, a manager.
+//! Which values count as a secret, from any source: an environment variable, a member of JSON, a manager.
 
 use serde_json::Value;
 
-/// The value as it is put into a configuration. `None`: it cannot be had. An empty text would let in whoever sends an empty
-/// one, and what is neither text nor number (`null`, `false`, `{}`) would make a secret that everybody can guess.
+/// The value to put into a configuration. `None`: there is none to use. An empty text would let in any client that sends an
+/// empty one, and a value that is neither text nor number (`null`, `false`, `{}`) would make a guessable secret.
 pub fn secret_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
@@ -12,16 +12,16 @@ pub fn secret_text(value: &Value) -> Option<String> {
     }
 }
 
-/// How a name tells that its value is a credential.
+/// How a name marks its value as a credential.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum As {
     /// As a part of any name, without `-`, `_` and case.
     Part,
     /// As a word of a name of a header field or an argument: `X-Functions-Key`, `X-Auth`.
     Word,
-    /// As the whole name of an argument of a URL. In header fields it stands for other things: `X-Error-Code`.
+    /// As the whole name of an argument of a URL. In header fields it has other meanings: `X-Error-Code`.
     Argument,
-    /// As the whole name of a member, wherever it stands in a configuration.
+    /// As the whole name of a member, anywhere in a configuration.
     Member,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn is_secret_member(name: &str) -> bool {
     has(As::Member, |known| name == known)
 }
 
-/// Whether a value says by itself that it is a credential, whatever its field is called.
+/// Whether a value is recognisable as a credential, whatever its field is called.
 pub(crate) fn says_credential(value: &str) -> bool {
     has_scheme(value) || is_token(value.trim())
 }
@@ -72,8 +72,8 @@ fn has_scheme(value: &str) -> bool {
         .any(|known| scheme.eq_ignore_ascii_case(known) && scheme != value)
 }
 
-/// A token of JSON (RFC 7515 section 3.1, RFC 7516 section 3.1), which begins with `{"` in base64url, or one of those whose
-/// issuers begin them with a mark of their own so that they are found: of GitHub, GitLab, Slack, Vault, AWS.
+/// A JSON web token (RFC 7515 section 3.1, RFC 7516 section 3.1), which begins with `{"` in base64url, or a token with the
+/// recognisable prefix of its issuer: GitHub, GitLab, Slack, Vault, AWS.
 fn is_token(value: &str) -> bool {
     const MARKS: [&str; 9] =
         ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "hvs.", "hvb.", "AKIA"];

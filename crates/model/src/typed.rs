@@ -1,7 +1,7 @@
-//! From checked JSON to typed values, and words for what does not fit.
+//! From checked JSON to typed values, and messages for what does not fit.
 //!
-//! Schemas say less than types: most know no upper bound. Whoever reads a configuration reads it here, so that a write
-//! is refused with the words that the compiler would log.
+//! Schemas check less than types: most have no upper bound. All code that reads a configuration reads it here, so that
+//! a write is refused with the message that the compiler would log.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

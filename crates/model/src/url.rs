@@ -2,11 +2,11 @@
 
 use crate::secret::{is_credential_argument, says_credential};
 
-/// A URL without the user name and password that it may carry, nor tokens among its arguments, for whatever is printed.
+/// A URL without user name, password, and tokens among its arguments, for all output.
 pub fn without_user(text: &str) -> String {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        // On the scheme that the page came with.
+        // Relative to the scheme of the page.
         None => match text.strip_prefix("//") {
             Some(rest) => ("//".to_owned(), rest),
             None => (String::new(), text),
@@ -19,7 +19,7 @@ pub fn without_user(text: &str) -> String {
             _ => rest.to_owned(),
         },
         Some((_, host)) if !scheme.is_empty() && !host.is_empty() => format!("***@{host}"),
-        // Without a scheme only what cannot be anything else: `user:password@host`.
+        // Without a scheme only the unambiguous form: `user:password@host`.
         Some((user, host)) if is_user(user) && !host.is_empty() => format!("***@{host}"),
         _ => rest.to_owned(),
     };
@@ -37,14 +37,14 @@ fn is_user(text: &str) -> bool {
     text.split_once(':').is_some_and(|(user, password)| is_part(user) && is_part(password))
 }
 
-/// Arguments stand behind `?`, among the parameters of a path (`;`) and in the fragment.
+/// Arguments occur after `?`, among the parameters of a path (`;`) and in the fragment.
 fn without_tokens(text: &str) -> String {
     let arguments = text.find(['?', '#', ';']).and_then(|at| text.split_at_checked(at));
     let Some((path, mut rest)) = arguments.filter(|(path, _)| path.contains('/') || path.is_empty()) else {
         return text.to_owned();
     };
     let mut shown = path.to_owned();
-    // A pattern has no arguments, only signs that look like the beginning of some.
+    // A pattern has no arguments, only characters that look like the beginning of some.
     let is_url = !path.starts_with(['^', '~']);
     // Parameters of a path in an address mean something to its server only.
     let is_address = path.contains("://") || path.starts_with("//");
@@ -73,13 +73,14 @@ fn without_tokens(text: &str) -> String {
     shown
 }
 
-/// As the receiver reads them: with their escapes. What is a structure may have credentials anywhere.
+/// Compared as the receiver reads them: with escapes decoded. A structured value may have credentials
+/// anywhere.
 fn is_credential(name: &str, value: &str) -> bool {
     let value = percent_decoded(&value.replace('+', " "));
     is_credential_argument(&percent_decoded(name)) || says_credential(&value) || value.starts_with(['{', '['])
 }
 
-/// With each escape as the byte that it stands for; what is not an escape stays.
+/// Replaces each escape with its byte; text that is not an escape stays.
 pub(crate) fn percent_decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
 //! The memory that answers of services take: authorisation services, identity providers, registries, secret managers. Each answer
-//! has a limit of its own, and all of them one together (`apisix.plugin_answer_memory`), of which one service gets half: a
+//! has a limit, and all of them share another (`apisix.plugin_answer_memory`), of which one service gets half: a
 //! service that never ends its answers leaves room for the others.
 //!
 //! The first 16 KiB of an answer are not counted: these are bounded by the number of requests.
@@ -41,11 +41,11 @@ pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Relaxed);
 }
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub held: usize,
-    /// Answers that were longer than they may be.
+    /// Answers that exceeded their limit.
     pub too_long: u64,
     /// Answers for which there was no memory left.
     pub no_memory: u64,
@@ -57,7 +57,7 @@ pub fn usage() -> Usage {
     Usage { held, too_long: too_long.load(Relaxed), no_memory: no_memory.load(Relaxed) }
 }
 
-/// Why an answer cannot be had.
+/// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     TooLong { limit: usize },
@@ -152,7 +152,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of at most `limit` bytes.
+    /// An answer of at most `limit` bytes.
     pub fn new(service: &str, limit: usize) -> Answer {
         Answer { bytes: Vec::new(), limit, lease: Lease::new(service) }
     }
@@ -165,7 +165,7 @@ impl Answer {
         if length > self.bytes.capacity() {
             let capacity = length.max(self.bytes.capacity().saturating_mul(2)).min(self.limit);
             if capacity > UNCOUNTED {
-                // Old and new memory are there at the same time while it grows.
+                // While it grows, the old and the new memory exist at the same time.
                 self.lease.grow_to(capacity.saturating_add(self.bytes.capacity()))?;
             }
             self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -174,13 +174,13 @@ impl Answer {
         Ok(())
     }
 
-    /// As much as there is room for; the rest is dropped.
+    /// Appends as much as there is room for; the rest is dropped.
     pub fn push_start(&mut self, piece: &[u8]) {
         let room = self.limit.saturating_sub(self.bytes.len());
         let _ = self.push(piece.get(..room).unwrap_or(piece));
     }
 
-    /// Whoever keeps a copy keeps the memory.
+    /// The memory stays counted until the last copy is dropped.
     pub fn into_bytes(self) -> Bytes {
         if self.lease.bytes == 0 {
             return self.bytes.into();

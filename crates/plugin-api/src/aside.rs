@@ -1,7 +1,7 @@
 //! Work that is too long for a worker, on the control runtime's threads for blocking work.
 //!
-//! A worker that reads a large body keeps everybody else waiting. A few such jobs run at a time, at a lower priority than
-//! workers; the others wait, each with its memory counted.
+//! A worker that parses a large body delays all its other clients. A few such jobs run at a time, at a lower priority
+//! than workers; the others wait, each with its memory counted.
 
 use std::{num::NonZero, sync::LazyLock, thread};
 
@@ -21,7 +21,8 @@ static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
 #[derive(Clone, Copy, Debug)]
 pub struct Undone;
 
-/// Runs a job elsewhere. It runs to its end even if nobody waits any more, and keeps its place so long.
+/// Runs a job elsewhere. The job runs to its end even if the caller no longer waits, and keeps its place
+/// until then.
 pub async fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Undone> {
     let host = host().ok_or(Undone)?;
     let place = PLACES.acquire().await.map_err(|_| Undone)?;

@@ -19,7 +19,7 @@ use crate::{
 pub enum BodyError {
     TooLarge,
     Malformed(&'static str),
-    /// The fields behind the body are more than they may be.
+    /// The trailers exceed their limit.
     LargeTrailers,
     Timeout,
     /// The memory for bodies is spent.
@@ -49,13 +49,13 @@ impl From<BodyError> for Box<Reply> {
 
 /// The connection side of a body, framing removed.
 pub trait BodyReader {
-    /// Appends what is there to `out`; `Ready(Ok(false))` at the end of the body.
+    /// Appends the available bytes to `out`; `Ready(Ok(false))` at the end of the body.
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>>;
 
-    /// What comes is held in memory: the client has to be as fast as that asks for.
+    /// From now on the body is held in memory: the client must keep the least rate for that.
     fn holds(&self) {}
 
-    /// Starts over; `false`: bytes are gone that cannot be given a second time.
+    /// Starts over; `false`: bytes are gone and cannot be sent a second time.
     fn rewind(&self) -> bool;
 }
 
@@ -71,9 +71,9 @@ pub enum RequestBody {
     Collected(Bytes),
 }
 
-/// How much more memory to set aside before the next piece: enough for one, and once this is not there eight times what
-/// came, but no more than the body says it has; all of that once a good part came. Memory that nothing was written to is
-/// none yet; what was is copied, and there twice meanwhile.
+/// How much more memory to reserve before the next piece: enough for one piece, and when that is missing, eight times
+/// what came, but no more than the announced length; all of the announced length once a good part came. The kernel backs
+/// only memory that was written to; that part is copied as the buffer grows, and exists twice meanwhile.
 fn room(collected: &Vec<u8>, length: usize) -> usize {
     if collected.capacity() - collected.len() >= PIECE.min(length.saturating_sub(collected.len())) {
         return 0;
@@ -81,12 +81,12 @@ fn room(collected: &Vec<u8>, length: usize) -> usize {
     match length.checked_sub(collected.len()) {
         Some(more) if more > 0 && collected.len() >= GOOD_PART && length <= WHOLE => more,
         Some(more) if more > 0 => more.min(collected.len().saturating_mul(7).max(PIECE)),
-        // Nobody said how long it is.
+        // Without an announced length, or beyond it.
         _ => collected.len().max(PIECE),
     }
 }
 
-/// What came of a body for which all of its memory is set aside, up to this size.
+/// Once this much of a body has come, memory for all of it is reserved, up to `WHOLE`.
 const GOOD_PART: usize = 1 << 20;
 const WHOLE: usize = 64 << 20;
 
@@ -99,10 +99,10 @@ fn leased(before: usize, collected: &[u8], set_aside: usize) -> usize {
     set_aside.min(collected.len().max(PIECE).saturating_mul(8))
 }
 
-/// So much is gathered in one go: less than a millisecond.
+/// How much is gathered in one go: less than a millisecond of work.
 const SLICE: usize = 256 << 10;
 
-/// What one read brings at most.
+/// The most that one read yields.
 const PIECE: usize = 16 << 10;
 
 impl RequestBody {
@@ -153,7 +153,7 @@ impl RequestBody {
                     }
                     collected.try_reserve_exact(room).map_err(|_| BodyError::Overloaded)?;
                     if collected.len() >= others_turn {
-                        // All of it may be there already, and other requests wait.
+                        // All of it may be here already: other requests get their turn.
                         others_turn = collected.len() + SLICE;
                         tokio::task::yield_now().await;
                     }

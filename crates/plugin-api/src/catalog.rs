@@ -40,7 +40,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// With the one that tells what scripts say in vain.
+    /// With the compiler that finds parts of scripts without effect.
     #[must_use]
     pub fn with_lua(self, lua: Option<Arc<dyn LuaCompiler>>) -> Catalog {
         Catalog { lua, ..self }
@@ -90,7 +90,7 @@ impl Catalog {
     }
 }
 
-/// The URIs that a plugin answers, where they are now.
+/// The URIs that a plugin answers, after any move by the configuration.
 fn apis(def: &'static PluginDef) -> impl Iterator<Item = (&'static str, &'static crate::Api)> {
     // `plugin_attr.NAME.uri` moves a plugin's only API.
     let attribute = crate::host::plugin_attribute(def.name).filter(|_| def.apis.len() == 1);
@@ -179,7 +179,7 @@ impl PluginCatalog for Catalog {
             SchemaKind::Consumer if entry.consumer_schema.is_some() => {
                 (entry.consumer_schema.as_ref(), &entry.checks.consumer)
             }
-            // What a consumer has of another plugin is the same as on a route.
+            // Other plugins are configured on a consumer as on a route.
             SchemaKind::Consumer => (Some(&entry.schema), &entry.checks.plugin),
             SchemaKind::Metadata => (entry.metadata_schema.as_ref(), &entry.checks.metadata),
         };
@@ -198,7 +198,7 @@ impl PluginCatalog for Catalog {
     }
 }
 
-/// A secret of blanks can be guessed. An empty one may say that there is none, as `redis_password` does.
+/// A secret of blanks can be guessed. An empty one may mean that there is none, as for `redis_password`.
 fn refuse_blank(conf: &Value, path: &str) -> Result<(), String> {
     let text = path.split('.').try_fold(conf, |conf, name| conf.get(name)).and_then(Value::as_str);
     match text.is_some_and(|text| !text.is_empty() && text.trim().is_empty()) {
@@ -207,7 +207,7 @@ fn refuse_blank(conf: &Value, path: &str) -> Result<(), String> {
     }
 }
 
-/// An empty key or password is what everybody sends who has none.
+/// An empty key or password is what clients without credentials send.
 fn refuse_empty(conf: &Value) -> Result<(), String> {
     let mut fields = conf.as_object().into_iter().flatten();
     let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());

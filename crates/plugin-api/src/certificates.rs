@@ -1,4 +1,4 @@
-//! What the data plane shows in TLS handshakes: which certificate belongs to which server name.
+//! The certificates that the data plane presents in TLS handshakes, by server name.
 //!
 //! One [`TlsServer`] is one `ssl` resource. Names are exact or have a `*` for their first label. A name that two resources
 //! claim belongs to the one that asks for client certificates, else to the one with the smaller id.
@@ -24,7 +24,7 @@ pub struct TlsServer {
     pub stapling: Option<Stapling>,
 }
 
-/// A certificate chain with its key. The proof that it is not revoked comes and goes while it is in use.
+/// A certificate chain with its key. Its OCSP response changes while it is in use.
 pub struct Pair(ArcSwap<CertifiedKey>);
 
 impl Pair {
@@ -53,7 +53,7 @@ impl fmt::Debug for Pair {
 /// How OCSP responses are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stapling {
-    /// Whatever the authority answers is passed on.
+    /// The authority's answer is passed on unverified.
     pub skip_verify: bool,
     pub cache_seconds: u64,
 }
@@ -61,22 +61,23 @@ pub struct Stapling {
 /// The resource's `client`: certificates that clients have to present.
 pub struct ClientCheck {
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes let everybody in and requests decide.
+    /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes accept all clients and requests
+    /// decide.
     pub skip: Vec<Pattern>,
 }
 
-/// What became of a client's certificate.
+/// The result of verifying a client's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientVerdict {
     #[default]
     None,
     Success,
-    /// With the reason, in OpenSSL's words.
+    /// With OpenSSL's message as the reason.
     Failed(&'static str),
 }
 
 impl ClientVerdict {
-    /// The words of `$ssl_client_verify`.
+    /// The text of `$ssl_client_verify`.
     pub fn text(self) -> Cow<'static, str> {
         match self {
             ClientVerdict::None => "NONE".into(),
@@ -87,7 +88,7 @@ impl ClientVerdict {
 }
 
 impl ClientCheck {
-    /// Judges the chain that a client presented in a handshake that let everybody in.
+    /// Verifies the chain that a client presented in a handshake that accepted it unchecked.
     pub fn verdict(&self, chain: Option<&[CertificateDer<'_>]>) -> ClientVerdict {
         let Some((leaf, rest)) = chain.and_then(<[_]>::split_first) else { return ClientVerdict::None };
         match self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
@@ -107,12 +108,12 @@ impl fmt::Debug for TlsServer {
     }
 }
 
-/// What a server name leads to.
+/// The resource behind a server name.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The error is the id of an `ssl` resource that cannot be used.
     pub server: Result<Arc<TlsServer>, Arc<str>>,
-    /// Clients need a certificate, or nobody can tell whether they do.
+    /// Clients need a certificate, or it is not known whether they do.
     pub asks: bool,
 }
 
@@ -136,17 +137,18 @@ pub struct Certificates {
     /// `*.test.com` under `test.com`.
     wildcards: FxHashMap<Box<str>, Claim>,
     any: Option<Claim>,
-    /// A resource that may ask for client certificates, and whose names nobody can read: each could be meant.
+    /// A resource that may ask for client certificates, and whose names cannot be read: it may be for any
+    /// name.
     nameless: Option<Claim>,
-    /// Some name is guarded: without any, requests need no look at their host.
+    /// Some name is guarded: if none is, the host of requests is not checked.
     guards: bool,
-    /// Of all `ssl` resources, those for clients of upstreams included.
+    /// The expiries of all `ssl` resources, also of those for clients of upstreams.
     pub expiries: Vec<Expiry>,
     /// Servers whose certificates want OCSP responses.
     pub stapled: Vec<Arc<TlsServer>>,
 }
 
-/// Until when a certificate is valid.
+/// The end of a certificate's validity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Expiry {
     /// The `ssl` resource.
@@ -170,8 +172,8 @@ impl Certificates {
         self.claim(name, Claim { server: Err(id.clone()), asks })
     }
 
-    /// This resource cannot be used and may ask for client certificates, for names that nobody can read. Names without a
-    /// certificate of their own are shut: in handshakes those that one with `*` serves, without TLS all.
+    /// This resource cannot be used and may ask for client certificates, and its names cannot be read. Names without
+    /// their own certificate are shut: in handshakes those that one with `*` serves, without TLS all.
     pub fn add_nameless(&mut self, id: &Arc<str>) {
         self.nameless.get_or_insert(Claim { server: Err(id.clone()), asks: true });
         self.guards = true;
@@ -202,8 +204,8 @@ impl Certificates {
         self.exact.get(name).or_else(|| self.broad(wildcard()?))
     }
 
-    /// What guards a host, if clients have to present a certificate for it. A `*` in the host of a route stands for several
-    /// labels, in a certificate for one: a host is guarded by the nearest name above it, however far that is.
+    /// The claim that guards a host, if clients have to present a certificate for it. A `*` in the host of a route
+    /// matches several labels, in a certificate one: a host is guarded by the nearest name above it, at any distance.
     pub fn guard(&self, host: &str) -> Option<&Claim> {
         if !self.guards {
             return None;

@@ -7,7 +7,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::{Owner, Phases, Plugin, PluginDef, Reply, Request, Step, Variable};
 
-/// A built plugin with what `_meta` says about it.
+/// A built plugin with its `_meta` settings.
 pub struct Instance {
     pub def: &'static PluginDef,
     pub plugin: Arc<dyn Plugin>,
@@ -23,10 +23,10 @@ pub struct Instance {
     pub pre_function: Option<Arc<dyn Plugin>>,
 }
 
-/// What [`Chain::refusing`] runs is called so in explanations and traces.
+/// The name of the plugin that [`Chain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
 
-/// Stands where a guard cannot be built.
+/// Replaces a guard that cannot be built.
 struct Refusal(u16);
 
 impl Plugin for Refusal {

@@ -31,7 +31,7 @@ pub struct Consumer {
 pub struct AuthEntry {
     pub consumer: Arc<Consumer>,
     pub credential_id: Option<Arc<str>>,
-    /// What the plugin's `consumer` function made of the configuration.
+    /// The result of the plugin's `consumer` function for the configuration.
     pub data: Box<dyn Any + Send + Sync>,
     /// The configuration itself, secrets resolved.
     pub value: Arc<Value>,

@@ -64,12 +64,12 @@ pub struct Owner {
     pub version: u64,
 }
 
-/// What `build` may use besides the configuration itself.
+/// The inputs of `build` besides the configuration itself.
 pub struct BuildContext<'a> {
     pub owner: &'a Owner,
     /// The plugin's `plugin_metadata`, defaults filled in.
     pub metadata: Option<&'a Value>,
-    /// What [`PluginDef::inline_upstreams`] found, ready for use and in its order.
+    /// The upstreams that [`PluginDef::inline_upstreams`] found, ready for use and in its order.
     pub upstreams: &'a [Arc<UpstreamHandle>],
     /// The text of the `protos` resource that `proto_id` names.
     pub proto: Option<&'a str>,
@@ -79,15 +79,15 @@ pub struct BuildContext<'a> {
 pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
 
 /// A built configuration of a plugin. Shared by all workers; state that changes per request belongs in atomics
-/// or into the request's [`crate::Extensions`].
+/// or in the request's [`crate::Extensions`].
 #[allow(unused_variables)]
 pub trait Plugin: Send + Sync {
     /// The phases that this configuration takes part in, of those its declaration names. Fewer cost less.
     fn phases(&self) -> Phases {
         Phases::ALL
     }
-    /// Takes out of the request what names no part of the resource, such as a key in the path. Runs before every phase, of
-    /// global rules as well, so that all guards judge what the upstream will see. It decides nothing.
+    /// Removes parts of the request that do not belong to the resource, such as a key in the path. Runs before every
+    /// phase, of global rules as well, so that all guards judge what the upstream will see. It decides nothing.
     fn received(&self, request: &mut Request) {}
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
@@ -99,27 +99,27 @@ pub trait Plugin: Send + Sync {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
-    /// The request is about to go to its upstream: all that may refuse it, or answer it, has run. Runs once, before the first
-    /// attempt.
+    /// The request is about to go to its upstream: all plugins that may refuse or answer it have run. Runs once, before the
+    /// first attempt.
     fn departing<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
-    /// Answers from what is kept, in the upstream's place. Runs when no plugin that may refuse is left to run before the
-    /// proxy, whatever the priorities, so that a stored answer is only for those whom the upstream would answer.
+    /// Answers from a cache, in the upstream's place. Runs when no plugin that may refuse is left to run before the
+    /// proxy, whatever the priorities, so that a stored answer is only for clients whom the upstream would answer.
     fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
     /// Sees and edits `request.response`, of the upstream or of the gateway itself.
     fn header_filter(&self, request: &mut Request) {}
-    /// Sees and edits each piece of the response body. Whoever changes its length calls
+    /// Sees and edits each piece of the response body. A plugin that changes its length calls
     /// [`crate::Response::body_modified`] in `header_filter` first.
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}
-    /// Makes a new body of the one that `body_filter` took whole, when it has said [`crate::Passage::Waits`] at the last
+    /// Makes a new body of the one that `body_filter` took whole, after it set [`crate::Passage::Waits`] at the last
     /// piece. It may wait, for a thread that does long work. `Err`: see [`crate::Passage::Refused`].
     fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
         Box::pin(ready(Ok(Bytes::new())))
     }
-    /// Runs when the answer is out. Nothing waits for it: it must not block.
+    /// Runs when the answer is out. It must not block.
     fn log(&self, request: &mut Request) {}
 }
 
@@ -130,7 +130,7 @@ pub struct Api {
     pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
 }
 
-/// What `build` of a consumer's (or credential's) authentication data gives: the key it is found by, and its typed form.
+/// A consumer's (or credential's) authentication data: the key it is found by, and its typed form.
 pub struct ConsumerKey {
     pub key: String,
     pub data: Box<dyn Any + Send + Sync>,
@@ -146,7 +146,8 @@ pub struct PluginDef {
     pub kind: Option<&'static str>,
     /// `Some("global")` when it is not meant for single routes.
     pub scope: Option<&'static str>,
-    /// It is on when config.yaml has no list of plugins. Those that APISIX leaves off, and that cost without being used, are not.
+    /// Enabled when config.yaml has no list of plugins. Not set for plugins that APISIX leaves off and that cost without being
+    /// used.
     pub on_by_default: bool,
     /// JSON schemas, in APISIX's shape and with its defaults.
     pub schema: &'static str,
@@ -157,21 +158,23 @@ pub struct PluginDef {
     pub phases: Phases,
     /// A global rule's instance steps back when the route has the plugin itself (`run_policy = prefer_route`).
     pub prefer_route: bool,
-    /// Another text for a configuration that the schema refuses: gets the configuration and the schema's text.
+    /// Replaces the message for a configuration that the schema refuses: gets the configuration and the
+    /// schema's message.
     pub explain: fn(&Value, String) -> String,
-    /// It may refuse requests: a route that has it is refused when it is not enabled, or when it refers to a secret that is
-    /// not there. As in APISIX, others are passed over, or keep the reference as a text.
+    /// It may refuse requests: a route that has it is refused when the plugin is not enabled, or when it refers to a
+    /// missing secret. As in APISIX, other plugins are skipped, or keep the reference as a text.
     pub guards: bool,
-    /// It answers requests in the upstream's place, chooses the upstream, or takes something from answers: without it the
-    /// upstream shows what it should not. A route that has it is refused when it is not enabled.
+    /// It answers requests in the upstream's place, chooses the upstream, or removes parts of answers: without it the
+    /// upstream would expose what it should not. A route that has it is refused when the plugin is not enabled.
     pub answers: bool,
-    /// Rules that a schema cannot say. Runs after the schema, on the configuration with defaults.
+    /// Rules that a schema cannot express. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
     pub headers: &'static [Place],
-    /// The configurations of other plugins inside of one: they are looked at like those of an object.
+    /// The configurations of other plugins inside this one's: they are checked like those of an object.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
-    /// What a configuration that is accepted says in vain, in words. Whoever writes it is told, and the log.
+    /// Parts of an accepted configuration that have no effect, as messages. They are reported to the author
+    /// of the write, and logged.
     pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
     pub metadata_headers: &'static [Place],
@@ -198,7 +201,7 @@ fn no_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 }
 
 impl PluginDef {
-    /// What is to be checked of a configuration that the schema accepts.
+    /// The checks of a configuration after the schema has accepted it.
     pub fn check_accepted(&self, conf: &Value, kind: SchemaKind) -> Result<(), String> {
         (self.check)(conf, kind)?;
         match kind {

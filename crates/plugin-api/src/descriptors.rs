@@ -1,7 +1,7 @@
 //! File descriptors that clients of the proxy leave free, so that the Admin API can still be asked.
 //!
-//! The kernel gives out the lowest number that is free. A new descriptor with a number above a threshold therefore says
-//! that as many are open, without anybody counting.
+//! The kernel assigns the lowest free number. A new descriptor with a number above a threshold therefore shows that as
+//! many are open, without a counter.
 
 use std::{
     io,
@@ -14,9 +14,10 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
-/// Of all descriptors, for connections that requests of clients need: to nodes, and of plugins.
+/// One part in so many of all descriptors is for connections that requests of clients need: to nodes, and of
+/// plugins.
 const SHARE_OF_REQUESTS: u64 = 8;
-/// More of them than that need not wait for clients to leave.
+/// The upper bound of that part.
 const MOST_FOR_REQUESTS: u64 = 1024;
 
 /// One line in ten seconds.
@@ -61,7 +62,7 @@ pub fn is_tight(connection: &impl AsFd) -> bool {
     connection.as_fd().as_raw_fd() >= limit - (limit / 16).max(1)
 }
 
-/// A connection that a request needs, or why it cannot have it: too few descriptors are left.
+/// Passes on a connection that a request needs, or the error that too few descriptors are left.
 pub fn spared<T: AsFd>(connection: T) -> io::Result<T> {
     match below(&connection, &FOR_REQUESTS) {
         true => Ok(connection),

@@ -1,6 +1,6 @@
 //! Threads that may wait for a disk, so that workers do not: opening files and reading what no cache holds.
 //!
-//! Few, and behind a queue with an end: a disk that is slow makes refusals, not memory. Started by the first job.
+//! Few threads behind a bounded queue: a slow disk causes refusals, not memory growth. Started by the first job.
 
 use std::{
     collections::VecDeque,
@@ -35,7 +35,8 @@ struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// How many threads, and how many jobs may wait for them. Counts before the first job.
+/// Sets how many threads there are, and how many jobs may wait for them. Has an effect only before the first
+/// job.
 pub fn configure(threads: usize, queue: usize) {
     THREADS.store(threads.max(1), Ordering::Relaxed);
     QUEUE.store(queue.max(1), Ordering::Relaxed);
@@ -47,13 +48,13 @@ pub fn run<T: Send + 'static>(
 ) -> Result<impl Future<Output = Option<T>>, Full> {
     let (send, receive) = oneshot::channel();
     enqueue(Box::new(move || {
-        // A receiver that is gone wants nothing.
+        // The receiver may be gone: then the result is dropped.
         let _ = send.send(job());
     }))?;
     Ok(async move { receive.await.ok() })
 }
 
-/// Queues a job that nobody waits for.
+/// Queues a job without waiting for its result.
 pub fn enqueue(job: Job) -> Result<(), Full> {
     let pool = POOL.get_or_init(start);
     {
@@ -69,7 +70,7 @@ pub fn enqueue(job: Job) -> Result<(), Full> {
 
 fn start() -> Pool {
     for number in 0..THREADS.load(Ordering::Relaxed) {
-        // With no thread at all the queue fills up, and everybody hears so.
+        // Without any thread the queue fills up, and callers get `Full`.
         let _ = thread::Builder::new().name(format!("disk-{number}")).spawn(serve);
     }
     Pool::default()

@@ -1,6 +1,6 @@
-//! What is read out of bodies, in memory that is counted while it is taken.
+//! Reads values out of bodies, in memory that is counted as it is taken.
 //!
-//! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So nobody builds one
+//! A tree of JSON values takes up to forty times the memory of its text: 72 bytes for each `1,`. So no tree is built
 //! without an allowance; where a field or two are wanted, [`crate::variables`] finds them in the bytes.
 
 pub(super) mod limits;
@@ -22,7 +22,7 @@ use crate::{
 
 pub use self::limits::{TooLarge, Unread};
 
-/// What one body may take when it is read, unless config.yaml says otherwise.
+/// The memory that one parsed body may take, unless config.yaml sets another limit.
 pub const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
@@ -34,7 +34,7 @@ pub struct Allowance {
     limit: usize,
     left: Cell<usize>,
     exceeded: Cell<Option<TooLarge>>,
-    /// What is taken counts in the budget of all bodies as well, step by step.
+    /// The memory also counts in the budget of all bodies, step by step.
     lease: Option<RefCell<Lease>>,
     /// Whether to give up, asked now and then.
     stop: Option<fn() -> bool>,
@@ -44,7 +44,7 @@ pub struct Allowance {
 /// Entries between two questions whether to stop.
 const ENTRIES_PER_LOOK: u32 = 256;
 
-/// So much is leased at a time.
+/// How much is leased at a time.
 const LEASE_STEP: usize = 256 << 10;
 
 impl Allowance {
@@ -111,7 +111,7 @@ impl Allowance {
     }
 }
 
-/// From here on a text is looked through before it is read: one that takes too much takes nothing then.
+/// A text from this size on is measured before it is read, so that one that is too costly takes no memory.
 const LARGE_TEXT: usize = 1 << 20;
 
 /// A whole document as `serde_json` reads it: of entries with one name the last counts.
@@ -119,7 +119,7 @@ pub fn parse(text: &[u8], allowance: &Allowance) -> Result<Value, Unread> {
     read(text, allowance, None)
 }
 
-/// As [`parse`], with the members of these names, at any depth: the others are passed over.
+/// As [`parse`], with the members of these names, at any depth: the others are skipped.
 pub fn parse_members(text: &[u8], allowance: &Allowance, only: &HashSet<Box<str>>) -> Result<Value, Unread> {
     read(text, allowance, Some(only))
 }
@@ -140,7 +140,7 @@ fn read(text: &[u8], allowance: &Allowance, only: Option<&HashSet<Box<str>>>) ->
     value.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| allowance.explain(error))
 }
 
-/// What a value would take, or its members of these names, without making it.
+/// Measures a value, or its members of these names, without building it.
 #[derive(Clone, Copy)]
 struct Cost<'a>(&'a Allowance, Option<&'a HashSet<Box<str>>>);
 
@@ -291,7 +291,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         while let Some(item) = list.next_element_seed(self)? {
             self.0.pass()?;
             if items.len() == items.capacity() {
-                // Counted before it is there: the list doubles.
+                // Counted before it is allocated: the list doubles.
                 let more = doubled(items.len());
                 self.0.charge(more * size_of::<Value>())?;
                 items.reserve_exact(more);
@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// What a text is said to take before it is read is what it then takes.
+    /// The estimate for a text equals what its tree then takes.
     #[test]
     fn the_cost_of_a_text_is_that_of_its_tree() {
         let names =

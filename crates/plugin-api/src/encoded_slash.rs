@@ -1,5 +1,5 @@
 //! `%2F` with `apisix.match_uri_encoded_slash`: such a slash is still encoded in the path that routes and plugins see, and looks
-//! there like the text that a client has written as `%252F`. What is sent of the path must tell them apart.
+//! there like the text that a client has written as `%252F`. The path that is sent must distinguish them.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::Request;
 
 const WRITTEN: &[u8] = b"%2F";
 
-/// What each `%2F` in a path is.
+/// The kinds of `%2F` in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slashes {
     /// A text of the client's.
     Text,
     /// A slash that the client has encoded.
     Encoded,
-    /// Some are this, some are that: nobody can say which of them a piece of the path has.
+    /// There are both: which of them a piece of the path has is not known.
     Mixed,
 }
 
@@ -27,14 +27,14 @@ impl Request {
             return Cow::Borrowed(&self.path);
         }
         let mut marked = Vec::with_capacity(self.path.len());
-        // Not so where the path was made in another way, without such slashes.
+        // If the path was made in another way, it has no such slashes.
         match normalize_marking_slashes(self.head.raw_path(), &mut marked) {
             Ok(()) if unmarked(&marked) == self.path => Cow::Owned(marked),
             _ => Cow::Borrowed(&self.path),
         }
     }
 
-    /// What the `%2F` in pieces of the path are.
+    /// The kinds of `%2F` in pieces of the path.
     pub fn slashes(&self) -> Slashes {
         let marked = self.marked_path();
         match (marked.contains(&MARK), has_written(&marked)) {
@@ -44,7 +44,8 @@ impl Request {
         }
     }
 
-    /// The path for those who decide by its text: `%2F` is a slash that the client has encoded, `%252F` its text `%2F`.
+    /// The path for code that decides by its text: `%2F` is a slash that the client has encoded, `%252F` its text
+    /// `%2F`.
     pub fn unambiguous_path(&self) -> Cow<'_, [u8]> {
         if !self.snapshot.options.match_uri_encoded_slash || !has_written(&self.path) {
             return Cow::Borrowed(&self.path);

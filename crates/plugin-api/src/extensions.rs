@@ -1,8 +1,8 @@
-//! What plugins keep for themselves during one request.
+//! Private state of plugins during one request.
 
 use std::any::{Any, TypeId};
 
-/// A few typed values; empty until somebody inserts, so it costs nothing.
+/// A few typed values; allocates nothing until the first insert.
 #[derive(Default)]
 pub struct Extensions(Vec<(TypeId, Box<dyn Any>)>);
 

@@ -1,4 +1,4 @@
-//! A body that lies in a file: what of it goes to the client, and how to read it without waiting for the disk.
+//! A body in a file: which parts of it go to the client, and how to read it without waiting for the disk.
 
 use std::{
     fs::File,
@@ -10,7 +10,8 @@ use std::{
 use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// The pages of a file are brought into memory in runs of at least this, so one byte of each tells of the rest.
+/// The kernel reads pages of a file into memory in runs of at least this, so one byte of each run shows whether
+/// the rest is there.
 const PROBE_STEP: u64 = 64 * 1024;
 
 /// How a worker learns whether the bytes of a file are in memory.
@@ -18,7 +19,7 @@ const PROBE_STEP: u64 = 64 * 1024;
 pub enum Residence {
     /// The file system is memory (tmpfs).
     Always,
-    /// The kernel says so when asked (preadv2 with RWF_NOWAIT).
+    /// The kernel answers when asked (preadv2 with RWF_NOWAIT).
     Asked,
     /// The file system does not know: everything is read by the disk threads first.
     Unknown,

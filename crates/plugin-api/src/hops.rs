@@ -2,10 +2,10 @@
 //! request. `CDN-Loop` (RFC 8586) counts how often one has been here.
 //!
 //! The field goes only where a request may return: to ports that this process listens on, or with a request that has returned
-//! before. Its member carries a random number of the process, so that nobody else's request is taken for one of ours, and
+//! before. Its member carries a random number of the process, so that no other gateway's request is taken for one of ours, and
 //! several gateways in a row count for themselves. A client that knows the number can end its own requests with it, no others.
 //!
-//! What a plugin leaves out because of it (a copy, a log entry) it leaves out only for a request with a [`Ticket`], which is good
+//! A plugin skips work because of it (a copy, a log entry) only for a request with a [`Ticket`], which is valid
 //! once and which no client gets to see.
 
 mod field;
@@ -53,8 +53,8 @@ pub fn may_return(request: &Request, addresses: &[SocketAddr]) -> bool {
         || request.head.headers.known(HeaderId::CdnLoop).is_some_and(|_| origin(request).hops > 0)
 }
 
-/// Whether a connection to one of these leads back here, as far as one can tell. `local`: where the client reached us. Another
-/// address of this machine is found out when the request has come back once: then it is where we were reached.
+/// Whether a connection to one of these leads back here, as far as is known. `local`: where the client reached us. Another
+/// address of this machine is recognised once the request has come back: then it is where we were reached.
 fn is_own(addresses: &[SocketAddr], local: IpAddr) -> bool {
     let is_here = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified() || ip == local.to_canonical();
     addresses.iter().any(|address| is_own_port(address.port()) && is_here(address.ip().to_canonical()))
@@ -84,7 +84,7 @@ pub fn mark(request: &mut Request, addresses: &[SocketAddr]) {
     request.head.headers.set("CDN-Loop", value);
 }
 
-/// Ends a loop, and notes what is known of a request that has come back.
+/// Ends a loop, and records the origin of a request that has come back.
 pub fn check(request: &mut Request) -> Result<(), Box<Reply>> {
     let mut found = request.head.headers.all_known(HeaderId::CdnLoop).flat_map(members);
     let Some((claimed, ticket)) = found.find_map(read) else { return Ok(()) };

@@ -12,7 +12,7 @@ pub struct Host {
     pub background: tokio::runtime::Handle,
     pub catalog: Arc<Catalog>,
     pub metrics: Arc<tidegate_telemetry::metrics::Registry>,
-    /// The thread that writes the log files; whoever moves them tells it to reopen.
+    /// The thread that writes the log files; to be asked to reopen after they are moved.
     pub log_writer: tidegate_telemetry::log_writer::LogWriter,
     /// Renders the metrics page. Takes its time: never on a worker.
     pub metrics_text: Box<dyn Fn() -> Bytes + Send + Sync>,
@@ -34,7 +34,7 @@ pub struct Host {
     pub workers: usize,
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,
-    /// What stands before `/routes/1` where other gateways name that resource: the prefix in etcd. Empty with files.
+    /// The prefix in etcd, which precedes `/routes/1` where other gateways name that resource. Empty with files.
     pub resource_prefix: String,
     pub started: std::time::SystemTime,
 }

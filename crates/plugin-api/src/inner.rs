@@ -1,7 +1,7 @@
 //! Requests that the gateway sends to itself for a client (`batch-requests`).
 //!
-//! They come in over a pair of sockets that nobody else can reach, and with what is known of the outer connection: its
-//! peer, its TLS facts, and the address of its client. No header and no setting takes part in that.
+//! They arrive over a pair of sockets that no peer can reach, with the facts of the outer connection: its peer, its
+//! TLS facts, and the address of its client. These never come from a header or a setting.
 
 use std::{cell::OnceCell, io, net::SocketAddr};
 

@@ -1,8 +1,8 @@
 //! Where a `Location` that the gateway itself writes leads: to this site, unless its template names a host.
 //!
 //! Browsers read `/\evil.example`, `//evil.example` and `/<tab>/evil.example` as another host, so a path that a client
-//! wrote must not be copied behind a template's `/` as it is. Every `Location` of ours is put together here, of pieces
-//! whose origin is known. (What an upstream or an authorization service answers is theirs, and passes as it is.)
+//! wrote must not be copied unchanged behind a template's `/`. Every `Location` of ours is put together here, of
+//! pieces whose origin is known. (Answers of an upstream or an authorization service pass unchanged.)
 
 use crate::{
     Request, Slashes, Variable,
@@ -19,7 +19,7 @@ const WRITTEN: &[u8] = b"%2F";
 pub enum Origin {
     /// The configuration, or the upstream.
     Author,
-    /// The client, but it says only which of the gateway's names it has used.
+    /// The client, but only by choosing one of the gateway's names.
     Site,
     /// The client.
     Client,
@@ -31,7 +31,7 @@ struct Byte {
     origin: Origin,
     /// The piece it came with. Two slashes of different pieces name no host.
     piece: usize,
-    /// Of an escape that stands for a client's byte.
+    /// Part of an escape that encodes a client's byte.
     escaped: bool,
 }
 
@@ -41,13 +41,15 @@ pub struct Location {
     bytes: Vec<Byte>,
     pieces: usize,
     place: Place,
-    /// What `%2F` in the client's path is. `None`: no route tells it from a slash, and escapes are written as in APISIX.
+    /// What `%2F` in the client's path is. `None`: no route distinguishes it from a slash, and escapes are written as in
+    /// APISIX.
     slashes: Option<Slashes>,
     is_unclear: bool,
 }
 
 impl Location {
-    /// One with pieces of the request's path: with `match_uri_encoded_slash` they lead to what the client has asked for.
+    /// A location with pieces of the request's path: with `match_uri_encoded_slash` they lead to the resource that the
+    /// client has asked for.
     pub fn of(request: &Request) -> Location {
         let tells = request.snapshot.options.match_uri_encoded_slash;
         Location { slashes: tells.then(|| request.slashes()), ..Location::default() }
@@ -60,12 +62,12 @@ impl Location {
         self.bytes.extend(text.iter().map(|&value| Byte { value, origin, piece, escaped: false }));
     }
 
-    /// Whether it has a piece of a path with `%2F` of both kinds, so that nobody can say which one is in it.
+    /// Whether it has a piece of a path with `%2F` of both kinds, so that the kind in the piece is not known.
     pub fn is_unclear(&self) -> bool {
         self.is_unclear
     }
 
-    /// A client's text, without what would be structure where it goes.
+    /// Adds a client's text, with bytes escaped that would be structure at that place.
     pub fn push_text(&mut self, kind: Kind, text: &[u8]) {
         if let (Some(slashes), Kind::Path, Place::Path) = (self.slashes, kind, self.place) {
             let has_slash = memchr::memmem::find(text, WRITTEN).is_some();
@@ -147,7 +149,7 @@ impl Location {
         self.bytes.iter().any(|byte| byte.value == b'?')
     }
 
-    /// Encodes what may not stand in a path, as far as the query (see [`tidegate_protocol::uri::encode_path`]).
+    /// Encodes what a path may not contain, up to the query (see [`tidegate_protocol::uri::encode_path`]).
     pub fn encode_path(&mut self) {
         let path = self.bytes.iter().position(|byte| byte.value == b'?').unwrap_or(self.bytes.len());
         let query = self.bytes.split_off(path);
@@ -193,8 +195,8 @@ impl Location {
         (by_author || text == b"http" || text == b"https").then_some(Some(end + 2))
     }
 
-    /// The client may fill in labels left of a name that the author wrote, and a port. What would continue the name
-    /// becomes the path.
+    /// The client may fill in labels left of a name that the author wrote, and a port. Text that would continue the
+    /// name becomes the path.
     fn check_authority(&mut self, start: usize) -> Option<()> {
         let length = self.bytes.get(start..)?.iter().position(|byte| is_delimiter(byte.value));
         let mut end = length.map_or(self.bytes.len(), |length| start + length);
@@ -220,7 +222,7 @@ impl Location {
         let authority = self.bytes.get(start..end)?;
         let named = authority.iter().any(|byte| byte.origin != Origin::Client);
         let sound = authority.iter().all(|byte| byte.origin == Origin::Author || is_of_host(byte));
-        // What ends the authority must end it for a browser, too.
+        // The end of the authority must be the end for a browser, too.
         if let Some(next) = self.bytes.get(end)
             && next.value == b'\\'
         {
@@ -230,7 +232,7 @@ impl Location {
         (named && sound).then_some(())
     }
 
-    /// Makes it a reference that no base leads to another host.
+    /// Makes it a reference that cannot resolve to another host.
     fn stay(&mut self) -> Option<()> {
         let delimiter = self.bytes.iter().position(|byte| is_delimiter(byte.value));
         let before = self.bytes.get(..delimiter.unwrap_or(self.bytes.len()))?;
@@ -241,7 +243,8 @@ impl Location {
                     self.bytes.splice(0..0, b"./".iter().map(|&value| author(value)));
                     return Some(());
                 }
-                // A scheme without a host: fine for an application's own, but `https:` goes on with what follows.
+                // A scheme without a host: fine for an application's scheme, but `https:` takes what follows as
+                // its host.
                 let scheme: Vec<u8> = before.get(..colon)?.iter().map(|byte| byte.value).collect();
                 let special = ["http", "https", "ws", "wss", "ftp", "file", "javascript", "data"];
                 let is_special = special.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
@@ -250,7 +253,7 @@ impl Location {
             Some(byte) if byte.value == b'/' => {}
             Some(_) | None => self.bytes.insert(0, author(b'/')),
         }
-        // Slashes, backslashes and dot segments after the first slash, whoever wrote them.
+        // Slashes, backslashes and dot segments after the first slash, of any origin.
         loop {
             let head: Vec<u8> = self.bytes.iter().take(4).map(|byte| byte.value).collect();
             let surplus = match head.as_slice() {
@@ -311,7 +314,7 @@ pub fn on_this_site(path: &[u8]) -> Vec<u8> {
     location.finish().unwrap_or_else(|| b"/".to_vec())
 }
 
-/// Who says what a variable holds.
+/// Who determines the value of a variable.
 pub(crate) fn origin(variable: &Variable) -> Origin {
     match variable {
         Variable::UpstreamHeader(_) | Variable::SentHeader(_) => Origin::Author,

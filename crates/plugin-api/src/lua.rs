@@ -11,6 +11,6 @@ pub trait LuaCompiler: Send + Sync {
     fn pre_function(&self, source: &str, conf: &serde_json::Value) -> Result<Arc<dyn Plugin>, String>;
     /// A route's `script`.
     fn script(&self, source: &str) -> Result<Arc<dyn Plugin>, String>;
-    /// What a `script` says in vain, in words.
+    /// Parts of a `script` that have no effect, as messages.
     fn script_remarks(&self, source: &str) -> Vec<String>;
 }

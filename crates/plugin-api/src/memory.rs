@@ -1,5 +1,5 @@
-//! The memory that bodies hold, over all workers: what was gathered of requests, what is made of them while they are read,
-//! and answers that a plugin holds until they are whole. Counted by the bytes set aside, per client, and refused beyond a
+//! The memory that bodies hold, over all workers: gathered request bodies, values parsed from them, and answers that a
+//! plugin holds until they are whole. Counted by the reserved bytes, per client, and refused beyond a
 //! budget.
 //!
 //! A body that is sent on as it comes is not counted, nor are the first 16 KiB of any: these are bounded by the number of
@@ -60,7 +60,7 @@ impl Default for Budget {
     }
 }
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub limit: usize,
@@ -96,7 +96,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// A body that is held came too slowly.
+/// Counts a held body that came too slowly.
 pub fn count_slow() {
     BUDGET.slow.fetch_add(1, Relaxed);
 }
@@ -141,7 +141,7 @@ impl Lease {
 }
 
 impl Lease {
-    /// What another lease of the same client holds belongs to this one from now on.
+    /// Takes over the memory of another lease of the same client.
     fn take_over(&mut self, mut other: Lease) {
         self.bytes += std::mem::take(&mut other.bytes);
     }

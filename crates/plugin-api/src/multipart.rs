@@ -6,7 +6,7 @@ pub struct Doubtful;
 
 type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// Name and value of each part that has a name. What is not a part is passed over.
+/// Name and value of each part that has a name. Bytes outside of parts are skipped.
 pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Field<'a>, Doubtful>> {
     let boundary = boundary(content_type);
     let mut doubt = boundary.err();
@@ -138,15 +138,15 @@ fn split_head(part: &[u8]) -> Option<(&[u8], &[u8])> {
     })
 }
 
-/// What leaves the bytes of a part as they are (RFC 2045 section 6.1). Any other coding is undone by some servers and taken for
-/// part of the value by others: RFC 7578 section 4.7 deprecates it.
+/// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and
+/// taken as part of the value by others: RFC 7578 section 4.7 deprecates it.
 const PLAIN_ENCODINGS: [&str; 3] = ["7bit", "8bit", "binary"];
 
 /// `name` of `Content-Disposition`.
 fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
     let mut disposition = None;
     for line in head.split(|&byte| byte == b'\n') {
-        // A folded line is part of the one before, or not.
+        // Servers differ on whether a folded line is part of the one before.
         if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
             return Err(Doubtful);
         }
@@ -178,7 +178,7 @@ mod tests {
             .collect()
     }
 
-    /// What servers read in different ways is told, and nothing is made of it.
+    /// Forms that servers read in different ways are reported as `Doubtful`, not interpreted.
     #[test]
     fn names_that_nobody_can_tell() {
         let first = |disposition: &str, content_type: &str| {

@@ -6,7 +6,7 @@ use tidegate_protocol::Head;
 
 use crate::FileBody;
 
-/// What ends a request: an interim answer (1xx) leaves the client waiting.
+/// The statuses that end a request: an interim answer (1xx) leaves the client waiting.
 pub const FINAL_STATUSES: std::ops::Range<u16> = 200..1000;
 
 /// The body of a [`Reply`].
@@ -32,7 +32,7 @@ impl Reply {
         Reply { status, headers: Head::new(), body: ReplyBody::Page }
     }
 
-    /// A body without a type of its own is `text/plain; charset=utf-8`, as in APISIX.
+    /// Without a `Content-Type` the body is `text/plain; charset=utf-8`, as in APISIX.
     pub fn bytes(status: u16, body: impl Into<Bytes>) -> Reply {
         Reply { status, headers: Head::new(), body: ReplyBody::Bytes(body.into()) }
     }

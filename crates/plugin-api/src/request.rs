@@ -29,8 +29,8 @@ pub struct Connection {
     pub id: u64,
     pub peer: std::net::SocketAddr,
     pub local: std::net::SocketAddr,
-    /// Of inner requests (see [`crate::inner`]) the client of the outer one, whatever a head says. Apart, as the next ones:
-    /// plain connections do not carry the size.
+    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header. Boxed, as the
+    /// next ones: plain connections do not carry the size.
     pub inner_client: Option<Box<std::net::SocketAddr>>,
     pub tls: Option<std::rc::Rc<TlsFacts>>,
     /// Addresses from the PROXY protocol header.
@@ -63,7 +63,7 @@ impl TlsFacts {
     }
 }
 
-/// Which pattern of the route matched, and what its parameters caught.
+/// The pattern of the route that matched, and the values of its parameters.
 #[derive(Default)]
 pub struct Matched {
     pub uri: Box<str>,
@@ -71,7 +71,7 @@ pub struct Matched {
     pub parameters: SmallVec<[(Box<str>, Box<[u8]>); 0]>,
 }
 
-/// What plugins changed about the way upstream. Unset: as the client asked.
+/// Changes of plugins to the request upstream. Unset: as the client asked.
 #[derive(Default)]
 pub struct UpstreamEdits {
     /// Raw target (path and query) to send.
@@ -81,7 +81,7 @@ pub struct UpstreamEdits {
     /// Used instead of the route's upstream.
     pub upstream: Option<Arc<UpstreamHandle>>,
     pub timeouts: Option<Timeouts>,
-    /// `X-Forwarded-*` fields that a plugin took away: the gateway does not add them.
+    /// `X-Forwarded-*` fields that a plugin removed: the gateway does not add them.
     pub without: SmallVec<[HeaderId; 0]>,
     /// `proxy-control`: the body goes to the node as it comes, from its first byte.
     pub unbuffered_body: bool,
@@ -144,7 +144,7 @@ pub struct Outcome {
 pub struct Request {
     pub head: RequestHead,
     pub connection: Rc<Connection>,
-    /// The client's address: the peer's, until `real-ip` says otherwise.
+    /// The client's address: the peer's, until `real-ip` replaces it.
     pub remote_addr: IpAddr,
     pub remote_port: u16,
     /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
@@ -164,7 +164,7 @@ pub struct Request {
     pub body_limit: Option<u64>,
     pub body_values: BodyValues,
     pub response: Response,
-    /// Set by plugins before there is a response; put over its headers when it comes.
+    /// Set by plugins before there is a response; they override its headers when it arrives.
     pub early_headers: tidegate_protocol::Head,
     pub extensions: Extensions,
     /// Variables set by plugins, over the built-in ones.
@@ -175,7 +175,7 @@ pub struct Request {
     pub id: std::cell::OnceCell<Box<str>>,
     pub worker: usize,
     pub(crate) undecided: Cell<Option<u16>>,
-    /// What its conditions' and plugins' regular expressions have taken so far.
+    /// The time that the regular expressions of its conditions and plugins have taken so far.
     pub search_time: SearchTime,
 }
 
@@ -218,13 +218,13 @@ impl Request {
         }
     }
 
-    /// A condition could not be judged: whatever follows from it may open what it should guard, so the request is
+    /// A condition is undecided: either result might open what it should guard, so the request is
     /// answered with this status.
     pub fn set_undecided(&self, status: u16) {
         self.undecided.set(Some(status));
     }
 
-    /// `Err` once a condition could not be judged.
+    /// `Err` once a condition is undecided.
     pub fn require_decided(&self) -> Result<(), Box<Reply>> {
         self.undecided.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
@@ -299,7 +299,7 @@ impl Request {
         })
     }
 
-    /// Makes the consumer the request's own and tells the upstream who it is.
+    /// Attaches the consumer to the request and sets the headers that identify it to the upstream.
     pub fn attach(&mut self, entry: &AuthEntry) {
         self.attach_consumer(&entry.consumer, entry.credential_id.clone());
     }
@@ -319,7 +319,7 @@ impl Request {
     }
 
     /// Sets a header of the request for the gateway: nothing the client sent under this name goes upstream, in whatever
-    /// spelling (see [`tidegate_protocol::claims`]), nor as a trailer. Without values the header is only taken away.
+    /// spelling (see [`tidegate_protocol::claims`]), nor as a trailer. Without values the header is only removed.
     pub fn assert_header<V: AsRef<[u8]>>(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -336,7 +336,8 @@ impl Request {
         }
     }
 
-    /// A trailer of this name does not go upstream: it comes after the decision on fields of the head.
+    /// Keeps a trailer of this name from going upstream: it would come after the decision on the fields of
+    /// the head.
     pub fn withhold_trailer(&mut self, name: impl AsRef<[u8]>) {
         if matches!(self.body, RequestBody::Unread { .. }) {
             self.asserted.names.push(name.as_ref().into());
@@ -347,7 +348,7 @@ impl Request {
         self.asserted.all_trailers = true;
     }
 
-    /// Takes a credential away: it goes upstream in no spelling, nor as a trailer.
+    /// Removes a credential: it goes upstream in no spelling, nor as a trailer.
     pub fn hide_header(&mut self, name: impl AsRef<[u8]>) {
         let dropped = self.asserted.others_dropped;
         self.assert_header(name, [] as [&[u8]; 0]);

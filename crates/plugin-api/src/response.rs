@@ -33,13 +33,13 @@ pub struct Response {
     pub trailers: Head,
     /// Trailers of the upstream that clients do not get.
     withheld: Withheld,
-    /// The body passes body filters; set by whoever wants pieces although it declared no body filter.
+    /// The body passes body filters; set by a plugin that wants pieces although it declared no body filter.
     pub body_changed: bool,
     /// The most bytes the body filters take at once; `None`: any number.
     body_step: Option<NonZeroUsize>,
     /// Whether the head waits for the first byte of the body: until then another answer can take its place.
     pub head_waits: bool,
-    /// A header filter could not do what it is there for: this status takes the place of the answer.
+    /// A header filter failed at its task: this status replaces the answer.
     refused: Option<NonZeroU16>,
 }
 
@@ -58,12 +58,13 @@ impl Response {
         self.refused = None;
     }
 
-    /// A field that was taken off the head, or set, does not come from the upstream behind the body either.
+    /// Withholds a trailer: a field that was removed from the head, or set, must not come from the upstream
+    /// as a trailer either.
     pub fn withhold_trailer(&mut self, name: &str) {
         self.withheld.names.extend([name, "\n"]);
     }
 
-    /// The body is another one: what the upstream says behind its own is not about it. A call's status stays (gRPC).
+    /// The body was replaced: the upstream's trailers do not describe the new one. A call's status stays (gRPC).
     pub fn withhold_trailers(&mut self) {
         self.withheld.all = true;
     }
@@ -79,7 +80,7 @@ impl Response {
         self.refused = NonZeroU16::new(status);
     }
 
-    /// The status of the page that takes the place of the answer.
+    /// The status of the page that replaces the answer.
     pub fn take_refusal(&mut self) -> Option<u16> {
         self.refused.take().map(NonZeroU16::get)
     }
@@ -94,7 +95,7 @@ impl Response {
         self.body_step.map_or(usize::MAX, NonZeroUsize::get)
     }
 
-    /// The body will not be what the headers describe: drops the fields that would lie.
+    /// The body will differ from what the headers describe: drops the fields that would be wrong.
     pub fn body_modified(&mut self) {
         self.body_changed = true;
         self.headers.remove_known(HeaderId::ContentLength);
@@ -109,7 +110,7 @@ impl Response {
         self.headers.remove_known(HeaderId::ContentLength);
     }
 
-    /// As nginx does: an empty value takes the field away.
+    /// As in nginx, an empty value removes the field.
     pub fn assign(&mut self, name: &str, value: impl AsRef<[u8]>) {
         match value.as_ref() {
             b"" => {
@@ -133,7 +134,7 @@ pub struct BodyChunk {
     pub data: Vec<u8>,
     /// Nothing follows.
     pub last: bool,
-    /// What the plugin that saw it last wants done with it.
+    /// What to do with it, set by the plugin that saw it last.
     pub passage: Passage,
 }
 
@@ -143,13 +144,13 @@ impl BodyChunk {
     }
 }
 
-/// What becomes of a piece after a plugin's [`crate::Plugin::body_filter`].
+/// What happens to a piece after a plugin's [`crate::Plugin::body_filter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Passage {
-    /// It goes on to the next plugin.
+    /// It passes on to the next plugin.
     #[default]
     Free,
-    /// The plugin has the whole body, and goes on with it in [`crate::Plugin::whole_body`].
+    /// The plugin has the whole body, and continues in [`crate::Plugin::whole_body`].
     Waits,
     /// Nothing more of this answer may reach the client: an error page with this status takes its place, or the connection
     /// ends if some of it is out.

@@ -27,7 +27,7 @@ pub struct Snapshot {
     /// The `upstreams` resources by id (traffic-split names them).
     pub upstreams: Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>,
     pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
-    /// Some route's `vars` look into request bodies: they must be read before matching.
+    /// Some route's `vars` depend on request bodies: they must be read before matching.
     pub matches_on_body: bool,
     pub certificates: Arc<Certificates>,
     pub options: RouterOptions,
@@ -51,7 +51,7 @@ impl RouteTable {
         self.pieces.iter().flat_map(|piece| piece.iter().flatten())
     }
 
-    /// A number that was not given before.
+    /// Adds a route under a new number.
     pub fn add(&mut self) -> u32 {
         let number = self.length;
         self.length += 1;
@@ -90,8 +90,8 @@ pub struct Route {
     pub service_name: Option<Arc<str>>,
     pub chain: Chain,
     pub upstream: RouteUpstream,
-    /// A reference of the route leads nowhere, or a part of it cannot be built: answer with this status. Its chain is
-    /// [`Chain::refusing`] then.
+    /// A reference of the route names a missing object, or a part of it cannot be built: answer with this status. Its
+    /// chain is [`Chain::refusing`] then.
     pub broken: Option<u16>,
     /// The route's own `timeout`, over the upstream's.
     pub timeouts: Option<Timeouts>,
@@ -107,12 +107,12 @@ pub struct Route {
     pub version: u64,
 }
 
-/// Tells an object from those that had its id before, also after a restart.
+/// Distinguishes an object from those that had its id before, also after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth([u8; 16]);
 
 impl Birth {
-    /// `counted`: the store gives each revision once. Elsewhere nobody knows when an object was made, and one with another
+    /// `counted`: the store gives each revision once. Elsewhere the time of creation is not known, and one with another
     /// document counts as another object.
     pub fn of(object: &Object, counted: bool) -> Birth {
         let mut digest = digest::Context::new(&digest::SHA256);
@@ -195,7 +195,7 @@ pub enum PassHost {
     Rewrite(Box<str>),
 }
 
-/// What consistent hashing hashes.
+/// The key of consistent hashing.
 #[derive(Clone, Debug)]
 pub enum HashKey {
     Variable(Variable),
@@ -281,7 +281,8 @@ impl Peer {
     }
 }
 
-/// One worker's hold of a snapshot, with what that worker derives from it. Cloned per request without an atomic.
+/// One worker's reference to a snapshot, with the data that worker derives from it. Cloned per request without
+/// an atomic.
 pub struct WorkerSnapshot {
     snapshot: Arc<Snapshot>,
     /// Route chains merged with a consumer's plugins, by (route, consumer) serial.

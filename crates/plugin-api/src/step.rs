@@ -1,10 +1,10 @@
-//! What a phase of a plugin answers.
+//! The result of a plugin's phase.
 
 use std::{future::Future, pin::Pin};
 
 use crate::Reply;
 
-/// `Ok`: go on. `Err`: answer the client with this. So `?` ends a request.
+/// `Ok`: continue. `Err`: answer the client with this. So `?` ends a request.
 pub type Verdict = Result<(), Box<Reply>>;
 
 pub enum Step<'a> {

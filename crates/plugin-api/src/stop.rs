@@ -1,4 +1,5 @@
-//! The end of the process: work that should not be lost (log batches) learns of it and is waited for, a while.
+//! The end of the process: work that should not be lost (log batches) is notified, and waited for up to a
+//! limit.
 
 use std::{
     sync::LazyLock,
@@ -12,7 +13,7 @@ static STOPPING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::channel
 static WORK: Mutex<usize> = Mutex::new(0);
 static WORK_DONE: Condvar = Condvar::new();
 
-/// Work that the end of the process waits for as long as this lives.
+/// While this lives, the end of the process waits for the work that holds it.
 pub struct Guard(());
 
 pub fn guard() -> Guard {
@@ -30,7 +31,7 @@ impl Drop for Guard {
     }
 }
 
-/// Becomes ready when the process is about to end. To be called by whoever holds a [`Guard`].
+/// Becomes ready when the process is about to end. For holders of a [`Guard`].
 pub async fn requested() {
     let mut stopping = STOPPING.subscribe();
     // The sender is static: it is never gone.
@@ -41,7 +42,7 @@ pub fn is_requested() -> bool {
     *STOPPING.borrow()
 }
 
-/// Tells everybody and waits for the guarded work, at most that long. Returns whether all of it ended.
+/// Requests the stop and waits for the guarded work, at most that long. Returns whether all of it ended.
 pub fn finish(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     STOPPING.send_replace(true);

@@ -1,4 +1,4 @@
-//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays as it is written.
+//! Texts with variables: `$name`, `${name}`, `${name ?? default}`; `\$` is not a reference, and stays unchanged.
 //!
 //! Forms that know other references ([`Template::compile_simple`], [`Template::compile_log_format`]) are cut by the same
 //! [`pieces`]; ADR 41 has the differences.
@@ -58,7 +58,7 @@ impl Template {
         if tidegate_model::schema::is_secret_reference(text) {
             return Template { parts: vec![Part::Literal(text.as_bytes().into())] };
         }
-        // Behind the last brace nothing closes a name, so that none is looked for once for each `${`.
+        // After the last brace no name is closed: remembered, so that each `${` does not search for one.
         let last = text.rfind('}').unwrap_or(0);
         let Ok(pieces) = cut::<_, Infallible>(text, true, |rest| {
             let may_be_one = text.len() - rest.len() < last || !rest.starts_with("${");

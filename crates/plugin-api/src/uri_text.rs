@@ -1,4 +1,4 @@
-//! What a client wrote, inside of a URI that a configuration writes: it must not become structure there. A path is matched
+//! A client's text inside a URI that a configuration writes: it must not become structure there. A path is matched
 //! decoded, so that `%3F` and `%26` of a client are `?` and `&` in `$uri` and in the groups of a pattern.
 
 use crate::{Variable, variables::Named};
@@ -25,10 +25,10 @@ impl Place {
     }
 }
 
-/// What a client's text is.
+/// The form of a client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of the decoded path.
+    /// A piece of the decoded path.
     Path,
     /// A single value as the client wrote it: of a cookie, a field.
     Value,
@@ -48,7 +48,8 @@ impl Kind {
         }
     }
 
-    /// At its beginning. A value in front of any `=` is meant as a whole path or as whole arguments.
+    /// The kind at the beginning of a place. A value in front of any `=` is meant as a whole path or as whole
+    /// arguments.
     pub fn at(self, place: Place) -> Kind {
         match (self, place) {
             (Kind::Value | Kind::Decoded, Place::Path | Place::Name) => Kind::Raw,
@@ -56,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Whether a byte would end the part that it stands in, or start another one.
+    /// Whether a byte would end the part that it is in, or start another one.
     pub fn escapes(self, place: Place, byte: u8) -> bool {
         match (self, place) {
             (Kind::Path, Place::Path) => matches!(byte, b'?' | b'#'),

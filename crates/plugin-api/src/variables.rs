@@ -64,7 +64,7 @@ fn borrowed(text: &[u8]) -> Text<'_> {
     Some(Cow::Borrowed(text))
 }
 
-/// Cookies have a separator of their own.
+/// Cookies have their own separator.
 fn joined<'a>(name: &str, mut values: impl Iterator<Item = &'a [u8]>) -> Text<'a> {
     let first = values.next()?;
     let Some(second) = values.next() else { return borrowed(first) };
@@ -166,7 +166,7 @@ impl Request {
             Named::RequestMethod | Named::Method => borrowed(self.head.method.as_bytes()),
             Named::RequestUri => owned(self.normal_target()),
             Named::RealRequestUri => borrowed(self.head.target()),
-            // Without escapes it is the path of everybody.
+            // Without escapes it is the same as `$uri`.
             Named::KongUri if !self.head.raw_path().contains(&b'%') => borrowed(&self.path),
             Named::KongUri => as_kong::path(self.head.raw_path()).map(Cow::Owned),
             Named::Uri | Named::DocumentUri => borrowed(&self.path),
@@ -277,7 +277,7 @@ impl Request {
         borrowed(text.as_bytes())
     }
 
-    /// What is known when the answer is on its way or out.
+    /// Variables that are known once the answer is under way.
     fn outcome_variable(&self, named: Named) -> Text<'_> {
         let outcome = &self.outcome;
         let node = || outcome.peer.as_ref().and_then(Peer::node);
@@ -337,7 +337,7 @@ impl Request {
         }
     }
 
-    /// What APISIX means by `$request_uri`: the normalised path with the query. The client's own text is
+    /// `$request_uri` as APISIX defines it: the normalised path with the query. The client's own text is
     /// `$real_request_uri`.
     pub fn normal_target(&self) -> Vec<u8> {
         let mut target = self.path.clone();

@@ -28,7 +28,7 @@ pub struct ChunkedDecoder {
     extension_bytes: usize,
 }
 
-/// What the start of the input holds.
+/// The event at the start of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// Input ends inside framing; `skip` bytes of it are used up.
@@ -103,7 +103,7 @@ impl ChunkedDecoder {
             if rest.len() > MAX_SIZE_LINE {
                 return Err(ParseError::bad("chunk size line longer than the limit"));
             }
-            // What cannot become a size any more is refused before the line ends.
+            // Bytes that cannot become a valid size are refused before the line ends.
             return match rest.first() {
                 Some(byte) if !byte.is_ascii_hexdigit() => Err(BAD),
                 _ => Ok(None),
@@ -160,7 +160,7 @@ fn after_token(text: &[u8]) -> Option<&[u8]> {
     text.get(length..).filter(|_| length > 0)
 }
 
-/// What follows a quoted string (RFC 9110 section 5.6.4).
+/// The rest after a quoted string (RFC 9110 section 5.6.4).
 fn after_quoted(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text.strip_prefix(b"\"")?;
     loop {
@@ -187,8 +187,8 @@ fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// Parses the whole trailer section at once; it waits until its empty line is there. Which of the fields count is said
-/// in [`crate::trailers`].
+/// Parses the whole trailer section at once; it waits until its empty line is there. Which of the fields count is
+/// decided in [`crate::trailers`].
 fn trailer_section(rest: &[u8], trailers: &mut Head) -> Result<Option<usize>, ParseError> {
     let mut at = 0;
     let mut lines: Vec<(usize, usize)> = Vec::new();

@@ -3,7 +3,7 @@
 //! CGI, WSGI and PHP read `X_Consumer_Username` and `X-Consumer-Username` as one variable, and some of them fold every
 //! sign of a name to `_` (PHP `.`, lighttpd all), so names are compared here without case and with any sign read as `-`.
 //! This is the only list of such names; plugins add the ones they are configured with when a request runs through them.
-//! Who is believed is the caller's to say.
+//! The caller decides which peers are believed.
 
 /// What kind of statement a field makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ const NAMES: [(&[u8], Claim); 14] = [
     (b"http2-settings", Claim::Framing),
 ];
 
-/// What a field of this name claims.
+/// The claim that a field of this name makes.
 pub fn of(name: &[u8]) -> Option<Claim> {
     let prefixed = PREFIXES
         .iter()
@@ -51,7 +51,7 @@ pub fn same_name(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(&one, &other)| fold(one) == fold(other))
 }
 
-/// What two such names have in common.
+/// The folded form that two such names share.
 pub fn folded(name: &[u8]) -> Vec<u8> {
     name.iter().map(|&byte| fold(byte)).collect()
 }

@@ -1,8 +1,8 @@
-//! What the `Connection` fields of a message say.
+//! The options in the `Connection` fields of a message.
 
 use crate::{Head, HeaderId, Version};
 
-/// What the `Connection` field says.
+/// The options of the `Connection` field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionOptions {
     pub close: bool,

@@ -1,4 +1,4 @@
-//! Lines and fields of a head, whoever sent it.
+//! Lines and fields of a head, of requests and answers alike.
 
 use memchr::memchr;
 
@@ -49,7 +49,7 @@ pub(crate) fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, Pars
 /// Where the field lines of a head start and end in the buffer.
 pub(crate) type Lines = smallvec::SmallVec<[(u32, u32); 32]>;
 
-/// Notes the field lines from `from` on; the position after the empty line, once that is there.
+/// Records the field lines from `from` on; returns the position after the empty line, once it is there.
 pub(crate) fn find_head_end(
     buffer: &[u8],
     mut from: usize,
@@ -116,7 +116,7 @@ pub(crate) fn has_control(value: &[u8]) -> bool {
     let slow = |bytes: &[u8]| bytes.iter().any(|&byte| (byte < 0x20 && byte != b'\t') || byte == 0x7f);
     let (words, rest) = value.as_chunks::<8>();
     let Some(last) = value.last_chunk::<8>() else { return slow(rest) };
-    // The last word overlaps the one before it, which is less than to look at the rest byte by byte.
+    // The last word overlaps the one before it, which is cheaper than checking the rest byte by byte.
     let suspicious = words.iter().fold(may_have_control(*last), |any, bytes| any | may_have_control(*bytes));
     suspicious && slow(value)
 }

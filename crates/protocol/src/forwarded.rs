@@ -1,9 +1,9 @@
-//! What proxies in front say about where a request came from: `X-Forwarded-*`, `Forwarded` (RFC 7239). An empty or
-//! malformed value says nothing, and each reader downstream would make something else of it.
+//! What proxies in front report about where a request came from: `X-Forwarded-*`, `Forwarded` (RFC 7239). An empty
+//! or malformed value has no meaning, and each reader behind the gateway would interpret it differently.
 
 use crate::{HeaderId, fields::is_token_byte};
 
-/// Whether the value of a forwarding field says something. Fields other than the known ones only must not be empty.
+/// Whether the value of a forwarding field is well-formed. Fields other than the known ones only must not be empty.
 pub fn is_valid(id: HeaderId, value: &[u8]) -> bool {
     match id {
         HeaderId::XForwardedProto => is_list(value, is_scheme),
@@ -22,8 +22,8 @@ fn is_list(value: &[u8], is_item: fn(&[u8]) -> bool) -> bool {
     items.peek().is_some() && items.all(is_item)
 }
 
-/// What the lines of `X-Forwarded-For` say behind the last item that is malformed. Whoever sent that item does not decide what a
-/// proxy adds behind it; blanks separate items, too, as they do to nginx.
+/// The items of the `X-Forwarded-For` lines after the last malformed one. The sender of that item has no say in what a proxy
+/// adds after it; blanks separate items, too, as in nginx.
 pub fn well_formed_end<'v>(lines: impl DoubleEndedIterator<Item = &'v [u8]>) -> Vec<u8> {
     let items = lines.rev().flat_map(|line| line.rsplit(|byte| matches!(byte, b',' | b' ' | b'\t')));
     let mut kept: Vec<&[u8]> =
@@ -74,7 +74,7 @@ fn is_list_of_pairs(value: &[u8]) -> bool {
     pairs > 0
 }
 
-/// What follows a token or a quoted string.
+/// The rest after a token or a quoted string.
 fn skip_value(text: &[u8]) -> Option<&[u8]> {
     if text.first() != Some(&b'"') {
         // Addresses without the quotes that they should have are common.

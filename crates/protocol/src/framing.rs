@@ -34,7 +34,7 @@ fn content_length(headers: &Head) -> Result<Option<u64>, ParseError> {
     Ok(Some(value.iter().fold(0u64, |length, digit| length * 10 + u64::from(digit - b'0'))))
 }
 
-/// What a message says about its transfer codings.
+/// The transfer codings of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Codings {
     /// Exactly `chunked`.
@@ -68,7 +68,7 @@ fn transfer_encoding(headers: &Head) -> Result<Option<Codings>, ParseError> {
 pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
     let length = content_length(&head.headers)?;
     match transfer_encoding(&head.headers)? {
-        // Frames tell where an HTTP/2 body ends: without a length it is one of unknown length, as a chunked one is.
+        // Frames mark the end of an HTTP/2 body: without a length it is one of unknown length, as a chunked one is.
         None if head.version == Version::Http2 => Ok(length.map_or(BodyLength::Chunked, BodyLength::Fixed)),
         None => Ok(BodyLength::Fixed(length.unwrap_or(0))),
         Some(_) if length.is_some() => Err(ParseError::bad("both Content-Length and Transfer-Encoding")),
@@ -79,13 +79,13 @@ pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
         Some(Codings::OthersThenChunked) => {
             Err(ParseError::with_status(501, "unsupported Transfer-Encoding"))
         }
-        // RFC 9112 section 6.3: 400 goes over the 501 for a coding that nobody knows.
+        // RFC 9112 section 6.3: 400 takes precedence over the 501 for an unknown coding.
         Some(Codings::Endless) => Err(ParseError::bad("the last transfer coding is not chunked")),
     }
 }
 
-/// The body of a response to a request made with `method`. What says its length two ways is refused where there is no body
-/// too: the fields of such an answer speak of another's, and travel on.
+/// The body of a response to a request made with `method`. One with two lengths is refused even where there is no body:
+/// the fields of such an answer describe the body of another, and are forwarded.
 pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength, ParseError> {
     let bad_gateway = |error: ParseError| ParseError::with_status(502, error.reason);
     let length = content_length(&head.headers).map_err(bad_gateway)?;
@@ -106,8 +106,8 @@ pub fn response_body(head: &ResponseHead, method: &Method) -> Result<BodyLength,
     Ok(if bodiless { BodyLength::EMPTY } else { framed })
 }
 
-/// Whether the connection may carry a further response. Not where a sender has broken the rules for framing in a way that
-/// leaves only one reading for this message, but not for what follows: RFC 9112 section 6.1.
+/// Whether the connection may carry a further response. It may not where a sender broke the rules for framing in a way
+/// that leaves one reading of this message, but not of what follows: RFC 9112 section 6.1.
 pub fn response_persists(head: &ResponseHead, options: ConnectionOptions, length: BodyLength) -> bool {
     let misplaced = head.version == Version::Http10 || head.status == 204;
     options.persists(head.version)

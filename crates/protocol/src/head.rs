@@ -5,7 +5,7 @@
 
 use crate::{claims, known::HeaderId};
 
-/// Where one header field stands in [`Head`]'s bytes.
+/// Where one header field is in [`Head`]'s bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     name_at: u32,
@@ -13,7 +13,7 @@ pub struct Field {
     value_len: u32,
     name_len: u16,
     pub id: HeaderId,
-    /// The bytes read exactly `Name: value CRLF`, so that the line can be copied as it stands.
+    /// The bytes are exactly `Name: value CRLF`, so that the line can be copied unchanged.
     canonical: bool,
 }
 
@@ -46,18 +46,18 @@ fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
 pub struct Head {
     bytes: Vec<u8>,
     fields: Vec<Field>,
-    /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for what is not there costs nothing;
+    /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for an absent field costs nothing;
     /// [`PREFIXED`] and [`SIGNED`].
     seen: u64,
-    /// What stands before this in `bytes` was received; what is behind it was added.
+    /// Bytes before this in `bytes` were received; later ones were added.
     received_end: u32,
     pub(crate) left_out: LeftOut,
 }
 
-/// How many fields of a received head were left out; 255 stands for more.
+/// How many fields of a received head were left out; 255 also means more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Spelled with `_` or another sign, what only the gateway may say: see [`crate::claims`].
+    /// Claims spelled with `_` or another sign: see [`crate::claims`].
     pub claims: u8,
     /// Other names with `_`, where they are not taken.
     pub underscored: u8,
@@ -163,7 +163,7 @@ impl Head {
         }
     }
 
-    /// From here on fields are added and no more received.
+    /// Marks the end of the received fields: later ones are added.
     pub(crate) fn end_of_received(&mut self) {
         self.received_end = self.bytes.len() as u32;
         self.left_out = LeftOut::default();
@@ -290,7 +290,7 @@ impl Head {
         }
     }
 
-    /// Removes every field of that name; tells whether there was one.
+    /// Removes every field of that name; returns whether there was one.
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
         let name = name.as_ref();
         let id = HeaderId::of(name);
@@ -313,7 +313,7 @@ impl Head {
         }
     }
 
-    /// Keeps the fields for which `keep` says so of name and value.
+    /// Keeps the fields for whose name and value `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) {
         let bytes = &self.bytes;
         self.fields.retain(|field| keep(field.name_in(bytes), field.value_in(bytes)));
@@ -328,7 +328,7 @@ impl Head {
         });
     }
 
-    /// Removes the fields that were received under a name, not those that were added since; tells how many.
+    /// Removes the fields that were received under a name, not those that were added since; returns how many.
     pub fn remove_received(&mut self, id: HeaderId) -> usize {
         if !self.has_seen(id) {
             return 0;
@@ -338,8 +338,8 @@ impl Head {
         before - self.fields.len()
     }
 
-    /// As [`Head::remove`], of every spelling that is the same name to an upstream that folds signs. Tells how many fields
-    /// that [`Head::remove`] would have left are gone.
+    /// As [`Head::remove`], of every spelling that is the same name to an upstream that folds signs. Returns how many
+    /// removed fields [`Head::remove`] would have left.
     pub fn remove_folded(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
         let mut others = 0;
@@ -361,7 +361,7 @@ impl Head {
         may_be && self.iter().any(|(found, _)| other(found))
     }
 
-    /// Writes the field lines for which `keep` says yes, in order, merging neighbours into one copy.
+    /// Writes the field lines for which `keep` returns true, in order, merging neighbours into one copy.
     pub fn write_fields(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field) -> bool) {
         let (mut run_start, mut run_end) = (0usize, 0usize);
         for field in &self.fields {

@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Pseudo<'a> {
     pub method: &'a [u8],
-    /// `:authority`; what is empty counts as absent.
+    /// `:authority`; an empty one counts as absent.
     pub authority: Option<&'a [u8]>,
     /// `:path`: path and query.
     pub path: &'a [u8],
-    /// A WebSocket through extended CONNECT (RFC 8441). It becomes the upgrade that HTTP/1 knows.
+    /// A WebSocket through extended CONNECT (RFC 8441). It becomes an HTTP/1 upgrade.
     pub websocket: bool,
 }
 
@@ -113,7 +113,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// A `host` field beside `:authority` must say the same (RFC 9113 section 8.3.1).
+    /// A `host` field beside `:authority` must have the same value (RFC 9113 section 8.3.1).
     fn take_host(&mut self, value: &[u8]) -> Result<(), ParseError> {
         match self.headers.known(HeaderId::Host) {
             None => self.headers.add("Host", value),
@@ -124,7 +124,7 @@ impl RequestHead {
     }
 }
 
-/// RFC 9113 section 8.2.1: what a name and a value may hold.
+/// RFC 9113 section 8.2.1: the bytes that a name and a value may have.
 fn check_field(name: &[u8], value: &[u8]) -> Result<(), ParseError> {
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte) && !byte.is_ascii_uppercase()) {
         return Err(ParseError::bad("invalid field name in HTTP/2"));
@@ -139,7 +139,7 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// What HTTP/1 refuses behind a body is refused here too: more fields than there may be, and what no field may hold.
+/// Refuses trailers that HTTP/1 refuses too: too many fields, and invalid bytes in a field.
 pub fn check_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), ParseError> {
     let mut invalid = Ok(());
     let lengths = fields.map(|(name, value)| {

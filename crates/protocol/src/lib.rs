@@ -1,5 +1,5 @@
-//! HTTP/1.0 and 1.1 on the wire (RFC 9112): bytes in, an indexed head or body events out. No I/O. Also what balancers
-//! put in front ([`proxy_protocol`]).
+//! HTTP/1.0 and 1.1 on the wire (RFC 9112): bytes in, an indexed head or body events out. No I/O. Also the headers
+//! that balancers send first ([`proxy_protocol`]).
 //!
 //! The parser is strict on purpose. Whatever two HTTP implementations could read differently (both
 //! `Content-Length` and `Transfer-Encoding`, bare LF, folded lines, a space before the colon, NUL, several `Host`
@@ -35,7 +35,7 @@ pub use method::Method;
 pub use request::{RequestHead, RequestLimits};
 pub use response::ResponseHead;
 
-/// What a request came in.
+/// The protocol version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     Http10,

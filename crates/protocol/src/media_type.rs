@@ -16,8 +16,8 @@ pub fn is_like(content_type: &[u8], media_type: &str) -> bool {
         && !is(content_type, media_type)
 }
 
-/// Whether a `Content-Type` names another charset than UTF-8 or a part of it, wherever and however: readers differ in what they
-/// take for a parameter. JSON has no other (RFC 8259 section 8.1), and still frameworks decode it by this one.
+/// Whether a `Content-Type` names another charset than UTF-8 or a part of it, in any place and form: readers differ in what
+/// they take for a parameter. JSON has no other (RFC 8259 section 8.1), but frameworks decode it by this one.
 pub fn names_other_charset(content_type: &[u8]) -> bool {
     const NAME: &[u8] = b"charset";
     let lower = content_type.to_ascii_lowercase();

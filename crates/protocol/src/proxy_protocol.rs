@@ -1,7 +1,7 @@
 //! The PROXY protocol, versions 1 and 2, in front of a connection's first byte (haproxy's proxy-protocol.txt).
 //!
 //! Bytes in, both ends of the balancer's connection out; however the bytes are cut, and never one more than the header
-//! has. Extensions of version 2 (TLVs), its checksum among them, are skipped. [`Version::write`] is the way back.
+//! has. Extensions of version 2 (TLVs), its checksum among them, are skipped. [`Version::write`] is the inverse.
 
 mod encoder;
 
@@ -14,30 +14,31 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const SHORTEST: usize = 15;
 /// Line end included.
 const LONGEST_LINE: usize = 107;
-/// Of version 2, up to its addresses.
+/// The header of version 2 up to its addresses.
 const FIXED: usize = 16;
 /// The standard allows 64 KiB; addresses and the extensions in use take some hundred bytes.
 const LONGEST_BINARY: usize = 4096;
 
-/// Both ends of the connection that a balancer got.
+/// Both ends of the connection that a balancer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     pub client: SocketAddr,
     pub server: SocketAddr,
 }
 
-/// A header of which a part has come.
+/// A partly received header.
 #[derive(Debug, Default)]
 pub struct Decoder {
     have: Vec<u8>,
 }
 
-/// What became of some bytes.
+/// The result of taking bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// How many of them belong to the header; all, as long as it is not complete.
     pub used: usize,
-    /// What the header says once it is complete. `None` inside: the balancer speaks for itself, or knows no address.
+    /// The header's addresses once it is complete. `None` inside: the balancer speaks for itself, or knows no
+    /// address.
     pub header: Option<Option<Announced>>,
 }
 
@@ -60,7 +61,7 @@ impl Decoder {
         }
     }
 
-    /// How many bytes more surely belong to the header, of those that are `next`; 0 when it is complete.
+    /// How many of the `next` bytes certainly belong to the header; 0 when it is complete.
     fn wanted(&self, next: &[u8]) -> Result<usize, &'static str> {
         let have = self.have.len();
         if have < SHORTEST {
@@ -164,7 +165,7 @@ fn parse_binary(command: u8, family: u8, rest: &[u8]) -> Result<Option<Announced
             let server = rest.first_chunk::<16>().ok_or(SHORT)?;
             pair(Ipv6Addr::from(*client).into(), Ipv6Addr::from(*server).into(), 32)
         }
-        // Unspecified, datagrams, UNIX sockets: known, and no address of a client.
+        // Unspecified, datagrams, UNIX sockets: valid, but without an address of a client.
         0x00 | 0x12 | 0x22 | 0x31 | 0x32 => Ok(None),
         _ => Err("unknown address family in a PROXY protocol header"),
     }
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What is read from a header and two bytes of a request, the same in pieces of any size.
+    /// The result of decoding a header and two bytes of a request, the same in pieces of any size.
     fn decoded(header: &[u8]) -> (Result<Option<Announced>, &'static str>, usize) {
         let stream = [header, b"GE"].concat();
         let mut found = Vec::new();

@@ -34,7 +34,7 @@ pub struct RequestHead {
     pub method: Method,
     pub version: Version,
     pub headers: Head,
-    /// What the `Connection` fields say.
+    /// The options of the `Connection` fields.
     pub connection: ConnectionOptions,
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,
@@ -71,7 +71,7 @@ impl RequestHead {
         self.target.get(..self.path_len as usize).unwrap_or_default()
     }
 
-    /// What follows the first `?`; `None` without one.
+    /// The part after the first `?`; `None` without one.
     pub fn query(&self) -> Option<&[u8]> {
         self.target.get(self.path_len as usize + 1..)
     }
@@ -93,8 +93,8 @@ impl RequestHead {
         self.headers.left_out
     }
 
-    /// All fields are in. What is added from here on is the gateway's own; names with `_` and the like are judged, which
-    /// costs a look at each field only where there is such a name at all.
+    /// All fields are in. Fields added later are the gateway's own. Checks names with `_` and the like, which visits
+    /// each field only where there is such a name at all.
     pub(crate) fn end_of_received(&mut self, limits: &RequestLimits) {
         self.headers.end_of_received();
         if !self.headers.has_signs() {
@@ -174,7 +174,7 @@ impl RequestHead {
         }
         self.method = Method::of(method);
         self.version = version;
-        // Only the fields are kept; the target lives apart because plugins rewrite it.
+        // Only the fields are kept; the target is separate because plugins rewrite it.
         let fields_at = line_end + 2;
         self.headers.load(&buffer[fields_at..end]);
         parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
@@ -205,8 +205,8 @@ impl RequestHead {
         if authority.is_empty() || memchr(b'@', authority).is_some() {
             return Err(ParseError::bad("invalid authority in request target"));
         }
-        // RFC 9112 section 3.2.2: the authority of an absolute-form target replaces Host, which has to be there, and right,
-        // all the same.
+        // RFC 9112 section 3.2.2: the authority of an absolute-form target replaces Host, which must still be present and
+        // valid.
         self.host()?;
         self.headers.set("Host", authority);
         if path.first() == Some(&b'/') {
@@ -335,20 +335,20 @@ fn split_request_line<'a>(
     Ok((method, target, version))
 }
 
-/// Longer methods than anybody's.
+/// Longer than any method in use.
 const MAX_METHOD: usize = 32;
 
 pub(crate) fn check_method(method: &[u8]) -> Result<(), ParseError> {
     if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
         return Err(ParseError::bad("invalid method"));
     }
-    // Methods are case-sensitive (RFC 9110 section 9.1), and some servers fold them all the same: `post` would pass a guard
+    // Methods are case-sensitive (RFC 9110 section 9.1), but some servers fold them: `post` would pass a guard
     // for POST. nginx refuses them, too.
     if method.iter().any(u8::is_ascii_lowercase) {
         return Err(ParseError::bad("method with small letters"));
     }
     if method.len() > MAX_METHOD {
-        // RFC 9112 section 3: longer than any that is known.
+        // RFC 9112 section 3: longer than any known method.
         return Err(ParseError::with_status(501, "method longer than the limit"));
     }
     Ok(())

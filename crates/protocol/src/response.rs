@@ -28,7 +28,7 @@ impl ResponseHead {
 
     /// Parses one head from the start of `buffer`: bytes consumed, or `None` when more are needed.
     ///
-    /// Upstreams get the same strictness as clients: what is ambiguous is a bad gateway, not a guess.
+    /// Upstreams get the same strictness as clients: an ambiguous head is a bad gateway, not a guess.
     pub fn parse(
         &mut self,
         buffer: &[u8],

@@ -1,4 +1,4 @@
-//! Trailer fields: what may follow a body at all, and what a client may say there.
+//! Trailer fields: which may follow a body at all, and which a client may send there.
 
 use crate::{Head, ParseError, claims};
 
@@ -6,7 +6,7 @@ use crate::{Head, ParseError, claims};
 pub const MOST_BYTES: usize = 16 * 1024;
 pub const MOST_FIELDS: usize = 64;
 
-/// Whether there are no more of them than there may be. `lengths`: of each name and value.
+/// Checks that they are within the limit. `lengths`: of each name and value.
 pub fn check_size(lengths: impl Iterator<Item = usize>) -> Result<(), ParseError> {
     let (mut count, mut bytes) = (0, 0);
     for length in lengths {
@@ -27,10 +27,10 @@ const ELSEWHERE: &[&[u8]] = &[
     b"connection", b"content-length", b"http2-settings", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     // Routing.
     b"cdn-loop", b"host", b"max-forwards", b"proxy", b"x-original-uri", b"x-original-url", b"x-rewrite-url",
-    // What the request asks for.
+    // Control of the request.
     b"cache-control", b"expect", b"grpc-timeout", b"if", b"pragma", b"range", b"x-http-method", b"x-http-method-override",
     b"x-method-override",
-    // Who sends it.
+    // The sender.
     b"authorization", b"cookie", b"set-cookie", b"www-authenticate",
     // How the content is to be read.
     b"content-encoding", b"content-language", b"content-location", b"content-range", b"content-type",
@@ -39,7 +39,7 @@ const ELSEWHERE: &[&[u8]] = &[
 /// All names with such a beginning, but for [`ALLOWED`].
 const FAMILIES: [&[u8]; 2] = [b"if-", b"proxy-"];
 
-/// RFC 9209 section 2: as a trailer it tells what went wrong later.
+/// RFC 9209 section 2: as a trailer it reports what went wrong later.
 const ALLOWED: &[u8] = b"proxy-status";
 
 /// Whether a field of this name may follow a body. Names are compared as [`claims`] are.
@@ -49,9 +49,9 @@ pub fn may_be_trailer(name: &[u8]) -> bool {
     !is_of_family && !ELSEWHERE.iter().any(|known| claims::same_name(name, known))
 }
 
-/// Takes out of a client's trailers what may not be there: claims (see [`claims`]), names with `_` where those are not
-/// accepted or with other signs, and what [`may_be_trailer`] excludes. Returns how many were claims, and how many had such
-/// names.
+/// Removes fields that may not be in a client's trailers: claims (see [`claims`]), names with `_` where those are not
+/// accepted or with other signs, and those that [`may_be_trailer`] excludes. Returns how many were claims, and how many
+/// had such names.
 pub fn retain_clients_own(trailers: &mut Head, underscores: bool) -> (usize, usize) {
     let (mut claimed, mut misnamed) = (0, 0);
     trailers.retain(|name, _| {

@@ -112,7 +112,7 @@ fn hex(digit: &u8) -> Option<u8> {
     }
 }
 
-/// Decodes `%XX`; bad escapes stay as they are. With `plus`, `+` is a space (form encoding).
+/// Decodes `%XX`; bad escapes stay unchanged. With `plus`, `+` is a space (form encoding).
 pub fn percent_decode(text: &[u8], plus: bool) -> Vec<u8> {
     if !plus || memchr::memchr(b'+', text).is_none() {
         return Cow::from(percent_encoding::percent_decode(text)).into_owned();
@@ -121,15 +121,15 @@ pub fn percent_decode(text: &[u8], plus: bool) -> Vec<u8> {
     percent_encoding::percent_decode(&spaced).collect()
 }
 
-/// As [`percent_decode`], of text; what is not UTF-8 afterwards is replaced.
+/// As [`percent_decode`], of text; bytes that are not UTF-8 afterwards are replaced.
 pub fn percent_decode_text(text: &str, plus: bool) -> String {
     String::from_utf8_lossy(&percent_decode(text.as_bytes(), plus)).into_owned()
 }
 
-/// What may not stand in a path: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
+/// What a path may not contain: controls, space, `%`, `?`, `#` and bytes above ASCII (nginx's escape of a URI).
 const NOT_IN_PATHS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
 
-/// Encodes what may not stand in a path.
+/// Encodes what a path may not contain.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     percent_encode(path, NOT_IN_PATHS).for_each(|part| out.extend_from_slice(part.as_bytes()));
 }

@@ -1,6 +1,7 @@
-//! How many connections there may be: of all clients together, and of one address, over all workers.
+//! Limits the number of connections: of all clients together, and of one address, over all workers.
 //!
-//! Both are off by default. What is refused is closed without a word: an answer would cost more than the refusal saves.
+//! Both limits are off by default. A refused connection is closed silently: an answer would cost more than the refusal
+//! saves.
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Enough that two workers seldom want the same lock, which is held for a look-up.
+/// Enough that two workers rarely contend for a lock, which is held for one lookup.
 const SHARDS: usize = 64;
 
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Admission {
     }
 }
 
-/// A client has all of an IPv6 network of 64 bits to itself.
+/// An IPv6 client usually controls a whole /64.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

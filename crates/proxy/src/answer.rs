@@ -1,8 +1,8 @@
 //! The way out of an answer, wherever its body comes from ([`body::Body`]) and whatever protocol the client speaks
-//! (`client/answering.rs`): framing, body filters, the buffer toward the client, which side is waited for and how long, the count of
-//! bytes, the end and its trailers. Nothing else writes the body of an answer to a request.
+//! (`client/answering.rs`): framing, body filters, the buffer toward the client, which side is waited for and how long, byte
+//! counts, the end and its trailers. Nothing else writes the body of an answer to a request.
 //!
-//! Whether the answer may be another one (an error page) is known until its head is out, see [`Sent::page`].
+//! Until its head is out, an error page can replace the answer, see [`Sent::page`].
 
 pub(crate) mod body;
 pub(crate) mod head;
@@ -40,7 +40,7 @@ enum Turn {
     Remaking(usize),
 }
 
-/// What became of an answer.
+/// The outcome of sending an answer.
 pub(crate) struct Sent {
     pub(crate) end: End,
     /// Nothing of it is out.
@@ -58,7 +58,7 @@ impl Sent {
         self.is_whole() && self.keep
     }
 
-    /// The status of the page that takes the place of the answer.
+    /// The status of the page that replaces the answer.
     pub(crate) fn page(&self) -> Option<u16> {
         if self.is_held { self.end.page() } else { None }
     }
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Sends the body, to its end or as far as it comes.
+    /// Sends the body, to its end or as far as possible.
     pub(crate) async fn run<B: Body>(&mut self, body: &mut B) -> Sent {
         let end = self.send(body).await;
         let outcome = &mut self.request.outcome;
@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
 
     async fn send<B: Body>(&mut self, body: &mut B) -> End {
         if let Err(end) = body.start(self) {
-            // What was good goes out; the missing rest tells the client that the answer is cut.
+            // The valid part is sent; the client sees from the missing end that the answer is cut.
             if !self.head_waits {
                 let _ = self.client.write(&self.out.bytes).await;
             }
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
         Poll::Pending
     }
 
-    /// A body that filters make, or have made, comes before more of the one that it is made of.
+    /// A body that filters rebuild is sent before more of the original is read.
     fn remade_turn(&mut self) -> Option<Turn> {
         if let Some(maker) = self.remaking.take() {
             return Some(Turn::Remaking(maker));
@@ -260,7 +260,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What bodies ask of it.
+/// The interface for bodies.
 impl Writer<'_> {
     /// Takes a piece for the client, through the body filters if there are any.
     #[inline]
@@ -281,7 +281,8 @@ impl Writer<'_> {
         self.filters.is_some()
     }
 
-    /// Whether nothing waits for the client. Then a body may send bytes itself, and say so with [`Writer::count`].
+    /// Whether nothing waits for the client. Then a body may send bytes itself, and reports them with
+    /// [`Writer::count`].
     pub(crate) fn is_flushed(&self) -> bool {
         self.out.bytes.is_empty() && !self.head_waits
     }
@@ -297,7 +298,7 @@ impl Writer<'_> {
         self.waits.client_took = true;
     }
 
-    /// Whether the client takes something now, where it is known to take only what it has asked for (a window).
+    /// Whether the client takes something now, where flow control limits it (a window).
     pub(crate) fn client_takes(&mut self, context: &mut Context<'_>) -> bool {
         // An error shows when it is sent.
         let takes = self.client.poll_takes(context).is_ready();
@@ -307,7 +308,7 @@ impl Writer<'_> {
         takes
     }
 
-    /// What may arrive although nothing is read counts as held.
+    /// Counts bytes as held that may arrive although nothing is read.
     pub(crate) fn expect_window(&mut self, window: usize) {
         self.out.window = window;
     }
@@ -358,7 +359,7 @@ impl Writer<'_> {
         self.body_bytes += data.len() as u64;
     }
 
-    /// The one place that says which trailers of an answer reach the client.
+    /// The one place that decides which trailers of an answer reach the client.
     fn keep_trailers(&mut self) {
         let response = &mut self.request.response;
         let mut trailers = std::mem::take(&mut response.trailers);
@@ -366,10 +367,10 @@ impl Writer<'_> {
         response.trailers = trailers;
     }
 
-    /// Whether the head says that nothing follows it.
+    /// Whether the head announces that nothing follows it.
     fn ends_with_head(&self) -> bool {
         let Frame { framing, is_empty, .. } = self.frame;
-        // Filters may add to a body whose length is not said.
+        // Filters may add to a body whose length is not announced.
         framing == ClientFraming::Bodiless
             || is_empty && (self.filters.is_none() || matches!(framing, ClientFraming::Length(_)))
     }
@@ -381,7 +382,7 @@ impl Writer<'_> {
     }
 }
 
-/// Why an answer ends that its client could have had.
+/// Logs why an answer is cut that its client could still have received.
 #[cold]
 fn tell(request: &Request, error: BodyError) {
     if error == BodyError::Closed {

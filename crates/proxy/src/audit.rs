@@ -1,8 +1,8 @@
-//! Every request of a test is explained as well, and both have to agree: a fault on purpose is in [`crate::fault`], this looks for
-//! faults that nobody put there. As that one it exists with `debug_assertions` alone, and only where the environment asks for it.
+//! Every request of a test is also explained, and both results must agree. [`crate::fault`] injects faults; this finds the
+//! unintended ones. Like that module it exists only with `debug_assertions`, and runs only where the environment asks for it.
 //!
-//! Compared are the route, the plugins that were asked to run, and the node, where it does not depend on turns. Not compared is
-//! what took long (twice would be too long) and large bodies.
+//! The audit compares the route, the plugins that were asked to run, and the node, where it does not depend on turns. It skips
+//! requests that took long (twice would be too long) and those with large bodies.
 
 use std::{
     env,
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// `None` where nobody wants to know.
+    /// `None` unless the environment asks for the audit.
     pub(crate) fn of(request: &Request) -> Option<Box<Asked>> {
         static WANTED: OnceLock<bool> = OnceLock::new();
         WANTED.get_or_init(|| env::var_os(VARIABLE).is_some()).then(|| {
@@ -81,7 +81,7 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
     };
     let (told, taken) = (explained.route.as_ref(), request.route.as_ref());
     if told.map(Arc::as_ptr) != taken.map(Arc::as_ptr) {
-        // The gateway's own APIs answer before routes are looked at.
+        // The gateway's own APIs answer before routing.
         let answered_before = taken.is_none() && chains.asked().is_empty();
         return (!answered_before).then(|| format!("route {}, and route {}", name(told), name(taken)));
     }
@@ -94,7 +94,7 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
     unplanned(explained, chains).or_else(|| other_node(explained, request, chains))
 }
 
-/// What ran although the plan does not have it, or out of its order.
+/// A plugin that ran although it is not in the plan, or out of order.
 fn unplanned(explained: &Explanation, chains: &Chains) -> Option<String> {
     let asked = chains.asked();
     for phase in ["rewrite", "access", "before_proxy", "header_filter", "body_filter", "log"] {
@@ -108,7 +108,7 @@ fn unplanned(explained: &Explanation, chains: &Chains) -> Option<String> {
     None
 }
 
-/// Plugins may change what is hashed; without them the first node is the one that was told.
+/// Plugins may change what is hashed; without them the first node must be the explained one.
 fn other_node(explained: &Explanation, request: &Request, chains: &Chains) -> Option<String> {
     let (told, taken) = (explained.node.as_ref()?, request.outcome.peer.as_ref()?);
     let is_first = request.outcome.attempts.len() <= 1 && chains.asked().is_empty();

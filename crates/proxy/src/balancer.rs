@@ -33,7 +33,7 @@ pub fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
     request.edits.timeouts.or_else(route).unwrap_or(upstream.timeouts)
 }
 
-/// What consistent hashing hashes for this request; `None` for other balancers.
+/// The key that consistent hashing uses for this request; `None` for other balancers.
 pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
     let key = match upstream.hash_key.as_ref()? {
         HashKey::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
@@ -43,7 +43,7 @@ pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>>
         }
         HashKey::Consumer => request.consumer.as_ref().map(|consumer| consumer.username.as_bytes().to_vec()),
     };
-    // A request without the key is told apart by its client.
+    // Without the key, the client's address takes its place.
     Some(key.filter(|key| !key.is_empty()).unwrap_or_else(|| request.remote_addr.to_string().into_bytes()))
 }
 
@@ -59,7 +59,7 @@ pub fn pick(
     Some(Peer { upstream: upstream.clone(), index })
 }
 
-/// Tells the balancer that a node works on a request, until dropped.
+/// Counts a request as in flight on its node, until dropped.
 pub struct InFlight {
     peer: Peer,
     worker: &'static Runtime,

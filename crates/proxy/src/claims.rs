@@ -1,8 +1,8 @@
-//! What a client says of itself although only the gateway may (see [`tidegate_protocol::claims`]): dropped, counted, named.
+//! Claims of a client, which only the gateway may make (see [`tidegate_protocol::claims`]): dropped, counted, logged.
 //!
-//! Twice: when the head came, so that neither routes nor plugins see it, and before the request goes upstream, when
-//! plugins have had their look at the one claim that is also a credential. Names with `_` or another sign for a dash are
-//! gone already: the parser leaves them out.
+//! They are dropped twice: when the head arrives, so that neither routes nor plugins see them, and before the request
+//! goes upstream, once plugins have seen the one claim that is also a credential. The parser has already left out names
+//! with `_` or another sign for a dash.
 
 use std::{net::IpAddr, sync::Once};
 
@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use super::clean_trailers::count;
 use crate::{client::Client, settings::Reading, worker::Worker};
 
-/// Whom a peer is believed to be.
+/// Which claims of a peer are believed.
 struct Trust {
     /// `apisix.trusted_addresses`; `None` without any.
     forwarding: Option<bool>,
@@ -37,7 +37,7 @@ impl Trust {
     }
 
     /// Whether a forwarding field stays. `X-Real-IP` does in any case: plugin real-ip may read it, and it never goes
-    /// upstream. `X-Forwarded-For` is extended when nobody is said to be trusted.
+    /// upstream. `X-Forwarded-For` is extended when no trusted peers are configured.
     fn keeps(&self, id: HeaderId, value: &[u8]) -> bool {
         let says_something = || self.as_written || tidegate_protocol::forwarded::is_valid(id, value);
         match id {
@@ -52,8 +52,8 @@ fn is_gateway(reading: &Reading, peer: IpAddr) -> bool {
     reading.trusted_gateways.as_ref().is_some_and(|trusted| trusted.contains(peer.to_canonical()))
 }
 
-/// Takes the claims out of a head that has come. One that says how often it has been here may end there. Without a client
-/// the head is only explained: nothing is counted, and it has been nowhere.
+/// Takes the claims out of a received head. A request that has come back too often may end here. Without a client the
+/// head is only explained: nothing is counted, and its hops are not checked.
 pub(crate) fn drop_untrusted(
     request: &mut Request,
     reading: &Reading,
@@ -86,7 +86,8 @@ fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Client>
     }
 }
 
-/// Takes away what the peer may not say: how many fields of identity, each of which is told, and of forwarding.
+/// Removes the claims that the peer may not make. Returns how many fields of identity, each of which is
+/// reported to `tell`, and of forwarding were removed.
 fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
     let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
@@ -109,8 +110,8 @@ fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) 
     (identity, forwarding)
 }
 
-/// Takes away what is malformed in `X-Forwarded-For`, with all that stands before it: what a proxy has added behind it counts. Whether
-/// there was any.
+/// Removes malformed items from `X-Forwarded-For`, with everything before them: only what a proxy added after them counts. Returns
+/// whether there were any.
 fn mend_forwarded_for(request: &mut Request) -> bool {
     const ID: HeaderId = HeaderId::XForwardedFor;
     let headers = &mut request.head.headers;
@@ -126,7 +127,7 @@ fn mend_forwarded_for(request: &mut Request) -> bool {
     true
 }
 
-/// Takes away the access token that the client sent, after plugins have read it. One that a plugin has set stays.
+/// Removes the access token that the client sent, after plugins have read it. One that a plugin has set stays.
 pub fn drop_credentials(request: &mut Request, client: &Client) {
     let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
     if !sent || is_gateway(&client.worker.settings.reading, client.facts.peer.ip()) {
@@ -139,12 +140,12 @@ pub fn drop_credentials(request: &mut Request, client: &Client) {
     }
 }
 
-/// Counts what plugins have dropped when they set headers of their own.
+/// Counts the fields that plugins dropped when they set headers.
 pub fn count_of_plugins(request: &Request, client: &Client) {
     count(&client.worker.stats.dropped.plugin, request.asserted.others_dropped());
 }
 
-/// What of the client's trailers may go upstream.
+/// The part of the client's trailers that may go upstream.
 pub fn trailers(request: &Request, client: &Client) -> Head {
     let mut trailers = client.take_trailers();
     if trailers.is_empty() {
@@ -157,7 +158,7 @@ pub fn trailers(request: &Request, client: &Client) -> Head {
     trailers
 }
 
-/// Once as a warning, since an application may mean something else by the name; then at level info.
+/// Logged once as a warning, since an application may use the name for something else; then at level info.
 fn tell(worker: &Worker, client: &Client, name: &[u8]) {
     static WARNED: Once = Once::new();
     let name = String::from_utf8_lossy(name);

@@ -1,4 +1,4 @@
-//! Trailers of clients, without what they may not claim.
+//! Trailers of clients, without claims.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
     }
 }
 
-/// Takes claims out of trailers that have come.
+/// Removes claims from received trailers.
 pub fn clean_trailers(runtime: &Runtime, trailers: &mut Head) {
     if trailers.is_empty() {
         return;

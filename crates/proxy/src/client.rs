@@ -36,7 +36,7 @@ enum Framing {
     Ended,
     Fixed(u64),
     Chunked(Box<ChunkedDecoder>),
-    /// Frames tell the end.
+    /// Frames mark the end.
     Http2,
     /// Reading failed; the connection cannot be reused.
     Broken,
@@ -51,9 +51,9 @@ struct BodyState {
     /// The client waits for `100 Continue` before it sends.
     expects_continue: bool,
     received: u64,
-    /// What came is held in memory.
+    /// The received part is held in memory.
     held: bool,
-    /// Somebody has waited for more than what came with the head, and the body's time limit counts.
+    /// A reader has waited for more than what came with the head, so the body's time limit runs.
     waited: bool,
     pace: Pace,
 }
@@ -64,7 +64,7 @@ pub struct Client {
     pub timer: Timer,
     /// Bytes of an answer to the current request are out: an error can only close.
     pub answering: Cell<bool>,
-    /// Nobody is there any more to be answered.
+    /// The client is gone: it can get no answer any more.
     pub gone: Cell<bool>,
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
@@ -78,14 +78,14 @@ fn unreadable(error: ParseError) -> BodyError {
 
 /// Why there is no request head.
 pub enum HeadError {
-    /// The client closed, or was idle for too long: nothing to say.
+    /// The client closed, or was idle for too long: there is nothing to answer.
     Gone,
     Refused(ParseError),
     /// The first bytes are those of HTTP/2.
     Http2,
 }
 
-/// The configuration of this process is that of before.
+/// The error once a successor has taken over: this process no longer has the newest configuration.
 fn taken_over() -> ParseError {
     ParseError::with_status(503, "another process has taken over before the request began")
 }
@@ -95,7 +95,7 @@ impl Client {
         Client::on(worker, stream, Rc::new(facts))
     }
 
-    /// One stream of an HTTP/2 connection is a client of its own.
+    /// Each stream of an HTTP/2 connection is a separate client.
     pub fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
         Client::on(worker, stream, facts)
     }
@@ -132,7 +132,7 @@ impl Client {
         self.stream.borrow().is_http2()
     }
 
-    /// What the connection goes on with in another protocol.
+    /// The parts with which the connection continues in another protocol.
     pub fn into_stream(self) -> (Stream, Buffer, Rc<Connection>) {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
@@ -181,7 +181,7 @@ impl Client {
         Poll::Ready(Ok(count))
     }
 
-    /// What was received and could not be read as a head.
+    /// The received bytes that could not be parsed as a head.
     pub fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         look(self.input.borrow().filled())
     }
@@ -200,7 +200,8 @@ impl Client {
                 if !input.is_empty() {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
-                        // It was sent behind another request, whose answer took longer than there is time.
+                        // It was sent after another request, whose answer came too late: a successor has
+                        // taken over.
                         if self.worker.outdated.get() {
                             return Err(HeadError::Refused(taken_over()));
                         }
@@ -208,7 +209,7 @@ impl Client {
                         self.timer.busy(self.worker.settings.client_header_timeout_ms);
                         return Ok(());
                     }
-                    // Once: a client that sends a byte now and then has no more time than others.
+                    // Set once: a client that sends a byte now and then gets no more time than others.
                     if !std::mem::replace(&mut begun, true) {
                         self.timer.set(self.worker.settings.client_header_timeout_ms);
                     }
@@ -244,7 +245,8 @@ impl Client {
         }
     }
 
-    /// What HTTP/1 cannot read may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN decides.)
+    /// A head that is not HTTP/1 may be HTTP/2, at the start of a connection without TLS. (With TLS, ALPN
+    /// decides.)
     fn refused(&self, error: ParseError, received: &[u8]) -> HeadError {
         let line = http2::frames::PREFACE.get(..16).unwrap_or_default();
         let first = self.facts.requests.get() == 0 && received.starts_with(line);
@@ -289,7 +291,7 @@ impl Client {
         matches!(self.body.borrow().framing, Framing::Ended)
     }
 
-    /// A request's head that ended its stream has no body, whatever else it says.
+    /// A request whose head ended its stream has no body, whatever its fields say.
     pub fn head_ends_stream(&self) -> bool {
         matches!(&*self.stream.borrow(), Stream::Http2(stream) if stream.has_no_body())
     }
@@ -357,7 +359,7 @@ impl Client {
         }
     }
 
-    /// Sends `100 Continue` once somebody wants the body.
+    /// Sends `100 Continue` once the body is wanted.
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let mut body = self.body.borrow_mut();
         if body.expects_continue {
@@ -413,14 +415,14 @@ impl Client {
         Ok(())
     }
 
-    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, what ends the data ends
-    /// the answer, where the protocol frames it.
+    /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, the end of the data
+    /// ends the answer, where the protocol frames it.
     pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
         let written = self.poll_write_body(context, data, last);
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], for what [`Client::poll_send_file`] follows at once.
+    /// As [`Client::poll_send`], for data that [`Client::poll_send_file`] follows at once.
     pub fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.borrow_mut().poll_write_more(context, data);
         self.paced(written)
@@ -450,7 +452,8 @@ impl Client {
         }
     }
 
-    /// How much may come with the head of an answer: little where streams of the same connection take nothing.
+    /// How much of the body may be sent with the head of an answer: little where streams of the same
+    /// connection take nothing.
     pub fn room_with_head(&self) -> usize {
         match &*self.stream.borrow() {
             Stream::Http2(stream) if stream.held_by_connection().get() > 0 => read_ahead::LEAST_BYTES,
@@ -467,7 +470,7 @@ impl Client {
         if much || read_ahead::is_scarce() { Window::Small } else { Window::Full }
     }
 
-    /// What the answers of an HTTP/2 connection hold together.
+    /// The memory that the answers of an HTTP/2 connection hold together.
     pub fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
         match &*self.stream.borrow() {
             Stream::Http2(stream) => Some(stream.held_by_connection().clone()),
@@ -493,7 +496,7 @@ impl Client {
         }
     }
 
-    /// Where answers hold all the memory that they may, their clients have to take them.
+    /// Where answers hold all the memory that they may, clients must take them at a least rate.
     fn least_rate(&self) -> LeastRate {
         let settings = &self.worker.settings;
         match read_ahead::is_spent() {
@@ -535,7 +538,7 @@ impl Client {
         self.stream.borrow_mut().poll_read(context, room)
     }
 
-    /// Reads and drops what is left of the body, up to `limit` bytes, so that the connection can go on.
+    /// Reads and drops the rest of the body, up to `limit` bytes, so that the connection can be reused.
     pub async fn drain_body(&self, limit: usize) -> bool {
         if self.expects_continue() && !self.body_ended() {
             return false;
@@ -546,7 +549,7 @@ impl Client {
         let allowed_ms = self.worker.settings.client_body_timeout_ms.min(5_000);
         let until_ms = now_ms().saturating_add(allowed_ms);
         loop {
-            // Together, not for each piece: the answer waits for this.
+            // One limit for all pieces: the answer waits for this.
             if now_ms() > until_ms {
                 return false;
             }
@@ -563,7 +566,7 @@ impl Client {
         }
     }
 
-    /// Whether somebody is there whom a reset could cost an answer.
+    /// Whether a reset could cost the client an answer.
     pub fn must_linger(&self) -> bool {
         self.answering.get() && !self.gone.get() && !self.is_http2()
     }

@@ -10,7 +10,8 @@ use crate::settings::RealIp;
 /// In place of a header's name, as in nginx: the addresses of the PROXY protocol header.
 const PROXY_PROTOCOL: &str = "proxy_protocol";
 
-/// Replaces the request's address by what a trusted peer says it is. What is not an address changes nothing.
+/// Replaces the request's address with the one that a trusted peer claims. A value that is not an address
+/// changes nothing.
 pub fn set(request: &mut Request, settings: &RealIp) {
     if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client.is_some() {
         return;

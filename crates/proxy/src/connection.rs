@@ -27,7 +27,7 @@ use crate::{
     worker::Worker,
 };
 
-/// What follows a run of requests.
+/// The state after a run of requests.
 enum After {
     /// Nothing received yet of a next one.
     Idle,
@@ -66,7 +66,7 @@ pub fn spawn_inner(
     socket: std::os::unix::net::UnixStream,
     facts: Connection,
 ) -> io::Result<()> {
-    // Another kind of socket, for which the request path does the same.
+    // A Unix socket; the request path treats it the same.
     let stream = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))?;
     let facts = Connection { id: worker.connection_id(), ..facts };
     let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
@@ -74,7 +74,7 @@ pub fn spawn_inner(
     Ok(())
 }
 
-/// The outer `None`: too many connections are open. The inner one: nobody counts.
+/// The outer `None`: too many connections are open. The inner one: connections are not limited.
 fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> {
     let Some(admission) = &worker.settings.admission else { return Some(None) };
     let admitted = admission.admit(address.ip());
@@ -88,7 +88,7 @@ fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> 
     admitted.map(|admitted| Some(Box::new(admitted)))
 }
 
-/// Who is at which end.
+/// The addresses of both ends.
 struct Ends {
     peer: SocketAddr,
     local: SocketAddr,
@@ -202,7 +202,7 @@ async fn run(client: Rc<Client>, _guard: Open) {
     })
     .await;
     client.timer.set_idle(worker.settings.client_header_timeout_ms);
-    // What came with the last message of a handshake is decrypted already, and the socket does not show it.
+    // Bytes that came with the last handshake message are already decrypted: the socket does not show them.
     let mut waiting = !client.holds_received();
     loop {
         if waiting && !idle(&client).await {
@@ -258,11 +258,11 @@ fn close(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
     })
 }
 
-/// Boxed, so that idle connections do not carry the size of what few of them become.
+/// Boxed, so that idle connections do not carry the size of a state that few of them reach.
 fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         let worker = client.worker;
-        // Nobody else holds it between two requests.
+        // Between two requests this is the only reference.
         if let Ok(client) = Rc::try_unwrap(client) {
             let (stream, early, facts) = client.into_stream();
             http2::serve(worker, stream, early, facts).await;

@@ -1,4 +1,4 @@
-//! The places of workers, and who has them.
+//! The places of workers, and the workers that hold them.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
     worker::{Introduction, Signals},
 };
 
-/// What the watchdog shares with whoever holds [`Workers`].
+/// What the watchdog shares with the holder of [`Workers`].
 pub(crate) struct Crew {
     pub(super) settings: Settings,
     pub publisher: Arc<Publisher>,
@@ -31,7 +31,7 @@ pub(crate) struct Seat {
     pub index: usize,
     /// How many workers it has had.
     pub(super) turn: u64,
-    /// The listening sockets once more, as long as they are this process's to give away.
+    /// Duplicates of the listening sockets, as long as this process may hand them over.
     pub(super) doors: Doors,
     /// `None`: the worker was given up, and a new one could not be started yet.
     pub running: Option<Running>,
@@ -55,22 +55,22 @@ impl Running {
     }
 }
 
-/// What a worker was at when it was given up.
+/// What a worker was doing when it was given up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stuck {
     pub worker: usize,
-    /// Its id; empty if none was found yet.
+    /// The route's id; empty if none was found yet.
     pub route: Arc<str>,
     /// Empty: none.
     pub plugin: &'static str,
 }
 
-/// What the watchdog remembers of a worker between two looks.
+/// The watchdog's record of a worker between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     pub(super) polls: u32,
     pub(super) scheduled: Option<Scheduled>,
     pub(super) held_up: Duration,
-    /// It was named, and could not be given up.
+    /// It was reported, and could not be given up.
     pub(super) named: bool,
 }

@@ -36,7 +36,7 @@ pub use self::connection::Upstream;
 pub use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
-/// Proxies the request. `Ok`: answered, and whether the client's connection may go on.
+/// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
 pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
     if gather::is_due(request, &first) {
@@ -46,7 +46,7 @@ pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) 
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
     let mut upstream = first;
     let started = (upstream.retry_timeout_ms > 0).then(Instant::now);
-    // Big, so it stays here and is lent; as a result it would be copied from function to function.
+    // Big, so it stays here and is borrowed; as a return value it would be copied from function to function.
     let mut connection = None;
     loop {
         let now_ms = client.worker.deadlines.now_ms();
@@ -154,7 +154,7 @@ fn verdict(
     started: Option<Instant>,
 ) -> Verdict {
     let progress = match failure {
-        // What went from the client's connection to a node cannot be sent again.
+        // Bytes that went from the client's connection to a node cannot be sent again.
         Failure { body_consumed: true, .. } => Progress::Committed,
         Failure { request_sent: true, .. } => Progress::RequestSent,
         _ => Progress::NothingSent,
@@ -169,7 +169,7 @@ fn verdict(
 }
 
 fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
-    // That its streams are taken says nothing against a node.
+    // A node whose streams are all taken is not unhealthy.
     if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
         let outcome = if failure.timed_out() {
             tidegate_balancing::Outcome::Timeout

@@ -1,5 +1,5 @@
-//! What would become of a request that nobody sent: [`crate::route::route`], the way of all requests, and then the plan of
-//! its chains instead of their work. Nothing is run but conditions. For people; not for workers.
+//! Explains a hypothetical request: [`crate::route::route`], as for every request, and then the plan of its chains in
+//! place of running them. Only conditions are evaluated. For operators; not for workers.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -24,7 +24,7 @@ use crate::{
     settings::Reading,
 };
 
-/// Routes of a path that are told about, at most.
+/// The most routes of a path that are listed.
 const MAX_CANDIDATES: usize = 100;
 
 const PHASES: [(Phases, &str); 8] = [
@@ -46,7 +46,7 @@ pub struct Question {
     pub body: Vec<u8>,
     pub client: IpAddr,
     pub https: bool,
-    /// Whom an authentication plugin would recognise.
+    /// The consumer that an authentication plugin would recognise.
     pub consumer: Option<String>,
 }
 
@@ -57,8 +57,8 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
-    /// The status of a request that is refused by the gateway itself: for its path, for a missing client certificate, or because
-    /// of a condition that cannot be judged.
+    /// The status of a request that the gateway itself refuses: for its path, for a missing client certificate, or because of an
+    /// undecided condition.
     pub refused: Option<u16>,
     pub route: Option<Arc<Route>>,
     /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
@@ -85,7 +85,7 @@ pub struct Planned {
     pub runs: bool,
 }
 
-/// The error says what is wrong with the question.
+/// The error describes what is wrong with the question.
 pub fn explain(
     snapshot: &Arc<Snapshot>,
     reading: &Reading,
@@ -122,7 +122,7 @@ pub fn explain(
     of_request(&mut request, reading, consumer.as_ref())
 }
 
-/// Of a request that has come as far as its head.
+/// Explains a request of which only the head was processed.
 pub(crate) fn of_request(
     request: &mut Request,
     reading: &Reading,
@@ -135,11 +135,11 @@ pub(crate) fn of_request(
     let mut plan = Vec::new();
     if refused.is_none() {
         plan = self::plan(request, &mut chains, consumer);
-        // A plugin's condition that nobody can judge.
+        // A plugin's condition that is undecided.
         let judged = request.require_decided().and_then(|()| request.require_readable_body());
         refused = judged.err().map(|reply| reply.status);
     }
-    // Last, because it judges conditions that the request does not come to.
+    // Last, because it evaluates conditions that the request does not reach.
     let (candidates, more) = self::candidates(request);
     Ok(Explanation {
         method: request.head.method.as_str().to_owned(),
@@ -154,7 +154,7 @@ pub(crate) fn of_request(
     })
 }
 
-/// The result of what waits for nothing, because nothing is on a wire.
+/// The result of a future that never has to wait, because no I/O is involved.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
@@ -192,7 +192,7 @@ fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
     (candidates.collect(), explained.more)
 }
 
-/// What would run, as far as nothing answers before.
+/// The plugins that would run, unless one of them answers first.
 fn plan(request: &mut Request, chains: &mut Chains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
     let route = request.route.clone();
     let mut plan = Vec::new();

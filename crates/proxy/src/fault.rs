@@ -2,10 +2,10 @@
 //!
 //! It is not in any program that users get: the module, and its only call, exist with `debug_assertions` alone, which no
 //! release build has. A call without that condition would not compile there. Nothing that comes over the network
-//! reaches it: it looks at a folder that the process is told of by its environment as it starts.
+//! reaches it: it looks at a folder that an environment variable names when the process starts.
 //!
-//! A file in that folder with the name of a plugin holds whoever is about to run it: a named pipe blocks until somebody
-//! writes to it or closes it, any other file makes it compute until it is removed.
+//! A file in that folder with the name of a plugin holds a worker that is about to run the plugin: a named pipe blocks
+//! it until a writer writes or closes, any other file makes it compute until the file is removed.
 
 use std::{env, fs, hint, os::unix::fs::FileTypeExt, path::PathBuf, sync::OnceLock};
 

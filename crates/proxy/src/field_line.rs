@@ -1,12 +1,12 @@
-//! What decides about a head says its fields once, to a writer of some protocol.
+//! Code that builds a head emits its fields once, to a writer for the protocol in use.
 
 use http::HeaderName;
 use tidegate_protocol::{Field, Head};
 
-/// A name as it begins a line of HTTP/1, and as HTTP/2 has it.
+/// A name in both forms: as the start of an HTTP/1 line, and for HTTP/2.
 ///
-/// A `HeaderName` may change inside, to the compiler: behind a reference, the length of `line` is still known to it where the
-/// name is written, and a copy takes a few moves instead of a call.
+/// To the compiler, a `HeaderName` may have interior mutability: behind a reference, the length of `line` is still a known
+/// constant where the name is written, and a copy takes a few moves instead of a call.
 pub(crate) struct Name {
     line: &'static [u8],
     http2: &'static HeaderName,
@@ -49,7 +49,7 @@ names! {
 
 /// Where the fields of a head go. One implementation for each protocol.
 pub(crate) trait Fields {
-    /// Adds the fields of another head for which `passes` says so.
+    /// Adds the fields of another head for which `passes` is true.
     fn pass(&mut self, head: &Head, passes: impl FnMut(&Field) -> bool);
 
     /// Adds a field whose value `write` appends.
@@ -58,7 +58,7 @@ pub(crate) trait Fields {
     /// Adds a field that is the same in many heads.
     fn add_line(&mut self, line: &FieldLine);
 
-    /// Adds what only HTTP/1 says, of framing and connections: `Name: value CRLF`, in parts.
+    /// Adds a field that only HTTP/1 has, for framing or the connection: `Name: value CRLF`, in parts.
     fn add_hop_by_hop(&mut self, line: &[&[u8]]);
 }
 

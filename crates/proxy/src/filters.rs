@@ -1,11 +1,12 @@
-//! What plugins, and the gateway itself, make of the head of an answer.
+//! Changes to the head of an answer by plugins and by the gateway itself.
 
 use tidegate_plugin_api::Request;
 use tidegate_protocol::HeaderId;
 
 use crate::{client::Client, phases::Chains};
 
-/// Runs the header filters over `request.response`. The error is the status of the page that takes its place.
+/// Runs the header filters over `request.response`. The error is the status of the page that replaces the
+/// answer.
 pub fn header_filter(request: &mut Request, client: &Client, chains: &Chains) -> Result<(), u16> {
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.

@@ -19,7 +19,8 @@ pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
     }
 }
 
-/// Request line, fields and body as they were received; a head that did not come as HTTP/1 counts as if it had.
+/// The length of request line, fields and body as received; a head of another protocol counts as if written in
+/// HTTP/1.
 fn request_length(request: &Request, client: &Client) -> u64 {
     let mut head = request.head.received_len();
     if head == 0 {

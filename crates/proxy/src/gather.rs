@@ -1,8 +1,8 @@
 //! The start of a request's body, taken before a node is chosen: as long as a slow client sends it, it holds no place
 //! at a node and no connection to one. A body that is whole by then can be sent to another node if the first one fails.
 //!
-//! At most 16 KiB are held for a request, in memory that grows with what comes. What is longer goes on to the node as
-//! it comes.
+//! At most 16 KiB are held for a request, in memory that grows with what comes. The rest of a longer body streams to
+//! the node.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,9 +15,10 @@ use tidegate_plugin_api::{BodyError, BodyReader, Request, RequestBody, UpstreamH
 
 use crate::client::Client;
 
-/// A body up to this size is gathered whole, also one that does not say its length.
+/// A body up to this size is gathered whole, also one of unknown length.
 const WHOLE: usize = 16 * 1024;
-/// So much of a body that says it is longer: what a client that is not slow has sent before it hears of us.
+/// How much of a body with a larger announced length: what a client that is not slow sends before it gets
+/// anything from us.
 const START: usize = 4 * 1024;
 
 /// Whether there is something to wait for. gRPC talks both ways at once; `proxy-control` may ask for the same.

@@ -16,10 +16,10 @@ use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
 use crate::runtime::Runtime;
 
-/// A fatal alert, `unrecognized_name`, as a record of its own.
+/// A fatal alert, `unrecognized_name`, as a complete record.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
-/// A handshake that came to nothing.
+/// A failed handshake.
 pub struct Failed {
     error: io::Error,
     server_name: Option<String>,
@@ -55,7 +55,7 @@ pub async fn accept(worker: &Runtime, stream: TcpStream) -> Result<(TlsStream<Tc
     let wanted = name.as_deref().or(worker.settings.fallback_sni.as_deref()).or(address.as_deref());
     let claim = wanted.and_then(|name| Some(worker.snapshot().certificates.find(name)?.server.clone()));
     let Some(Ok(server)) = claim else {
-        // The client may be gone already; there is nothing more to tell it.
+        // The client may be gone already; an error here has no consequence.
         let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
         let _ = start.io.shutdown().await;
         let reason = match (wanted, &claim) {
@@ -99,7 +99,7 @@ fn facts(
         alpn: session.alpn_protocol().map(<[u8]>::to_vec),
         client_verdict: match &server.client {
             None => ClientVerdict::None,
-            // The handshake has judged it.
+            // The handshake has verified it.
             Some(check) if check.skip.is_empty() => match chain.is_some_and(|chain| !chain.is_empty()) {
                 true => ClientVerdict::Success,
                 false => ClientVerdict::None,
@@ -133,8 +133,9 @@ fn without_certificate() -> Reply {
     reply
 }
 
-/// What no handshake could decide: clients without a certificate, paths that need none, and a host that asks for
-/// certificates on a connection whose handshake did not, because it was for another name or there was none.
+/// Checks what no handshake could decide: clients without a certificate, paths that need none, and a host that
+/// asks for certificates on a connection whose handshake did not, because it was for another name or there was
+/// none.
 pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let tls = request.connection.tls.as_ref();
     let own = tls.and_then(|tls| tls.server.as_ref()).filter(|server| server.client.is_some());

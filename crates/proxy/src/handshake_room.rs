@@ -1,4 +1,4 @@
-//! How many TLS handshakes may be unfinished: of all clients together, and of one address, over all workers. Each holds what has come
+//! Limits unfinished TLS handshakes: of all clients together, and of one address, over all workers. Each holds what was received
 //! of it, up to 64 KB, and its peer has proved nothing yet.
 //!
 //! Beyond that the oldest one is closed to make room, so that idle peers do not keep others out. If even the oldest began within the
@@ -31,7 +31,7 @@ static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub unfinished: usize,
@@ -59,7 +59,7 @@ impl fmt::Debug for Room {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// By their order.
+    /// By their number: the oldest first.
     all: BTreeMap<u64, Handshake>,
     addresses: HashMap<IpAddr, BTreeSet<u64>>,
 }

@@ -1,4 +1,4 @@
-//! What HTTP/1 says of answers, as text.
+//! Answers as text of HTTP/1.
 
 use std::task::{Context, Poll, ready};
 
@@ -24,7 +24,7 @@ pub(crate) fn write_head(worker: &Runtime, head: &AnswerHead<'_>, out: &mut Vec<
     (out.len() - before) as u64
 }
 
-/// Appends the head of a page for what never became a request; returns its length and the body.
+/// Appends the head of a page where no request was parsed; returns its length and the body.
 pub(crate) fn start_page(worker: &Runtime, code: u16, out: &mut Vec<u8>) -> (u64, String) {
     let body = error_page::html(code);
     status::write_status_line(out, code, b"");

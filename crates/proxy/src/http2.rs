@@ -1,5 +1,5 @@
-//! HTTP/2 with clients (RFC 9113): one task per connection that speaks frames, and one per stream that takes the same
-//! way as an HTTP/1 request, see [`crate::request`].
+//! HTTP/2 with clients (RFC 9113): one task per connection that handles frames, and one per stream that follows the
+//! same path as an HTTP/1 request, see [`crate::request`].
 //!
 //! Crate `h2` speaks the protocol. What it does not limit is counted in [`frames`]; time is kept here: a client that
 //! sends nothing, takes nothing or never finishes a head is closed.
@@ -54,11 +54,11 @@ const GOODBYE_MS: u64 = 2_000;
 /// Requests that a connection starts before others get their turn.
 const STARTS: u32 = 16;
 
-/// What the tasks of a connection share.
+/// State that the tasks of a connection share.
 struct Shared {
     worker: &'static Worker,
     facts: Rc<Facts>,
-    /// Requests at work. One that the client cancelled counts until it has noticed.
+    /// Requests at work. One that the client cancelled counts until its task has noticed.
     working: Cell<u32>,
     /// Requests that wait for others to end.
     lined: Cell<usize>,
@@ -125,10 +125,10 @@ fn builder(limits: &Http2, worker: &Worker) -> Builder {
         .max_concurrent_streams(limits.max_concurrent_streams)
         .initial_window_size(limits.stream_window_bytes)
         .initial_connection_window_size(limits.connection_window_bytes)
-        // Twice ours: what is larger than that is 431 from h2 and leaves no line in a log; what is smaller is judged here.
+        // Twice our limit: h2 answers a larger list with 431 without a log line; a smaller one is checked here.
         .max_header_list_size(u32::try_from(list_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024)
-        // Streams that were cancelled before anybody looked at them, and those in error.
+        // Streams that were cancelled before they were accepted, and those in error.
         .max_pending_accept_reset_streams(limits.max_concurrent_streams as usize)
         .max_local_error_reset_streams(Some(limits.max_resets as usize))
         .enable_connect_protocol();
@@ -140,11 +140,11 @@ enum Stage {
     Open,
     /// GOAWAY is out; streams that are at work finish.
     Leaving,
-    /// Only the last bytes have to go.
+    /// Only the last bytes are still to be sent.
     Thrown,
 }
 
-/// What the connection's time limit is about.
+/// What the connection's time limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     Nothing,
@@ -199,7 +199,7 @@ impl Life {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     self.log_end(&error);
-                    // h2 has gathered a GOAWAY that says why; the client may be gone already.
+                    // h2 has queued a GOAWAY with the reason; the client may be gone already.
                     let _ = self.wire.borrow_mut().poll_send(context);
                     return Poll::Ready(());
                 }
@@ -238,7 +238,7 @@ impl Life {
         error_log::log(level, format_args!("HTTP/2 {what}: {error}, client: {peer}"));
     }
 
-    /// Whether there is something new to say.
+    /// Whether h2 has a new GOAWAY to send.
     fn change_stage(&mut self) -> bool {
         let flood = self.wire.borrow().flood();
         if let Some(flood) = flood.filter(|_| self.stage != Stage::Thrown) {

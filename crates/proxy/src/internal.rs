@@ -23,17 +23,18 @@ pub struct InternalResponse {
     pub body: bytes::Bytes,
 }
 
-/// Runs on the control runtime, never on a worker, except for the question whose a path is.
+/// Runs on the control runtime, never on a worker, except for the check whether a path belongs to it.
 pub trait Internal: Send + Sync {
-    /// Whether a path is one of its own; asked for every request of a gateway that has such an API on its data port.
+    /// Whether a path belongs to this API; asked for every request of a gateway that has such an API on its data
+    /// port.
     fn owns(&self, path: &[u8]) -> bool;
     /// Whether it is served at the address that a connection came to.
     fn is_at(&self, local: SocketAddr) -> bool;
-    /// Whether a request may go on, by its head; else its answer. Its body is not read before.
+    /// Admits a request by its head, or answers it. Its body is not read before.
     fn enter(&self, head: InternalHead) -> Result<Box<dyn InternalCall>, InternalResponse>;
 }
 
-/// A request that was let in.
+/// An admitted request.
 pub trait InternalCall: Send {
     fn body_limit(&self) -> usize;
     /// `body`: all of it, or the size of one that is larger than the limit.

@@ -1,4 +1,4 @@
-//! The request path: workers, connections, and the way of a request from its first byte to its log line.
+//! The request path: workers, connections, and the path of a request from its first byte to its log line.
 //!
 //! Start reading at [`request`]: it is the table of contents. A worker is one thread with its own runtime, listeners,
 //! upstream connections, buffers and timers; workers share nothing but the [`tidegate_plugin_api::Snapshot`] they read and the

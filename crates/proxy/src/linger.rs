@@ -1,8 +1,8 @@
 //! The end of a connection whose client may still be sending (RFC 9112 section 9.6).
 //!
-//! The kernel answers bytes that nobody has read, or that come after the end, with RST, and that takes with it what the
-//! client has not read yet of its answer. So our side ends first, and what comes is read and dropped until the client
-//! ends too. Whoever does not is bounded: in time, in bytes, and in number.
+//! The kernel answers bytes that were not read, or that arrive after the close, with RST, which discards the part of
+//! the answer that the client has not read yet. So our side ends first, and what arrives is read and dropped until the
+//! client ends too. Clients that do not end are bounded: in time, in bytes, and in number.
 
 use std::{
     cell::{Cell, RefMut},
@@ -16,7 +16,7 @@ use crate::{runtime::Runtime, stream::Stream, timers::Timer};
 /// Since the client's last byte.
 const QUIET_MS: u64 = 5_000;
 pub const TOTAL_MS: u64 = 30_000;
-/// Where nobody waits that long: a process that leaves, and HTTP/2, whose GOAWAY has had its time.
+/// A shorter limit: for a process that exits, and for HTTP/2, whose GOAWAY has had its time.
 pub const SHORT_MS: u64 = 2_000;
 /// Read and dropped. What comes beyond stays unread for [`HOLD_MS`], so that the client sees its answer meanwhile.
 pub(super) const DROPPED_BYTES: usize = 4 << 20;
@@ -24,7 +24,7 @@ const HOLD_MS: u64 = 1_000;
 /// Connections of a worker that linger at the same time; further ones close at once.
 const MOST: u32 = 1_024;
 
-/// A place among those that linger.
+/// A place among the lingering connections.
 pub(super) struct Place<'a>(&'a Cell<u32>);
 
 impl Place<'_> {

@@ -1,6 +1,6 @@
 //! The listening sockets of the workers: opened here, or taken over from the process that this one succeeds.
 //!
-//! Each worker has sockets of its own (SO_REUSEPORT), and each socket has its own queue of connections that nobody has
+//! Each worker has its own sockets (SO_REUSEPORT), and each socket has its own queue of connections that are not
 //! accepted yet. Closing the last descriptor of such a socket resets what is in its queue. A successor therefore takes
 //! the sockets themselves, all of them, and never binds an address a second time; see docs/adr.
 
@@ -13,28 +13,28 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{Settings, port_owner, settings::Listen};
 
-/// Where one worker accepts.
+/// The listening sockets of one worker.
 pub(crate) type Doors = Vec<(TcpListener, Listen)>;
 
-/// The same sockets by descriptors of their own.
+/// Duplicates the descriptors of the sockets.
 pub(crate) fn once_more(doors: &Doors) -> io::Result<Doors> {
     doors.iter().map(|(socket, listen)| Ok((socket.try_clone()?, listen.clone()))).collect()
 }
 
-/// Sockets that are bound, for each worker; nobody accepts yet.
+/// Bound sockets of each worker, before it accepts from them.
 #[derive(Default)]
 pub struct Listeners {
     pub(crate) workers: Vec<Doors>,
-    /// The same sockets once more, to hand them to a successor, or to who takes a worker's place.
+    /// Duplicates of the same sockets, for a successor, or for a new worker in a place.
     pub(crate) kept: Vec<Doors>,
-    /// What is listened on, with the ports that the system chose.
+    /// The listening addresses, with the ports that the system chose.
     pub(crate) listening: Vec<Listen>,
     /// Why optional addresses are not listened on, each with its address.
     pub left_out: Vec<String>,
 }
 
 /// Opens the addresses of the settings, except those that `inherited` has sockets for. What is left in there has
-/// other uses, or none. An address that cannot be opened is an error that names it.
+/// other uses, or none. The error names the address that cannot be opened.
 pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result<Listeners> {
     let count = settings.workers.max(1);
     let mut listeners = Listeners::default();
@@ -44,7 +44,7 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
         let mut listen = listen.clone();
         let taken = take(inherited, listen.address);
         if taken.is_empty() {
-            // Port 0: the first worker's choice is everybody's.
+            // Port 0: all workers use the port that the first one gets.
             if listen.address.port() == 0 {
                 listen.address = bind(listen.address)?.local_addr()?;
             }
@@ -161,7 +161,7 @@ mod tests {
         let first = open(&settings("127.0.0.1:0", 2), &mut Vec::new()).unwrap();
         let address = first.listening[0].address;
         let same = settings(&address.to_string(), 2);
-        // Somebody else does not get in.
+        // Another process cannot bind the address.
         assert!(open(&same, &mut Vec::new()).is_err());
         let unrelated = TcpListener::bind("127.0.0.1:0").unwrap();
         for (workers, expected) in [(2, vec![1, 1]), (1, vec![2]), (3, vec![1, 1, 1])] {

@@ -1,4 +1,4 @@
-//! What the client asked for, in normal form, and the route that answers it.
+//! The target of a request, in normal form, and the route for it.
 
 pub(super) mod input;
 mod readings;
@@ -15,7 +15,7 @@ use self::input::Input;
 pub(crate) use self::readings::routed_path;
 use crate::{claims, client::Client, phases::Chains, settings::Reading};
 
-/// Fills host and path, and takes away what the client may not say. Without a client (explain) nothing is counted or logged.
+/// Fills host and path, and drops claims of the client. Without a client (explain) nothing is counted or logged.
 pub(crate) fn prepare(
     request: &mut Request,
     reading: &Reading,
@@ -73,7 +73,7 @@ fn normalize(request: &Request, path: &mut Vec<u8>) -> Result<(), &'static str> 
     if options.normalize_uri_like_servlet {
         servlet::normalize(raw, path)?;
     } else if options.match_uri_encoded_slash && !has_dot_segment(raw) {
-        // Not where dot segments have to be resolved: what they climb over would depend on how the slash is read.
+        // Not where dot segments have to be resolved: the result would depend on how the slash is read.
         readings::normalize_with_encoded_slashes(raw, path)?;
     } else {
         tidegate_protocol::uri::normalize_path(raw, path)?;
@@ -104,7 +104,7 @@ pub(crate) async fn find_route(
         if let (RequestBody::Unread { .. }, Some(client)) = (&request.body, client) {
             client.timer.set(client.worker.settings.client_body_timeout_ms);
         }
-        // A body that no route of this place asks for stays on the wire.
+        // A body that no route of this place depends on stays on the wire.
         request.ask_with_body(reading.matched_body_bytes, look).await?
     } else {
         look(request)
@@ -127,11 +127,11 @@ struct Found {
     /// Its number in the snapshot.
     route: u32,
     matched: Matched,
-    /// The path, read in another way, leads to another route.
+    /// Another reading of the path leads to another route.
     is_ambiguous: bool,
 }
 
-/// Changes nothing, because it may be asked twice. Inlined, so that what matched is not copied from call to call.
+/// Changes nothing, because it may be called twice. Inlined, so that the match is not copied from call to call.
 #[inline(always)]
 fn look(request: &Request) -> Option<Found> {
     let path = routed_path(request);

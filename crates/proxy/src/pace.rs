@@ -1,16 +1,16 @@
 //! The least speed of a client: bytes a second over the time that the gateway waits for it.
 //!
-//! Time in which somebody else is slow does not count, so a stream that is silent because its upstream is costs its
-//! client nothing. Off by default: an upload that trickles may be meant to.
+//! Time spent waiting for others does not count: a stream that is silent because its upstream is silent is not held
+//! against its client. Off by default: an upload that trickles may be meant to.
 
 use std::cell::Cell;
 
-/// What the settings ask for.
+/// The configured rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeastRate {
     /// 0: none.
     pub bytes_per_second: u64,
-    /// Judged each time that so much waiting has come together.
+    /// The rate is checked each time that this much waiting has added up.
     pub window_ms: u64,
 }
 
@@ -38,11 +38,11 @@ impl Pace {
         }
     }
 
-    /// Bytes came or went; `false` when they are too few for the time that passed.
+    /// Records that bytes moved; `false` when they are too few for the time that passed.
     #[must_use]
     pub fn moves(&self, bytes: usize, now_ms: u64, least: LeastRate) -> bool {
         if least.bytes_per_second == 0 {
-            // A rate may be asked for later: what was waited for until now is over.
+            // A rate may be configured later: the wait until now is over.
             self.since.set(0);
             return true;
         }

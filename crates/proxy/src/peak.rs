@@ -1,7 +1,7 @@
 //! When memory of a burst goes back to the system.
 //!
 //! The allocator keeps what was freed until its thread asks for memory again, and a worker that has little to do asks for
-//! little. So the worker tells it: when it falls idle, and when most of what it had at work has ended.
+//! little. So the worker triggers it: when it becomes idle, and when most of its requests under way have ended.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Whether a connection goes on after a request.
+//! Whether a connection stays open after a request.
 
 use tidegate_plugin_api::Request;
 

@@ -30,9 +30,9 @@ pub struct Chains {
     merged: Option<Rc<Chain>>,
     /// `name#phase` of what ran, while conf/debug.yaml asks for it.
     trace: Option<RefCell<Vec<String>>>,
-    /// What plugins do while they wait, they do on behalf of this.
+    /// The origin on whose behalf plugins act while they wait.
     origin: Origin,
-    /// What was asked to run, in which phase; see [`crate::audit`].
+    /// The plugins that were asked to run, by phase; see [`crate::audit`].
     #[cfg(debug_assertions)]
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }
@@ -83,7 +83,7 @@ impl Chains {
         }
     }
 
-    /// What was asked to run so far, in which phase.
+    /// The plugins that were asked to run so far, by phase.
     #[cfg(debug_assertions)]
     pub(crate) fn asked(&self) -> Vec<(At, Arc<Instance>)> {
         self.asked.borrow().clone()
@@ -142,7 +142,8 @@ impl Chains {
             for instance in self.of_phase(Phases::ACCESS) {
                 self.run(instance, Phases::ACCESS, request).await?;
             }
-            // Without a node, where nobody can object later: a cache relieves an upstream that has none to spare.
+            // Before a node is chosen, where no later guard can refuse: a cache relieves an upstream that has no
+            // node to spare.
             if self.runs_in(Phases::STORED) {
                 if !self.guards_before_proxy() {
                     self.stored(request).await?;
@@ -196,7 +197,8 @@ impl Chains {
             let limit = tidegate_plugin_api::condition_body_bytes();
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
                 request.require_decided()?;
-                // A guard is left out for what the body says, not for what nobody could read.
+                // A guard is skipped because of what the body holds, never because the body could not be
+                // read.
                 return if instance.def.guards { request.require_readable_body() } else { Ok(()) };
             }
         }
@@ -214,7 +216,8 @@ impl Chains {
         request.require_decided()
     }
 
-    /// A plugin that waits is at work again in polls that know nothing of the one it began in.
+    /// Runs the rest of a plugin that waits: each poll marks it again, as its first mark belongs to an
+    /// earlier poll.
     async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         match step {
             Step::Next => Ok(()),
@@ -305,7 +308,8 @@ impl Chains {
         Passed::Through
     }
 
-    /// Waits for the new body of the filter that has the whole one. It goes on through the filters after this one.
+    /// Waits for the new body of the filter that has the whole one. The new body then passes the filters after
+    /// this one.
     pub async fn whole_body(&self, request: &mut Request, at: usize) -> Result<Bytes, u16> {
         let Some(instance) = self.of_phase(Phases::BODY_FILTER).nth(at) else { return Err(500) };
         let mut making = instance.plugin.whole_body(request);
@@ -335,7 +339,8 @@ impl Chains {
     }
 }
 
-/// The consumer's plugins that the route does not have, for the phase that is over when the consumer is known.
+/// The consumer's plugins that the route does not have, for the phase that has ended by the time the consumer
+/// is known.
 pub(crate) fn joining<'a>(
     route: &'a Route,
     consumer: &'a Consumer,
@@ -374,7 +379,7 @@ fn step<'a>(
     }
 }
 
-/// `_meta.error_response` replaces what a plugin says when it rejects.
+/// `_meta.error_response` replaces a plugin's answer when it rejects.
 fn with_error_response(instance: &Instance, mut reply: Box<Reply>) -> Box<Reply> {
     if let Some(body) = instance.error_response.as_ref().filter(|_| reply.status >= 400) {
         reply.body = ReplyBody::Bytes(body.clone());

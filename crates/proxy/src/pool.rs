@@ -1,8 +1,8 @@
 //! Idle upstream connections of one worker, by the pool number of a [`tidegate_plugin_api::snapshot::Node`].
 //!
-//! The number stands for scheme, address, TLS setting and PROXY header. Under TLS the server name counts too: the
-//! certificate was judged for that name, and the server may serve by it. Connections that belong to one client are in
-//! [`own`].
+//! The number identifies scheme, address, TLS setting and PROXY header. Under TLS the server name counts too: the
+//! certificate was verified for that name, and the server may serve by it. Connections that belong to one client are
+//! in [`own`].
 
 pub mod ages;
 pub mod leaving;
@@ -29,7 +29,7 @@ struct Idle {
 
 #[derive(Default)]
 pub struct Pool {
-    /// By pool number; most recently used last. Pools of addresses that are gone leave nothing behind.
+    /// By pool number; most recently used last. Pools of removed addresses leave no entry behind.
     idle: RefCell<FxHashMap<u32, Vec<Idle>>>,
 }
 
@@ -67,8 +67,8 @@ impl Pool {
         list.push(Idle { stream, server_name, uses, since_ms, expires_ms });
     }
 
-    /// A connection that had been idle let its time pass. Others that have been idle since `since_ms` may be as dead, each
-    /// at the cost of a request: they are closed. Those that served meanwhile are alive.
+    /// A formerly idle connection timed out. Others that have been idle since `since_ms` may be dead as well, and each
+    /// would cost a request: they are closed. Those that served meanwhile are alive.
     pub fn distrust(&self, pool: u32, since_ms: u64) {
         if let Some(list) = self.idle.borrow_mut().get_mut(&pool) {
             list.retain(|idle| idle.since_ms > since_ms);

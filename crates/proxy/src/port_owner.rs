@@ -9,7 +9,7 @@ use std::{
 /// The state of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// An error of binding to `address`, with the remedy, and with the process that has it where /proc tells.
+/// An error of binding to `address`, with the remedy, and with the process that has it where /proc shows it.
 pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
     let more = match error.kind() {
         io::ErrorKind::AddrInUse => owner(address),
@@ -27,7 +27,7 @@ pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
     }
 }
 
-/// The addresses that a process listens on; none where /proc does not tell.
+/// The addresses that a process listens on; none where /proc does not show them.
 pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let sockets: Vec<_> = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
@@ -43,7 +43,7 @@ pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Who listens on an address that is in use, as the end of a message.
+/// The process that listens on an address in use, as the end of a message.
 pub fn owner(address: SocketAddr) -> Option<String> {
     let tables = [("/proc/net/tcp", false), ("/proc/net/tcp6", true)];
     let mut listeners = Vec::new();
@@ -129,7 +129,7 @@ fn process_with(inode: &str) -> Option<(u32, String)> {
     None
 }
 
-/// A process names itself as it likes.
+/// A process can choose its own name: control characters are replaced.
 fn name(folder: &Path) -> String {
     let text = fs::read(folder.join("comm")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,7 +1,7 @@
-//! What a worker is at: written by it alone, read by the stall watch afterwards and by the watchdog meanwhile.
+//! What a worker is doing: written by the worker alone, read by the stall watch afterwards and by the watchdog meanwhile.
 //!
-//! Names are kept as addresses of what stands in the tables of plugins, and routes by their serial numbers: another thread
-//! can read a number at any time, and looks up what it means only when it has something to tell.
+//! Names are kept as addresses of entries in the tables of plugins, and routes by their serial numbers: another thread can
+//! read a number at any time, and resolves it only when it has something to report.
 
 use std::{
     array,
@@ -9,11 +9,11 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
 };
 
-/// So many are remembered of a poll, the newest over the oldest.
+/// How many are remembered of a poll; the newest overwrite the oldest.
 const MARKS: usize = 8;
 
 thread_local! {
-    /// Of the worker that this thread is.
+    /// The progress of this thread's worker.
     static OWN: Cell<Option<&'static Progress>> = const { Cell::new(None) };
 }
 
@@ -50,7 +50,7 @@ impl At {
     }
 }
 
-/// What runs at [`At::Matching`].
+/// The name of the code that runs at [`At::Matching`].
 pub static FILTER_FUNC: &str = "filter_func";
 
 /// Something begins that may take time. `route`: its serial number, or 0.
@@ -72,7 +72,7 @@ pub struct Progress {
     /// Marks since the poll began.
     marked: AtomicUsize,
     marks: [Mark; MARKS],
-    /// Somebody else has taken the worker's place.
+    /// Another worker has taken this one's place.
     lost: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ struct Mark {
     place: AtomicU64,
 }
 
-/// A mark as it is told.
+/// A mark in readable form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
     pub at: &'static str,
@@ -133,7 +133,7 @@ impl Progress {
         self.lost.store(true, SeqCst);
     }
 
-    /// What ran in the poll, as far as it is remembered, oldest first.
+    /// The plugins that ran in the poll, oldest first; only the latest are remembered.
     pub fn ran(&self) -> Vec<Marked> {
         let count = self.marked.load(Relaxed);
         let numbers = count.saturating_sub(MARKS)..count;

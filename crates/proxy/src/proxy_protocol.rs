@@ -1,7 +1,7 @@
 //! The PROXY protocol in front of a client's first byte, and of the first one to an upstream with `proxy_protocol`.
 //!
-//! It is read only on ports that are opened for it: there a connection without a header is closed, so that nobody can slip past
-//! the balancer. What the header says becomes the client's address only where configuration believes the peer.
+//! It is read only on ports that are opened for it: there a connection without a header is closed, so that no client can bypass
+//! the balancer. The address in the header becomes the client's only where the configuration trusts the peer.
 
 use std::{io, net::SocketAddr};
 
@@ -17,10 +17,10 @@ use crate::runtime::Runtime;
 /// Bytes looked at together; most headers are shorter.
 const LOOK: usize = 256;
 
-/// Takes the header off the stream and not a byte more, so that TLS finds its first one: what has come is looked at
-/// before it is taken. `None`: the balancer speaks for itself, or knows no address.
+/// Takes the header off the stream and not a byte more, so that TLS finds its first one: bytes are peeked at before
+/// they are taken. `None`: the balancer speaks for itself, or knows no address.
 ///
-/// Without a time limit of its own: the caller has one.
+/// The caller sets the time limit.
 pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
     let mut decoder = Decoder::default();
     let mut room = [0; LOOK];
@@ -39,15 +39,15 @@ pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
     }
 }
 
-/// Writes the header of a connection to an upstream. Without a time limit of its own: the caller has one.
+/// Writes the header of a connection to an upstream. The caller sets the time limit.
 pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announced) -> io::Result<()> {
     let mut header = Vec::with_capacity(128);
     version.write(Some(ends), &mut header);
     stream.write_all(&header).await
 }
 
-/// Both ends of the client's connection, as a balancer says that is believed. What requests say about their client
-/// changes nothing: the header is for all of them.
+/// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
+/// nothing: the PROXY header is for all of them.
 pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
     match client.announced.as_deref() {
         Some(announced) if believes(worker, client.peer) => *announced,
@@ -55,7 +55,7 @@ pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
     }
 }
 
-/// Whether `real_ip_from` has the peer: else anybody could be everybody.
+/// Whether `real_ip_from` has the peer: else any client could claim any address.
 pub fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
     let real_ip = worker.settings.reading.real_ip.as_ref();
     real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))

@@ -17,9 +17,9 @@ pub struct Publisher {
     /// Counts publications; workers compare it with the one they hold.
     generation: AtomicU64,
     retired: Mutex<Vec<Arc<Snapshot>>>,
-    /// Rung by each worker that has taken a newer snapshot.
+    /// Notified by each worker that has taken a newer snapshot.
     pub(crate) applied: Arc<Notify>,
-    /// Wakes the workers that have nothing to do, so that they let go of the old snapshot, too.
+    /// Wakes idle workers, so that they release the old snapshot, too.
     pub(crate) published: Notify,
 }
 
@@ -49,7 +49,8 @@ impl Publisher {
         self.current.load_full()
     }
 
-    /// The id of a route that is or was served, as long as somebody may hold it. Looks at all of them.
+    /// The id of a route of the current snapshot, or of a retired one that may still be in use. Scans all
+    /// routes.
     pub(crate) fn route_id(&self, serial: u64) -> Option<Arc<str>> {
         let of = |snapshot: &Snapshot| {
             snapshot.routes.iter().find(|route| route.serial == serial).map(|route| route.id.clone())

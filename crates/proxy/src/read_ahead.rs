@@ -1,7 +1,8 @@
-//! What is read of answers before their clients take it: little for each, and bounded for a connection and for the process.
+//! Bounds how much of answers is read before their clients take it: little for each, and a limit for a connection and for
+//! the process.
 //!
-//! A client that asks for much and takes nothing costs what was read for it. How much is read at a time follows how the
-//! client takes it: less after each time that it was waited for, more each time that it took all. What an HTTP/2 upstream
+//! A client that requests much and takes nothing costs the bytes read for it. How much is read at a time follows how the
+//! client takes it: less after each wait for it, more each time that it took all. What an HTTP/2 upstream
 //! may send meanwhile counts as held: its window is open whether we read or not. Together these bytes get a part of the
 //! memory for bodies. Beyond it nothing is read ahead, and a client that takes less than
 //! `apisix.body_memory.min_rate` is ended: otherwise a byte now and then would hold the budget forever.
@@ -24,18 +25,18 @@ use crate::buffer::LARGE;
 
 /// Read at a time for a client that has taken nothing yet, or takes it slowly.
 pub const LEAST_BYTES: usize = 8 * 1024;
-/// What the streams of one connection hold together before nothing more is read ahead for them.
+/// The most that the streams of one connection hold together while more is read ahead for them.
 pub const CONNECTION_BYTES: usize = 1024 * 1024;
 /// All of it together: one part in so many of `apisix.body_memory.total`.
 const PART: usize = 4;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
-/// What HTTP/2 upstreams may send of answers that no client has taken anything of.
+/// Bytes that HTTP/2 upstreams may send of answers of which no client has taken anything.
 static GRANTED: AtomicUsize = AtomicUsize::new(0);
 static SPENT: AtomicBool = AtomicBool::new(false);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// What the metrics page shows.
+/// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub held: usize,
@@ -52,12 +53,13 @@ fn limit() -> usize {
     tidegate_plugin_api::memory::limit() / PART
 }
 
-/// More is held than may be.
+/// Whether more is held than may be.
 pub fn is_spent() -> bool {
     SPENT.load(Relaxed)
 }
 
-/// Half of it is held, or may be at any moment: upstreams get little room for answers whose clients may not take them.
+/// Whether half of it is held, or may be at any moment: upstreams get little room for answers whose clients may not
+/// take them.
 pub fn is_scarce() -> bool {
     HELD.load(Relaxed).saturating_add(GRANTED.load(Relaxed)) > limit() / 2
 }
@@ -82,10 +84,10 @@ pub fn count_ended() {
     ENDED.fetch_add(1, Relaxed);
 }
 
-/// What one answer holds, and how much may be read for it.
+/// The bytes that one answer holds, and how much may be read for it.
 pub struct ReadAhead {
     held: usize,
-    /// What all streams of an HTTP/2 connection hold.
+    /// The bytes that all streams of an HTTP/2 connection hold.
     connection: Option<Rc<Cell<usize>>>,
     step: usize,
 }
@@ -111,7 +113,7 @@ impl ReadAhead {
         if self.is_short() { LEAST_BYTES } else { self.step }
     }
 
-    /// No memory for anything that nobody takes.
+    /// Whether no memory is left for bytes that clients do not take.
     pub fn is_short(&self) -> bool {
         is_spent() || self.connection.as_ref().is_some_and(|held| held.get() > CONNECTION_BYTES)
     }

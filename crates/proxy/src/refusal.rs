@@ -1,4 +1,5 @@
-//! What is not a valid request: an error page, a line in the access log, and the end of the connection.
+//! Refuses what is not a valid request: an error page, a line in the access log, and the end of the
+//! connection.
 
 use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
 
@@ -9,11 +10,11 @@ use tidegate_telemetry::error_log;
 
 use crate::{client::Client, client_address};
 
-/// Of a request line that cannot be read; the rest is not logged.
+/// How much of an unreadable request line is logged.
 const LOGGED_LINE_BYTES: usize = 2048;
 
-/// Answers and closes. `head`: what of the request could be read. `line`: its request line where there is no target in
-/// `head`. Boxed: the futures of connections do not carry the size of what few of them become.
+/// Answers and closes. `head`: the part of the request that could be parsed. `line`: its request line where there is
+/// no target in `head`. Boxed: the futures of connections do not carry the size of a state that few of them reach.
 pub fn refuse<'a>(
     client: &'a Rc<Client>,
     head: RequestHead,

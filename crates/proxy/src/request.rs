@@ -1,4 +1,4 @@
-//! The way of a request, in the order things happen. Each step is a file of the same name.
+//! The path of a request, in the order of its steps. Each step is a file of the same name.
 
 use std::{rc::Rc, sync::atomic::Ordering};
 
@@ -65,7 +65,7 @@ async fn way(
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
-    // Nothing is held for the client while the upstream thinks.
+    // No buffer is held for the client while the upstream works.
     client.release_buffer();
     route(request, &client.worker.settings.reading, chains, Some(client)).await?;
     chains.rewrite(request).await?;
@@ -77,7 +77,7 @@ async fn way(
     exchange::proxy(request, client, chains).await
 }
 
-/// Small bodies that came with the head are taken at once; others stay on the wire until somebody wants them.
+/// Small bodies that came with the head are taken at once; others stay on the wire until they are wanted.
 fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) -> Result<(), Box<Reply>> {
     if length.is_empty() {
         client.begin_body(length, false);
@@ -101,8 +101,8 @@ fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) 
     Ok(())
 }
 
-/// Refuses a body that says it is too long. After the rewrite phase, because plugin `client-control` sets limits there;
-/// a body whose length is not known is counted on its way.
+/// Refuses a body whose announced length is over the limit. After the rewrite phase, because plugin `client-control`
+/// sets limits there; a body of unknown length is counted as it passes.
 fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
     let length = match &request.body {
         RequestBody::Empty => 0,
@@ -115,7 +115,7 @@ fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
     }
 }
 
-/// An extended CONNECT asks for a WebSocket and nothing else: a route without them has no other answer to it.
+/// An extended CONNECT can only ask for a WebSocket: a route without them refuses it.
 fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
     let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
     let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);

@@ -32,7 +32,7 @@ use whole::Whole;
 /// Bodies up to this size are read and dropped to keep the connection.
 const DRAINED_BODY_BYTES: usize = 64 * 1024;
 
-/// nginx's status for "close without an answer", which plugins can be told to reject with.
+/// nginx's status for "close without an answer", which plugins can be configured to reject with.
 const NO_ANSWER: u16 = 444;
 
 enum Body {
@@ -40,7 +40,7 @@ enum Body {
     File(Box<FileBody>),
 }
 
-/// Sends a reply through header and body filters. Returns whether the connection may go on.
+/// Sends a reply through header and body filters. Returns whether the connection can be reused.
 pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
     let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
@@ -49,7 +49,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     }
     let mut body = match fill_response(request, reply) {
         Body::Whole(bytes) => bytes,
-        // Boxed: most answers have no use for a future of this size.
+        // Boxed: most answers do not need a future of this size.
         Body::File(body) => return Box::pin(send_file(request, client, chains, *body)).await,
     };
     if let Err(status) = filters::header_filter(request, client, chains) {
@@ -64,7 +64,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
     put(request, client, body).await
 }
 
-/// Sends an error page in the place of an answer of which nothing is out yet. Returns whether the connection may go on.
+/// Sends an error page in place of an answer of which nothing is out yet. Returns whether the connection can be reused.
 pub async fn instead(request: &mut Request, client: &Client, status: u16) -> bool {
     let body = refusal(request, status);
     put(request, client, body).await
@@ -72,7 +72,7 @@ pub async fn instead(request: &mut Request, client: &Client, status: u16) -> boo
 
 /// Puts the page of a failure into `request.response`; returns its body.
 fn refusal(request: &mut Request, status: u16) -> Bytes {
-    // What an upstream says of a failure stays true; only its body cannot be shown.
+    // An upstream's error status stays true; only its body cannot be shown.
     let status = if request.response.status >= 400 { request.response.status } else { status };
     match fill_response(request, Reply::page(status)) {
         Body::Whole(page) => page,
@@ -80,8 +80,8 @@ fn refusal(request: &mut Request, status: u16) -> Bytes {
     }
 }
 
-/// What is left of an answer that the writer has done with: an error page, where nothing of the answer is out. Returns whether
-/// the connection may go on.
+/// Concludes an answer once the writer is done: with an error page, where nothing of the answer is out. Returns whether the
+/// connection can be reused.
 pub(crate) async fn conclude(request: &mut Request, client: &Client, sent: Sent) -> bool {
     match sent.page() {
         Some(status) => Box::pin(instead(request, client, status)).await,
@@ -97,7 +97,7 @@ async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     let frame = frame(request, client, body.len() as u64).await;
     let bodiless = frame.framing == ClientFraming::Bodiless;
     if body.is_unique() {
-        // Others are the configuration's, or a cache's.
+        // Other bodies belong to the configuration, or to a cache.
         client.weigh(body.len());
     }
     let mut whole = Whole(if bodiless { Bytes::new() } else { body });
@@ -119,12 +119,12 @@ async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut 
     conclude(request, client, sent).await
 }
 
-/// How an answer of the gateway's own is framed. What is left of a short request is read and dropped, so that the connection
-/// can go on.
+/// The framing of an answer that the gateway itself makes. The rest of a short request is read and dropped, so that the
+/// connection can be reused.
 async fn frame(request: &mut Request, client: &Client, length: u64) -> Frame {
     let framing = head::framing(request, BodyLength::Fixed(length), false);
     let response = &mut request.response;
-    // The length that a GET would have. What a 304 would have had as a body is not known here.
+    // The length that a GET would have. The length of the body that a 304 omits is not known here.
     if request.head.method == Method::Head
         && response.status != 304
         && !response.body_changed
@@ -150,11 +150,11 @@ fn ending(reply: Reply) -> Reply {
     Reply::page(500)
 }
 
-/// What the body filters take at once of a body that one of them made: less than a millisecond.
+/// How much of a rebuilt body the body filters take at once: less than a millisecond of work.
 const REMADE_STEP: usize = 256 << 10;
 
-/// The body through the body filters; in steps if they want that, and others get their turn in between. `Err`: the status of
-/// the page that takes its place.
+/// Runs the body through the body filters; in steps if they want that, and other tasks get their turn in between. `Err`: the
+/// status of the page that replaces the answer.
 async fn filter_body(request: &mut Request, chains: &Chains, mut body: Bytes) -> Result<Bytes, u16> {
     let mut filtered = Vec::new();
     let mut from = 0;
@@ -210,7 +210,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
             error_page::html(reply.status).into()
         }
         ReplyBody::Bytes(body) => {
-            // A 304 says nothing about a body that the client has already.
+            // A 304 does not describe the body that the client already has.
             if !has_type && reply.status != 304 {
                 response.headers.set("Content-Type", "text/plain; charset=utf-8");
             }
@@ -228,8 +228,8 @@ pub async fn after_panic(client: &Client) {
     Box::pin(client.refuse(500)).await;
 }
 
-/// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is let
-/// in, the body.
+/// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is
+/// admitted, the body.
 pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
     let Some(host) = tidegate_plugin_api::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,4 +1,4 @@
-//! From a head to a route and its plugins, for requests and for those who only ask.
+//! From a head to a route and its plugins, for requests and for explain.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::{
     client::Client, client_address, handshake, matching, phases::Chains, respond, settings::Reading,
 };
 
-/// What makes a head unusable although it parsed: after that the connection cannot be trusted and is closed.
+/// Refuses a head that parsed but is unusable: after that the connection cannot be trusted and is closed.
 pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
     head.host()?;
     if head.method == Method::Trace {

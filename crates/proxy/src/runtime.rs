@@ -1,4 +1,4 @@
-//! A worker without its pools: clock, buffers, timers, the configuration in use and what is counted.
+//! A worker without its pools: clock, buffers, timers, the configuration in use and counters.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,7 +20,7 @@ use crate::{
     timers::Deadlines,
 };
 
-/// What everything that one worker does may use. Lives as long as the process.
+/// What all code on a worker may use. Lives as long as the process.
 pub struct Runtime {
     pub index: usize,
     pub settings: Settings,
@@ -30,13 +30,13 @@ pub struct Runtime {
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
     pub slow_lane: SlowLane,
-    /// Answers say that their connection closes.
+    /// Answers announce that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
     pub closing_idle: Cell<bool>,
-    /// Clients of HTTP/2 have been told so, and have had time to hear it.
+    /// HTTP/2 clients have been sent GOAWAY, and have had time to receive it.
     pub no_new_streams: Cell<bool>,
-    /// What would be judged is the configuration of before: a head that is not complete is not waited for.
+    /// The snapshot is no longer the newest configuration: an incomplete head is not waited for.
     pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
     /// Those that have had their answer and wait for the client's end.
@@ -102,7 +102,7 @@ impl Runtime {
             self.generation.set(generation);
             let revision = fresh.revision;
             self.snapshot.replace(fresh);
-            // Ordered before the look for somebody who waits: see `Workers::wait_for_revision`.
+            // Ordered before the check for waiters: see `Workers::wait_for_revision`.
             self.stats.revision.store(revision, Ordering::SeqCst);
             self.publisher.applied.notify_waiters();
         }
@@ -127,7 +127,7 @@ impl Runtime {
 
     pub fn recycle_response_head(&self, mut head: ResponseHead) {
         let mut heads = self.response_heads.borrow_mut();
-        // One without memory is that of an answer, which has taken it over and gives it back later.
+        // A head without memory: an answer has taken the memory over and gives it back later.
         if heads.len() < 64 && (1..=RECYCLED_BYTES).contains(&head.headers.capacity()) {
             head.clear();
             heads.push(head);

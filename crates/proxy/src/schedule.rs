@@ -1,4 +1,5 @@
-//! What the kernel says of a thread: how long it ran, how long it waited for a processor, and what it does now.
+//! What the kernel reports about a thread: how long it ran, how long it waited for a processor, and what it
+//! does now.
 
 use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
@@ -17,18 +18,18 @@ impl Scheduled {
         let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok())?;
         let mut numbers = text.split_ascii_whitespace().map(|ns| ns.parse().map(Duration::from_nanos));
         let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        // A kernel that does not count says zero.
+        // A kernel that does not count reports zero.
         (!ran.is_zero()).then_some(Scheduled { ran, waited })
     }
 
     /// The longest that a task can have computed which was at work for `took`, and began after an `earlier` look.
-    /// Where guests are told of it, what other guests took (steal) counts neither as running nor as waiting.
+    /// Where the hypervisor reports steal time, it counts neither as running nor as waiting.
     pub fn computed(self, earlier: Scheduled, took: Duration) -> Duration {
         let ran = self.ran.saturating_sub(earlier.ran);
         self.not_waited(earlier, took).min(ran)
     }
 
-    /// What remains of `took` without the time in which the thread could have run and had no processor.
+    /// `took` without the time in which the thread could have run but had no processor.
     pub fn not_waited(self, earlier: Scheduled, took: Duration) -> Duration {
         took.saturating_sub(self.waited.saturating_sub(earlier.waited))
     }
@@ -46,7 +47,8 @@ pub enum State {
 }
 
 impl State {
-    /// Of a line of /proc/PID/task/TID/stat: the field after the name, which stands in brackets and may hold some itself.
+    /// Parses a line of /proc/PID/task/TID/stat: the field after the name, which is in brackets and may contain
+    /// brackets.
     pub fn parse(stat: &str) -> Option<State> {
         match stat.rsplit_once(") ")?.1.chars().next()? {
             'R' => Some(State::Runnable),

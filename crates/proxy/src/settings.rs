@@ -1,4 +1,4 @@
-//! What the request path needs of config.yaml, in its own units.
+//! The settings of config.yaml for the request path, in its own units.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ pub struct Listen {
     pub tls: bool,
     /// Connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
-    /// Left out, with a line in the log, when another process listens there.
+    /// Skipped, with a log line, when another process listens there.
     pub optional: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct RealIp {
     pub recursive: bool,
 }
 
-/// What a client of HTTP/2 may do (`apisix.http2`).
+/// Limits for clients of HTTP/2 (`apisix.http2`).
 #[derive(Clone, Debug)]
 pub struct Http2 {
     pub max_concurrent_streams: u32,
@@ -58,15 +58,16 @@ impl Default for Http2 {
     }
 }
 
-/// How a request is understood, whoever asks: what of it is read, and which peers are believed.
+/// How a request is interpreted, for requests and for explain alike: what of it is read, and which peers are
+/// believed.
 #[derive(Clone)]
 pub struct Reading {
     pub limits: RequestLimits,
     /// Peers whose `X-Forwarded-*` are believed.
     pub trusted_addresses: Option<Arc<tidegate_routing::AddressSet>>,
-    /// Peers that say who the client is (`X-Consumer-*` and the like): other gateways.
+    /// Peers that may identify the client (`X-Consumer-*` and the like): other gateways.
     pub trusted_gateways: Option<Arc<tidegate_routing::AddressSet>>,
-    /// What believed peers say of clients stays in any form: a file of nginx compares what came.
+    /// Claims of believed peers pass in any form: a file of nginx compares what came.
     pub claims_as_written: bool,
     /// The header that names the client, and the peers it is believed from (`nginx_config.http.real_ip_*`).
     pub real_ip: Option<RealIp>,
@@ -102,11 +103,11 @@ pub struct Settings {
     /// How fast clients have to send bodies and to take answers.
     pub body_rate: LeastRate,
     pub answer_rate: LeastRate,
-    /// How fast clients have to send what is held in memory (`apisix.body_memory.min_rate`).
+    /// How fast clients have to send bodies that are held in memory (`apisix.body_memory.min_rate`).
     pub held_body_rate: LeastRate,
     pub keepalive_timeout_ms: u64,
     pub client_header_timeout_ms: u64,
-    /// Of TLS.
+    /// Time limit of a TLS handshake.
     pub handshake_timeout_ms: u64,
     /// `apisix.max_own_hops`
     pub max_own_hops: u32,
@@ -120,7 +121,7 @@ pub struct Settings {
     pub max_response_head_bytes: usize,
     /// `Server` of every answer.
     pub server_token: String,
-    /// `basic.enable` of conf/debug.yaml: answers tell which plugins ran.
+    /// `basic.enable` of conf/debug.yaml: answers list the plugins that ran.
     pub debug: Arc<AtomicBool>,
     /// `X-APISIX-Upstream-Status` on every answer, not on failures alone.
     pub show_upstream_status: bool,

@@ -1,8 +1,8 @@
 //! The order of reads when many slow clients send a piece at the same moment.
 //!
-//! 2,000 heads or bodies that trickle by the same clock make 2,000 reads that are due at once: some 10 ms in which
-//! nobody else is served. So only a few of them run before the worker looks again at what has come for others. A piece
-//! loses nothing by it: it waits in the socket, and its client is slow anyway.
+//! 2,000 heads or bodies that trickle by the same clock make 2,000 reads that are due at once: some 10 ms in which no
+//! other client is served. So only a few of them run before the worker polls its other sockets again. The delay costs
+//! little: the bytes wait in the socket, and the client is slow anyway.
 
 use std::{
     cell::{Cell, RefCell},
@@ -42,7 +42,7 @@ impl SlowLane {
         Poll::Pending
     }
 
-    /// Runs until nobody waits.
+    /// Runs until no read waits.
     async fn advance(&self) {
         loop {
             // Resumes once the worker has looked at its sockets.

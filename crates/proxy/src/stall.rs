@@ -1,13 +1,13 @@
 //! Stall watch: how long a worker's loop was held up, and by what.
 //!
-//! A worker does one thing after the other: what takes a millisecond delays everybody else by it. Tasks are watched
-//! with one look at the clock per poll; a poll begins where the one before it ended, or where the loop woke up. What
-//! took longer than [`LIMIT`] is counted by length, and named at level debug with the plugins that ran meanwhile.
+//! A worker does one thing at a time: a task that takes a millisecond delays all others by one. Tasks are watched with
+//! one read of the clock per poll; a poll begins where the one before it ended, or where the loop woke up. A poll longer
+//! than [`LIMIT`] is counted by length, and logged at level debug with the plugins that ran in it.
 //!
-//! A warning is for what an operator can act on: a task that itself computed for [`WARNED`]. The thread's own account of
-//! time on a processor tells that from a machine that had none to give, be it for other threads or other guests.
+//! A warning is for what an operator can act on: a task that itself computed for [`WARNED`]. The CPU time of the thread
+//! distinguishes that from a machine that was busy with other threads or other guests.
 //!
-//! A poll that does not end is told of by nobody here: see [`crate::watchdog`].
+//! A poll that does not end is not reported here: see [`crate::watchdog`].
 
 pub(super) mod record;
 
@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 pub use self::record::{LIMIT, Stalls};
 
 thread_local! {
-    /// When the poll that is going on began.
+    /// When the current poll began.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -33,7 +33,7 @@ pub fn awake() {
     BEGUN.set(Some(Instant::now()));
 }
 
-/// A task whose polls are looked at.
+/// A task whose polls are timed.
 pub fn watched<F: Future<Output = ()>>(
     worker: &'static Runtime,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! A worker's counters. Only their worker writes them, so a load and a store do; anybody reads.
+//! A worker's counters. Only their worker writes them, so a load and a store suffice; any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,7 +13,7 @@ pub struct WorkerStats {
     pub panics: AtomicU64,
     /// Revision of the snapshot this worker uses.
     pub revision: AtomicU64,
-    /// The longest the worker's loop was late, in microseconds, since somebody last looked.
+    /// The longest delay of the worker's loop, in microseconds, since it was last read.
     pub stall_us: AtomicU64,
     /// Polls that held the loop up, by length: see [`crate::stall`].
     pub stalls: [AtomicU64; BOUNDS_US.len() + 1],
@@ -36,7 +36,7 @@ pub fn sub(counter: &AtomicU64, by: u64) {
 pub struct Dropped {
     /// `X-Consumer-*` and the like.
     pub identity: AtomicU64,
-    /// `X-Forwarded-*` and the like of peers that are not believed, or that say nothing.
+    /// `X-Forwarded-*` and the like of peers that are not believed, or without a valid value.
     pub forwarding: AtomicU64,
     /// Any claim spelled with another sign than `-`: `X_Consumer_Username`, `Content.Length`.
     pub underscored_claim: AtomicU64,

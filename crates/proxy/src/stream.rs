@@ -19,7 +19,7 @@ use crate::http2::stream::Http2Stream;
 pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// Bytes of DATA frames. Heads and trailers have ways of their own.
+    /// Bytes of DATA frames. Heads and trailers are sent separately.
     Http2(Box<Http2Stream>),
 }
 
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// Ready when bytes (or the end) wait on the socket, as far as the runtime has heard; no system call.
+    /// Ready when bytes (or the end) wait on the socket, as far as the runtime knows; no system call.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(stream) => stream.poll_read_ready(context),

@@ -43,7 +43,7 @@ impl Deadlines {
         }
     }
 
-    /// Wakes everybody: something they all must look at has changed.
+    /// Wakes all waiters: something that concerns all of them has changed.
     pub fn wake_all(&self) {
         for waker in self.wakers.borrow().iter().flatten() {
             waker.wake_by_ref();

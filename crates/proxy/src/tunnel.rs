@@ -12,7 +12,7 @@ use tidegate_plugin_api::Request;
 use crate::{buffer::Buffer, client::Client, exchange::Upstream};
 
 thread_local! {
-    /// What every tunnel of the worker reads into: one that is idle holds nothing.
+    /// The buffer that all tunnels of the worker read into: an idle tunnel holds no memory.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PIPE_BYTES]);
 }
 
@@ -24,7 +24,7 @@ struct Pipe {
     end: usize,
     /// The reading side has ended.
     closed: bool,
-    /// The writing side has been told.
+    /// The writing side has been shut down.
     shut: bool,
     moved: u64,
 }
@@ -140,7 +140,7 @@ fn poll_pipe(
     }
 }
 
-/// Keeps what the writing side does not take.
+/// Keeps the bytes that the writing side does not take.
 fn write_or_keep(
     context: &mut Context<'_>,
     pipe: &mut Pipe,

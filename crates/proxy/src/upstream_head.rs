@@ -33,7 +33,7 @@ fn body_plan(request: &Request) -> BodyPlan {
     }
 }
 
-/// Refuses what a plugin made of the request if it would not stay in its line: another request could begin in it.
+/// Refuses a plugin's change to the request if it would break out of its line: another request could begin in it.
 pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
     let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
     let is_token =
@@ -60,7 +60,7 @@ pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> 
     }
 }
 
-/// The head of a request to a node. What it says is decided here; [`OutgoingHead::write_http1`] and
+/// The head of a request to a node. Its content is decided here; [`OutgoingHead::write_http1`] and
 /// [`crate::http2::head::request`] write it.
 pub(crate) struct OutgoingHead<'a> {
     pub(crate) method: &'a Method,
@@ -141,7 +141,7 @@ impl<'a> OutgoingHead<'a> {
             to.add_hop_by_hop(&[b"Connection: Upgrade\r\nUpgrade: ", protocol, b"\r\n"]);
         }
         match self.body {
-            // A method that usually has a body says that there is none (RFC 9110 section 8.6).
+            // A request whose method usually has a body announces that there is none (RFC 9110 section 8.6).
             BodyPlan::None if self.request.head.headers.known(HeaderId::ContentLength).is_some() => {
                 to.add(&CONTENT_LENGTH, |out| out.push(b'0'));
             }
@@ -152,8 +152,8 @@ impl<'a> OutgoingHead<'a> {
     }
 }
 
-/// Which of the client's fields are passed on, and which of the gateway's own are not added: they are among those, or left
-/// out.
+/// Which of the client's fields are passed on, and which of the gateway's fields are not added, because the client's are
+/// passed on or they are left out.
 struct Passing {
     proto: bool,
     host: bool,
@@ -193,7 +193,7 @@ impl Passing {
 
 fn host<'a>(request: &'a Request, upstream: &'a UpstreamHandle, node: &'a Node) -> &'a [u8] {
     match &upstream.pass_host {
-        // A plugin's choice stands for the client's host; the upstream's own settings go over both.
+        // A plugin's choice replaces the client's host; the upstream's own settings override both.
         PassHost::Pass => match &request.edits.host {
             Some(host) => host,
             None => request.head.headers.known(HeaderId::Host).unwrap_or(node.host_header.as_bytes()),

@@ -1,4 +1,4 @@
-//! The watchdog: a worker that does not come back is named, given up, and another one takes its place.
+//! The watchdog: a worker that does not come back is reported and given up, and another one takes its place.
 //!
 //! ```text
 //! at work --1 s without the end of a poll--> given up ------------------> ended
@@ -11,9 +11,9 @@
 //! it comes back or the process ends. Nothing is closed under it, only shut down. It accepts nothing any more: it looks at
 //! [`Progress::is_lost`] before it does. From the second one on, the process asks for a successor.
 //!
-//! Workers do nothing for it but what the stall watch needs: their polls are counted, and the clock of each makes one every
-//! 50 ms. Time in which the thread had no processor is not counted, nor is time that the watchdog itself was not there: a
-//! machine that is suspended, or a process that is stopped, holds up both.
+//! Workers do nothing for it beyond what the stall watch needs: their polls are counted, and the clock of each makes one
+//! every 50 ms. Time in which the thread had no processor is not counted, nor is time in which the watchdog itself did not
+//! run: a suspended machine, or a stopped process, holds up both.
 
 mod connections;
 
@@ -39,18 +39,19 @@ use crate::{
     worker::Introduction,
 };
 
-/// A poll of that length, without what the machine kept the thread from, is not waited for.
+/// A worker is given up after a poll of this length, not counting time in which the machine did not run the
+/// thread.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// What one look can count: more than that has passed only if the watchdog was held up itself.
+/// The most that one look counts: more passes only if the watchdog itself was held up.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(200);
-/// So many workers are given up in the life of a process; each keeps its memory.
+/// The most workers given up in the life of a process; each keeps its memory.
 const MOST_GIVEN_UP: u64 = 64;
-/// Lowest: a thread that computes and has no use leaves the processor to the others.
+/// Lowest: a useless thread that computes leaves the processor to the others.
 const PRIORITY: i32 = 19;
 
-/// What cannot be mended is said once in ten seconds.
+/// A fault that cannot be repaired is logged once in ten seconds.
 static TOLD: Limiter = Limiter::new(1, 10_000);
 
 pub(crate) fn start(crew: Arc<Crew>, tell: impl Fn(u64) + Send + 'static) -> io::Result<()> {
@@ -72,7 +73,7 @@ fn watch(crew: &Crew, tell: &dyn Fn(u64)) {
             remember_ended(seat);
             look(crew, seat, passed, &mut given_up);
         }
-        // Who waits for a revision need not wait for those that were given up.
+        // Waiters for a revision do not wait for workers that were given up.
         drop(seats);
         if given_up > before {
             crew.publisher.applied.notify_waiters();
@@ -99,7 +100,7 @@ fn look(crew: &Crew, seat: &mut Seat, passed: Duration, given_up: &mut u64) {
         let marked = introduced.progress.ran().last().copied();
         let stuck = name(crew, seat.index, marked);
         log(Level::Alert, format_args!("{}", told(&stuck, marked, running.watched.held_up)));
-        // Series of the operator's routes and plugins, and nobody else's.
+        // Only the operator's routes and plugins make series: clients cannot add any.
         *crew.stuck.lock().entry(stuck).or_default() += 1;
     }
     if *given_up < MOST_GIVEN_UP {
@@ -143,9 +144,9 @@ fn held_up(
         // The time that it waits now is counted when it gets a processor: what it ran is known at any time.
         (Some(State::Runnable), Some(now), Some(earlier)) => now.computed(earlier, passed),
         (Some(State::Blocked), Some(now), Some(earlier)) => now.not_waited(earlier, passed),
-        // The first look after it moved has nothing to compare with.
+        // The first look after progress has no earlier value to compare with.
         (Some(State::Runnable), Some(_), None) => Duration::ZERO,
-        // A kernel that does not say.
+        // The kernel does not report it.
         _ => passed,
     }
 }
@@ -174,7 +175,7 @@ fn give_up(crew: &Crew, seat: &mut Seat) {
     seat.lost.push(running);
 }
 
-/// A worker for an empty place; where nobody is to accept any more there need not be one.
+/// A worker for an empty place; none is needed once the gateway accepts no more.
 fn fill(crew: &Crew, seat: &mut Seat) {
     if crew.signals.ending() {
         return;
@@ -191,7 +192,8 @@ fn fill(crew: &Crew, seat: &mut Seat) {
 }
 
 fn shut_down(crew: &Crew, index: usize, introduced: &Introduction) {
-    // Where the gateway ends and nobody else has the listening sockets, who waits there is not left waiting.
+    // Where the gateway ends and no other process has the listening sockets, connections in their queues are
+    // not left waiting.
     let (ending, handed_over) = (crew.signals.ending(), crew.signals.handed_over.load(Ordering::SeqCst));
     match connections::shut_down(&introduced.doors, ending && !handed_over) {
         Ok(count) => {

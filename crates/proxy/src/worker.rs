@@ -37,18 +37,18 @@ pub use self::shared::Worker;
 /// about to use its connection again, gets an answer instead of a reset.
 const IDLE_GRACE_MS: u64 = 5000;
 
-/// Shared between the workers and whoever stops them.
+/// Shared between the workers and the code that stops them.
 #[derive(Default)]
 pub(crate) struct Signals {
     pub drain: AtomicBool,
-    /// Somebody else accepts from the same sockets.
+    /// A successor accepts from the same sockets.
     pub handed_over: AtomicBool,
-    /// Addresses that nobody else accepts at, all the same.
+    /// Addresses at which no successor accepts, even after a handover.
     pub left: Mutex<Vec<SocketAddr>>,
     /// Workers that still accept.
     pub accepting: AtomicUsize,
     pub stop: AtomicBool,
-    /// Some worker was given up: its sockets may stay open although nobody has a use for them.
+    /// Some worker was given up: its sockets may stay open although they are not used any more.
     pub gave_up: AtomicBool,
     pub notify: Notify,
 }
@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// What others know a worker by.
+/// What a worker publishes about itself.
 pub(crate) struct Introduction {
     pub progress: &'static Progress,
     /// The kernel's number of the thread.
@@ -114,7 +114,7 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
             return;
         }
     };
-    // One worker per thread for the life of the process: everybody on the thread may refer to it.
+    // One worker per thread for the life of the process: all code on the thread may refer to it.
     let worker: &'static Worker = Box::leak(Box::new(worker));
     let progress = &worker.stalls.progress;
     progress.is_of_this_thread();
@@ -157,7 +157,8 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
     });
 }
 
-/// Nobody else will take them: what is in the queue of a listener when it closes is reset.
+/// Accepts what is left in the queue of a listener: the kernel resets it when the listener closes, and no
+/// other worker takes it.
 fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Listen, signals: &Signals) {
     let Ok(listener) = listener.into_std() else { return };
     while let Ok((stream, peer)) = listener.accept() {
@@ -171,7 +172,7 @@ fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Liste
         }
     }
     if signals.gave_up.load(Ordering::SeqCst) {
-        // A thread that does not come back has the socket, too: who connects now is to be refused, not to wait.
+        // A thread that does not come back has the socket, too: later connections must be refused, not queued.
         let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     }
 }
@@ -226,7 +227,7 @@ async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: List
                 connection::spawn(worker, stream, peer, &listen);
             }
             Err(error) => {
-                // Out of descriptors or memory: wait for some to come back instead of spinning.
+                // Out of descriptors or memory: wait until some are free instead of spinning.
                 error_log::log(
                     error_log::Level::Critical,
                     format_args!("accept on {} failed: {error}", listen.address),
@@ -299,7 +300,7 @@ async fn tick(worker: &'static Worker) {
             worker.own_pool.sweep(now_ms);
             worker.http2_pool.sweep(now_ms);
             worker.buffers.trim();
-            // What a burst left behind goes back to the system once there is time for it.
+            // Memory of a burst goes back to the system once there is time for it.
             let requests = worker.stats.requests.load(Ordering::Relaxed);
             let busy = std::mem::replace(&mut seen, requests) != requests;
             let ended = worker.memory.is_over();
@@ -314,8 +315,8 @@ async fn tick(worker: &'static Worker) {
     }
 }
 
-/// Asks for short time slices, so that a worker that gets something to do is run before whoever computes on its core,
-/// the gateway's own compiler included (Linux 6.12; earlier kernels ignore it).
+/// Asks for short time slices, so that a worker that gets something to do runs before other threads that compute on
+/// its core, the gateway's own compiler included (Linux 6.12; earlier kernels ignore it).
 fn ask_for_short_slices() {
     /// `struct sched_attr` of sched_setattr(2), first version.
     #[repr(C)]
@@ -345,15 +346,17 @@ fn ask_for_short_slices() {
     }
 }
 
-/// The kernel's number of this thread; 0: it does not say.
+/// The kernel's number of this thread; 0: not known.
 fn own_number() -> i32 {
     let link = std::fs::read_link("/proc/thread-self").ok();
     link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_default()
 }
 
-/// Another descriptor of an open file that somebody else's number stands for, whoever that is by now.
+/// Another descriptor of the open file behind the number of another thread's descriptor, which may have been
+/// reused by now.
 pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes no pointers; a number that nobody has is an error. What it returns is new and ours alone.
+    // SAFETY: the call takes no pointers; a number that is not open is an error. The returned descriptor is new, and
+    // only we own it.
     unsafe {
         match libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) {
             -1 => Err(io::Error::last_os_error()),

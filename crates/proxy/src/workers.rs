@@ -1,7 +1,7 @@
 //! The workers together: started, counted, stopped, and each in its place.
 //!
 //! A place (`Seat`) has a number and listening sockets for as long as the process accepts. The worker that has it may be
-//! given up by the [`crate::watchdog`]; then a new one sits there, and the old one is remembered until it ends.
+//! given up by the [`crate::watchdog`]; then a new one takes the place, and the old one is remembered until it ends.
 
 use std::{
     io,
@@ -28,7 +28,7 @@ use crate::{
     worker::{self, Worker, wait_until},
 };
 
-/// A worker that something holds up longer than that is not waited for.
+/// A worker that is held up for longer is not waited for.
 const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The running workers.
@@ -39,19 +39,19 @@ pub struct Workers {
 
 /// The counters of a place.
 pub struct SeatStats {
-    /// Of the worker that has it.
+    /// The counters of the worker that has it.
     pub present: Option<Arc<WorkerStats>>,
-    /// Of those before.
+    /// The counters of earlier workers.
     pub past: Vec<Arc<WorkerStats>>,
 }
 
 impl SeatStats {
-    /// What only rises, of all who had the place.
+    /// The sum of a counter over all workers that had the place.
     pub fn count(&self, of: impl Fn(&WorkerStats) -> &AtomicU64) -> u64 {
         self.all().map(|stats| of(stats).load(Ordering::Relaxed)).sum()
     }
 
-    /// What there is now. Connections of a worker that was given up are shut down.
+    /// The present value of a gauge. Connections of a worker that was given up are shut down.
     pub fn gauge(&self, of: impl Fn(&WorkerStats) -> &AtomicU64) -> u64 {
         self.present.as_ref().map_or(0, |stats| of(stats).load(Ordering::Relaxed))
     }
@@ -93,7 +93,7 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
 impl Crew {
     fn seat(&self, index: usize, turn: u64, doors: Doors) -> io::Result<Running> {
         let (stats, introduced) = (Arc::new(WorkerStats::default()), Arc::new(OnceLock::new()));
-        // It will take this one, or a newer one.
+        // The worker will take this one, or a newer one.
         stats.revision.store(self.publisher.current().revision, Ordering::SeqCst);
         let (settings, publisher) = (self.settings.clone(), self.publisher.clone());
         let (signals, counters, introduction) = (self.signals.clone(), stats.clone(), introduced.clone());
@@ -114,7 +114,7 @@ impl Crew {
 }
 
 impl Workers {
-    /// Has the workers watched from a thread of its own. `tell` hears of each that is given up, by how many were so far.
+    /// Starts the watchdog on its own thread. Each time workers are given up, it calls `tell` with their number so far.
     pub fn watch(&self, tell: impl Fn(u64) + Send + 'static) -> io::Result<()> {
         watchdog::start(self.crew.clone(), tell)
     }
@@ -127,20 +127,20 @@ impl Workers {
     }
 
     /// As [`Workers::drain`], when another process accepts from the same sockets: what waits there is left to it,
-    /// and connections without a request stay for a while. `left`: addresses that it has no use for.
+    /// and connections without a request stay for a while. `left`: addresses that the other process does not use.
     pub fn hand_over(&self, left: Vec<SocketAddr>) {
         let signals = &self.crew.signals;
         *signals.left.lock() = left;
         signals.handed_over.store(true, Ordering::SeqCst);
         self.drain();
-        // Returns when that is so: who connects from now on meets the successor.
+        // Returns once no worker accepts: new connections reach the successor.
         let deadline = Instant::now() + ACCEPT_PATIENCE;
         while signals.accepting.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The listening sockets once more, for a successor.
+    /// Duplicates of the listening sockets, for a successor.
     pub fn sockets(&self) -> io::Result<Vec<StdListener>> {
         let seats = self.crew.seats.lock();
         seats.iter().flat_map(|seat| &seat.doors).map(|(socket, _)| socket.try_clone()).collect()
@@ -182,7 +182,8 @@ impl Workers {
         self.crew.seats.lock().iter().map(of).collect()
     }
 
-    /// The revision that each worker uses. One that was given up uses what it has, and answers nobody.
+    /// The revision that each worker uses. A worker that was given up keeps its revision, and answers no
+    /// client.
     pub fn revisions(&self) -> Vec<u64> {
         let seats = self.crew.seats.lock();
         let running = seats.iter().filter_map(|seat| seat.running.as_ref());

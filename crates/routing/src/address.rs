@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address is its IPv4 address, here and in what is looked up
+/// IPv4 and IPv6 addresses and CIDR blocks. An IPv4-mapped IPv6 address counts as its IPv4 address, here and in lookups
 /// ([`parse_address`]): `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSet {
@@ -13,7 +13,7 @@ pub struct AddressSet {
 }
 
 impl AddressSet {
-    /// Each item is an address or `address/prefix-length`; IPv6 may stand in brackets.
+    /// Each item is an address or `address/prefix-length`; IPv6 may be in brackets.
     /// The error is the text APISIX prints: `invalid ip address: <item>`.
     pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut set = Self::default();
@@ -84,7 +84,7 @@ impl AddressSet {
     }
 }
 
-/// An address as it stands in a header, a variable or a configuration; IPv6 may stand in brackets. The form that a
+/// An address as written in a header, a variable or a configuration; IPv6 may be in brackets. The form that a
 /// client chose makes no difference: `::ffff:10.1.2.3` is `10.1.2.3`.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
     parse_either(text).map(|address| address.to_canonical())

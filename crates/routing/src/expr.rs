@@ -3,8 +3,8 @@
 //!
 //! A rule is parsed once: names are resolved to whatever the caller uses as a variable (`N`), numbers, regular
 //! expressions and address sets are prepared. Lua's ideas that users rely on are kept: a string is compared as
-//! a number only when the other side demands it, and nil fails everything but `~=` and negated forms. What can never
-//! hold as it is written (a broken regular expression, a list where one value is compared) is refused: a guard behind
+//! a number only when the other side demands it, and nil fails everything but `~=` and negated forms. A rule that can
+//! never hold (a broken regular expression, a list where one value is compared) is refused: a guard behind
 //! such a condition would never run.
 
 mod comparison;
@@ -29,16 +29,17 @@ pub struct Expression<N> {
 pub trait Variables {
     type Name;
     fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
-    /// What the patterns asked of this request have taken, where that is bounded.
+    /// The time that patterns have taken for this request, where it is bounded.
     fn search_time(&self) -> Option<&SearchTime> {
         None
     }
-    /// A pattern gave up on this request's text: whatever the rule says of it means nothing, so it has to be refused.
+    /// A pattern gave up on this request's text: the result of the rule is meaningless, so the request must be
+    /// refused.
     fn gave_up(&self, _pattern: &str) {}
 }
 
 impl<N> Expression<N> {
-    /// Parses a rule; `resolve` turns each variable name into what [`Variables::get`] takes.
+    /// Parses a rule; `resolve` turns each variable name into the key for [`Variables::get`].
     /// The error is the text APISIX prints.
     pub fn compile(
         rule: &serde_json::Value,
@@ -51,7 +52,8 @@ impl<N> Expression<N> {
         self.root.as_ref().is_none_or(|root| eval(root, variables))
     }
 
-    /// Of a rule whose clauses must all hold: the first that does not, from 0. For people; requests ask `eval`.
+    /// The first clause that does not hold, from 0, of a rule whose clauses must all hold. For explanations;
+    /// requests use `eval`.
     pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
         match &self.root {
             Some(Node::Group { logic: Logic::And, children }) => {

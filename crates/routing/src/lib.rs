@@ -1,7 +1,7 @@
 //! Which route a request belongs to: APISIX's three routers and the expressions of `vars`.
 //!
 //! Everything is prepared when the configuration changes; a lookup reads, compares and allocates nothing.
-//! There is no I/O and no knowledge of HTTP messages here: the request shows itself through
+//! There is no I/O and no knowledge of HTTP messages here: the request is seen through
 //! [`Variables`] and [`MatchInput`].
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,6 @@
 //! APISIX's three routers over one index.
 //!
-//! A route is reached by its path alone, or by its host and then its path; what else it asks for is checked on
+//! A route is reached by its path alone, or by its host and then its path; its other conditions are checked on
 //! each candidate in APISIX's order: methods, remote addresses, hosts, vars, filter function, path parameters.
 //! Candidates come from the exact path first, then from ever shorter prefixes; `priority` orders only those that
 //! share an exact path or a prefix. When no candidate passes, the next shorter prefix, the less specific host and
@@ -50,7 +50,7 @@ impl<N> Router<N> {
         Self { base: Arc::new(Layer::build(mode, routes)), changes: None }
     }
 
-    /// What [`Router::with_changes`] can be laid over.
+    /// The layer that [`Router::with_changes`] can build on.
     pub fn base(&self) -> &Arc<Layer<N>> {
         &self.base
     }
@@ -62,8 +62,8 @@ impl<N> Router<N> {
         }
     }
 
-    /// What [`Router::find`] would try, and what became of it: at most `limit` candidates and the one that wins.
-    /// Slow: changes are laid out together with the rest first.
+    /// The candidates that [`Router::find`] would try, with their results: at most `limit`, and the one that
+    /// wins. Slow: changes are laid out together with the rest first.
     pub fn explain<I: MatchInput<Name = N>>(&self, input: &I, limit: usize) -> Explained {
         match &self.changes {
             None => self.base.explain(input, limit),
@@ -73,8 +73,8 @@ impl<N> Router<N> {
 }
 
 impl<N> Router<N> {
-    /// `changed` in the order of the store: what is new since `base` was laid out, and what replaces the routes
-    /// that are stale there.
+    /// `changed` in the order of the store: routes that are new since `base` was laid out, and those that
+    /// replace its stale ones.
     pub fn with_changes(
         base: Arc<Layer<N>>,
         stale: Stale,

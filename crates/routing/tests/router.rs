@@ -275,7 +275,7 @@ proptest! {
             for request in &requests {
                 let found = router.find(request).map(|found| (found.route, found.matched_uri.to_owned()));
                 prop_assert_eq!(&found, &naive(mode, &routes, request), "{:?} {:?}", mode, request);
-                // Whoever asks why is told of the same route, however few candidates are listed.
+                // The explanation names the same route, however few candidates are listed.
                 for limit in [0, 100] {
                     let explained = router.explain(request, limit);
                     let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
@@ -287,7 +287,8 @@ proptest! {
         }
     }
 
-    /// A base of other routes, some of them changed or gone since: found is what one index of today's routes finds.
+    /// A base of other routes, some of them changed or gone since: the lookup must find the same as one index of
+    /// the current routes.
     #[test]
     fn changes_over_a_base(
         routes in prop::collection::vec((prop::option::of(route()), prop::option::of(route()), any::<bool>()), 1..30),

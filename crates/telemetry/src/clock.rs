@@ -9,7 +9,7 @@ use chrono::{Local, TimeZone, Utc};
 pub const TIME_LOCAL: &str = "%d/%b/%Y:%H:%M:%S %z";
 /// nginx's `$time_iso8601`: `2026-11-21T03:28:02+00:00`.
 pub const TIME_ISO8601: &str = "%Y-%m-%dT%H:%M:%S%:z";
-/// Of HTTP's fields: `Sat, 21 Nov 2026 03:28:02 GMT`.
+/// The form in HTTP fields: `Sat, 21 Nov 2026 03:28:02 GMT`.
 pub const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 /// RFC 3339, in UTC with milliseconds: `2026-11-21T03:28:02.000Z`.
 pub const RFC3339: &str = "%Y-%m-%dT%H:%M:%S%.3fZ";

@@ -1,10 +1,10 @@
-//! The error log: nginx's line format, usable from any thread, never waiting.
+//! The error log: nginx's line format, usable from any thread, never blocking.
 //!
 //! `2026/11/21 03:28:02 [error] 123#456: message, client: 10.0.0.1, server: _, request: "GET / HTTP/1.1"`
 //!
 //! The log is global because errors come from everywhere. Before [`init`] lines go to stderr. The same message
-//! many times a second is cut to ten, then a line tells how often it was suppressed. On workers, where each request may
-//! cause a line with something of its own in it, each place in the code has so many lines and bytes a second, too.
+//! many times a second is cut to ten, then a line reports how often it was suppressed. On workers, where each request
+//! may cause a distinct line, each place in the code is also limited in lines and bytes a second.
 
 mod level;
 mod places;
@@ -22,7 +22,7 @@ pub use self::level::Level;
 use self::places::Places;
 use crate::{clock::TimeStrings, log_writer::sink::LogSink};
 
-/// What a line says about the request it belongs to; empty parts are left out.
+/// The part of a line about its request; empty parts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestContext<'a> {
     pub client: &'a str,
@@ -115,7 +115,7 @@ struct ThreadState {
     places: Option<Places>,
 }
 
-/// Takes as much as a line may have; what comes behind is not even formatted.
+/// Takes as much as a line may have; the rest is not even formatted.
 struct Cut<'a>(&'a mut Vec<u8>);
 
 impl Write for Cut<'_> {
@@ -168,7 +168,7 @@ impl ThreadState {
         }
         let mut text = std::mem::take(&mut self.message);
         text.clear();
-        // An error says that the rest was cut.
+        // An error means that the rest was cut.
         let _ = Cut(&mut text).write_fmt(message);
         if self.passes(level, &text) {
             let line = self.line(level, &text, context);
@@ -238,8 +238,8 @@ impl ThreadState {
     }
 }
 
-/// A message may quote what a client sent: it must not be able to start a line of its own, nor to send
-/// control sequences to the terminal of whoever reads the log.
+/// A message may quote what a client sent: it must not be able to start a new line, nor to send control
+/// sequences to the terminal of an operator who reads the log.
 fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
     let harmless = |byte: &u8| if *byte < 0x20 && *byte != b'\t' || *byte == 0x7f { b' ' } else { *byte };
     line.extend(text.iter().map(harmless));
@@ -247,7 +247,7 @@ fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
 
 fn emit(line: Vec<u8>) {
     match SINK.get() {
-        // A worker must not wait for a disk, nor for whoever reads from a pipe.
+        // A worker must not wait for a disk, nor for the reader of a pipe.
         Some(sink) => _ = sink.send(line, 1),
         None => _ = std::io::stderr().write_all(&line),
     }

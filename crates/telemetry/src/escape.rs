@@ -1,6 +1,6 @@
 //! nginx's escapes for values in lines of a log.
 
-/// How values are made safe for the line they stand in; names and rules are nginx's `escape=`.
+/// How values are made safe for the line they are in; names and rules are nginx's `escape=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Escape {
     /// `"`, `\`, control and non-ASCII bytes as `\xXX`; a value that is not there is `-`.
@@ -8,7 +8,7 @@ pub enum Escape {
     Default,
     /// As inside a JSON string; a value that is not there is empty.
     Json,
-    /// As they are; a value that is not there is empty.
+    /// Unchanged; a value that is not there is empty.
     None,
 }
 

@@ -15,7 +15,7 @@ static LIMITER: Limiter = Limiter::new(10, 10_000);
 pub struct Refused<'a> {
     /// Address and port.
     pub client: &'a str,
-    /// What was asked for: a name, or empty.
+    /// The requested server name, or empty.
     pub server_name: &'a str,
     /// Which certificate was chosen: the id of an `ssl` object, or empty.
     pub ssl: &'a str,
@@ -24,7 +24,7 @@ pub struct Refused<'a> {
 }
 
 impl Refused<'_> {
-    /// A client that just went away is of no interest (level info); anything else is a warning with its reason.
+    /// A client that just left is logged at level info; anything else is a warning with its reason.
     pub fn log(&self, error: &io::Error, reason: &str) {
         let gone = matches!(
             error.kind(),

@@ -1,4 +1,4 @@
-//! What the gateway tells its operators: metrics, access log, error log.
+//! What the gateway reports to its operators: metrics, access log, error log.
 //!
 //! One rule shapes all three: **a request never waits for an observer.** Workers write to memory only they
 //! write to; other threads render it, or carry it to disk, and when those fall behind, lines are dropped and

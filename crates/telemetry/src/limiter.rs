@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-/// So many lines in a span of time, for one place in the code. Those that were left out are counted.
+/// Limits the lines in a span of time, for one place in the code. Suppressed lines are counted.
 #[derive(Debug)]
 pub struct Limiter {
     lines: u64,

@@ -31,7 +31,7 @@ pub use losses::Losses;
 /// Buffers waiting for the disk before new ones are dropped.
 const QUEUE_BUFFERS: usize = 1024;
 
-/// While the error log does not know of all lost lines, the thread looks whether it is time to say so.
+/// While lost lines are unreported, how often the thread checks whether it is time to report them.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// Handle to the writer thread; cheap to clone.
@@ -95,7 +95,7 @@ struct OpenFile {
     file: Appending,
 }
 
-/// What the thread has open.
+/// The files that the thread has open.
 #[derive(Default)]
 struct Files {
     own: Vec<OpenFile>,

@@ -1,4 +1,4 @@
-//! The certificates that are trusted because a configuration says so.
+//! The certificates that are trusted by configuration.
 
 use std::{
     borrow::Cow,
@@ -21,10 +21,10 @@ pub fn system_authorities() -> Option<PathBuf> {
     SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned)
 }
 
-/// Trusted certificates. Each of them is trusted by itself, whether it issued itself or not.
+/// Trusted certificates. Each of them is trusted directly, whether self-issued or not.
 #[derive(Clone, Debug, Default)]
 pub struct Anchors {
-    /// As the library wants them; the certificate of each is at the same place of `certificates`.
+    /// In the library's form; the certificate of each has the same index in `certificates`.
     library: Vec<TrustAnchor<'static>>,
     /// `None`: only name and key are known.
     certificates: Vec<Option<CertificateDer<'static>>>,
@@ -140,7 +140,7 @@ mod tests {
         assert!(Anchors::from_setting("absent.pem", folder.path()).is_err());
     }
 
-    /// What the library reads of the system's bundle, this crate reads too.
+    /// This crate reads every certificate of the system's bundle that the library reads.
     #[test]
     fn every_authority_of_the_system_is_read() {
         let path = system_authorities().expect("ca-certificates is installed");

@@ -1,4 +1,4 @@
-//! No verification: encryption without knowing with whom.
+//! No verification: encryption without authentication.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::{
 
 use crate::signature;
 
-/// Accepts every certificate, but still wants the server to hold its key.
+/// Accepts every certificate, but still requires that the server holds its key.
 #[derive(Debug)]
 pub(crate) struct AnyCertificate(WebPkiSupportedAlgorithms);
 

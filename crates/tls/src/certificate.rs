@@ -1,7 +1,7 @@
 //! A certificate as verification reads it (RFC 5280 section 4.1, any version), without copies.
 //!
-//! Only what decides about trust is decoded. Serial numbers and names stay bytes, because real ones break the rules of
-//! the RFC in ways that do no harm.
+//! Only the fields that decide about trust are decoded. Serial numbers and names stay bytes, because real ones break
+//! the rules of the RFC in harmless ways.
 
 use std::fmt;
 
@@ -26,11 +26,11 @@ const NETSCAPE_TYPE: &str = "2.16.840.1.113730.1.1";
 
 /// Real ones have a dozen. Each is compared with those before it.
 const MOST_EXTENSIONS: usize = 64;
-/// Of a subject in a message.
+/// The most characters of a subject in a message.
 const LONGEST_SUBJECT_CHARS: usize = 256;
 
-/// One certificate. Slices that are named after an ASN.1 field hold its contents, without tag and length, unless said
-/// otherwise.
+/// One certificate. Slices that are named after an ASN.1 field hold its contents, without tag and length, unless
+/// stated otherwise.
 #[derive(Debug)]
 pub struct Certificate<'a> {
     pub der: &'a [u8],
@@ -131,12 +131,12 @@ impl<'a> Certificate<'a> {
         Ok(certificate)
     }
 
-    /// Issued by itself, as far as names tell.
+    /// Issued by itself, judging by names.
     pub(crate) fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }
 
-    /// Says of itself that it is an authority.
+    /// Claims to be an authority.
     pub(crate) fn claims_authority(&self) -> bool {
         self.constraints.as_ref().is_some_and(|constraints| constraints.ca)
     }

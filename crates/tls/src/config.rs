@@ -1,4 +1,4 @@
-//! TLS toward servers: the one place that makes client configurations, so that there is one answer to what "verified" means.
+//! TLS toward servers: the one place that makes client configurations, so that "verified" has one meaning.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustls::{ClientConfig, crypto::aws_lc_rs};
 
 use crate::{Anchors, AnyCertificate, ServerVerifier, certified_key, single};
 
-/// Whom a client trusts.
+/// Which servers a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// Encryption without verification: APISIX's default toward upstreams.

@@ -1,4 +1,4 @@
-//! The handshake with a server, and what its failure means.
+//! The handshake with a server, and the explanation of its failure.
 
 use std::{
     future::{Future, poll_fn},
@@ -14,7 +14,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::reason;
 
-/// Enough to tell HTTP from anything else.
+/// Enough to recognise HTTP.
 const FIRST_BYTES: usize = 5;
 
 /// Connects as a TLS client. The error is worded for the log. The caller sets the time limit.
@@ -51,7 +51,7 @@ fn peek(stream: &TcpStream, context: &mut Context<'_>, first: &mut [u8]) -> usiz
     }
 }
 
-/// An error of a handshake in words; `first`: what the server's answer began with.
+/// The message for an error of a handshake; `first`: the first bytes of the server's answer.
 pub fn explain(error: &io::Error, server: &str, first: &[u8]) -> io::Error {
     let text = match first {
         [b'H', b'T', b'T', b'P', b'/'] => format!("{server} speaks plain HTTP, not TLS"),
@@ -66,7 +66,7 @@ pub fn speaks_tls(answer: &[u8]) -> bool {
     matches!(answer, [20..=23, 3, 0..=4, ..])
 }
 
-/// Whether an answer of status 400 to plain HTTP says that its server wants TLS: nginx, Apache, Go.
+/// Whether an answer of status 400 to plain HTTP shows that its server wants TLS: nginx, Apache, Go.
 pub fn wants_tls(body: &[u8]) -> bool {
     let says = |words: &[u8]| body.windows(words.len()).any(|window| window == words);
     says(b"plain HTTP request was sent to HTTPS port")

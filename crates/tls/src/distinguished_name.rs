@@ -53,7 +53,7 @@ struct Attribute<'a> {
     value: AnyRef<'a>,
     /// With tag and length.
     der: &'a [u8],
-    /// Which RelativeDistinguishedName it belongs to.
+    /// The number of its RelativeDistinguishedName.
     group: usize,
 }
 

@@ -19,7 +19,7 @@ pub fn certified_key(provider: &CryptoProvider, chain: &[u8], key: &[u8]) -> Res
     let leaf = Certificate::parse(leaf).map_err(|error| format!("certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("key: {error}"))?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| format!("key: {error}"))?;
-    // A key whose public half the library cannot tell is found out in the handshake.
+    // If the library cannot derive the public key, a mismatch shows in the handshake.
     if key.public_key().is_some_and(|public| public.as_ref() != leaf.key) {
         return Err(format!("the key does not belong to the certificate ({})", leaf.subject_text()));
     }

@@ -1,4 +1,4 @@
-//! Whom TLS peers are trusted as: the one verifier for upstreams, etcd, Redis, Kafka, LDAP, registries, the servers of
+//! Trust in TLS peers: the one verifier for upstreams, etcd, Redis, Kafka, LDAP, registries, the servers of
 //! loggers and of secrets, the clients of our own ports and those of the Admin API.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! Verdicts follow OpenSSL's (security level 2, as Debian builds it), because that is what APISIX verifies with. Where
 //! they differ, `docs/guide/tls.md` says why; `tests/e2e/protocols/trust.rs` compares them. Revocation is not checked.
 //!
-//! A crate of its own because upstreams, etcd and the load generator need it and none of them may use another.
+//! A separate crate because upstreams, etcd and the load generator need it and none of them may use another.
 
 #![forbid(unsafe_code)]
 

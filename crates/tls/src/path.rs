@@ -1,7 +1,7 @@
 //! From a leaf to a trusted authority.
 //!
 //! webpki does it wherever it can. It refuses two kinds of leaf for what they are, not for who issued them: X.509 v1 and
-//! v2, and certificates that say they are authorities. For those, and for a leaf that is itself trusted, paths are built
+//! v2, and certificates that claim to be authorities. For those, and for a leaf that is itself trusted, paths are built
 //! here, by names and signatures alone; what webpki checks beyond is either in `policy.rs` (dates, authority, path length,
 //! purpose, extensions) or refuses the path (name constraints).
 
@@ -25,7 +25,7 @@ const MOST_INTERMEDIATES: usize = 6;
 /// Signature checks for one leaf, as in webpki: certificates that name each other cost time.
 const MOST_SIGNATURES: u32 = 100;
 
-/// What is asked about a peer.
+/// The question about a peer.
 pub(crate) struct Question<'q> {
     pub anchors: &'q Anchors,
     pub algorithms: &'q WebPkiSupportedAlgorithms,
@@ -33,7 +33,7 @@ pub(crate) struct Question<'q> {
     pub depth: Option<usize>,
 }
 
-/// What is to be known of a path that is good.
+/// The facts about a valid path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verified {
     /// An authority in it constrains names.
@@ -125,7 +125,8 @@ impl<'a> Own<'a> {
         self.extend(&mut vec![leaf])
     }
 
-    /// Tries every issuer of the last certificate, anchors first. Told is why the last path that had one was refused.
+    /// Tries every issuer of the last certificate, anchors first. The error is the reason why the last path that had
+    /// one was refused.
     fn extend(&mut self, path: &mut Vec<Certificate<'a>>) -> Result<Verified, Refusal> {
         let issuer = path.last().map(|head| head.issuer).unwrap_or_default();
         let mut refusal = Refusal::UnknownIssuer;
@@ -201,7 +202,7 @@ impl<'a> Own<'a> {
             match key.verify_signature(*algorithm, certificate.signed, certificate.signature) {
                 Ok(()) => return Ok(()),
                 Err(error @ webpki::Error::InvalidSignatureForPublicKey) => return Err(error.into()),
-                // Of another curve, say.
+                // For example, the key is of another curve.
                 Err(error) => refusal = error.into(),
             }
         }

@@ -1,4 +1,4 @@
-//! What every chain must satisfy, however it was built: OpenSSL's `check_chain` and security level 2.
+//! Rules for every chain, however it was built: OpenSSL's `check_chain` and security level 2.
 
 use der::{
     Reader, SliceReader, Tag, Tagged,
@@ -72,7 +72,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Of authorities too: one that is limited to a purpose vouches for no other.
+    /// Also checked for authorities: one that is limited to a purpose vouches for no other.
     fn check_purpose(&self, certificate: &Certificate<'_>) -> Result<(), Refusal> {
         match &certificate.purposes {
             Some(purposes) if !purposes.contains(&self.purpose.id()) => {
@@ -104,7 +104,7 @@ impl Rules {
     }
 }
 
-/// May it sign certificates? A configured anchor may be older than the extension that says so.
+/// Checks that it may sign certificates. A configured anchor may be older than the extension for that.
 fn check_authority(certificate: &Certificate<'_>, anchor: bool) -> Result<(), Refusal> {
     let signs = certificate.key_usage.as_ref().map(x509_cert::ext::pkix::KeyUsage::key_cert_sign);
     if signs == Some(false) {

@@ -1,10 +1,10 @@
-//! What a peer's certificate is to be good for.
+//! The purpose that a peer's certificate must have.
 
 use std::fmt;
 
 use der::asn1::ObjectIdentifier;
 
-/// What a peer's certificate is to be good for.
+/// The purpose that a peer's certificate must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Server,

@@ -1,4 +1,5 @@
-//! Why a peer is not trusted: in words for the log, as an alert for the peer, and in OpenSSL's words for variables.
+//! Why a peer is not trusted: as a message for the log, as an alert for the peer, and as OpenSSL's text for
+//! variables.
 
 use std::{fmt, io, sync::Arc};
 
@@ -168,7 +169,7 @@ fn webpki_words(error: &webpki::Error) -> String {
     .to_owned()
 }
 
-/// Of an `AlgorithmIdentifier`'s contents.
+/// The name of an algorithm by the contents of its `AlgorithmIdentifier`.
 pub(crate) fn algorithm_name(identifier: &[u8]) -> String {
     use der::{Reader, SliceReader, asn1::ObjectIdentifier};
     let id = SliceReader::new(identifier).and_then(|mut reader| reader.decode::<ObjectIdentifier>());
@@ -189,7 +190,7 @@ fn date(time: UnixTime) -> String {
     date.map_or_else(|_| "an impossible date".to_owned(), |date| date.to_string())
 }
 
-/// The words for the log. What is not about certificates is in the library's words.
+/// The message for the log. Errors that do not concern certificates keep the library's message.
 pub fn reason(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
@@ -214,7 +215,7 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What `$ssl_client_verify` of nginx says after `FAILED:`.
+/// The text of nginx's `$ssl_client_verify` after `FAILED:`.
 pub fn openssl_words(error: &Error, leaf: &[u8]) -> &'static str {
     use CertificateError as C;
     let Error::InvalidCertificate(error) = error else { return "application verification failure" };

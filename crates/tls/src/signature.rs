@@ -1,4 +1,4 @@
-//! That a peer holds the key of its certificate, of whatever version that is.
+//! Checks that a peer holds the key of its certificate, of any version.
 
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, PeerMisbehaved,

@@ -2,8 +2,8 @@
 //!
 //! There a threshold falls from the largest weight to 0 in steps of the greatest common divisor, and each pass
 //! visits the nodes whose weight reaches it. Passes between two neighbouring weights visit the same nodes, so
-//! one segment stands for all of them and the n-th visit is found without walking: the cycle may be as long as
-//! the weights like. Nodes that share the weight of one domain take part with their shares: all weights are scaled so that
+//! one segment represents all of them and the n-th visit is found without walking: the weights may make the cycle as long
+//! as they like. Nodes that share the weight of one domain take part with their shares: all weights are scaled so that
 //! the shares are integers.
 
 use crate::spec::NodeSpec;
@@ -51,7 +51,7 @@ impl Cycle {
         Self { segments, length }
     }
 
-    /// Whom the given turn belongs to.
+    /// The node that the given turn belongs to.
     pub(super) fn at(&self, turn: u64) -> Option<u16> {
         let turn = turn.checked_rem(self.length)?;
         let segment = match self.segments.as_slice() {
@@ -68,7 +68,7 @@ impl Cycle {
     }
 }
 
-/// What each node has of its domain's weight, scaled by a common factor.
+/// Each node's share of its domain's weight, scaled by a common factor.
 fn shares(nodes: &[(u16, &NodeSpec)]) -> Vec<(u16, u64)> {
     let multiple = |factor: u64, siblings: u64| factor / greatest_common_divisor(factor, siblings) * siblings;
     let exact = nodes.iter().map(|(_, node)| u64::from(node.siblings())).try_fold(1, |factor, siblings| {

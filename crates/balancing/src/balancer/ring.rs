@@ -76,7 +76,7 @@ fn greatest_common_divisor(left: u64, right: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The counts stand in lua-resty-balancer's own tests.
+    /// The counts are those in lua-resty-balancer's own tests.
     #[test]
     fn places_keys_as_lua_resty_chash_does() {
         let mut points = Vec::new();

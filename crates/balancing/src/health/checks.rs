@@ -139,7 +139,7 @@ impl ProbeKind {
 }
 
 impl Checks {
-    /// From the object as the schema lets it through; what is absent or odd takes its default.
+    /// From an object that the schema accepted; absent or invalid values take their defaults.
     pub fn from_json(checks: &serde_json::Value) -> Self {
         let passive = checks.get("passive").map(|passive| thresholds(passive, Thresholds::passive()));
         Self { active: checks.get("active").map(active).unwrap_or_default(), passive }

@@ -156,7 +156,7 @@ pub enum Outcome {
     Timeout,
 }
 
-/// A change of state, for the log and for who keeps lists of usable nodes.
+/// A change of state, for the log and for keeping lists of usable nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     pub from: State,

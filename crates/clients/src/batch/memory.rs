@@ -14,7 +14,7 @@ pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Relaxed);
 }
 
-/// What one logger holds.
+/// The memory that one logger holds.
 #[derive(Debug, Default)]
 pub struct Account(AtomicUsize);
 
@@ -27,7 +27,7 @@ impl Account {
         self.0.load(Relaxed)
     }
 
-    /// `false`, and nothing is counted, when it does not fit.
+    /// Returns `false` and counts nothing when it does not fit.
     pub fn take(&self, bytes: usize) -> bool {
         let limit = LIMIT.load(Relaxed);
         if !add(&self.0, bytes, limit / PART) {

@@ -51,7 +51,7 @@ pub fn of(plugin: &'static str) -> &'static Pending {
     new
 }
 
-/// What the metrics page shows of a plugin.
+/// A plugin's numbers for the metrics page.
 pub struct Counts {
     pub plugin: &'static str,
     pub waiting: usize,
@@ -76,7 +76,7 @@ pub fn counts() -> Vec<Counts> {
 }
 
 impl Pending {
-    /// Room for one more entry? Counts it, or counts it as dropped.
+    /// Counts an entry if there is room, else counts it as dropped.
     pub fn add(&self, limit: usize, bytes: usize) -> bool {
         let before = self.waiting.fetch_add(1, Relaxed);
         let dropped = match (before < limit, self.memory.take(bytes)) {
@@ -95,7 +95,8 @@ impl Pending {
         false
     }
 
-    /// What was counted by an estimate is known now. `false`, counted as dropped: there is no room for the difference.
+    /// Replaces an estimate by the real size. `false`: there is no room for the difference, and the entry counts as
+    /// dropped.
     pub fn weighs(&self, expected: usize, bytes: usize) -> bool {
         if bytes <= expected {
             self.memory.give_back(expected - bytes);
@@ -131,7 +132,7 @@ impl Pending {
         self.lost.fetch_add(count as u64, Relaxed);
     }
 
-    /// A line per dropped entry would be a flood of its own.
+    /// A line per dropped entry would be another flood.
     fn report(&self, waiting: usize, limit: usize, by_memory: bool) {
         let Some(mut last) = self.last_report.try_lock() else { return };
         let now = Instant::now();

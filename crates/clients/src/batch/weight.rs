@@ -1,16 +1,16 @@
-//! The bytes that an entry takes until it is sent: what it holds, and what is made of it to send it.
+//! The bytes that an entry takes until it is sent: its own, and those of its encoding.
 
 use serde_json::{Map, Value};
 
 pub trait Weigh {
     fn held(&self) -> usize;
 
-    /// What is written for a receiver.
+    /// The bytes written for a receiver.
     fn encoded(&self) -> usize {
         self.held()
     }
 
-    /// An output grows by doubling, or is joined from parts: twice its size at most.
+    /// The output grows by doubling, or is joined from parts: twice its size at most.
     fn weight(&self) -> usize {
         self.held() + 2 * self.encoded()
     }
@@ -32,7 +32,7 @@ impl Weigh for String {
     }
 }
 
-/// Of a number, `true`, `null`, or the signs around a member.
+/// The bytes of a number, `true`, `null`, or the punctuation around a member.
 const SHORT: usize = 16;
 
 impl Weigh for Value {

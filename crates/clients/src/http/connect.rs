@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::endpoint::Endpoint;
 
-/// What distinguishes two TLS settings.
+/// The values that distinguish two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsWanted {
     pub verify: bool,
@@ -34,7 +34,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Of the other side and of this one.
+    /// The addresses of the other side and of this one.
     pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
         let stream = match self {
             Transport::Plain(stream) => stream,
@@ -44,7 +44,7 @@ impl Transport {
     }
 }
 
-/// Without a time limit of its own: the caller has one.
+/// The caller sets the time limit.
 pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, String> {
     let Endpoint { host, port, .. } = endpoint;
     let stream = TcpStream::connect((host.as_str(), *port))

@@ -15,16 +15,16 @@ use super::{
 };
 use crate::paced::{Credit, Grant, Paced};
 
-/// Of the head of an answer, and of what is read at once.
+/// The size limit of an answer's head, and of one read.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// What may come before the head of an answer is whole: interim answers (100, 103) and itself.
+/// The most bytes until the head of an answer is complete: interim answers (100, 103) and the head itself.
 const MAX_BEFORE_ANSWER_BYTES: usize = 256 << 10;
 
-/// Of an answer that nobody reads: a longer one is broken off.
+/// How much of an unwanted body is read: a longer one is broken off.
 const MAX_DROPPED_BYTES: usize = 16 << 20;
 
-/// What is kept of the body of an answer.
+/// How much of the body of an answer is kept.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// All of it; a longer one is an error.
@@ -34,21 +34,21 @@ pub enum Body {
 }
 
 impl Body {
-    /// For those who only tell of a failure: what a message has room for.
+    /// For callers that only report a failure: as much as a message has room for.
     pub const SAID: Body = Body::Start(16 << 10);
 }
 
 pub(super) struct Connection {
     pub requests: SendRequest<Full<Bytes>>,
-    /// Where it leads, and from where.
+    /// Its two ends.
     pub peer: SocketAddr,
     pub local: SocketAddr,
-    /// What the server may send: bounded until its answer has begun.
+    /// How much the server may send: bounded until its answer has begun.
     credit: Credit,
 }
 
 impl Connection {
-    /// Without a time limit of its own: the caller has one. The driver runs until the connection is closed or dropped.
+    /// The caller sets the time limit. The driver runs until the connection is closed or dropped.
     pub async fn open(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Connection, String> {
         let transport = connect(endpoint, tls).await?;
         let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ impl Connection {
         self.credit.is_unspent(MAX_BEFORE_ANSWER_BYTES)
     }
 
-    /// The body has bounds of its own.
+    /// The body has its own bounds.
     pub fn expect_body(&self) {
         self.credit.set(usize::MAX);
     }
@@ -114,7 +114,7 @@ pub(super) async fn gather(
     Ok(answer.into_bytes())
 }
 
-/// hyper's text names the layer; the cause is what an operator needs.
+/// hyper's message names the layer; an operator needs the cause.
 pub(super) fn describe(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),

@@ -1,5 +1,5 @@
-//! A connection on which an early answer is heard: a service that has seen enough answers and closes, and what is still
-//! being sent to it fails.
+//! A connection that still reads an early answer: a service that has seen enough answers and closes, and the rest of
+//! the request fails to send.
 
 use std::{
     io::{self, IoSlice},
@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Once a write has failed nothing is sent any more; only reading tells how the exchange ends. Linux hands out what came
+/// After a failed write nothing more is sent; only reading shows how the exchange ends. Linux still delivers what came
 /// before a reset.
 pub struct Heard<S> {
     stream: S,

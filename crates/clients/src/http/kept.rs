@@ -1,5 +1,5 @@
-//! Requests to one server, one after the other over one connection that is kept: registries, which are asked all the time, answer
-//! at length, and are followed by answers without an end.
+//! Requests to one server, one after the other over one kept connection: for registries, which are polled often, send long
+//! answers, and are watched by answers without an end.
 
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// An answer whose body has no end: what it still brings.
+/// The rest of an answer whose body has no end.
 pub struct Stream {
     /// The status code.
     pub status: u16,
     body: Incoming,
-    /// Bounds what the server sends, and goes with it.
+    /// Bounds how much the server sends; dropped together with the answer.
     _connection: Connection,
 }
 
@@ -75,7 +75,7 @@ impl KeptClient {
         }
     }
 
-    /// A field of every request; takes the place of one with the same name.
+    /// Sets a field of every request; replaces one with the same name.
     pub fn set_header(&mut self, name: &'static str, value: String) {
         self.headers.retain(|(other, _)| *other != name);
         self.headers.push((name, value));
@@ -125,13 +125,13 @@ impl KeptClient {
         target: &str,
         read: Duration,
     ) -> Result<(Response<Incoming>, Connection), String> {
-        // Taken, not borrowed: an answer that nobody waited for must not be the next request's.
+        // Taken, not borrowed: an abandoned answer must not become the next request's.
         if let Some(mut connection) = self.connection.take()
             && connection.is_ready().await
         {
             connection.expect_head();
             let sent = connection.requests.send_request(self.request(&method, target)?);
-            // Closed while it lay idle, perhaps: a new one tells.
+            // On failure it may have been closed while idle: a new connection is tried.
             if let Ok(Ok(response)) = tokio::time::timeout(read, sent).await {
                 connection.expect_body();
                 return Ok((response, connection));

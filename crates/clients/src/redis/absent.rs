@@ -1,4 +1,4 @@
-//! In place of Redis, in a build without it: nothing has a way to one.
+//! Replaces the Redis client in a build without it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use tidegate_model::catalog::built_without;
 pub struct RedisClient(());
 
 impl RedisClient {
-    /// `None` when `policy` is not one of Redis.
+    /// `None` when `policy` does not use Redis.
     pub fn from_conf(policy: &str, _: &Value) -> Result<Option<RedisClient>, String> {
         match policy {
             "redis" | "redis-cluster" | "redis-sentinel" => Err(built_without("redis")),

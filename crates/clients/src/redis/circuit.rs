@@ -1,8 +1,8 @@
-//! Who may ask a Redis that does not answer.
+//! Which requests may ask a Redis server that does not answer.
 //!
-//! A server that hangs costs whoever asks it the whole time limit, a second as a rule. So after one such failure everybody
-//! else is refused at once, in the same words, for [`PAUSE`]; then one request tries, and the others wait for what it
-//! finds, refused as before. What a refused request does is for its plugin to say (`allow_degradation` and the like).
+//! A server that hangs costs each request the whole time limit, a second as a rule. So after one such failure all other
+//! requests are refused at once, with the same error, for [`PAUSE`]; then one request tries, and the others are refused
+//! until it has its result. The plugin decides what a refused request does (`allow_degradation` and the like).
 //!
 //! Failures that cost no time, a refused connection above all, open nothing: the server is asked again at once.
 
@@ -13,16 +13,17 @@ use std::{
 
 use super::error::Error;
 
-/// A server that goes on is asked again after so long at the latest: while it hangs, somebody waits for it most of the time.
+/// A server that recovers is asked again after so long at the latest: while it hangs, one request waits for it most of the
+/// time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Closed,
-    /// Nobody tries before then.
+    /// No request tries before then.
     OpenUntil(Instant),
-    /// One is trying.
+    /// One request is trying.
     Trying,
 }
 
@@ -69,7 +70,7 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        // Its client left before Redis said anything: the next one tries.
+        // Its client left before Redis answered: the next request tries.
         if self.alone {
             self.circuit.state.set(State::OpenUntil(Instant::now()));
         }

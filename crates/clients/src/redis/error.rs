@@ -1,9 +1,9 @@
-//! Why Redis gave no answer, in the words nginx has for the usual failures, which users know from their logs.
+//! Why Redis gave no answer, with nginx's messages for the usual failures, which users know from their logs.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use thiserror::Error;
 
-/// What became of a command.
+/// The failure of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// The server, or the network before it, is silent.
@@ -12,7 +12,7 @@ pub enum Error {
     /// Nothing listens there.
     #[error("connection refused")]
     NotListening,
-    /// The server says no, or the connection broke: in the words of the server or of the system.
+    /// The server refused, or the connection broke: the message of the server or of the system.
     #[error("{0}")]
     Refused(String),
 }
@@ -29,13 +29,13 @@ impl From<RedisError> for Error {
     }
 }
 
-/// An error, with the server that it is of.
+/// An error, with its server.
 #[derive(Clone, Debug, Error)]
 #[error("{server}: {error}")]
 pub struct Failure {
-    /// What is configured, without credentials.
+    /// The server as configured, without credentials.
     pub server: String,
-    /// What became of the command.
+    /// The failure of the command.
     pub error: Error,
 }
 
@@ -45,7 +45,7 @@ impl From<Failure> for String {
     }
 }
 
-/// After these another connection is worth a try; a replica that was the master says READONLY.
+/// After these another connection is worth a try; a demoted master answers READONLY.
 pub(super) fn breaks_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_connection_dropped()

@@ -30,7 +30,7 @@ async fn connect(
 }
 
 impl Sentinel {
-    /// The first sentinel that knows counts; the last failure is told when none does.
+    /// The first usable answer of a sentinel counts; when there is none, the last failure is returned.
     pub async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
         let mut last = RedisError::from((ErrorKind::Client, "no sentinel is configured"));
         for (host, port) in &self.addresses {

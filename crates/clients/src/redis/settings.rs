@@ -21,7 +21,7 @@ pub struct Settings {
 
 pub enum Target {
     Single(ConnectionInfo),
-    /// With its nodes, as they are configured.
+    /// With its nodes as configured.
     Cluster(Box<ClusterClient>, String),
     Sentinel(Sentinel),
 }
@@ -58,7 +58,7 @@ fn address(host: &str, port: u16, tls: bool, verify: bool) -> ConnectionAddr {
     }
 }
 
-/// A URL or a port in the place of a host would fail with each request.
+/// A URL or a port in place of a host would fail with each request.
 fn check_host(field: &str, host: &str) -> Result<(), String> {
     let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::Ipv6Addr>().is_ok();
     let wrong = |character: char| matches!(character, ':' | '/' | '@') || character.is_whitespace();
@@ -76,7 +76,7 @@ fn quiet() -> RedisConnectionInfo {
     RedisConnectionInfo::default().set_skip_set_lib_name()
 }
 
-/// A user without a password says nothing.
+/// A user without a password is ignored.
 fn login(conf: &Value, user: &str, password: &str) -> RedisConnectionInfo {
     let Some(password) = text(conf, password) else { return quiet() };
     let login = quiet().set_password(password);
@@ -179,7 +179,7 @@ fn hash(hasher: &ahash::RandomState, value: impl Hash) -> u64 {
     hasher.hash_one(value)
 }
 
-/// Whole milliseconds of a field; what the schema lets through and is absurd becomes an hour.
+/// Whole milliseconds of a field; an absurd value that the schema accepts becomes an hour.
 pub(super) fn milliseconds(conf: &Value, name: &str, default: u64) -> Duration {
     let value = conf.get(name).and_then(Value::as_u64).unwrap_or(default);
     Duration::from_millis(value.clamp(1, 3_600_000))

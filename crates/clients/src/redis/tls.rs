@@ -20,10 +20,11 @@ use crate::{
     paced::{Credit, Grant, Paced},
 };
 
-/// For a node of a cluster that the library reaches out to on its own; what a request waits for has its own limit.
+/// For a node of a cluster that the library connects to by itself; the connections that a request waits for have
+/// their own limit.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Connects to one server, with TLS when its address says so.
+/// Connects to one server, with TLS when its address asks for it.
 pub async fn connect(
     info: impl IntoConnectionInfo,
     config: AsyncConnectionConfig,
@@ -49,7 +50,7 @@ pub async fn connect(
     start(&info, within(handshake).await?, config).await
 }
 
-/// What our commands can be answered with: numbers, and sessions.
+/// Bounds the replies to our commands: numbers, and sessions.
 const REPLIES: Grant = Grant { per_write: 64 << 10, per_byte: 256, most: MAX_REPLY_BYTES };
 
 /// A reply beyond it ends the connection.

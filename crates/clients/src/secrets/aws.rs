@@ -1,6 +1,6 @@
 //! AWS Secrets Manager: `NAME`, or `NAME/KEY` for a member of a secret that is a JSON object.
 //!
-//! Names may contain slashes, so where the name ends has to be found out: the longest name is tried first.
+//! Names may contain slashes, so the end of the name is not known: the longest name is tried first.
 
 use std::fmt::Display;
 
@@ -42,7 +42,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
         None => format!("https://secretsmanager.{region}.amazonaws.com"),
     };
     let mut endpoint = Endpoint::parse(&endpoint).map_err(unavailable)?;
-    // The service has one path; whatever an endpoint_url says behind the host is not used, as in APISIX.
+    // The service has one path; the part of an endpoint_url after the host is not used, as in APISIX.
     endpoint.target = "/".to_owned();
     let credentials = Credentials {
         access_key_id: need(conf, "access_key_id")?,

@@ -29,7 +29,7 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 const MAX_TOKENS: usize = 64;
 
-/// `auth_config`, or what stands in the `auth_file` that Google hands out.
+/// `auth_config`, or the content of the `auth_file` that Google hands out.
 #[derive(Deserialize)]
 struct Account {
     client_email: String,
@@ -94,7 +94,7 @@ async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, F
         404 => return Err(Failure::Missing(format!("gcp has no secret {name}"))),
         status => {
             if status == 401 {
-                // Withdrawn before its time: the next attempt asks for another one.
+                // The token was revoked early: the next attempt asks for another one.
                 TOKENS.lock().get_or_insert_default().remove(&cache_key);
             }
             return Err(unavailable(refusal(&answer)));
@@ -108,7 +108,7 @@ async fn secret(account: &Account, name: &str, verify: bool) -> Result<String, F
     String::from_utf8(bytes).map_err(|_| Failure::Missing(format!("secret {name} is not text")))
 }
 
-/// A token that is good for another while, and what it is remembered by.
+/// A token that is still valid, and its cache key.
 async fn token(account: &Account, verify: bool) -> Result<(String, Token), String> {
     let uri = account.token_uri.as_deref().unwrap_or(TOKEN_URI);
     let key = format!("{uri} {} {} {verify}", account.client_email, account.project_id);

@@ -1,4 +1,4 @@
-//! What the clients of all managers have in common.
+//! Shared parts of the clients of all managers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum Failure {
     /// The manager answered that it has no such value: whatever was known before is no longer true.
     #[error("{0}")]
     Missing(String),
-    /// Not reached, or not willing: says nothing about the value.
+    /// Not reached, or it refused: the value may exist.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -21,10 +21,10 @@ pub enum Failure {
 /// How long a manager may take for connecting, and again for answering.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// No secret is that long.
+/// Longer than any secret.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Nor of so many parts.
+/// More parts than any secret has.
 const MAX_VALUES: usize = 65_536;
 
 pub(super) fn options(verify: bool) -> ClientOptions {
@@ -49,7 +49,8 @@ pub(super) fn json(body: &[u8]) -> Result<Value, Failure> {
         .map_err(|fault| Failure::Unavailable(format!("failed to decode result: {fault}")))
 }
 
-/// A member as it is put into a configuration. What is empty, or no text, is as good as not there.
+/// A member in the form used in a configuration. One that is empty, or neither text nor number, counts as
+/// missing.
 pub(super) fn member(object: &Value, name: &str) -> Option<String> {
     tidegate_model::secret_text(object.get(name)?)
 }

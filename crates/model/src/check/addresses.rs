@@ -16,7 +16,7 @@ pub fn parse_address(address: &str) -> (&str, Option<i64>) {
     (host, port.parse().ok())
 }
 
-/// Why no connection can be made to a node that is written so.
+/// Why no connection can be made to a node with this address.
 pub(crate) fn node_fault(address: &str) -> Option<String> {
     let shown = without_user(address);
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
@@ -42,8 +42,8 @@ pub(crate) fn node_fault(address: &str) -> Option<String> {
     Some(format!("node {shown:?} is not an address: {remedy}"))
 }
 
-/// Why no handshake asks for a server name that is written so: a certificate with it, and what it asks of clients, is for
-/// nobody.
+/// Why no handshake asks for a server name in this form: a certificate with it, and what it requires of clients, is never
+/// used.
 pub fn server_name_fault(name: &str) -> Option<String> {
     let bare = name.strip_prefix("*.").unwrap_or(name).trim_end_matches('.');
     if name == "*" || is_ip(bare) {

@@ -1,6 +1,6 @@
 //! Certificates and keys: that they are PEM around a plausible DER structure.
 //!
-//! Whether a key belongs to its certificate is found out where handshakes are prepared: a write tries that too.
+//! Whether a key belongs to its certificate is checked where handshakes are prepared: a write tries that too.
 
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub(super) fn check_ssl(context: &Context<'_>, conf: &mut Value) -> Result<(), S
     }
 }
 
-/// A pair of which any half is a secret reference is looked at when the secret is known.
+/// A pair with a secret reference in it is checked when the secret is known.
 fn check_stored_pair(certificate: &str, key: &str) -> Result<(), String> {
     if is_secret_reference(certificate) || is_secret_reference(key) {
         return Ok(());

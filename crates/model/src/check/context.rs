@@ -1,4 +1,4 @@
-//! What a check may ask.
+//! The questions that a check may ask.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Kind, PluginCatalog, schemas};
 
-/// What the check of a resource may ask about the texts of other languages inside it.
+/// The questions that the check of a resource may ask about texts of other languages inside it.
 pub trait Languages: Send + Sync {
     /// A `vars` expression; the error is the bare message (`invalid operator '='`).
     fn expression(&self, _vars: &Value) -> Result<(), String> {
@@ -57,7 +57,7 @@ impl References for NoReferences {
     fn each(&self, _: Kind, _: &mut dyn FnMut(&str, &Value)) {}
 }
 
-/// What a check is made against.
+/// The context of a check.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub plugins: &'a dyn PluginCatalog,

@@ -23,7 +23,7 @@ pub(super) fn check_field(context: &Context<'_>, conf: &mut Value, kind: SchemaK
     Ok(())
 }
 
-/// Whether every plugin that `conf` runs is one that the catalog has, switched on or not.
+/// Checks that the catalog has every plugin that `conf` runs, enabled or not.
 pub fn known(catalog: &dyn PluginCatalog, conf: &Value) -> Result<(), String> {
     let plugins = conf.get("plugins").and_then(Value::as_object).into_iter().flatten();
     for (name, plugin) in plugins {
@@ -83,7 +83,7 @@ fn check_conf_is_table(name: &str, plugin: &Value) -> Result<(), String> {
     Err(format!("invalid plugin conf {plugin} for plugin [{name}]"))
 }
 
-/// A disabled plugin never runs, so what it cannot check here does not matter.
+/// A disabled plugin never runs, so its faults do not matter.
 fn is_disabled(plugin: &Value) -> bool {
     plugin.pointer("/_meta/disable") == Some(&Value::Bool(true))
 }

@@ -1,4 +1,4 @@
-//! What a resource may not say because of the others: unknown ids, keys and plugins that somebody else has.
+//! Checks a resource against the others: unknown ids, and keys and plugins that another resource already has.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,8 @@ use crate::{
     schema::{lua, rules::is_secret_reference},
 };
 
-/// The field by which a plugin recognises a consumer; two consumers with the same one cannot be told apart.
+/// The field by which a plugin recognises a consumer; two consumers with the same one cannot be
+/// distinguished.
 const UNIQUE_KEYS: [(&str, &str); 7] = [
     ("app-key", "key"),
     ("key-auth", "key"),
@@ -99,8 +100,8 @@ pub(super) fn check_duplicate_key(
     Ok(())
 }
 
-/// What [`check_duplicate_key`] and [`check_global_rule`] ask of one object among others, of all objects of a configuration in
-/// one pass; and that every credential has its consumer. The second of two objects is named.
+/// Checks all objects of a configuration in one pass for what [`check_duplicate_key`] and [`check_global_rule`] check of one
+/// object; and that every credential has its consumer. The second of two objects is named.
 pub fn clashes<'a>(
     objects: impl Iterator<Item = (Kind, &'a str, &'a Value)> + Clone,
 ) -> Vec<(Kind, String, String)> {

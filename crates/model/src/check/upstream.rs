@@ -1,4 +1,4 @@
-//! Upstreams: those of their own and those inside of routes and services.
+//! Upstreams: separate objects, and those inside routes and services.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
     schemas,
 };
 
-/// What health probes send.
+/// The header texts that health probes send.
 const PROBES: [header_text::Place; 2] =
     [("checks.active.req_headers", Text::Lines), ("checks.active.http_path", Text::Value)];
 
@@ -50,7 +50,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
     }
     if let Some(certificate) = conf.pointer("/tls/client_cert").and_then(Value::as_str) {
         let key = conf.pointer("/tls/client_key").and_then(Value::as_str);
-        // What a reference leads to is known when the upstream is built.
+        // The target of a reference is known when the upstream is built.
         if ![Some(certificate), key].into_iter().flatten().any(is_secret_reference) {
             certificate::check_pair(certificate, key)?;
         }
@@ -58,7 +58,7 @@ pub(super) fn check(context: &Context<'_>, conf: &mut Value) -> Result<(), Strin
     if text("type") == Some("chash") { check_hash_key(conf) } else { Ok(()) }
 }
 
-/// Before the schema, which would not say what there is.
+/// Before the schema, whose message would not list the known values.
 pub(super) fn check_proxy_protocol(upstream: Option<&Value>) -> Result<(), String> {
     match upstream.and_then(|upstream| upstream.get("proxy_protocol")).map(Value::as_str) {
         None | Some(Some("v1" | "v2")) => Ok(()),

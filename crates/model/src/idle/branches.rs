@@ -1,11 +1,11 @@
-//! Fields of a plugin that its schema has in branches only: `redis_host` counts with `policy: redis`.
+//! Fields of a plugin that its schema has in branches only: `redis_host` counts only with `policy: redis`.
 
 use serde_json::{Map, Value};
 
 use crate::schema::rules::is_secret_reference;
 
-/// Fields of `conf` that belong to other branches than the one that counts, in words. What equals a default was not
-/// necessarily written by the user.
+/// Messages for fields of `conf` that belong to other branches than the chosen one. A value that equals a default
+/// was not necessarily written by the user.
 pub(super) fn of(schema: &Value, conf: &Value) -> Vec<String> {
     let Some((name, chosen)) = chosen(schema, conf) else { return Vec::new() };
     let of_all = names(Some(schema));

@@ -67,7 +67,7 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     found
 }
 
-/// Variables that have no value where a condition is judged.
+/// Variables that have no value yet where a condition is evaluated.
 fn late(value: &Value, place: &str, when: &str, found: &mut Vec<String>) {
     each(value, &mut |Condition { name, .. }| {
         if LATE.contains(&name) || LATE_FAMILIES.iter().any(|family| name.starts_with(family)) {
@@ -79,7 +79,7 @@ fn late(value: &Value, place: &str, when: &str, found: &mut Vec<String>) {
     });
 }
 
-/// A condition as it is written.
+/// A condition as written.
 struct Condition<'a> {
     name: &'a str,
     negated: bool,
@@ -149,11 +149,11 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
     why.map(|why| format!("{condition} never holds: {why}"))
 }
 
-/// The variable that a misspelled name stands for.
+/// The variable that a misspelled name probably means.
 fn other_name(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     if lower != name && is_text(&lower) && !is_text(name) {
-        // The rest of an argument's or a cookie's name is as it is.
+        // The rest of an argument's or a cookie's name is kept unchanged.
         let family = ["arg_", "cookie_"].into_iter().find(|family| lower.starts_with(family));
         let rest = family.and_then(|family| name.get(family.len()..).map(|rest| format!("{family}{rest}")));
         return Some(rest.unwrap_or(lower));

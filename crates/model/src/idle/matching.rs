@@ -1,4 +1,4 @@
-//! How requests are matched, as far as it decides what is said in vain.
+//! How requests are matched, as far as it decides what has no effect.
 
 use crate::url::percent_decoded;
 
@@ -7,12 +7,12 @@ use crate::url::percent_decoded;
 pub struct Matching {
     /// Hosts are compared with their port where a pattern has one (`radixtree_uri`, `radixtree_uri_with_parameter`).
     pub host_ports: bool,
-    /// `:name` stands for one path segment (`radixtree_uri_with_parameter`).
+    /// `:name` matches one path segment (`radixtree_uri_with_parameter`).
     pub parameters: bool,
     /// `%2F` is not decoded (`apisix.match_uri_encoded_slash`).
     pub encoded_slash: bool,
-    /// Secrets count as they are written: the configuration is a document (`apisix.yaml`, `PUT /configs`), nothing of which
-    /// is ever decrypted.
+    /// Secrets are used as written: the configuration is a document (`apisix.yaml`, `PUT /configs`), which is never
+    /// decrypted.
     pub is_document: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Names of objects that are not there, or that no object can have: who is meant by them is nobody.
+//! Names of objects that do not exist, or that no object can have.
 
 use serde_json::Value;
 
 use crate::{Kind, Object, Objects, PluginCatalog};
 
-/// An object without any of these fields names nobody.
+/// An object without any of these fields names no other object.
 const WORDS: [&str; 4] = ["anonymous_consumer", "consumer-restriction", "sla", ORIGINS];
 
 const ORIGINS: &str = "allow_origins_by_metadata";
 
-/// Of one field; more are counted.
+/// The most names listed of one field; more are counted.
 const MOST: usize = 3;
 
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog, all: &dyn Objects) -> Vec<String> {
@@ -58,7 +58,7 @@ fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
     found
 }
 
-/// What is to be said of the names in a field.
+/// The messages about the names in a field.
 fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<String> {
     let (what, dot) = if kind == Kind::Consumer { ("consumer", "") } else { ("object", ".") };
     let is_possible = |name: &&&str| is_name(name, dot);
@@ -67,7 +67,7 @@ fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<Str
         format!("{field}: no {what} can be named {name:?}: names have letters, digits, {letters} only")
     });
     let is_absent = |name: &&&str| {
-        // Somewhere else stands what is meant.
+        // A reference: the name is resolved elsewhere.
         !crate::schema::rules::is_secret_reference(name) && all.get(kind, name).is_none()
     };
     let absent: Vec<&str> = names.iter().filter(is_possible).filter(is_absent).copied().collect();
@@ -86,7 +86,7 @@ fn listed(names: &[&str]) -> Option<String> {
     (!names.is_empty()).then_some(list)
 }
 
-/// Origins that nobody has listed are let in by nothing.
+/// Origins by metadata that are not listed there allow nothing.
 fn origins(conf: &Value, all: &dyn Objects) -> Option<String> {
     let metadata = all.get(Kind::PluginMetadata, "cors").map(|object| object.value());
     let known = metadata.as_ref().and_then(|metadata| metadata.get("allow_origins"));
@@ -105,7 +105,8 @@ fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
     conf.get(name).and_then(Value::as_str)
 }
 
-/// Whether the schemas of consumers and of ids take it. A reference to a secret may lead to one.
+/// Whether the schemas of consumers and of ids accept it. A reference to a secret may resolve to a valid
+/// name.
 pub(super) fn is_name(name: &str, more: &str) -> bool {
     crate::schema::rules::is_secret_reference(name)
         || name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_-".contains(sign) || more.contains(sign))

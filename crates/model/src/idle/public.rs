@@ -1,4 +1,4 @@
-//! Routes that open what nobody answers.
+//! Routes that expose paths without an API behind them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::{Kind, Object, PluginCatalog};
 
 const PLUGIN: &str = "public-api";
 
-/// What a `public-api` opens in vain, in words.
+/// Paths that a `public-api` exposes without effect, as messages.
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     if !object.document.may_have(PLUGIN) {
         return Vec::new();

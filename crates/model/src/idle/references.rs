@@ -7,7 +7,7 @@ use crate::{Kind, Object, PluginCatalog, catalog::PluginFacts, schema::rules::is
 /// An object without any of these has no such value.
 const WORDS: [&str; 4] = ["$", "{{", "%", "://"];
 
-/// What people take for the scheme of a reference.
+/// Names that users mistake for the scheme of a reference.
 const SCHEMES: [&str; 8] = ["secret", "secrets", "env", "envs", "environment", "vault", "aws", "gcp"];
 
 /// Fields that hold secrets, whatever the plugin.
@@ -28,7 +28,7 @@ const SECRETS: [&str; 14] = [
     "redis_password",
 ];
 
-/// Of one object.
+/// The most messages about one object.
 const MOST: usize = 8;
 /// Longer texts are programs and templates.
 const LONGEST: usize = 4096;
@@ -70,7 +70,7 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
             walk.value(field, name, walk.is_secret(name));
         }
     }
-    // What is inside of a plugin's configuration was looked at twice.
+    // Configurations inside a plugin's were visited twice.
     walk.found.sort();
     walk.found.dedup();
     walk.found.truncate(MOST);
@@ -123,7 +123,7 @@ impl Walk {
     }
 }
 
-/// Why a text may be meant as a reference. `is_secret`: it stands where secrets do.
+/// Why a text may be meant as a reference. `is_secret`: it is in the place of a secret.
 fn doubt(text: &str, is_secret: bool) -> Option<String> {
     if is_secret_reference(text) {
         return None;

@@ -1,4 +1,5 @@
-//! Fields that no schema has. APISIX accepts them, so they are not refused; but a guard with a misspelled field guards less.
+//! Fields that are in no schema. APISIX accepts them, so they are not refused; but a guard with a misspelled field guards
+//! less.
 
 use std::sync::LazyLock;
 
@@ -8,13 +9,13 @@ use crate::{Kind, Object, PluginCatalog, nearest::hint, schemas};
 
 /// How deep objects are looked at.
 const DEEPEST: usize = 16;
-/// Of one object; more are counted.
+/// The most fields listed of one object; more are counted.
 const MOST: usize = 8;
-/// Fields that are looked at for what they may mean; further ones are only counted.
+/// How many fields are compared with known names; further ones are only counted.
 const MOST_COMPARED: usize = 1000;
 
-/// Fields of an object and of its plugins that are taken and have no effect, in words. Those that look misspelled come first:
-/// they may be a guard, whatever else is there.
+/// Messages for fields of an object and of its plugins that are accepted without effect. Those that look misspelled come
+/// first: they may be part of a guard.
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let value = object.value();
     let mut found = Found::default();
@@ -28,7 +29,7 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
 pub(crate) fn places(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
     each(kind, id, value, catalog, true, &mut |place, name, _| {
-        // In messages a plugin's name stands in front of the fields of its metadata.
+        // In messages a plugin's name precedes the fields of its metadata.
         let above =
             usize::from(kind == Kind::PluginMetadata && place.first().is_some_and(|step| step.text() == id));
         let steps = place.iter().skip(above).map(Step::text);
@@ -124,7 +125,7 @@ fn plugin(
     }
 }
 
-/// What the gateway writes into objects, and what belongs to all plugins.
+/// Fields that the gateway writes into objects, and those that all plugins have.
 const OF_ALL: [&str; 4] = ["_meta", "id", "create_time", "update_time"];
 
 #[derive(Default)]
@@ -248,7 +249,7 @@ fn properties<'a>(schema: &'a Value, root: &'a Value, name: &str) -> Vec<&'a Val
     all.iter().filter_map(|schema| schema.get("properties")?.get(name)).collect()
 }
 
-/// A schema with all that may say something of the same value.
+/// A schema with all others that may apply to the same value.
 fn expand<'a>(schema: &'a Value, root: &'a Value, all: &mut Vec<&'a Value>, depth: usize) {
     if depth > DEEPEST || !schema.is_object() || all.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;

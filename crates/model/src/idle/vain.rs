@@ -1,4 +1,4 @@
-//! What an object says in vain: places that no request has, names that are not asked for.
+//! Parts of an object without effect: places that no request has, names that are not asked for.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
 
-/// What of an object can never have an effect, in words.
+/// Messages for the parts of an object that can never have an effect.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
@@ -17,7 +17,7 @@ pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> V
     found
 }
 
-/// Of an upstream, wherever it is written.
+/// The `retries` of an upstream, wherever it is written.
 fn retries(object: &Object) -> Option<String> {
     let value = object.value();
     let upstream = if object.kind == Kind::Upstream { &*value } else { value.get("upstream")? };
@@ -25,7 +25,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-/// Of objects that are there for their plugins only.
+/// The message for an object that exists only for its plugins and has none.
 fn plugins(object: &Object) -> Option<String> {
     if !matches!(object.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup) {
         return None;
@@ -56,7 +56,7 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
     }
 }
 
-/// Who switches such a certificate off may mean to close its names.
+/// An operator who disables such a certificate may mean to close its names.
 fn unguarded(value: &Value) -> Option<String> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     (is_off && value.get("client").is_some_and(Value::is_object)).then(|| {
@@ -92,7 +92,7 @@ fn path(path: &str, matching: Matching) -> Option<String> {
     })
 }
 
-/// A segment that stands for any in other gateways, and here for itself.
+/// A segment that is a wildcard in other gateways, and literal here.
 fn literal(path: &str, matching: Matching) -> Option<String> {
     let is_parameter = |segment: &&str| !matching.parameters && segment.len() > 1 && segment.starts_with(':');
     let is_braced = |segment: &&str| {

@@ -1,10 +1,10 @@
-//! Which values a variable can have: what no request has is compared in vain.
+//! Which values a variable can have: a comparison with any other has no effect.
 
 use serde_json::Value;
 
 use super::Matching;
 
-/// What is known of a variable's values.
+/// The known form of a variable's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A name in lower case, without a port and a dot at its end.
@@ -194,7 +194,7 @@ pub(super) fn never_matches(name: &str, pattern: &str) -> Option<String> {
     match form(name) {
         Form::Path | Form::Target => {
             let first = pattern.strip_prefix('^')?.chars().next().filter(char::is_ascii_alphanumeric);
-            // A letter that may be absent says nothing.
+            // A letter that may be absent proves nothing.
             let is_certain = !pattern.contains(['|', '?', '*', '{']);
             (first.is_some() && is_certain).then(|| "paths begin with /".to_owned())
         }
@@ -209,7 +209,7 @@ pub(super) fn never_matches(name: &str, pattern: &str) -> Option<String> {
     }
 }
 
-/// The letters that stand for themselves in every match: outside of groups and classes, and not optional. `None`: the
+/// The letters that are literal in every match: outside of groups and classes, and not optional. `None`: the
 /// pattern has parts, such as `(?i)`, after which nothing is certain.
 fn certain_letters(pattern: &str) -> Option<Vec<char>> {
     let mut letters = Vec::new();
@@ -252,7 +252,7 @@ fn certain_letters(pattern: &str) -> Option<Vec<char>> {
 /// From behind its `[` to behind its `]`.
 fn skip_class(signs: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<()> {
     signs.next_if_eq(&'^');
-    // The first one stands for itself.
+    // The first one is literal.
     signs.next_if_eq(&']');
     loop {
         match signs.next()? {

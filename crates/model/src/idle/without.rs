@@ -1,4 +1,4 @@
-//! Settings that another one leaves without effect.
+//! Settings that have no effect because of another one.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{Kind, Object, PluginCatalog};
 const WORDS: [&str; 8] =
     ["tls", "upstream_host", "hash_on", "key", "checks", "discovery_args", "policy", "retries"];
 
-/// Settings of upstreams and plugins that have no effect beside the others, in words.
+/// Messages for settings of upstreams and plugins that have no effect beside others.
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = Vec::new();
     let of_plugins = object.document.may_hold("redis") || object.document.may_hold("sentinel");

@@ -1,4 +1,5 @@
-//! What a credential is compared with: in conditions, as `vars` holds them, and in the schemas that plugins take.
+//! Hides values that a credential is compared with: in conditions, as in `vars`, and in the schemas that plugins
+//! take.
 
 use serde_json::{Map, Value};
 
@@ -11,12 +12,12 @@ use crate::{
 /// Operators of `vars`, as APISIX's lua-resty-expr has them.
 const OPERATORS: [&str; 13] =
     ["==", "~=", "!=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch", "!"];
-/// How the variables of a request begin that a client sets.
+/// Prefixes of the variables that a client sets.
 const FAMILIES: [&str; 7] = ["http_", "arg_", "raw_arg_", "cookie_", "post_arg.", "post_arg_", "uri_param_"];
-/// Keywords of JSON Schema whose values are those that a text has.
+/// Keywords of JSON Schema that hold possible values of a text.
 const CONSTANTS: [&str; 5] = ["const", "enum", "default", "examples", "pattern"];
 
-/// Of `["http_apikey", "==", "…"]`, and of `["http_apikey", "!", "==", "…"]`.
+/// Hides the values in `["http_apikey", "==", "…"]`, and in `["http_apikey", "!", "==", "…"]`.
 pub(super) fn hide_constants(items: &mut [Value], change: Change<'_>) {
     let [Value::String(name), Value::String(operator), constants @ ..] = items else { return };
     if !OPERATORS.contains(&operator.as_str()) {
@@ -40,12 +41,12 @@ fn names_credential(variable: &str) -> bool {
     }
 }
 
-/// In the name of a variable, `_` stands for the `-` of a header field.
+/// In the name of a variable, `_` replaces the `-` of a header field.
 fn words(name: &str) -> bool {
     is_credential_field(&name.replace('_', "-"))
 }
 
-/// Of a property of a schema: `{"properties": {"apikey": {"const": "…"}}}`.
+/// Hides the values in a property of a schema: `{"properties": {"apikey": {"const": "…"}}}`.
 pub(super) fn hide_in_properties(properties: &mut Map<String, Value>, change: Change<'_>) {
     for (name, property) in properties {
         let is_credential = is_credential_field(name);

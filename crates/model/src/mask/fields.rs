@@ -48,7 +48,8 @@ pub(super) fn is_variable(value: &Value) -> bool {
     })
 }
 
-/// The value of a field whose name says nothing: without the credentials that are written in it.
+/// The value of a field whose name does not mark it as a credential: without the credentials that are written
+/// in it.
 pub(super) fn shown(text: &str) -> String {
     if is_secret_reference(text) {
         return text.to_owned();
@@ -115,7 +116,7 @@ fn without_pairs(text: &str) -> String {
     out
 }
 
-/// Stands where a secret is not shown.
+/// Shown in place of a secret.
 pub const MASK: &str = "***";
 
 #[cfg(test)]

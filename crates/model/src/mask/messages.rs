@@ -1,5 +1,5 @@
-//! Messages about objects, for logs and for those who may not see secrets. Why an object is refused often repeats the text
-//! that does not fit, and a secret in the wrong field is such a text.
+//! Messages about objects, for logs and for readers who may not see secrets. The reason why an object is refused often
+//! repeats the text that does not fit, which may be a secret in the wrong field.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
 
 /// Shorter texts are words of messages more often than secrets.
 const SHORTEST: usize = 4;
-/// So much of a longer text is recognised where a message cuts it.
+/// How much of a longer text must match where a message cuts it.
 const RECOGNISED: usize = 16;
 
 /// Fields of an object itself that name it, or others, besides [`Route::CONDITIONS`].
@@ -27,7 +27,7 @@ const NAMES: [&str; 9] = [
 ];
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
-/// be told without them.
+/// be described without them.
 const CONDITIONS: [&str; 7] = [
     "vars",
     "filter",
@@ -39,7 +39,7 @@ const CONDITIONS: [&str; 7] = [
 ];
 const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
 
-/// Takes those texts of an object out of `message` that may be secrets. Addresses, paths, words of schemas and what identifies
+/// Removes texts of an object from `message` that may be secrets. Addresses, paths, words of schemas and the names of
 /// the object stay.
 pub fn mask_message(
     kind: Kind,
@@ -78,7 +78,7 @@ fn is_open(field: &str) -> bool {
     Route::CONDITIONS.contains(&field) || NAMES.contains(&field)
 }
 
-/// Takes `secrets` out of `message`.
+/// Removes `secrets` from `message`.
 pub fn mask_texts<'a>(secrets: impl Iterator<Item = &'a str>, message: &str) -> String {
     let mut texts = Texts { message, found: Vec::new() };
     secrets.for_each(|secret| texts.push(secret, || Some(MASK.to_owned())));
@@ -87,7 +87,7 @@ pub fn mask_texts<'a>(secrets: impl Iterator<Item = &'a str>, message: &str) -> 
 
 struct Texts<'a> {
     message: &'a str,
-    /// A text of the object that is in the message, as it is written there, and what is shown instead.
+    /// A text of the object that is in the message, as written there, and what is shown instead.
     found: Vec<(String, String)>,
 }
 
@@ -136,12 +136,12 @@ impl Texts<'_> {
     }
 }
 
-/// What tells a text in a message, where long ones are cut.
+/// The part by which a text is recognised in a message, where long ones are cut.
 fn start(text: &str) -> &str {
     text.char_indices().nth(RECOGNISED).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// Where it stands for itself: `port` is not a part of `support`, nor `redis` of `redis_host`.
+/// Replaces whole words only: `port` does not match in `support`, nor `redis` in `redis_host`.
 fn replace(message: &str, text: &str, shown: &str) -> String {
     let start = start(text);
     let is_word = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || "_-".contains(sign));
@@ -162,12 +162,12 @@ fn replace(message: &str, text: &str, shown: &str) -> String {
     out
 }
 
-/// What is shown of a text that may be a secret. `None`: it is none.
+/// The form in which a possible secret is shown. `None`: it is not a secret.
 fn shown(text: &str) -> Option<String> {
     if text.len() < SHORTEST || is_secret_reference(text) || is_place(text) {
         return None;
     }
-    // Tokens stand in paths and arguments, too.
+    // Tokens occur in paths and arguments, too.
     let origin = text.split_once("://").and_then(|(scheme, rest)| {
         let (host, path) = rest.split_once(['/', '?', '#', ' ']).unwrap_or((rest, ""));
         let known = ["http", "https", "redis", "ldap", "ldaps", "tcp", "udp"].contains(&scheme);

@@ -1,16 +1,16 @@
-//! Masks that come back: of what was read without the right to see its secrets.
+//! Masks in writes: from objects that were read without the right to see their secrets.
 
 use serde_json::Value;
 
 use super::{fields::MASK, mask_resource};
 use crate::{Kind, PluginCatalog};
 
-/// Where a mask stands in the place of a secret, as in `plugins.key-auth.key`. In other places it is a text like any.
+/// Where a mask replaces a secret, as in `plugins.key-auth.key`. In other places it is an ordinary text.
 pub fn masked_place(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Option<String> {
     if !has_mask(value) {
         return None;
     }
-    // What is masked again where another word stands is the place of a secret.
+    // If masking again replaces another word put there, it is the place of a secret.
     let mut masked = value.clone();
     replace_masks(&mut masked);
     mask_resource(kind, id, &mut masked, catalog);

@@ -1,4 +1,4 @@
-//! Reading what Lua would have taken: numbers as ids, `{}` for an empty list.
+//! Reads forms that Lua accepts: numbers as ids, `{}` for an empty list.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error};
 use serde_json::{Map, Value};

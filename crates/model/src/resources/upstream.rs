@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::read;
 use crate::check::{node_fault, parse_address};
 
-/// Attempts after the first that `retries` can set: to choose among very many nodes takes longer with each that was tried.
+/// The most attempts after the first that `retries` can set: choosing among very many nodes takes longer with each tried
+/// one.
 pub const MOST_RETRIES: u32 = 255;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -45,10 +46,10 @@ pub struct Upstream {
     pub labels: Map<String, Value>,
 }
 
-/// What an upstream asks a registry for.
+/// The service that an upstream asks a registry for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DiscoveredService {
-    /// `discovery_type`; empty when the upstream does not say.
+    /// `discovery_type`; empty when the upstream does not set it.
     pub registry: Arc<str>,
     pub name: Arc<str>,
     /// `discovery_args.namespace_id` and `group_name`, of Nacos.
@@ -59,7 +60,7 @@ pub struct DiscoveredService {
 }
 
 impl Upstream {
-    /// `None`: the upstream has nodes of its own.
+    /// `None`: the upstream has its own nodes.
     pub fn discovered(&self) -> Option<DiscoveredService> {
         let name = self.service_name.as_deref()?;
         let argument = |name: &str| {

@@ -1,13 +1,13 @@
-//! Names in schemas that users write which no draft has. They are annotations to the checker, and mostly slips to the user.
+//! Names in user-written schemas that no draft has. To the checker they are annotations, but mostly they are typing errors.
 
 use serde_json::{Map, Value};
 
 use crate::nearest::hint;
 
-/// Of one schema.
+/// The most remarks about one schema.
 const MOST: usize = 8;
 
-/// What says something about a value and checks nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
+/// Keywords that describe a value and check nothing, in JSON Schema and in OpenAPI; and `const`, which takes any value.
 const ANNOTATIONS: [&str; 21] = [
     "const",
     "title",
@@ -32,7 +32,7 @@ const ANNOTATIONS: [&str; 21] = [
     "links",
 ];
 
-/// Adds the names among `rules` that check nothing although they look as if they did.
+/// Adds the names among `rules` that look like keywords but check nothing.
 pub(super) fn look<'a>(
     rules: &Map<String, Value>,
     at: &str,

@@ -1,6 +1,6 @@
-//! What one check may do. References, alternatives and patterns can make a small schema do exponential work on a small
-//! value, so every check counts its steps: one for each visit of a node, others for what is in proportion to the size of
-//! texts and rules. A step is some ten nanoseconds.
+//! Bounds the work of one check. References, alternatives and patterns can make a small schema do exponential work on a
+//! small value, so every check counts its steps: one for each visit of a node, others for what is in proportion to the
+//! size of texts and rules. A step is some ten nanoseconds.
 
 use std::{cell::Cell, ops::Add};
 
@@ -18,7 +18,7 @@ const PATTERN_GAVE_UP: &str = "a pattern takes too long to match";
 pub enum Failure {
     /// The library's message, without any prefix.
     Invalid(String),
-    /// A limit ended the check: nothing is known of the value.
+    /// A limit ended the check: whether the value is valid is not known.
     Spent(String),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Budget<'t> {
     spent: Cell<bool>,
     /// A limit ended a part of the check.
     unfinished: Cell<bool>,
-    /// What its patterns may take.
+    /// The time that its patterns may take.
     searches: &'t SearchTime,
 }
 
@@ -71,7 +71,7 @@ impl<'t> Budget<'t> {
     }
 }
 
-/// How deep a check is, and what it may still do.
+/// The depth of a check, and its remaining budget.
 #[derive(Clone, Copy)]
 pub(super) struct Depth<'a> {
     pub level: usize,
@@ -104,7 +104,7 @@ impl Depth<'_> {
         Err(reason)
     }
 
-    /// Whether the pattern matches; an error when the budget does not reach.
+    /// Whether the pattern matches; an error when the budget is spent.
     pub fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
         let searches = self.budget.searches;
         let found = pattern.find(text, searches, &mut |steps| self.spend(steps).is_ok());

@@ -22,7 +22,7 @@ pub(super) fn check_root(
 ) -> Result<(), Failure> {
     let budget = Budget::new(steps, searches);
     match check(schema, schema.root, value, budget.depth()) {
-        // Below `not` and its like a check that gave up must not count as one that failed.
+        // Below `not` and the like, a check that gave up must not count as a failed one.
         _ if budget.is_spent() => Err(Failure::Spent(budget.message())),
         Ok(()) if budget.is_unfinished() => Err(Failure::Spent("value takes too long to check".into())),
         Err(reason) if budget.is_unfinished() => Err(Failure::Spent(reason)),
@@ -75,7 +75,7 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
     check_rest(schema, node, value, depth + 1)
 }
 
-/// Secrets are resolved later; only where a schema insists on another type than string are they looked at.
+/// Secrets are resolved later; references are checked only where a schema requires another type than string.
 fn skipped(node: &Node, value: &Value) -> bool {
     let text_allowed = matches!(node.types, None | Some(Types::One(Type::String)));
     text_allowed && value.as_str().is_some_and(is_secret_reference)
@@ -117,7 +117,7 @@ fn is_whole(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// Lua has no integers, and takes `1e300` for one. Nothing here could use it.
+/// Lua has no integers, and accepts `1e300` as one. No code here could use it.
 fn fits(number: &Number) -> bool {
     const BEYOND: f64 = 18_446_744_073_709_551_616.0;
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.abs() < BEYOND / 2.0)
@@ -191,11 +191,11 @@ fn check_entries(
     Ok(())
 }
 
-/// Names that are looked at for being the missing one, misspelled.
+/// How many names are compared with the missing one, for a misspelling.
 const MOST_COMPARED: usize = 64;
 
 fn missing(schema: &Schema, rules: &ObjectRules, name: &str, value: &Value) -> String {
-    // Clients' data is nobody's configuration.
+    // Hints are for configurations, not for data of clients.
     let fields = value.as_object().filter(|_| schema.takes_references).into_iter().flatten();
     let is_known = |field: &str| rules.properties.iter().any(|property| property.name == field);
     let mut unknown = fields.map(|(field, _)| field).filter(|field| !is_known(field)).take(MOST_COMPARED);
@@ -333,7 +333,7 @@ fn check_number(rules: &NumberRules, number: f64) -> Result<(), String> {
     let broken = if step.fract() == 0.0 {
         number % step != 0.0
     } else {
-        // 1.13 / 0.01 is 112.99999999999999: allow for what binary fractions lose.
+        // 1.13 / 0.01 is 112.99999999999999: allow for the rounding of binary fractions.
         let quotient = number / step;
         let rounded = (quotient + 0.5).floor();
         let magnitude = if rounded == 0.0 { 1.0 } else { rounded.abs() };

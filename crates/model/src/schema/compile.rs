@@ -25,7 +25,7 @@ pub(super) fn count(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| float().map(|count| count as u64))
 }
 
-/// What a copy of a value costs, in steps of a check.
+/// The cost of copying a value, in steps of a check.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
@@ -69,7 +69,7 @@ impl<'a> Compiler<'a> {
                 }
                 _ => self.rules(rules, depth)?,
             },
-            // The library is handed anything that is not a table as "no rules at all".
+            // The library treats anything that is not a table as "no rules at all".
             _ => Node::default(),
         };
         if let Some(slot) = self.nodes.get_mut(index) {
@@ -270,7 +270,7 @@ fn string(rules: &Map<String, Value>) -> Result<Option<Box<StringRules>>, String
 
 fn number(rules: &Map<String, Value>) -> Option<Box<NumberRules>> {
     let rule = |name: &str| rules.get(name).and_then(Value::as_f64);
-    // Draft 4 says with a boolean that the limit itself is excluded.
+    // In draft 4, a boolean excludes the limit itself.
     let exclusive = |name: &str, limit: &str| match rules.get(name) {
         Some(Value::Bool(true)) => rule(limit),
         _ => rule(name),

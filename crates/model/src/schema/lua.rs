@@ -58,7 +58,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// `tostring(value)` for what can be an id or appear in a message: strings bare, numbers as Lua writes them.
+/// `tostring(value)` for values that can be an id or appear in a message: strings bare, numbers as Lua writes
+/// them.
 pub fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -68,7 +69,7 @@ pub fn text(value: &Value) -> String {
 }
 
 /// Whole numbers that were written with a fraction or an exponent (`2.0`, `1e3`) become integers: to Lua they are the
-/// same. What no integer of 64 bits holds stays as it is.
+/// same. A number beyond 64 bits stays unchanged.
 pub fn whole_numbers(value: &mut Value) {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     match value {

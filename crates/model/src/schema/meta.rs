@@ -2,7 +2,7 @@
 //!
 //! A keyword with a value of the wrong type checks nothing, and neither does a keyword that the checker does not have.
 //! Both are refused, with the JSON pointer of the fault: a schema that checks less than its author wrote guards nothing.
-//! Names that are not keywords of any draft are annotations, which every draft allows; the author is warned of them.
+//! Names that are not keywords of any draft are annotations, which every draft allows; they are reported to the author.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{annotations, pattern::Pattern, rules::Type};
 
-/// What a keyword's value must be.
+/// The kind of value that a keyword must have.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A schema, or `true` or `false`.
@@ -102,7 +102,7 @@ pub(super) fn check(document: &Value) -> Result<(), String> {
     Walk::of(document).run()
 }
 
-/// What of a sound schema checks nothing, in words that begin with the pointer.
+/// Messages for parts of a valid schema that check nothing; each begins with the pointer.
 pub(super) fn remarks(document: &Value) -> Vec<String> {
     let mut walk = Walk::of(document);
     let _ = walk.run();
@@ -111,11 +111,11 @@ pub(super) fn remarks(document: &Value) -> Vec<String> {
 
 struct Walk<'a> {
     document: &'a Value,
-    /// Targets of references that have been looked at.
+    /// Targets of references that have been visited.
     followed: HashSet<&'a str>,
-    /// Schemas still to be looked at, and where they stand.
+    /// Schemas still to be visited, with their pointers.
     pending: Vec<(&'a Value, String)>,
-    /// Names that are not keywords, in words.
+    /// Messages for names that are not keywords.
     unknown: Vec<String>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Walk<'a> {
         let schema = schema.ok_or_else(|| {
             format!("{at}: cannot resolve {value}; only pointers into the same schema are supported")
         })?;
-        // Where it leads may be below a name that is not a keyword.
+        // The target may be below a name that is not a keyword.
         if self.followed.insert(target) {
             self.pending.push((schema, target.to_owned()));
         }
@@ -264,7 +264,7 @@ fn regex(pattern: &str, at: &str) -> Result<(), String> {
     Pattern::compile(pattern).map(|_| ()).map_err(|reason| format!("{at}: {reason}"))
 }
 
-/// Draft 4 has a boolean that sharpens `minimum` or `maximum`, later drafts a limit of its own.
+/// Draft 4 has a boolean that sharpens `minimum` or `maximum`, later drafts a separate limit.
 fn exclusive(rules: &Map<String, Value>, limit: &str, value: &Value, at: &str) -> Result<(), String> {
     match value {
         Value::Bool(true) if !rules.contains_key(limit) => {

@@ -1,4 +1,4 @@
-//! A schema as it is checked.
+//! A compiled schema, as the check uses it.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) const DEPTH_LIMIT: usize = 96;
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: usize,
-    /// Whether references to secrets pass instead of the texts that they stand for.
+    /// Whether references to secrets pass in place of the secrets.
     pub(super) takes_references: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) type Index = usize;
 pub(crate) struct Node {
     /// `true` and `false` are schemas, too.
     pub always: Option<bool>,
-    /// A `$ref`: everything is said by that node.
+    /// A `$ref`: that node has all the rules.
     pub same_as: Option<Index>,
     pub types: Option<Types>,
     pub object: Option<Box<ObjectRules>>,
@@ -97,11 +97,11 @@ impl Type {
 #[derive(Debug, Default)]
 pub(crate) struct ObjectRules {
     pub properties: Vec<Property>,
-    /// Required names that have no schema of their own.
+    /// Required names without a schema for them.
     pub required: Vec<String>,
     /// `required: []`: the library then wants an empty table.
     pub must_be_empty: bool,
-    /// Dependencies of names that have no schema of their own.
+    /// Dependencies of names without a schema for them.
     pub dependencies: Vec<(String, Dependency)>,
     pub patterns: Vec<(Pattern, Index)>,
     pub additional: Additional,
@@ -115,7 +115,7 @@ pub(crate) struct Property {
     pub schema: Index,
     pub required: bool,
     pub default: Option<Value>,
-    /// What the default costs each time that it is filled in, in steps.
+    /// The cost of filling in the default, in steps.
     pub default_weight: usize,
     pub dependency: Option<Dependency>,
 }

@@ -176,7 +176,7 @@ fn limits_of_all_drafts() {
     );
 }
 
-/// What a check could not look at to the end is not proof of the contrary.
+/// An unfinished check does not prove the contrary.
 #[test]
 fn a_check_that_gives_up_never_passes() {
     let mut deep = json!({});

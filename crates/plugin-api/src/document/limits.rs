@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A document takes more memory than it may.
+/// A document exceeds its memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLarge {
-    /// More than any one may.
+    /// More than one document may take.
     Limit(usize),
     /// More than is left for all.
     Spent,

@@ -1,4 +1,4 @@
-//! The field that says how often a request has come back.
+//! The field that counts how often a request has come back.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ pub(super) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
-/// What a member of ours says, ticket included. `None`: the member is somebody else's.
+/// Parses a member of ours, ticket included. `None`: the member is another gateway's.
 pub(super) fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
     let rest = member.strip_prefix(NAME.as_bytes())?.strip_prefix(b";")?;
     let value = |name: &[u8]| {
@@ -21,7 +21,7 @@ pub(super) fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
     };
     let number = |name: &[u8]| value(name).and_then(|value| value.parse().ok());
     let origin = Origin {
-        // One that says something else has come back at least once.
+        // With any other value it has come back at least once.
         hops: number(b"hops").unwrap_or(1),
         side: number(b"side").unwrap_or(0),
         ..Origin::default()
@@ -29,7 +29,7 @@ pub(super) fn read(member: &[u8]) -> Option<(Origin, Option<u64>)> {
     Some((origin, value(b"ticket").and_then(|value| u64::from_str_radix(value, 16).ok())))
 }
 
-/// The field's value with a member of ours; what others wrote stays.
+/// The field's value with a member of ours; members of others stay.
 pub(super) fn value<'a>(
     there: impl Iterator<Item = &'a [u8]>,
     next: Origin,

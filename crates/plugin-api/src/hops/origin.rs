@@ -27,7 +27,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether entries about it would go round: a delivery of logs that is itself logged never ends.
+    /// Whether log entries about it would cause a loop: a delivery of logs that is itself logged never ends.
     pub fn is_of_delivery(self) -> bool {
         self.of_delivery
     }
@@ -38,7 +38,7 @@ pub(super) fn is_own_port(port: u16) -> bool {
     OWN.get().is_some_and(|own| own.ports.contains(&port))
 }
 
-/// As the request came: what a first attempt has written must not count for the second.
+/// As the request came: the field that a first attempt wrote must not count for the second.
 pub fn origin(request: &Request) -> Origin {
     request.extensions.get::<Origin>().copied().unwrap_or_default()
 }

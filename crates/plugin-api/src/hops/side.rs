@@ -19,8 +19,8 @@ use super::{
 };
 use crate::Request;
 
-/// So many side requests in a row may lead to the gateway itself: a copy whose route asks an authorisation service that is
-/// a route as well.
+/// How many side requests in a row may lead to the gateway itself: a copy whose route asks an authorisation service that
+/// is a route as well.
 pub(super) const MOST: u32 = 2;
 
 tokio::task_local! {
@@ -54,20 +54,20 @@ pub fn delivering<F: Future>(future: F) -> impl Future<Output = F::Output> {
     on_behalf(Origin { of_delivery: true, ..Origin::default() }, future)
 }
 
-/// On whose behalf a copy goes. That of a request which has come back does not lead here again: with an upstream that does, there
-/// would be twice as many at each hop.
+/// The origin of a copy. The copy of a request that has come back must not lead here again: with an upstream that does, requests
+/// would double at each hop.
 pub fn of_copy(request: &Request) -> Origin {
     let came = origin(request);
     let side = if came.is_proved { MOST } else { came.side };
     Origin { side, ..came }
 }
 
-/// What becomes of a side request.
+/// How a side request is treated.
 pub enum Way {
-    /// It does not come back, as far as one can tell.
+    /// It does not come back, as far as is known.
     Free,
     Marked(Marked),
-    /// It would go round: it counts as answered with 508.
+    /// It would loop: it counts as answered with 508.
     Round,
 }
 
@@ -78,11 +78,11 @@ pub struct Marked {
     pub ticket: Option<Ticket>,
 }
 
-/// Of a side request over this connection. `there`: values of `CDN-Loop` that it has.
+/// How a side request over this connection is treated. `there`: its values of `CDN-Loop`.
 pub fn way<'a>(peer: SocketAddr, local: SocketAddr, there: impl Iterator<Item = &'a [u8]>) -> Way {
     let made_for = current();
     let is_own_port = is_own_port(peer.port());
-    // A connection to an address of one's own comes from that address.
+    // A connection to an address of this machine comes from that address.
     let (to, from) = (peer.ip().to_canonical(), local.ip().to_canonical());
     let is_own = is_own_port && (to.is_loopback() || to == from);
     if is_own && made_for.side >= MOST {

@@ -32,7 +32,7 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// What its sender has said.
+/// The origin that its sender recorded. A ticket is valid once.
 pub(super) fn redeem(number: u64) -> Option<Origin> {
     UNDER_WAY.lock().as_mut()?.remove(&number)
 }

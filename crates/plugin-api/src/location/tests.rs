@@ -53,7 +53,7 @@ fn a_host_that_the_author_names_stays_as_it_is() {
     check(&["A:https://", "S:[::1]:80", "C:/a"], Some("https://[::1]:80/a"));
     check(&["A:https://", "S:h", "C:*"], Some("https://h/*"));
     check(&["A:https://www.", "S:h.example", "C:/"], Some("https://www.h.example/"));
-    // The capture would go on with the name, or make what stands there user information.
+    // The capture would continue the host name, or turn it into user information.
     check(&["A:https://example.org", "C:.evil.example/"], Some("https://example.org/.evil.example/"));
     check(&["A:https://example.org", "C:@evil.example/"], Some("https://example.org/@evil.example/"));
     check(&["A:https://example.org", "C:\\@evil.example"], Some("https://example.org/%5C@evil.example"));

@@ -1,6 +1,6 @@
-//! Copies of bodies that nobody waits for, such as those for a mirror: they get what requests can do without. All of them
-//! together get a quarter of the budget, those of one client half of its part, and none that would leave too little for the
-//! body itself.
+//! Copies of bodies that no request waits for, such as those for a mirror: they get what requests can do without. All of
+//! them together get a quarter of the budget, those of one client half of its part, and no copy is made that would leave
+//! too little for the body itself.
 
 use std::{collections::HashMap, net::IpAddr, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! Bytes that grow up to a limit, in memory that is counted before it is there.
+//! Bytes that grow up to a limit, in memory that is counted before it is allocated.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ pub struct Growing {
     bytes: Vec<u8>,
     lease: Lease,
     limit: usize,
-    /// How many bytes there will probably be: none is copied on the way to so many.
+    /// The expected number of bytes: up to it the memory does not move.
     expected: usize,
 }
 
@@ -85,12 +85,12 @@ impl Growing {
         Some(whole)
     }
 
-    /// From now on it counts elsewhere.
+    /// The memory is counted elsewhere from now on.
     pub fn into_vec(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What it holds is given back with the last copy.
+    /// Its memory is given back with the last copy.
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(Held { bytes: self.bytes, _lease: self.lease })
     }

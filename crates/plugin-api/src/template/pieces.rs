@@ -1,4 +1,4 @@
-//! Texts cut at their references, `$name` and `${…}`. Which names there are, each form of text says itself.
+//! Texts cut at their references, `$name` and `${…}`. Each form of text defines its own names.
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub enum Piece<'a, R> {
     Reference(R),
 }
 
-/// `reference` gets the text from a `$` on. It gives what stands there, and how many bytes it takes; `None`: the `$` is a
-/// letter like others. With `escapes` a `\$` is one, too, and stays as it is written.
+/// `reference` gets the text from a `$` on. It returns the reference there and its length in bytes; `None`: the `$` is an
+/// ordinary character. With `escapes`, so is a `\$`, which stays unchanged.
 pub fn cut<R, E>(
     text: &str,
     escapes: bool,

@@ -50,7 +50,7 @@ impl Template {
         resolved
     }
 
-    /// The text as a `Location`, of which it is known who wrote what.
+    /// The text as a `Location`, with the origin of each piece.
     pub fn location(&self, request: &Request) -> Location {
         let mut location = Location::of(request);
         for part in &self.parts {

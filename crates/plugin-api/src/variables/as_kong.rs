@@ -13,7 +13,7 @@ pub(super) fn path(raw: &[u8]) -> Option<Vec<u8>> {
         let code = behind.get(..2).filter(|_| first == b'%').and_then(|code| std::str::from_utf8(code).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(code) if RESERVED.contains(&code) => {
-                // Decoded once, it is what came.
+                // Decoding it once gives the received escape.
                 marked.extend_from_slice(format!("%25{code:02X}").as_bytes());
                 rest = behind.get(2..).unwrap_or_default();
             }

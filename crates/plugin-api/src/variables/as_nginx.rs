@@ -14,8 +14,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The user of `Authorization: Basic …`: what stands before the first colon, and nobody without a colon. What follows the
-/// first `=` of the encoded text does not count.
+/// The user of `Authorization: Basic …`: the text before the first colon; none without a colon. Anything after the first
+/// `=` of the encoded text is ignored.
 pub(super) fn user(authorization: &[u8]) -> Option<Vec<u8>> {
     let (scheme, rest) = authorization.split_at_checked(b"basic ".len())?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -29,7 +29,7 @@ pub(super) fn user(authorization: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `$cookie_NAME`: the name in any case, pairs between `;` or `,`, a value up to `;`, and only blanks (no tabs) around names. A
-/// name without `=` takes the pair behind it away.
+/// name without `=` swallows the pair behind it.
 pub(super) fn cookie<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = line;
     loop {

@@ -1,5 +1,5 @@
-//! Variables that look into the request body. They have a value only when the body is in memory, which routing sees
-//! to where a route's `vars` need it.
+//! Variables of the request body. They have a value only when the body is in memory, which routing ensures where a
+//! route's `vars` need it.
 
 use std::{borrow::Cow, net::IpAddr};
 
@@ -17,7 +17,7 @@ use crate::{
     multipart,
 };
 
-/// A body, and what is to be known of its request to read it.
+/// A body, and the facts of its request that are needed to read it.
 pub(super) struct Source<'a> {
     pub body: &'a [u8],
     pub content_type: &'a [u8],
@@ -25,7 +25,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether a body of this type says something about the variable.
+    /// Whether a body of this type can hold the variable.
     pub fn is_for(&self, variable: &Variable) -> bool {
         match variable {
             Variable::PostArg(_) => self.is_form() || self.is_like_form(),
@@ -41,12 +41,12 @@ impl Source<'_> {
         matches!(variable, Variable::Named(_)) || self.is_for(variable)
     }
 
-    /// What only begins like a form may be JSON to the upstream.
+    /// A type that only begins like a form may be JSON to the upstream.
     fn is_form(&self) -> bool {
         tidegate_protocol::media_type::is(self.content_type, FORM)
     }
 
-    /// Whether the upstream may take it for a form, which nobody can tell.
+    /// Whether the upstream might take it for a form; the gateway cannot know.
     fn is_like_form(&self) -> bool {
         tidegate_protocol::media_type::is_like(self.content_type, FORM)
     }
@@ -119,7 +119,7 @@ fn post_arg_path<'a>(source: &Source<'a>, path: &str) -> Result<Operand<'a>, Unj
     Ok(found.and_then(|mut found| found.pop()).map_or(Operand::Nil, json_operand))
 }
 
-/// What a path selects in a JSON body.
+/// The values that a path selects in a JSON body.
 fn json_values(source: &Source<'_>, path: &Path<'_>) -> Result<Vec<Value>, Unjudged> {
     match json_path::values(source.body, path, &Allowance::of_a_body(Some(source.client))) {
         Ok(values) => Ok(values),
@@ -158,11 +158,11 @@ pub(super) fn most() -> usize {
     crate::host().map_or(1 << 20, |host| host.graphql_max_bytes)
 }
 
-/// The operation of a body. What says that it is GraphQL, or JSON with a query, and cannot be read may be read by the
-/// upstream.
+/// The operation of a body. A body that claims to be GraphQL, or JSON with a query, and cannot be read here is an
+/// error: the upstream may be able to read it.
 fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Unjudged> {
     if source.body.len() > most() {
-        // Of other types a query is taken where it can be.
+        // Of other types a query is taken only where possible.
         let is_meant = source.is(JSON) || source.is(GRAPHQL);
         return if is_meant { Err(BODY_TOO_LARGE) } else { Ok(None) };
     }
@@ -189,7 +189,7 @@ fn graphql_of_body(source: &Source<'_>) -> Result<Option<graphql::Operation>, Un
     }
 }
 
-/// An empty name is none.
+/// An empty name counts as none.
 pub(super) fn operation(query: &[u8], name: Option<&str>) -> Option<graphql::Operation> {
     graphql::operation(std::str::from_utf8(query).ok()?, name.filter(|name| !name.is_empty()))
 }

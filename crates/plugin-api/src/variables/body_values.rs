@@ -20,7 +20,7 @@ use crate::{Reply, Request, RequestBody, aside, document::limits::TooLarge};
 /// The value of a variable of the body.
 pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a> {
     let values = &request.body_values;
-    // Which of two media types counts is for the upstream to say.
+    // The upstream decides which of two media types counts.
     let is_ambiguous = || request.head.headers.all_known(HeaderId::ContentType).nth(1).is_some();
     let body = match &request.body {
         RequestBody::Empty => return Operand::Nil,
@@ -33,7 +33,7 @@ pub(super) fn value<'a>(request: &'a Request, variable: &Variable) -> Operand<'a
             if source.may_have(variable) {
                 values.wants_body.set(true);
             }
-            // Routing left it where it is, because it is too large.
+            // Routing left it on the wire because it is too large.
             return if source.is_for(variable) { unjudged(request, BODY_TOO_LARGE) } else { Operand::Nil };
         }
         RequestBody::Collected(body) => body,
@@ -75,7 +75,7 @@ fn source<'a>(request: &'a Request, body: &'a [u8]) -> Source<'a> {
     Source { body, content_type, client: request.remote_addr }
 }
 
-/// No value, and a note that nobody can tell whether a condition on it holds.
+/// No value. Records that a condition on it is undecided.
 pub(super) fn unjudged(request: &Request, reason: Unjudged) -> Operand<'static> {
     match reason {
         Unjudged::TooLarge(error) => {
@@ -111,7 +111,7 @@ fn owned(value: Operand<'_>) -> Operand<'static> {
 }
 
 impl Request {
-    /// Whether the body says something else here than to an upstream that undoes what its head names: a content coding
+    /// Whether an upstream may read the body differently because it decodes what the head names: a content coding
     /// (RFC 9110 section 8.4), or a charset other than UTF-8.
     pub fn has_coded_body(&self) -> bool {
         let headers = &self.head.headers;
@@ -120,16 +120,16 @@ impl Request {
             || headers.all_known(HeaderId::ContentType).any(media_type::names_other_charset)
     }
 
-    /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That counts while routes are
-    /// matched, where another route might have had the request, and where a guard is left out because its condition does
-    /// not hold. Elsewhere nothing but the value is missing.
+    /// `Err` once a condition asked for a body that is too large to be read here, coded, or malformed. That matters while routes
+    /// are matched, where another route might have had the request, and where a guard is skipped because its condition does not
+    /// hold. Elsewhere only the value is missing.
     pub fn require_readable_body(&self) -> Result<(), Box<Reply>> {
         self.body_values.unreadable.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
 
-    /// Reads the body for conditions. One that says it is too large stays on the wire: a request whose route hangs on it is
-    /// refused, other conditions on it do not hold. One that turns out to be too large while it comes cannot be put back, and
-    /// is refused.
+    /// Reads the body for conditions. One whose announced length is too large stays on the wire: a request whose route
+    /// depends on it is refused, other conditions on it do not hold. One that turns out to be too large while it arrives
+    /// cannot be put back, and is refused.
     async fn collect_for_conditions(&mut self, limit: usize) -> Result<(), Box<Reply>> {
         let RequestBody::Unread { length, .. } = &self.body else { return Ok(()) };
         if let Some(length) = length.filter(|length| *length > limit as u64) {
@@ -146,7 +146,7 @@ impl Request {
     }
 
     /// Asks a question about the request. Where the answer depends on a large body, the question is asked again once
-    /// another thread has looked at the body.
+    /// another thread has parsed the body.
     pub async fn ask<R>(&mut self, question: impl Fn(&Request) -> R) -> R {
         loop {
             let body = match &self.body {
@@ -161,7 +161,7 @@ impl Request {
             if wanted.is_empty() {
                 return answer;
             }
-            // What could not be judged without these values may not come up with them.
+            // A condition that was undecided without these values may be decided with them.
             self.undecided.set(before.0);
             self.body_values.unreadable.set(before.1);
             Box::pin(self.look_up(body, wanted)).await;
@@ -181,12 +181,12 @@ impl Request {
             return Ok(answer);
         }
         Box::pin(self.collect_for_conditions(limit)).await?;
-        // What could not be read while it was on the wire may be readable now.
+        // A body that could not be read while it was on the wire may be readable now.
         self.body_values.unreadable.set(None);
         Ok(self.ask(question).await)
     }
 
-    /// Asks what a guard has to know. `Err`: nobody can tell, so nobody passes.
+    /// Evaluates a question of a guard. `Err`: it is undecided, so the request is refused.
     pub async fn judge<R>(
         &mut self,
         limit: usize,
@@ -210,7 +210,7 @@ impl Request {
         let found = found.await.unwrap_or_default();
         let mut found = found.into_iter();
         for variable in wanted {
-            // A job that was not done is as good as a body that cannot be read.
+            // A job that was not done counts as a body that cannot be read.
             let value = found.next().unwrap_or(Err(Unjudged::TooLarge(TooLarge::Spent)));
             self.body_values.add(body.clone(), variable, value, client);
         }

@@ -1,4 +1,4 @@
-//! `$ssl_client_*`: the certificate that a client presented, verified or not, in nginx's words.
+//! `$ssl_client_*`: the certificate that a client presented, verified or not, in nginx's format.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tidegate_protocol::uri::encoded_component;
 use tidegate_telemetry::clock;
 use tidegate_tls::Certificate;
 
-/// Made with the first variable that asks, once per connection.
+/// Made for the first variable that needs it, once per connection.
 #[derive(Debug)]
 pub struct ClientCertificate {
     pub fingerprint: String,
@@ -43,7 +43,7 @@ impl ClientCertificate {
         })
     }
 
-    /// `$ssl_client_cert`: fit for a header, as nginx understood that before RFC 7230.
+    /// `$ssl_client_cert`: folded for a header, as nginx did before RFC 7230.
     pub fn folded_pem(&self) -> String {
         self.pem.trim_end().replace('\n', "\n\t")
     }

@@ -30,7 +30,7 @@ struct Definition<'a> {
 }
 
 /// The operation that runs (section 6.1): the one with the wanted name, or the only one. `None`: the document cannot be
-/// read, or nobody can say which operation it is.
+/// read, or the operation is ambiguous.
 pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     let tokens = tokens(document)?;
     let (mut operations, mut fragments) = (Vec::new(), AHashMap::default());
@@ -66,7 +66,8 @@ pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     Some(Operation { kind: chosen.kind, name: chosen.name.to_owned(), root_fields })
 }
 
-/// Takes each fragment that is spread at the first level out of `fragments`: one that spreads itself ends there.
+/// Removes each fragment that is spread at the first level from `fragments`, so that one that spreads itself
+/// ends there.
 fn root_fields<'a>(
     tokens: &[Token<'a>],
     open: usize,
@@ -113,7 +114,7 @@ fn closing(tokens: &[Token], open: usize) -> Option<usize> {
 }
 
 /// Adds the field names at the first level of a selection set, of an aliased field its real name, and returns the
-/// fragments that it spreads. What stands in an inline fragment stands at the level around it.
+/// fragments that it spreads. The fields of an inline fragment count at the level around it.
 fn fields<'a>(tokens: &[Token<'a>], open: usize, names: &mut Vec<String>) -> Option<Vec<&'a str>> {
     let end = closing(tokens, open)?;
     let (mut spread, mut at, mut is_inline) = (Vec::new(), open + 1, false);

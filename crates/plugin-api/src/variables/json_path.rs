@@ -1,6 +1,6 @@
 //! The part of JSONPath (RFC 9535) that `post_arg.` paths use: names, `*`, `..`, `[index]`, `['name']`, `[*]`.
 //!
-//! A path is a list of steps. What matters of a place in a document is which steps are still to be taken from it, so one
+//! A path is a list of steps. A place in a document is characterised by the steps that remain from it, so one
 //! walk finds everything the path selects, each value once, in a tree ([`select`]) as in bytes (`in_bytes.rs`).
 
 mod in_bytes;
@@ -22,7 +22,7 @@ pub fn select<'a>(document: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-/// As [`select`], without a tree; `None` for what is neither a path nor a document. For the fuzz targets.
+/// As [`select`], without a tree; `None` if the path or the document is invalid. For the fuzz targets.
 #[doc(hidden)]
 pub fn select_in_text(text: &[u8], path: &str) -> Option<Vec<Value>> {
     values(text, &Path::of_json_path(path)?, &Allowance::new(PARSED_BYTES)).ok()
@@ -33,7 +33,7 @@ pub fn is_valid(path: &str) -> bool {
     check(path).is_ok()
 }
 
-/// Refuses what is not a JSONPath at all; the error names where it stops making sense.
+/// Refuses a text that is not a JSONPath; the error names where parsing fails.
 pub fn check(path: &str) -> Result<(), String> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {

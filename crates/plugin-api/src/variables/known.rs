@@ -1,4 +1,4 @@
-//! What is known of a request's body.
+//! The known values of a request's body.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -14,22 +14,23 @@ use crate::{
     memory::{self, Lease, Spent},
 };
 
-/// Nobody can tell whether a condition on the body holds.
+/// Why a condition on the body is undecided.
 #[derive(Clone, Copy)]
 pub(super) enum Unjudged {
-    /// What it selects is more than may be held.
+    /// The selected values exceed the limit.
     TooLarge(TooLarge),
-    /// The body cannot be read here, but perhaps by the upstream; the status says why.
+    /// The body cannot be read here, but perhaps by the upstream; the status is the reason.
     Unreadable(u16),
 }
 
 pub(super) const BODY_TOO_LARGE: Unjudged = Unjudged::Unreadable(413);
 
 pub(super) const MALFORMED: Unjudged = Unjudged::Unreadable(400);
-/// Compressed, say: many upstreams undo what `Content-Encoding` names (RFC 9110 section 8.4), and nothing here does.
+/// Compressed, for example: many upstreams decode what `Content-Encoding` names (RFC 9110 section 8.4), but the
+/// gateway does not.
 pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
-/// What a request remembers of its body.
+/// The values of its body that a request remembers.
 #[derive(Default)]
 pub struct BodyValues {
     /// A condition asked for a body that is still on the wire.
@@ -44,11 +45,11 @@ pub struct BodyValues {
 
 /// A value of a large body. A list, so that values can be added while others are borrowed.
 struct Known {
-    /// Kept, so that no other body can be at the same place.
+    /// Kept, so that no other body can get the same address.
     body: Bytes,
     variable: Variable,
     value: Result<Operand<'static>, Unjudged>,
-    /// What the value takes of the memory for bodies, as long as the request may ask for it.
+    /// The memory for bodies that the value takes, as long as the request may ask for it.
     _held: Lease,
     next: OnceCell<Box<Known>>,
 }
@@ -92,7 +93,7 @@ impl BodyValues {
     }
 }
 
-/// What a value takes in memory.
+/// The memory that a value takes.
 fn bytes_of(value: &Operand<'_>) -> usize {
     let inside = match value {
         Operand::Bytes(bytes) => bytes.len(),

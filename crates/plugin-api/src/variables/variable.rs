@@ -93,18 +93,19 @@ const OF_PLUGINS: [&str; 4] = [
     "opentelemetry_span_id",
 ];
 
-/// What limit-count found, as JSON.
+/// The result of limit-count, as JSON.
 pub const RATE_LIMITING_INFO: &str = "rate_limiting_info";
 
 static RATE_LIMITING_INFO_WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether anything has ever asked for [`RATE_LIMITING_INFO`]: a log format, a condition, a function. Else nobody writes it.
+/// Whether anything has ever asked for [`RATE_LIMITING_INFO`]: a log format, a condition, a function. Otherwise it is not
+/// computed.
 pub fn wants_rate_limiting_info() -> bool {
     RATE_LIMITING_INFO_WANTED.load(Ordering::Relaxed)
 }
 
 impl Variable {
-    /// Any name resolves; one that nobody knows has no value until a plugin sets it.
+    /// Any name resolves; an unknown one has no value until a plugin sets it.
     pub fn resolve(name: &str) -> Variable {
         if let Some(named) = Named::of(name) {
             return Variable::Named(named);
@@ -132,7 +133,7 @@ impl Variable {
         Variable::Custom(name.into())
     }
 
-    /// What to say of a name that has a value only where Lua sets it: a misspelled variable is empty for everybody.
+    /// A remark about a name that has a value only where Lua sets it: a misspelled variable is always empty.
     pub fn remark(name: &str) -> Option<String> {
         let Variable::Custom(_) = Variable::resolve(name) else { return None };
         if OF_PLUGINS.contains(&name) {

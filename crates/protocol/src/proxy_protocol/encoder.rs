@@ -112,7 +112,7 @@ mod tests {
             ("[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:2", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"),
             ("192.0.2.1:1", "[2001:db8::2]:2", "PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n"),
             ("[2001:db8::1]:1", "192.0.2.2:2", "PROXY TCP6 2001:db8::1 ::ffff:192.0.2.2 1 2\r\n"),
-            // An address of one link only: which link is nobody else's business.
+            // A link-local address: its scope is not sent.
             ("[fe80::1%3]:1", "[fe80::2%3]:2", "PROXY TCP6 fe80::1 fe80::2 1 2\r\n"),
         ] {
             assert_eq!(String::from_utf8(written(Version::V1, ends(client, server))).unwrap(), line);

@@ -7,12 +7,13 @@ use tidegate_plugin_api::{BodyError, Request};
 use super::writer::Writer;
 use crate::client::Client;
 
-/// A body. It passes pieces to the writer when that has room for them; it knows nothing of the client's protocol.
+/// A body. It passes pieces to the writer when the writer has room for them; it does not know the client's
+/// protocol.
 pub(crate) trait Body {
     /// The answer ends when the client leaves, or ends its side, although all of it could still be sent.
     const FOLLOWS_CLIENT: bool;
 
-    /// How long the writer waits for a piece. `None`: the body has a limit of its own.
+    /// How long the writer waits for a piece. `None`: the body has its own limit.
     fn limit_ms(&self) -> Option<u64>;
 
     /// Passes what is here already: it leaves with the head.
@@ -28,12 +29,12 @@ pub(crate) trait Body {
         room: usize,
     ) -> Result<Step, End>;
 
-    /// Whether something of the request is still to be sent to whom the body comes from.
+    /// Whether part of the request is still to be sent to the source of the body.
     fn is_sending(&self) -> bool {
         false
     }
 
-    /// Sends more of the request. The error says why the client's body is refused.
+    /// Sends more of the request. The error is the reason why the client's body is refused.
     fn poll_request(
         &mut self,
         _context: &mut Context<'_>,
@@ -51,14 +52,14 @@ pub(crate) trait Body {
     /// The client has taken all that was passed.
     fn was_taken(&mut self) {}
 
-    /// The client takes nothing for now: no memory is kept for what may come.
+    /// The client takes nothing for now: keeps no memory for what may come.
     fn stalls(&mut self, _client: &Client) {}
 }
 
-/// What became of asking for a piece.
+/// The result of asking for a piece.
 pub(crate) enum Step {
     Moved,
-    /// There is more at hand; others get their turn first.
+    /// There is more at hand, but other tasks get their turn first.
     Rests,
     WaitsForBody,
     WaitsForClient,
@@ -68,7 +69,7 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Complete,
-    /// It is cut: the status of the page that takes its place where nothing of the answer is out.
+    /// It is cut: the status of the page that replaces the answer where nothing of it is out.
     Broken(u16),
     /// As `Broken`, since nothing came in time.
     Silent,

@@ -1,4 +1,4 @@
-//! The head of an answer as the client gets it. What it says is decided here; `http1.rs` and `http2/head.rs` write it.
+//! The head of an answer as the client gets it. Its content is decided here; `http1.rs` and `http2/head.rs` write it.
 
 use tidegate_plugin_api::{Request, Response, Source};
 use tidegate_protocol::{BodyLength, Field, HeaderId, Method, Version};
@@ -15,13 +15,14 @@ pub(crate) enum ClientFraming {
     Bodiless,
     Length(u64),
     Chunked,
-    /// HTTP/2, and a length nobody knows yet: its frames tell the end.
+    /// HTTP/2, and the length is not known yet: the frames mark the end.
     Frames,
-    /// An HTTP/1.0 client and a length nobody knows.
+    /// An HTTP/1.0 client, and the length is not known.
     Close,
 }
 
-/// Decides the framing once the header filters have run. `is_empty`: the body is known to be, although its head did not say so.
+/// Decides the framing once the header filters have run. `is_empty`: the body is known to be, although its head does not
+/// announce it.
 pub(crate) fn framing(request: &Request, body: BodyLength, is_empty: bool) -> ClientFraming {
     let status = request.response.status;
     if request.head.method == Method::Head || matches!(status, 204 | 304) || status < 200 {
@@ -37,12 +38,12 @@ pub(crate) fn framing(request: &Request, body: BodyLength, is_empty: bool) -> Cl
     }
 }
 
-/// `request.response`, and what the gateway says of itself and of the connection.
+/// `request.response`, and what the gateway adds about itself and the connection.
 pub(crate) struct AnswerHead<'a> {
     pub(crate) response: &'a Response,
     worker: &'a Runtime,
     framing: ClientFraming,
-    /// What HTTP/1 says of the connection.
+    /// The `Connection` line of HTTP/1.
     connection: &'static [u8],
 }
 
@@ -89,7 +90,7 @@ impl<'a> AnswerHead<'a> {
 
 /// Which fields of `request.response` are passed on, and which of the gateway's are among them.
 struct Passing {
-    /// The length that a GET would have had stays.
+    /// Keeps the length that a GET would have had.
     length_as_sent: bool,
     date: bool,
     server: bool,
@@ -119,7 +120,7 @@ impl Passing {
     }
 }
 
-/// The fields of a page for what never became a request. The connection ends with it.
+/// The fields of a page where no request was parsed. The connection ends with it.
 pub(crate) fn write_page_fields(worker: &Runtime, body_bytes: usize, to: &mut impl Fields) {
     to.add_line(&worker.server_line);
     to.add_line(&worker.date_line.borrow());

@@ -11,22 +11,23 @@ use crate::{
     read_ahead::{LEAST_BYTES, ReadAhead},
 };
 
-/// What is left of this size is moved to the front of its memory, and the rest given back.
+/// Once this many bytes are sent, the rest is moved to the front; once this much capacity is unused, it is
+/// given back.
 const MOVED_BYTES: usize = 16 * 1024;
 
 pub(super) struct Outgoing {
     pub bytes: Vec<u8>,
     /// Already gone.
     sent: usize,
-    /// What the upstream may send although nothing is read: the window of its stream.
+    /// Bytes that the upstream may send although nothing is read: the window of its stream.
     pub window: usize,
     ahead: ReadAhead,
 }
 
-/// What comes behind the bytes that are sent.
+/// What follows the bytes that are sent.
 #[derive(Clone, Copy)]
 pub(super) struct Follows {
-    /// Nothing: what ends them ends the answer.
+    /// Nothing: their end ends the answer.
     pub last: bool,
     /// More at once: both may leave in one packet.
     pub more: bool,
@@ -72,7 +73,7 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// Keeps no memory for what is gone, and no more than is needed for the rest.
+    /// Frees the memory of sent bytes, and keeps no more than the rest needs.
     fn stall(&mut self) {
         if self.sent >= MOVED_BYTES || self.sent * 2 >= self.bytes.len() {
             self.bytes.drain(..self.sent);

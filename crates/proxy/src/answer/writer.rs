@@ -5,7 +5,7 @@ use tidegate_plugin_api::Request;
 use super::{head::ClientFraming, outgoing::Outgoing, remade::Remade};
 use crate::{client::Client, phases::Chains};
 
-/// What is decided of an answer before its first byte.
+/// The decisions about an answer before its first byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) framing: ClientFraming,
@@ -24,10 +24,10 @@ pub(crate) struct Writer<'a> {
     pub(super) out: Outgoing,
     pub(super) head_bytes: u64,
     pub(super) body_bytes: u64,
-    /// The head is held until something of the body is there: another answer may take its place.
+    /// The head is held until bytes of the body are there: another answer may still replace it.
     pub(super) head_waits: bool,
     pub(super) ended: bool,
-    /// Something of the request is still to be sent.
+    /// Part of the request is still to be sent.
     pub(super) sending: bool,
     /// The body filter at this place has the whole body, and makes a new one.
     pub(super) remaking: Option<usize>,

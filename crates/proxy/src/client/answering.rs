@@ -1,4 +1,4 @@
-//! How the client's protocol says an answer: its head, its end, and what takes the place of an answer. The only place on the
+//! How an answer is written in the client's protocol: its head, its end, and what replaces an answer. The only place on the
 //! way out that asks for the protocol.
 
 use std::{
@@ -23,7 +23,7 @@ impl Client {
         }
     }
 
-    /// Ends an answer, all of which has been sent.
+    /// Ends an answer after all of it has been sent.
     pub(crate) fn poll_end(&self, context: &mut Context<'_>, trailers: &Head) -> Poll<io::Result<()>> {
         match &mut *self.stream.borrow_mut() {
             Stream::Http2(stream) => Poll::Ready(http2::reply::end(stream, trailers)),
@@ -32,7 +32,7 @@ impl Client {
         }
     }
 
-    /// The interim answer that a client waits for with its body.
+    /// The interim answer that a client waits for before it sends its body.
     pub(super) fn poll_send_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         match &mut *self.stream.borrow_mut() {
             // A client that is gone shows when its body is read.
@@ -44,27 +44,29 @@ impl Client {
         }
     }
 
-    /// An answer that is not whole ends with an error instead of looking whole. A connection of HTTP/1 is closed.
+    /// Ends an incomplete answer with an error, so that it does not look complete. An HTTP/1 connection is
+    /// closed.
     pub(crate) fn give_up(&self) {
         if let Stream::Http2(stream) = &mut *self.stream.borrow_mut() {
             stream.reset(h2::Reason::INTERNAL_ERROR);
         }
     }
 
-    /// So many bytes of an answer are held for this client alone.
+    /// Counts bytes of an answer that are held for this client alone.
     pub(crate) fn weigh(&self, bytes: usize) {
         if let Stream::Http2(stream) = &*self.stream.borrow() {
             stream.weigh(bytes);
         }
     }
 
-    /// Reads and drops up to `limit` bytes of the request that are in the way of the next one. Whether there can be one.
+    /// Reads and drops up to `limit` bytes of the request that precede the next one. Returns whether there can be a next
+    /// one.
     pub(crate) async fn clear_way(&self, limit: usize) -> bool {
         let is_free = self.body_ended() || self.is_http2();
         is_free || self.drain_body(limit).await
     }
 
-    /// Sends the page of a status where there is no request that could be answered; the connection ends with it. Returns the
+    /// Sends the page of a status where no request could be parsed; the connection ends with it. Returns the
     /// bytes of the answer and of its body; none when the client is gone.
     pub(crate) async fn refuse(&self, status: u16) -> (u64, u64) {
         let mut out = self.worker.buffers.output();
@@ -89,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Says that a tunnel begins; `Err`: the client is gone. Returns the bytes of the head.
+    /// Sends the head that begins a tunnel; `Err`: the client is gone. Returns the bytes of the head.
     pub(crate) async fn start_tunnel(&self, request: &mut Request) -> Result<u64, ()> {
         self.answering.set(true);
         let mut out = Vec::with_capacity(512);

@@ -7,7 +7,8 @@ use tidegate_plugin_api::{BodyError, BodyReader};
 use super::{BodyState, Client, Framing, unreadable};
 use crate::{http2, pace::LeastRate, stream::Stream};
 
-/// Trailers are read as a whole: beyond the buffer, so that what is too long for it is seen to be.
+/// Trailers are read as a whole: a little beyond the buffer, so that trailers that exceed the limit are
+/// noticed.
 const TRAILERS_MORE: usize = 1024;
 
 fn too_slow(held: bool) -> BodyError {
@@ -21,7 +22,7 @@ impl BodyReader for Client {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         let piece = self.poll_piece(context, out);
         if let Poll::Ready(Err(_)) = piece {
-            // Nobody waits for the rest to go on with the connection.
+            // The rest is not drained: the connection is not reused.
             self.body.borrow_mut().framing = Framing::Broken;
         }
         piece
@@ -38,7 +39,7 @@ impl BodyReader for Client {
 }
 
 impl Client {
-    /// A client that is silent while its body is held has no more time than one that trickles.
+    /// A client that is silent while its body is held gets no more time than one that trickles.
     fn body_timeout_ms(&self, held: bool) -> u64 {
         let settings = &self.worker.settings;
         let timeout_ms = settings.client_body_timeout_ms;
@@ -48,13 +49,13 @@ impl Client {
         }
     }
 
-    /// Its body is waited for again, after something else was.
+    /// Restarts the time limit: the body is waited for again, after a wait for something else.
     pub fn has_time_for_body(&self) {
         let held = self.body.borrow().held;
         self.timer.set(self.body_timeout_ms(held));
     }
 
-    /// What a client has to send of its body, of which some may be held.
+    /// The least rate at which a client has to send its body, part of which may be held.
     fn body_rate(&self, held: bool) -> LeastRate {
         let settings = &self.worker.settings;
         if held && settings.held_body_rate.bytes_per_second > settings.body_rate.bytes_per_second {
@@ -64,8 +65,8 @@ impl Client {
         }
     }
 
-    /// Nothing of the body is there. Its time begins when somebody waits for it first: what the head had left is of another
-    /// limit.
+    /// No bytes of the body are here yet. Its time limit begins with the first wait for it: what remains of the head's
+    /// limit does not count.
     fn wait_for_more(&self, body: &mut BodyState) -> Result<(), BodyError> {
         if !std::mem::replace(&mut body.waited, true) {
             self.timer.set(self.body_timeout_ms(body.held));
@@ -108,7 +109,7 @@ impl Client {
         Poll::Ready(Ok(false))
     }
 
-    /// A piece of the body. Whoever waits for it holds no buffer: a read that brings a byte borrows one.
+    /// A piece of the body. A waiting reader holds no buffer: a read that yields a byte borrows one.
     fn poll_piece(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         loop {
             if let Some(more) = self.decode(out)? {

@@ -1,8 +1,8 @@
 //! Whether a client still waits for its answer.
 //!
-//! As in nginx, a client that ends its side of the connection has left, although it may only have said that it sends
-//! nothing more (RFC 9112 section 9.6): the two look alike. The readiness that the runtime has heard of is enough to
-//! know; the socket is asked only when there is something to read.
+//! As in nginx, a client that ends its side of the connection counts as gone, although it may only have announced
+//! that it sends nothing more (RFC 9112 section 9.6): the two look alike. The readiness that the runtime has seen is
+//! enough to know; the socket is asked only when there is something to read.
 
 use std::{
     io,
@@ -13,8 +13,8 @@ use super::Client;
 use crate::{buffer, stream::Stream};
 
 impl Client {
-    /// Ready once nobody waits for the answer any more. Looks no further than the body that is still to be read: its
-    /// reader learns of the end.
+    /// Ready once the client no longer waits for its answer. Does not look past a body that is still to be read: its
+    /// reader sees the end.
     pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Stream::Http2(stream) = &mut *self.stream.borrow_mut() {
             return stream.poll_gone(context);
@@ -23,11 +23,11 @@ impl Client {
             return Poll::Pending;
         }
         while self.poll_readable(context).is_ready() {
-            // What is there may be the next request, and behind it the end.
+            // The bytes may be the next request, with the end behind it.
             match self.poll_fill(context, buffer::SIZE) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
-                    // More requests than are read ahead: what follows them is not seen.
+                    // More requests than are read ahead: the end behind them is not seen.
                     return Poll::Pending;
                 }
                 Poll::Ready(_) => {

@@ -1,4 +1,4 @@
-//! The answer of an HTTP/1 node: its body as the writer takes it, and what becomes of the connection.
+//! The answer of an HTTP/1 node: its body as the writer takes it, and whether the connection is kept.
 
 use std::{
     rc::Rc,
@@ -49,13 +49,13 @@ struct Http1Body<'a> {
     /// Decoded bytes at the start of the upstream's buffer that are not passed on yet, and whether the body ends with them.
     rest: usize,
     rest_ends: bool,
-    /// Body filters had enough for one turn although there is more.
+    /// Body filters took enough for one turn although there is more.
     resting: bool,
     /// More had to be read from the upstream after its head.
     waited: bool,
 }
 
-/// Between whom an answer passes.
+/// The two sides of an answer.
 pub struct Parties<'a> {
     pub request: &'a mut Request,
     pub client: &'a Rc<Client>,
@@ -63,7 +63,7 @@ pub struct Parties<'a> {
     pub peer: &'a Peer,
 }
 
-/// Sends the answer. Returns whether the client's connection may go on.
+/// Sends the answer. Returns whether the client's connection can be reused.
 pub async fn deliver(
     parties: Parties<'_>,
     answer: Answer,
@@ -98,7 +98,7 @@ pub async fn deliver(
     let mut body = Http1Body::new(upstream, length, timeouts.read_ms);
     let sent = Writer::begin(request, client, Some(chains), frame).run(&mut body).await;
     drop(in_flight);
-    // A body that came with the head took no time of its own.
+    // A body that came with the head took no extra time.
     if body.waited {
         complete(request, body.upstream.started);
     }
@@ -116,7 +116,7 @@ fn settle(connection: Option<Upstream>, client: &Client, peer: &Peer, may_go_on:
     }
 }
 
-/// Writes down when the last byte of the answer had come.
+/// Records when the last byte of the answer arrived.
 fn complete(request: &mut Request, started: Instant) {
     if let Some(attempt) = request.outcome.attempts.last_mut() {
         attempt.response_seconds = started.elapsed().as_secs_f64();
@@ -208,7 +208,7 @@ impl<'a> Http1Body<'a> {
         most: usize,
     ) -> Result<Poll<()>, End> {
         self.waited = true;
-        // What body filters do not take in one step would wait here.
+        // Bytes that body filters do not take in one step would wait here.
         let most = most.min(writer.step().max(buffer::SIZE));
         self.take_input(most, writer.client);
         let room = self.upstream.input.room(buffer::LARGE);

@@ -37,7 +37,7 @@ pub(super) const TOO_MANY_INTERIM: &str = "upstream sent too many interim answer
 /// A body that was gathered is copied to leave with the head up to this length.
 const WITH_HEAD_BYTES: usize = 64 << 10;
 
-/// Of a longer body, what is written before others have a turn.
+/// How much of a longer body is written before other tasks get their turn.
 const TURN_BYTES: usize = 256 << 10;
 
 /// An answer whose head has arrived; it is in `request.response`.
@@ -58,7 +58,7 @@ pub async fn attempt(
 ) -> Result<Answer, Failure> {
     let first = once(request, client, peer, connection, false).await;
     match first {
-        // Idle connections may be closed under our hands; that is not the node's failure.
+        // The node may close an idle connection as it is taken; that does not count as a failure of the node.
         Err((failure, true))
             if failure.was_stale()
                 && retry::is_repeatable(request.head.method.as_bytes())
@@ -137,7 +137,7 @@ async fn once(
     }
 }
 
-/// What is still to be sent after the head; a short body that was gathered goes with it.
+/// The body that is still to be sent after the head; a short gathered body goes with the head.
 fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBody {
     match (&request.body, plan) {
         (RequestBody::Collected(bytes), _) if bytes.len() <= WITH_HEAD_BYTES => {
@@ -152,7 +152,7 @@ fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBod
     }
 }
 
-/// A connection, as long as the client waits for one.
+/// A connection to the node. Ends early if the client leaves.
 async fn reach(
     client: &Client,
     handle: &UpstreamHandle,
@@ -171,7 +171,7 @@ async fn reach(
     .await
 }
 
-/// Writes down an attempt that came to no connection.
+/// Records an attempt that got no connection.
 pub fn note_failed(
     request: &mut Request,
     node: &tidegate_plugin_api::snapshot::Node,
@@ -194,7 +194,7 @@ pub fn note_failed(
 }
 
 /// A protocol change is passed on only where the route allows it, and never HTTP/2's (request smuggling). Not with a
-/// body either: where it ends and the tunnel begins would be for both sides to guess.
+/// body either: both sides would have to guess where it ends and the tunnel begins.
 fn wants_upgrade(request: &Request) -> bool {
     let allowed = request.route.as_ref().is_some_and(|route| route.enable_websocket);
     allowed
@@ -225,7 +225,7 @@ fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) ->
     }
     if upgrade && !upgraded && head.status < 300 && request.head.version == tidegate_protocol::Version::Http2
     {
-        // To HTTP/2 a 2xx would say that the tunnel stands.
+        // In HTTP/2, a 2xx would mean that the tunnel is open.
         return Err(FailureKind::Malformed("upstream did not switch protocols"));
     }
     let length = match tidegate_protocol::framing::response_body(head, method) {
@@ -400,7 +400,7 @@ impl Upstream {
         client: &Client,
     ) -> Poll<Result<(), FailureKind>> {
         if self.input.capacity() == 0 {
-            // A buffer only once there is something to put into it.
+            // Takes a buffer only once there are bytes to read.
             if self.stream.poll_readable(context).is_pending() {
                 return Poll::Pending;
             }

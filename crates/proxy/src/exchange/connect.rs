@@ -58,7 +58,7 @@ pub async fn connect(
     };
     // Head and first body bytes leave in one write, but later ones must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
-    // Also for connections that nobody waits on: the kernel gives up a peer that acknowledges nothing.
+    // Also for connections without a waiting request: the kernel gives up a peer that acknowledges nothing.
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS);
     if let Some(version) = upstream.proxy_protocol {
         announce(client, &mut stream, version).await?;
@@ -79,7 +79,7 @@ fn idle(client: &Client, upstream: &UpstreamHandle, node: &Node, sni: &[u8]) -> 
     })
 }
 
-/// Says whose connection this is, within the time for connecting.
+/// Sends the PROXY header with the client's addresses, within the time for connecting.
 async fn announce(
     client: &Client,
     stream: &mut TcpStream,

@@ -1,4 +1,4 @@
-//! A connection to a node while a request has it.
+//! A connection to a node while a request uses it.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -24,7 +24,7 @@ pub struct Upstream {
     pub(super) interim: (u32, usize),
 }
 
-/// What of the request body is still to be sent.
+/// The part of the request body that is still to be sent.
 pub enum SendBody {
     Done,
     /// The rest of a body that was gathered.

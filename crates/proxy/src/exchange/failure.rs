@@ -1,4 +1,4 @@
-//! Why an attempt failed, and what that says to the client and to the operator.
+//! Why an attempt failed, and how that is reported to the client and to the operator.
 
 use std::{io, net::SocketAddr};
 
@@ -23,7 +23,7 @@ pub enum FailureKind {
     Unresolved,
     Connect(io::Error),
     ConnectTimeout,
-    /// Other requests have all connections that there may be.
+    /// Other requests hold all permitted connections.
     NoStream,
     Send(io::Error),
     SendTimeout,
@@ -38,7 +38,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Once the answer has begun, a request that cannot be sent counts only where it is the client's fault: the upstream may
+    /// Once the answer has begun, a failure to send the request counts only where it is the client's fault: the upstream may
     /// answer without having read all.
     pub fn refuses(sent: Result<(), FailureKind>) -> Result<(), BodyError> {
         match sent {
@@ -108,7 +108,7 @@ impl Failure {
     }
 }
 
-/// The server's words for it are the client's to read; ours are for the operator.
+/// The client reads the server's message; this one is for the operator.
 pub fn warn_of_tls(server: SocketAddr) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     if LIMITER.pass().is_some() {

@@ -1,7 +1,7 @@
 //! An attempt over HTTP/2, for upstreams with scheme grpc and grpcs: a stream, the request on it, the head of the answer.
 //!
-//! What the node never began to work on (REFUSED_STREAM, or a GOAWAY that excludes the stream) may be sent again,
-//! whatever the method.
+//! A request that the node never began to work on (REFUSED_STREAM, or a GOAWAY that excludes the stream) may be sent
+//! again, whatever the method.
 
 use std::{
     future::{Future, poll_fn},
@@ -48,7 +48,7 @@ pub struct Answer {
     pub header_seconds: f64,
 }
 
-/// A stream to a node, and what of the request is still to be sent on it.
+/// A stream to a node, and the part of the request that is still to be sent on it.
 pub struct Stream {
     lease: Lease,
     send: SendStream<Bytes>,
@@ -105,7 +105,7 @@ async fn once(
         hops::mark(request, node.address.as_slice());
     }
     let window = client.upstream_window();
-    // Before it is used: many answers may begin at the same moment.
+    // Counted before it is used: many answers may begin at the same moment.
     let granted = Granted::new(window.bytes());
     let outgoing = OutgoingHead::new(request, handle, node, false);
     let server_name = if handle.tls.is_some() { outgoing.host } else { &[] };
@@ -188,7 +188,7 @@ async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind>
     waited.await
 }
 
-/// Nothing is begun, and nothing waited for, on behalf of a client that has left.
+/// Checks that the client is still there: nothing is begun or waited for on behalf of one that has left.
 fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), FailureKind> {
     match client.poll_gone(context) {
         Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
@@ -254,7 +254,7 @@ async fn exchange(
             match stream.poll_send(context, request, client) {
                 Poll::Pending => limit.waits(client, stream.unsent()),
                 Poll::Ready(Err(kind @ FailureKind::Client(_))) => return Poll::Ready(Err((kind, false))),
-                // Why the stream broke is in the answer.
+                // The answer has the reason why the stream broke.
                 Poll::Ready(_) => {
                     sending = false;
                     client.timer.set(timeouts.read_ms);
@@ -295,7 +295,7 @@ async fn exchange(
             let body_consumed = !request.body.rewind();
             let failure = Failure { request_sent: !never_begun || body_consumed, body_consumed, kind };
             stream.record(request, failure.kind.attempt_status(), None);
-            // A node that says nothing is not asked the same again.
+            // A request is not sent to a silent node a second time.
             let silent = failure.timed_out() || stream.lease.was_silent();
             let reused = stream.lease.uses > 0 && !silent;
             if never_begun {
@@ -325,7 +325,7 @@ fn broken(error: h2::Error) -> (FailureKind, bool) {
     (kind, never_begun)
 }
 
-/// What the head says of the body's length. Two that differ are nobody's answer, not even to HEAD.
+/// The body's length by the head. Several lengths are an error, even in an answer to HEAD.
 fn length(headers: &HeaderMap) -> Result<BodyLength, &'static str> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let Some(length) = lengths.next() else { return Ok(BodyLength::Chunked) };
@@ -355,7 +355,7 @@ fn take_head(
 }
 
 impl Stream {
-    /// Writes down how the attempt went, for variables and metrics.
+    /// Records how the attempt went, for variables and metrics.
     pub fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
         request.outcome.attempts.push(Attempt {
             address: self.lease.connection.address,
@@ -375,17 +375,17 @@ impl Stream {
         self.lease.connection.window.bytes() as usize
     }
 
-    /// The client takes the answer: from now on what it does not take is counted.
+    /// The client takes the answer: from now on the bytes that it does not take are counted.
     pub fn flows(&mut self) {
         self.granted = None;
     }
 
-    /// The node let its time pass.
+    /// The node did not answer in time.
     pub fn doubt(&self) {
         self.lease.doubt();
     }
 
-    /// The rest of the exchange is of no use.
+    /// Resets the stream: the rest of the exchange is not needed.
     pub fn cancel(&mut self) {
         self.send.send_reset(Reason::CANCEL);
     }
@@ -450,7 +450,7 @@ impl Stream {
 }
 
 impl Piece {
-    /// Takes what the client has sent, and learns at once whether that was all: the end then needs no frame of its own.
+    /// Takes what the client has sent, and learns at once whether that was all: the end then needs no separate frame.
     fn poll_fetch(&mut self, context: &mut Context<'_>, request: &Request) -> Poll<Result<(), FailureKind>> {
         let RequestBody::Unread { reader, .. } = &request.body else {
             self.last = true;

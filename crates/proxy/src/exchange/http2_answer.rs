@@ -1,6 +1,6 @@
-//! The answer of an HTTP/2 node: its body as the writer takes it, and what becomes of the stream.
+//! The answer of an HTTP/2 node: its body as the writer takes it, and the end of its stream.
 //!
-//! The upstream gets room for more only when the client has taken what came before.
+//! The upstream's window is reopened only when the client has taken the earlier bytes.
 
 use std::{
     fmt::Display,
@@ -38,13 +38,13 @@ struct Http2Body<'a> {
     read_ms: u64,
     /// Received, and not passed on yet.
     rest: Bytes,
-    /// Body filters had enough for now although there is more.
+    /// Body filters took enough for now although there is more.
     resting: bool,
     /// Bytes of the upstream's window that are still taken.
     held: usize,
 }
 
-/// Sends the answer. Returns whether the client's connection may go on.
+/// Sends the answer. Returns whether the client's connection can be reused.
 pub async fn deliver(
     request: &mut Request,
     client: &Rc<Client>,
@@ -55,7 +55,7 @@ pub async fn deliver(
 ) -> bool {
     let Answer { mut stream, receive, length, header_seconds } = answer;
     stream.record(request, request.response.status, Some(header_seconds));
-    // All has come: gRPC's errors without a body, with their status in the head.
+    // Everything has arrived: a gRPC error without a body, with its status in the head.
     let is_empty = receive.is_end_stream();
     if let Err(status) = filters::header_filter(request, client, chains) {
         return Box::pin(respond::instead(request, client, status)).await;
@@ -113,7 +113,8 @@ impl Body for Http2Body<'_> {
                 Poll::Ready(true) => {}
             }
         }
-        // What came stays as it is until the client takes some of it, where no filter has to see it first.
+        // Received bytes stay unread until the client takes some of them, unless a filter must see them
+        // first.
         let asks = !self.rest.is_empty() && !writer.is_filtered() && !writer.head_waits();
         if asks && !writer.client_takes(context) {
             return Ok(Step::WaitsForClient);

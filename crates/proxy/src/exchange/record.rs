@@ -4,7 +4,7 @@ use tidegate_plugin_api::{Request, request::Attempt};
 
 use super::Upstream;
 
-/// Writes down how an attempt went, for variables and metrics.
+/// Records how an attempt went, for variables and metrics.
 pub(super) fn record(
     request: &mut Request,
     upstream: &Upstream,

@@ -3,13 +3,13 @@
 
 use crate::client::Client;
 
-/// How far sending has come: bytes taken from the client, and of them what the node has taken, or something that moves like
-/// these.
+/// The progress of sending: bytes taken from the client, and how many of them the node has taken, or a value that moves
+/// with these.
 pub type Progress = (u64, usize);
 
 pub struct SendLimit {
     send_ms: u64,
-    /// Where the node took nothing more.
+    /// The progress at which the node stopped taking bytes.
     blocked: Option<Progress>,
 }
 

@@ -21,7 +21,7 @@ use crate::{client::Client, refusal, request, respond, stall, stats, stream::Str
 const HEADS: usize = 3;
 
 impl Life {
-    /// Begins what has waited long enough for others to end. Returns how many.
+    /// Begins requests that have waited long enough for others to end. Returns how many.
     pub(super) fn advance(&mut self, context: &mut Context<'_>) -> u32 {
         if self.line.len() == 0 {
             return 0;
@@ -46,7 +46,7 @@ impl Life {
     pub(super) fn receive(&mut self, fresh: Fresh) {
         let shared = &self.shared;
         let most = shared.worker.settings.http2.as_ref().map_or(0, |limits| limits.max_concurrent_streams);
-        // Cancelled streams make room for new ones at once; what they started takes a moment to end.
+        // Cancelled streams make room for new ones at once; their tasks take a moment to end.
         let too_many = shared.working.get() as usize + self.line.len() >= most as usize * 2;
         if too_many || shared.worker.no_new_streams.get() {
             fresh.refuse();
@@ -64,7 +64,7 @@ impl Life {
         shared.working.set(shared.working.get() + 1);
         shared.worker.memory.began();
         let place = Place::new(shared.sending.clone());
-        // As it came, as it is read, and as it is written for the upstream.
+        // The received head, the parsed one, and the one written for the upstream.
         place.weigh(fresh.head_bytes * HEADS);
         let task = answer(Working(shared.clone()), fresh, place);
         tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));

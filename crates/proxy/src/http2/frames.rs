@@ -20,8 +20,8 @@ const WINDOW_MS: u64 = 10_000;
 /// Bytes without use that every connection may send.
 const FREE_BYTES: u64 = 1 << 20;
 /// Bytes of the frames of one trailer section. From one that is larger than [`LIST_BYTES`] when it is unpacked, `h2` leaves fields
-/// out without a word. A section that seems small by that lacks one of 45 KiB at least, which takes 28 KiB on the wire: it is no
-/// part of the client's table of fields (4 KiB), and five bits stand for eight at best.
+/// out silently. A section that seems small because of that lacks one of 45 KiB at least, which takes 28 KiB on the wire: it does
+/// not fit the client's dynamic table (4 KiB), and five bits encode eight at best.
 const TRAILER_BYTES: u64 = 24 * 1024;
 /// The least size of header lists that `h2` is set to.
 pub const LIST_BYTES: usize = 64 * 1024;
@@ -59,7 +59,7 @@ impl FrameWatch {
         }
     }
 
-    /// What the client does too much of, once it does.
+    /// The kind of flood, once the client exceeds its limit.
     pub fn flood(&self) -> Option<&'static str> {
         self.flood
     }
@@ -122,7 +122,7 @@ impl FrameWatch {
 }
 
 impl FrameWatch {
-    /// What comes on a stream that was opened before is trailers.
+    /// HEADERS on a stream that is already open are trailers.
     fn fields(&mut self, kind: u8) {
         let [.., a, b, c, d] = self.header;
         let stream = u32::from_be_bytes([a & 0x7f, b, c, d]);
@@ -142,7 +142,7 @@ impl FrameWatch {
     }
 }
 
-/// So many per ten seconds.
+/// Allows a number of frames per ten seconds.
 struct Bucket {
     size: u64,
     left: u64,

@@ -29,7 +29,8 @@ pub fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Re
     head.from_fields(pseudo, fields, websocket_key, limits)
 }
 
-/// 16 bytes in base64, as RFC 6455 section 4.1 wants. The upstream's proof of it is not asked for: HTTP/2 has none.
+/// 16 bytes in base64, as RFC 6455 section 4.1 requires. The upstream's `Sec-WebSocket-Accept` is not checked:
+/// HTTP/2 has none.
 fn websocket_key() -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut high, mut low) = (random_u64(), random_u64());
@@ -39,12 +40,12 @@ fn websocket_key() -> String {
         key.push(char::from(LETTERS[(*bits & 63) as usize]));
         *bits >>= 6;
     }
-    // The last digit stands for two bits only.
+    // The last digit encodes two bits only.
     key.push(char::from(LETTERS[((low & 3) << 4) as usize]));
     key + "=="
 }
 
-/// The writer for HTTP/2. Its frames tell where a body ends, and it has no fields of connections.
+/// The writer for HTTP/2, whose frames mark the end of a body, and which has no hop-by-hop fields.
 struct Map<'a> {
     headers: &'a mut HeaderMap,
     value: Vec<u8>,
@@ -114,7 +115,7 @@ pub fn trailers(from: &Head) -> Option<HeaderMap> {
     (!trailers.is_empty()).then_some(trailers)
 }
 
-/// Adds trailers that came over HTTP/2, if they are no more than they may be.
+/// Adds trailers that came over HTTP/2, if they are within the limit.
 pub fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError> {
     tidegate_protocol::http2::check_trailers(
         from.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())),
@@ -130,7 +131,7 @@ pub fn add_fields(head: &mut Head, from: &HeaderMap) {
     }
 }
 
-/// What HTTP/2 cannot represent (our parser let it through, the types of `http` do not) is left out, and so are blanks around
+/// Leaves out a field that HTTP/2 cannot represent (our parser accepts it, the types of `http` do not), and blanks around
 /// a value (RFC 9113 section 8.2.1).
 fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
     if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value.trim_ascii()))
@@ -139,7 +140,7 @@ fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) {
     }
 }
 
-/// The head of a page for what never became a request.
+/// The head of a page where no request was parsed.
 pub(crate) fn page(worker: &Runtime, status: u16, body_bytes: usize) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);

@@ -1,8 +1,8 @@
 //! The bytes under an HTTP/2 connection.
 //!
 //! Crate `h2` flushes after every DATA frame, which would be one system call (and one TLS record) per response. So
-//! its flushes only mark; [`Wire::poll_send`] writes once per round of the connection's task, when every stream has had
-//! its say.
+//! its flushes only set a flag; [`Wire::poll_send`] writes once per round of the connection's task, when every stream
+//! has been polled.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::frames::FrameWatch;
 use crate::{buffer::Buffer, runtime::Runtime, stream::Stream};
 
-/// Bytes gathered before the peer has to take some.
+/// The most bytes gathered before the peer must take some.
 const GATHERED: usize = 64 * 1024;
 
 /// Shared by `h2`, which reads and writes, and the connection's task, which flushes and keeps time.
@@ -57,7 +57,7 @@ impl Wire {
         Rc::new(RefCell::new(wire))
     }
 
-    /// Writes what has gathered.
+    /// Writes the gathered bytes.
     pub fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.poll_write(context, rest) {
@@ -159,7 +159,7 @@ impl Drop for Wire {
     }
 }
 
-/// What `h2` holds.
+/// The stream that `h2` reads and writes.
 pub struct Io(pub SharedWire);
 
 impl AsyncRead for Io {

@@ -10,14 +10,14 @@ use super::{
     untaken::{self, ALWAYS},
 };
 
-/// In line for so long, a request of a client that keeps taking answers begins all the same, and others are refused.
+/// After so long in line, a request of a client that keeps taking answers begins regardless, and others are refused.
 pub const LONGEST_LINED_MS: u64 = 10_000;
 
 /// A request that has not begun.
 pub struct Fresh {
     pub request: http::Request<RecvStream>,
     pub respond: SendResponse<Bytes>,
-    /// What its head takes in memory, about.
+    /// Roughly what its head takes in memory.
     pub head_bytes: usize,
 }
 
@@ -28,7 +28,7 @@ impl Fresh {
         Fresh { head_bytes: fields.sum::<usize>() + target, request, respond }
     }
 
-    /// The client may send it again.
+    /// Refuses the request so that the client may send it again.
     pub fn refuse(mut self) {
         self.respond.send_reset(Reason::REFUSED_STREAM);
     }
@@ -37,7 +37,7 @@ impl Fresh {
 struct Lined {
     fresh: Fresh,
     since_ms: u64,
-    /// What the connection had taken then.
+    /// The connection's total when the request was lined up.
     total: u64,
     _counted: untaken::Lined,
 }
@@ -52,7 +52,7 @@ enum Verdict {
     Refused,
 }
 
-/// `lined`: it is in line. There it stays until its client goes on with the answers that it has left.
+/// `lined`: it is in line. It stays there until its client resumes reading the answers that it has left.
 fn judge(places: &Places, lined: bool) -> Verdict {
     let (held, leaves) = (places.held(), places.leaves());
     if held == 0 || !(places.account().is_full() || lined && leaves) {
@@ -70,7 +70,7 @@ impl Line {
         self.0.len()
     }
 
-    /// A request has come: it is given back if it may begin at once.
+    /// Accepts a new request: it is returned if it may begin at once.
     pub fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
         let verdict = match judge(places, false) {
             Verdict::Begins if !self.0.is_empty() => Verdict::Waits,
@@ -96,7 +96,7 @@ impl Line {
         None
     }
 
-    /// The next one that may begin. What exceeds the share of the address is refused, the last first.
+    /// The next one that may begin. Requests beyond the share of the address are refused, the last first.
     pub fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
         while places.account().exceeds_share() {
             self.0.pop_back()?.fresh.refuse();

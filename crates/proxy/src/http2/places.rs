@@ -1,8 +1,8 @@
 //! The requests of one HTTP/2 connection: which are open or slow in the sense of [`super::untaken`], and which are left by the
 //! client.
 //!
-//! Whatever an answer is made of, it waits for its client in [`super::stream`], and that is noted here. Once a second the
-//! connection's task looks who has waited: a client that does not keep up is counted, and cut where too many are.
+//! Every kind of answer waits for its client in [`super::stream`], which records the wait here. Once a second the connection's
+//! task looks for requests that have waited: a client that does not keep up is counted, and cut where too many are.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,12 +13,13 @@ use std::{
 use super::untaken::{ALWAYS, Account, Held, Left, STREAM_BYTES};
 use crate::timers::{Deadlines, Timer};
 
-/// A client that takes nothing of an answer for so long does not take it.
+/// A client that takes nothing of an answer for so long counts as not taking it.
 pub const COUNTED_AFTER_MS: u64 = 1_000;
-/// Unless all streams of its connection took this much meanwhile: then it takes others first. More than the window that a
-/// connection begins with.
+/// Unless all streams of its connection took this much meanwhile: then the client reads others first. More than the
+/// window that a connection begins with.
 pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
-/// A connection that has taken nothing for so long stalls; what waits in line on it makes room for others first.
+/// A connection that has taken nothing for so long stalls; its requests in line are the first to make room for
+/// others.
 pub const STALLS_AFTER_MS: u64 = 250;
 
 pub struct Places {
@@ -41,7 +42,7 @@ pub struct Places {
 
 #[derive(Default)]
 struct Slot {
-    /// What it counts for; 0: the slot is free.
+    /// The units that it counts for; 0: the slot is free.
     units: usize,
     state: State,
     /// Its answer has begun.
@@ -105,7 +106,7 @@ impl Places {
         self.total.get()
     }
 
-    /// The client has left answers that still wait, and has not taken much since: what is in line waits with them.
+    /// The client has left answers that still wait, and has not taken much since: requests in line wait with them.
     pub fn leaves(&self) -> bool {
         self.waiting.get() > 0
             && self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
@@ -152,7 +153,7 @@ impl Places {
         self.count(slot.state, State::Nothing, slot.units);
     }
 
-    /// The request holds so much of an answer until its client has taken it.
+    /// Counts bytes of an answer that the request holds until its client has taken them.
     pub fn weigh(&self, index: u32, bytes: usize) {
         let units = bytes / STREAM_BYTES;
         if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize).filter(|_| units > 0) {
@@ -221,20 +222,20 @@ impl Places {
         }
     }
 
-    /// Somebody waits: there will be a look.
+    /// A request waits: schedules a look.
     pub fn arm(&self) {
         if !self.armed.replace(true) {
             self.timer.set(COUNTED_AFTER_MS);
         }
     }
 
-    /// Something waits in line.
+    /// A request waits in line: schedules an early look.
     pub fn arm_soon(&self) {
         self.armed.set(true);
         self.timer.set(STALLS_AFTER_MS);
     }
 
-    /// Looks who has waited for a second.
+    /// Looks for requests that have waited for a second.
     pub fn look(&self) {
         if !self.armed.get() || !self.timer.expired() {
             return;
@@ -246,7 +247,7 @@ impl Places {
         let mut leaves = false;
         for slot in self.slots.borrow_mut().iter_mut().filter(|slot| slot.units > 0) {
             let Some(wait) = &mut slot.wait else {
-                // Somebody else keeps it waiting.
+                // It does not wait for its client.
                 if slot.state == State::Open && now_ms.saturating_sub(slot.began_ms) >= COUNTED_AFTER_MS {
                     let state = if slot.answered { State::Nothing } else { State::Slow };
                     self.count(std::mem::replace(&mut slot.state, state), state, slot.units);

@@ -35,7 +35,7 @@ pub use self::{establish::establish, gate::Waiting, window::Window};
 pub struct Place {
     /// The pool number of a [`tidegate_plugin_api::snapshot::Node`].
     pub pool: u32,
-    /// The client connection that they belong to; `None`: anybody's.
+    /// The client connection that they belong to; `None`: shared by all clients.
     pub client: Option<u64>,
 }
 
@@ -43,7 +43,8 @@ pub struct Place {
 pub struct Wanted<'a> {
     pub server_name: &'a [u8],
     pub window: Window,
-    /// Set after a connection turned out to be gone: only one that was opened, or heard from, later will do.
+    /// Set after a connection turned out to be gone: only one that was opened, or received something, later
+    /// will do.
     pub after: Option<Moment>,
 }
 
@@ -196,7 +197,7 @@ impl Drop for Lease {
         {
             connection.pool.became_idle(connection, client);
         }
-        // Whoever opens one wakes the others.
+        // While a connection is being opened, its opener wakes the others.
         if connection.is_offered() && !connection.gate.is_opening() {
             connection.gate.wake(1);
         }
@@ -299,7 +300,7 @@ impl Http2Pool {
 }
 
 impl Node {
-    /// Everyone who opens a connection, has one or waits for a stream holds the other end of the gate.
+    /// Requests that open a connection, use one or wait for a stream hold a reference to the gate.
     fn is_needed(&self) -> bool {
         !self.connections.is_empty() || Rc::strong_count(&self.gate) > 1
     }
@@ -319,7 +320,7 @@ impl Node {
         if self.gate.is_opening() || self.evict(pool) {
             return Next::Wait(Waiting::new(&self.gate));
         }
-        // There are no more connections to be had: take one that has served enough, too, or that may be gone.
+        // No more connections may be opened: one that has served enough, or that may be gone, is taken too.
         let last =
             self.connections.iter().find(|connection| connection.has_stream() && wanted.suits(connection));
         match last {
@@ -328,7 +329,7 @@ impl Node {
         }
     }
 
-    /// Drops an idle connection that nobody here can use. Its end wakes a waiting request.
+    /// Drops an idle connection that no waiting request can use. Its end wakes one of them.
     fn evict(&mut self, pool: &Http2Pool) -> bool {
         if !self.gate.may_evict() {
             return false;

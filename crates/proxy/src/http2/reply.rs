@@ -1,4 +1,4 @@
-//! What HTTP/2 says of answers, on a stream.
+//! Answers on an HTTP/2 stream.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::{
     runtime::Runtime,
 };
 
-/// Sends the head of an answer; `last`: nothing follows. Returns about what it takes on the wire: what HPACK makes of it is
-/// the connection's.
+/// Sends the head of an answer; `last`: nothing follows. Returns roughly its size on the wire: the effect of HPACK depends
+/// on the connection.
 pub(crate) fn send_head(stream: &mut Http2Stream, head: &AnswerHead<'_>, last: bool) -> u64 {
     // A client that is gone shows when the body is sent.
     let _ = stream.send_head(head::response(head), last);

@@ -1,4 +1,4 @@
-//! What the streams of a connection have handed over to be sent: bounded while the client takes nothing of it.
+//! Bytes that the streams of a connection have handed over to be sent: bounded while the client takes none of them.
 //!
 //! Crate `h2` keeps up to 64 KiB of each stream whose window is open, which are 8 MiB of a client that opens all its windows and
 //! reads nothing.
@@ -21,13 +21,13 @@ const HANDED_LEAST: usize = 16 * 1024;
 pub struct Sending {
     pub places: Places,
     handed: Cell<usize>,
-    /// What was handed over while the socket takes nothing.
+    /// Bytes handed over while the socket takes nothing.
     stuck: RefCell<ReadAhead>,
     /// Counts the times that all was sent.
     round: Cell<u64>,
-    /// Each stream once a round.
+    /// At most once per stream and round.
     waiting: RefCell<Vec<Waker>>,
-    /// What answers hold for slow streams, see [`crate::read_ahead`].
+    /// The bytes that answers hold for slow streams, see [`crate::read_ahead`].
     pub held: Rc<Cell<usize>>,
 }
 

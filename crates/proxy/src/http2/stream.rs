@@ -1,7 +1,7 @@
 //! The client's side of one HTTP/2 stream: body in, head, body and trailers out, with flow control both ways.
 //!
-//! Room in the peer's window is asked for before bytes are handed over, and room in ours is given back only when
-//! somebody takes the bytes: neither side can make the gateway hold more than a window.
+//! Capacity in the peer's window is reserved before bytes are handed over, and capacity in ours is released only
+//! when the bytes are taken: neither side can make the gateway hold more than a window.
 
 use std::{
     cell::Cell,
@@ -47,12 +47,13 @@ impl Place {
         Place { sending, index, waits: false }
     }
 
-    /// The request holds so much besides what each does.
+    /// Counts memory that the request holds beyond the usual.
     pub fn weigh(&self, bytes: usize) {
         self.sending.places.weigh(self.index, bytes);
     }
 
-    /// Notes who is waited for. A client that has left its answers for too long is waited for no more.
+    /// Records a wait for the client. A client that has left its answers for too long gets an error in place
+    /// of more waiting.
     fn watch<T>(&mut self, context: &Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             if std::mem::take(&mut self.waits) {
@@ -92,7 +93,7 @@ impl Http2Stream {
         &self.place.sending.held
     }
 
-    /// So much of the answer is held until the client has taken it.
+    /// Counts bytes of the answer that are held until the client has taken them.
     pub fn weigh(&self, bytes: usize) {
         self.place.sending.places.weigh(self.place.index, bytes);
     }
@@ -138,7 +139,7 @@ impl Http2Stream {
             None => Poll::Ready(Ok(false)),
             Some(Ok(data)) => {
                 out.extend_from_slice(&data);
-                // Fails only for a stream that is gone, which the next read tells.
+                // Fails only for a stream that is gone, which the next read reports.
                 let _ = self.receive.flow_control().release_capacity(data.len());
                 Poll::Ready(Ok(true))
             }
@@ -168,7 +169,7 @@ impl Http2Stream {
         Ok(())
     }
 
-    /// Sends as much of `data` as the client has room for. With `last`, what ends the data ends the stream.
+    /// Sends as much of `data` as the client has room for. With `last`, the end of the data ends the stream.
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -204,7 +205,7 @@ impl Http2Stream {
         }
     }
 
-    /// The answer cannot be finished: the client must not take it for whole.
+    /// The answer cannot be finished: the client must not take it as complete.
     pub fn reset(&mut self, reason: Reason) {
         if self.ended {
             return;
@@ -217,12 +218,12 @@ impl Http2Stream {
         }
     }
 
-    /// The answer is whole, and the client still sends.
+    /// Whether the answer is complete and the client still sends.
     pub fn has_rest(&self) -> bool {
         self.ended && !self.is_reset && !self.receive.is_end_stream()
     }
 
-    /// Reads and drops a piece of what the client still sends. `None`: it has ended.
+    /// Reads and drops a piece of the request that the client still sends. `None`: it has ended.
     pub fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some(Ok(data)) = ready!(self.receive.poll_data(context)) else { return Poll::Ready(None) };
         // As above.
@@ -247,7 +248,7 @@ impl Http2Stream {
     }
 }
 
-/// How much of what was asked for the client has room for, not less than a byte.
+/// How much of the requested capacity the client grants, at least one byte.
 fn poll_capacity(send: &mut SendStream<Bytes>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
     let mut room = send.capacity();
     while room == 0 {

@@ -7,11 +7,11 @@ use crate::{
     linger::{DROPPED_BYTES, Place},
 };
 
-/// A stream of HTTP/2 after its answer.
+/// How long a stream stays open after its answer.
 const STREAM_MS: u64 = 250;
 
-/// The end of a stream of HTTP/2 whose client still sends. Its reset waits for a moment: clients that read it together with the
-/// answer take it for a failure (curl before 8.1), and what they have received is lost.
+/// Ends a stream of HTTP/2 whose client still sends. The reset waits for a moment: clients that read it together with the
+/// answer treat it as a failure (curl before 8.1), and drop what they have received.
 pub async fn linger_stream(client: &Client) {
     let stream = || client.http2().filter(|stream| stream.has_rest());
     if stream().is_none() {

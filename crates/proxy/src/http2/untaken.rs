@@ -1,12 +1,12 @@
-//! The memory of HTTP/2 requests that nobody may ever take the answers of: bounded in all and for each address, over all workers.
+//! The memory of HTTP/2 requests whose answers may never be read: bounded in all and for each address, over all workers.
 //!
 //! An address may have as many at work as are free (dynamic thresholds, Choudhury and Hahne 1998), which is half of what others
 //! leave. In line, where waiting is all that happens, the shares are equal (max-min fairness): once the line is more than half
 //! full, addresses with more than an equal share of that half give up the rest, and new ones find room.
 //!
 //! A request under way holds its task, its head and the state of its streams, whatever else is held for it. It is *open* in its
-//! first second, in which nobody knows whether its client will take the answer, and whenever it waits for its client
-//! ([`super::places`] tells when); after that second it is *slow* until its answer begins. Of both there are only so many;
+//! first second, when it is unknown whether its client will take the answer, and whenever it waits for its client
+//! ([`super::places`] records that); after that second it is *slow* until its answer begins. Of both there are only so many;
 //! beyond that each connection has [`ALWAYS`], and others wait in line ([`super::line`]). Open requests whose clients have
 //! taken nothing for a second are *left*: of those there are fewer, and the rest are cut, so that clients who read find room.
 
@@ -26,9 +26,9 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
-/// What a request holds, without its body and what is held of its answer.
+/// The memory of a request, without its body and the held part of its answer.
 pub const STREAM_BYTES: usize = 20 * 1024;
-/// What a request in line holds: its head as it came, and one stream.
+/// The memory of a request in line: its received head, and one stream.
 pub const LINED_BYTES: usize = 3 * 1024;
 /// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
 pub const ALWAYS: usize = 4;
@@ -43,7 +43,7 @@ const LEFT_PART: usize = 2;
 /// The line is full beyond one part in so many: the rest is for addresses that have less than an equal share.
 const SHARED_PART: usize = 2;
 
-/// How many requests there are; those with a body of their own count for as many as have its size.
+/// The number of requests; one with a body counts as many times as its size demands.
 #[derive(Default)]
 struct Counts {
     open: AtomicUsize,
@@ -71,7 +71,7 @@ fn most_lined() -> usize {
     tidegate_plugin_api::memory::limit() / LINED_PART / LINED_BYTES
 }
 
-/// What a connection has at work, in units of [`STREAM_BYTES`].
+/// The requests of a connection at work, in units of [`STREAM_BYTES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub open: usize,
@@ -83,7 +83,7 @@ impl Held {
         self.open + self.slow
     }
 
-    /// Without what a connection may always have.
+    /// The part beyond what a connection may always have.
     pub fn beyond(self) -> Held {
         let beyond = self.all().saturating_sub(ALWAYS);
         let slow = self.slow.min(beyond);
@@ -99,7 +99,7 @@ fn change(count: &AtomicUsize, before: usize, now: usize) {
     }
 }
 
-/// What the connections of an address share.
+/// The counts that the connections of an address share.
 pub struct Account {
     address: IpAddr,
     counts: Arc<Counts>,
@@ -120,7 +120,7 @@ impl Account {
         Rc::new(Account { address, counts, all })
     }
 
-    /// Nothing more begins but what every connection may have.
+    /// Whether no more requests begin beyond those that every connection may have.
     pub fn is_full(&self) -> bool {
         self.is_full_of(Held { open: most_open(), slow: most_slow() })
     }
@@ -132,7 +132,7 @@ impl Account {
         reached(|counts| &counts.open, most.open) || reached(|counts| &counts.slow, most.slow)
     }
 
-    /// A connection had so much beyond what it may always have, and has `now`.
+    /// Updates what a connection holds beyond what it may always have: from `before` to `now`.
     pub fn change(&self, before: Held, now: Held) {
         for counts in [self.all, &self.counts] {
             change(&counts.open, before.open, now.open);
@@ -155,12 +155,12 @@ impl Account {
         let shared = most / SHARED_PART;
         let lined = Lined::new(self, units);
         let (all, own) = (self.all.lined.load(Relaxed), self.counts.lined.load(Relaxed));
-        // What is alone may be larger than a share. Dropping it takes it out again.
+        // A single request may be larger than a share. Dropping it removes it again.
         let fits = all <= shared || own <= self.share(shared).max(units);
         (all <= most && fits).then_some(lined)
     }
 
-    /// The address has more in line than its equal share, and the room is wanted.
+    /// Whether the address has more in line than its equal share, and others want the room.
     pub fn exceeds_share(&self) -> bool {
         self.exceeds_share_of(most_lined())
     }
@@ -187,7 +187,7 @@ impl Account {
         left
     }
 
-    /// A request waits, or is refused.
+    /// Logs that a request waits, or is refused.
     #[cold]
     pub fn tell_full(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
@@ -240,7 +240,7 @@ impl Left {
         let left = Left { account: account.clone(), units };
         let all = account.all.left.fetch_add(units, Relaxed);
         let own = account.counts.left.fetch_add(units, Relaxed);
-        // What is alone may be larger than the part of an address. Dropping it takes it out again.
+        // A single request may be larger than the part of an address. Dropping it removes it again.
         let fits = own == 0 || own + units <= most.saturating_sub(all);
         (all + units <= most && fits).then_some(left)
     }

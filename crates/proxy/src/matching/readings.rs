@@ -1,5 +1,5 @@
-//! Paths that can be read in two ways: a slash at the end that does not count, and `%2F`, which servers behind us may take
-//! for a slash or for a part of a segment. The path goes upstream as it came, so that no reading may open what the other one
+//! Paths that can be read in two ways: a slash at the end that does not count, and `%2F`, which upstreams may read as a
+//! slash or as a part of a segment. The path goes upstream unchanged, so no reading may open what the other one
 //! guards.
 
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ use tidegate_telemetry::error_log;
 
 use super::input::Input;
 
-/// The path that is looked up. With `apisix.delete_uri_tail_slash` that is the one without its last slash if a route is for
-/// exactly that path. A pattern with `*` at its end is for what is below: it is judged on the path that goes upstream.
+/// The path used for routing. With `apisix.delete_uri_tail_slash` that is the one without its last slash if a route is for
+/// exactly that path. A pattern with `*` at its end is for paths below: it is matched against the path that goes upstream.
 #[inline]
 pub(crate) fn routed_path(request: &Request) -> Cow<'_, [u8]> {
     if !request.snapshot.options.delete_uri_tail_slash {
@@ -33,8 +33,9 @@ fn without_tail_slash(request: &Request) -> Cow<'_, [u8]> {
     }
 }
 
-/// `:name` stands for one segment, and a `%2F` in it may be a part of it. A request whose path belongs to one route as it is
-/// decoded, and to another one with parameters as it came, is ambiguous: nobody can say which of them the upstream will see.
+/// `:name` matches one segment, and a `%2F` may be a part of that segment. A request whose path belongs to one route as it
+/// is decoded, and to another one with parameters as it came, is ambiguous: the gateway cannot know which of them the
+/// upstream will see.
 #[inline]
 pub(super) fn has_ambiguous_slash(request: &Request, route: u32) -> bool {
     let options = request.snapshot.options;

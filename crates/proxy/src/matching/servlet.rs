@@ -1,8 +1,8 @@
 //! Paths as a servlet container reads them (`apisix.normalize_uri_like_servlet`): path parameters (`;x=1`) are dropped
 //! per segment before anything is decoded, and a dot segment at the end leaves no slash.
 //!
-//! Routes and access rules then see the path that the servlet will get. `tests/servlet` holds what Tomcat 10 makes of a
-//! table of spellings. What containers are known to read in different ways is refused, as APISIX does.
+//! Routes and access rules then see the path that the servlet will get. `tests/servlet` holds Tomcat 10's readings of a
+//! table of spellings. Paths that containers are known to read in different ways are refused, as in APISIX.
 
 /// Writes the normal form of a raw path into `out`. `Err`: containers disagree about it, or refuse it.
 pub(super) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {

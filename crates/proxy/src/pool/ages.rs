@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-/// By pool number: idle connections in the order they became idle, and whose they are.
+/// By pool number: idle connections in the order they became idle, with their clients.
 #[derive(Default)]
 pub struct Ages {
     pools: FxHashMap<u32, BTreeSet<(u64, u64)>>,

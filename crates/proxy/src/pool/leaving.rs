@@ -1,4 +1,4 @@
-//! What the pools hold of a client ends with it.
+//! Closes a client's pooled connections when the client leaves.
 
 use tidegate_plugin_api::request::Connection;
 
@@ -17,12 +17,12 @@ pub fn keep(
     worker.own_pool.put(client.id, place, stream, times_ms, size);
 }
 
-/// What the pools hold of this client is closed when it leaves.
+/// Closes this client's pooled connections when it leaves.
 pub fn close_at_end(worker: &'static Worker, client: &Connection) {
     client.at_end.get_or_init(|| Box::new(Leaving { worker, client: client.id }));
 }
 
-/// Dropped with the last that knows the client's connection: no request of it can follow.
+/// Dropped with the last reference to the client's connection: no request of it can follow.
 struct Leaving {
     worker: &'static Worker,
     client: u64,

@@ -1,6 +1,6 @@
 //! Idle upstream connections that began with a PROXY header, of one worker.
 //!
-//! The header names a client, and the server behind it believes it: such a connection is used again only for requests
+//! The header names a client, and the server believes it: such a connection is reused only for requests
 //! of the same client connection. It is closed when its client leaves, after its idle time, or when more than
 //! `keepalive_pool.size` to the same node are idle: of 10,000 clients, those that were busy last keep theirs.
 
@@ -81,7 +81,7 @@ impl OwnPool {
         idle.len()
     }
 
-    /// Also where one of its connections let its time pass: see [`super::Pool::distrust`].
+    /// Also when one of its connections timed out: see [`super::Pool::distrust`].
     pub fn forget(&self, client: u64) {
         let state = &mut *self.state.borrow_mut();
         let own = state.idle.range((client, 0, 0)..=(client, u32::MAX, u64::MAX));

@@ -1,7 +1,7 @@
 //! A body that lies in a file. On a plain connection its pages go from the kernel's cache to the socket (sendfile); under
 //! TLS, in HTTP/2 and through body filters they are read in pieces.
 //!
-//! The worker asks first whether the pages are there; if they are not, the disk threads bring them.
+//! The worker first asks whether the pages are in memory; if they are not, the disk threads read them.
 
 use std::{
     collections::VecDeque,
@@ -36,26 +36,26 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Between two tries to get a place in the queue of the disk threads.
 const QUEUE_WAIT: Duration = Duration::from_millis(5);
 
-/// What the disk threads do for it.
+/// The work of the disk threads for it.
 type Job = Pin<Box<dyn Future<Output = io::Result<Vec<u8>>>>>;
 
 pub(super) struct InFile {
     file: Arc<File>,
     residence: Residence,
-    /// What is still to be sent; a part that has begun is shorter.
+    /// The parts still to be sent; one that has begun is shorter.
     parts: VecDeque<Part>,
     job: Option<Job>,
-    /// What the last job has read.
+    /// The bytes that the last job has read.
     fetched: Vec<u8>,
     /// The pages before this offset are in memory: they may be sent.
     resident_to: u64,
-    /// No filter stands between, and the connection takes pages.
+    /// No filter sees the body, and the connection takes pages.
     is_direct: bool,
-    /// For the disk: as long as a client has to take something.
+    /// Time limit of the disk: the same as for a client to take something.
     patience_ms: u64,
 }
 
-/// What a look at the first part came to.
+/// The result of looking at the first part.
 enum Look {
     Step(Step),
     /// The disk threads have to read first.
@@ -63,7 +63,7 @@ enum Look {
 }
 
 impl Body for InFile {
-    /// What is at hand is also for a client that has ended its side.
+    /// A body at hand is also sent to a client that has ended its side.
     const FOLLOWS_CLIENT: bool = false;
 
     fn limit_ms(&self) -> Option<u64> {
@@ -189,7 +189,7 @@ impl InFile {
         let wanted = usize::try_from(length).unwrap_or(usize::MAX).min(most);
         let client = writer.client;
         let buffers = &client.worker.buffers;
-        // Nobody holds it while the client is waited for.
+        // It is not held while waiting for the client.
         let mut input = buffers.large();
         let piece = input.room(buffer::LARGE).get_mut(..wanted).unwrap_or_default();
         match self.residence.read(&self.file, piece, at) {
@@ -234,13 +234,13 @@ impl InFile {
     }
 }
 
-/// Where the first part stands.
+/// The position of the first part.
 struct Range {
     at: u64,
     length: u64,
 }
 
-/// The answer is cut, or another one where nothing of it is out.
+/// The answer is cut, or replaced where nothing of it is out.
 fn unreadable(writer: &Writer<'_>, error: &io::Error) -> End {
     error_log::log(
         error_log::Level::Error,

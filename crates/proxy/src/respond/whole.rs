@@ -9,13 +9,13 @@ use crate::answer::{
     writer::Writer,
 };
 
-/// What is behind is sent from where it lies.
+/// A longer rest is sent without a copy.
 const SENT_WITH_HEAD_BYTES: usize = 64 * 1024;
 
 pub(super) struct Whole(pub(super) Bytes);
 
 impl Body for Whole {
-    /// What is at hand is also for a client that has ended its side.
+    /// A body at hand is also sent to a client that has ended its side.
     const FOLLOWS_CLIENT: bool = false;
 
     fn limit_ms(&self) -> Option<u64> {

@@ -15,10 +15,10 @@ use crate::{
     stats::{self, WorkerStats},
 };
 
-/// What is shorter is not counted.
+/// Shorter polls are not counted.
 pub const LIMIT: Duration = Duration::from_millis(1);
 
-/// A task that computes for longer is warned of.
+/// A task that computes for longer causes a warning.
 pub(super) const WARNED: Duration = Duration::from_millis(20);
 
 /// One line a second and worker; the others are counted.
@@ -59,7 +59,8 @@ impl Stalls {
         }
     }
 
-    /// What a task has computed is told from the last look on: one that is old counts what others did as well.
+    /// The computing time of a task is measured from the last look: an old one includes the work of other
+    /// tasks.
     #[cold]
     pub fn look(&self) {
         if let Some(scheduled) = self.schedule.as_ref().and_then(Scheduled::read) {
@@ -67,7 +68,7 @@ impl Stalls {
         }
     }
 
-    /// The part of `took`, which ends now, in which this thread computed, as far as the kernel tells.
+    /// The part of `took`, which ends now, in which this thread computed, as far as the kernel reports it.
     #[cold]
     pub fn computed(&self, took: Duration) -> Duration {
         match self.schedule.as_ref().and_then(Scheduled::read) {

@@ -1,9 +1,9 @@
 //! Shuts down the connections of a worker whose thread cannot be asked to.
 //!
-//! Nobody keeps a list of a worker's descriptors, which would cost every connection. The kernel has one: what the epoll
-//! instance of the worker's runtime watches stands in /proc/self/fdinfo, and the instance is known by the listening sockets
-//! in it. A connection may be closed and its number be somebody else's by the time it is shut down, should the worker come
-//! back just then: so what is shut down is a duplicate, if it is the file that the list says.
+//! The gateway keeps no list of a worker's descriptors, which would cost every connection. The kernel has one:
+//! /proc/self/fdinfo lists what the epoll instance of the worker's runtime watches, and the instance is recognised by the
+//! listening sockets in it. If the worker comes back just then, a connection may be closed and its number reused before it
+//! is shut down: so a duplicate is shut down, and only if it is the file in the list.
 
 use std::{
     fs, io,
@@ -25,8 +25,8 @@ struct Entry {
     inode: u64,
 }
 
-/// Of the worker with these listening sockets: to clients, nodes and other servers; how many. `doors_too`: those sockets as
-/// well.
+/// Shuts down the connections of the worker with these listening sockets: to clients, nodes and other servers. Returns how
+/// many. `doors_too`: those sockets as well.
 pub(super) fn shut_down(doors: &[RawFd], doors_too: bool) -> io::Result<usize> {
     let mut count = 0;
     for entry in watched_with(doors)? {

@@ -1,4 +1,4 @@
-//! One operator with its right side prepared, and what each means for a variable's value.
+//! One operator with its right side prepared, and how each compares a variable's value.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ impl Comparison {
         })
     }
 
-    /// The regular expression that it asks for.
+    /// The regular expression that it uses.
     pub(super) fn pattern(&self) -> Option<&str> {
         if let Self::Matches(pattern) = self { Some(pattern.as_str()) } else { None }
     }

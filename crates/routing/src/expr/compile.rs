@@ -72,7 +72,7 @@ fn test<N>(items: &[Value], resolve: &mut dyn FnMut(&str) -> N) -> Result<Node<N
     let operator = rest.first().and_then(text).ok_or(INVALID)?.to_ascii_lowercase();
     let comparison = match rest.get(1) {
         Some(value) => Comparison::new(&operator, value)?,
-        // With APISIX's own words for it.
+        // With APISIX's own message.
         None if operator == "ipmatch" => Comparison::new(&operator, &Value::Null)?,
         None if Comparison::needs_value(&operator) => {
             return Err(format!("operator '{operator}' needs a value to compare with"));
@@ -88,7 +88,8 @@ fn test<N>(items: &[Value], resolve: &mut dyn FnMut(&str) -> N) -> Result<Node<N
     Ok(Node::Test { name: resolve(name), negated, comparison })
 }
 
-/// Behind these a name is a client's: of an argument, a cookie, a header, or a path into a body.
+/// After these prefixes the client chooses the name: of an argument, a cookie, a header, or a path into a
+/// body.
 const FREE: [&str; 5] = ["arg_", "cookie_", "post_arg_", "post_arg.", "http_"];
 
 /// Whether a request can have a variable of that name. Plugins may set others than those that are known.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What a variable holds at the moment of evaluation.
+/// The value of a variable at the moment of evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand<'a> {
     Nil,

@@ -1,4 +1,4 @@
-//! An expression as it is evaluated.
+//! A compiled expression and its evaluation.
 
 use super::comparison::Comparison;
 

@@ -1,4 +1,4 @@
-//! Why a request goes where it goes: the lookup of a layer with somebody who watches.
+//! Why a request goes where it goes: the lookup of a layer with a witness that records it.
 
 use rustc_hash::FxHashSet;
 
@@ -34,7 +34,7 @@ pub struct Considered {
 
 #[derive(Debug, Default)]
 pub struct Explained {
-    /// In the order of trying; what other hosts ask for comes last.
+    /// In the order of trying; routes of other hosts come last.
     pub considered: Vec<Considered>,
     /// There were more than asked for.
     pub more: bool,
@@ -59,7 +59,7 @@ impl<'r> Witness<'r> for Recorder {
             Err(loss) => Verdict::Lost(*loss),
         };
         self.won |= verdict == Verdict::Won;
-        // A second pattern of a route that was seen tells nothing new, unless it wins.
+        // A second pattern of a recorded route adds nothing, unless it wins.
         if !self.routes.insert(tried.route) && verdict != Verdict::Won {
             return true;
         }

@@ -108,7 +108,7 @@ impl<'i> Iterator for Candidates<'i> {
     }
 }
 
-/// How much of a pattern is looked up, and whether that is a prefix: the whole path, or what comes before the first
+/// How much of a pattern is looked up, and whether that is a prefix: the whole path, or the part before the first
 /// variable.
 pub(super) fn key_length(pattern: &str, parameters: bool) -> (u32, bool) {
     let bytes = pattern.as_bytes();
@@ -130,7 +130,7 @@ struct Pattern {
     scope: Scope,
     route: u32,
     uri: u32,
-    /// Length of what is looked up: the whole path, or the part before the first variable.
+    /// Length of the key: the whole path, or the part before the first variable.
     key_length: u32,
     has_params: bool,
 }
@@ -253,7 +253,8 @@ impl Pattern {
     }
 }
 
-/// Higher priority first, then what comes before its equals, then the longer pattern, then the order of insertion.
+/// Higher priority first, then routes that come before their equals, then the longer pattern, then the order of
+/// insertion.
 fn sort<N>(patterns: &mut [Pattern], routes: &[Arc<RouteSpec<N>>]) {
     if patterns.len() > 1 {
         patterns.sort_by_key(|pattern| {

@@ -21,7 +21,7 @@ pub struct Layer<N> {
     pub(super) routes: Vec<Arc<RouteSpec<N>>>,
     pub(super) index: Index,
     pub(super) hosts: Hosts,
-    /// Of routes whose hosts are not known.
+    /// The scope of routes whose hosts are not known.
     pub(super) unknown: Option<Scope>,
 }
 
@@ -165,7 +165,7 @@ impl<N> Layer<N> {
         }
     }
 
-    /// The order of trying: exact paths, then the longest prefix; within one of them what [`super::index`] sorts by.
+    /// The order of trying: exact paths, then the longest prefix; within one of them the order of [`super::index`].
     pub(super) fn rank(&self, candidate: &Candidate) -> impl Ord + use<'_, N> {
         let route = self.routes.get(candidate.route as usize);
         let uri: &str = route.and_then(|route| route.uris.get(candidate.uri as usize)).map_or("", |uri| uri);

@@ -1,4 +1,4 @@
-//! What a lookup takes, and what it gives.
+//! The input and the result of a lookup.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ pub enum Mode {
     HostUri,
     /// `radixtree_uri`: paths only, hosts are one of the conditions.
     Uri,
-    /// `radixtree_uri_with_parameter`: as `Uri`, and `:name` stands for one path segment.
+    /// `radixtree_uri_with_parameter`: as `Uri`, and `:name` matches one path segment.
     UriWithParameter,
 }
 

@@ -1,4 +1,4 @@
-//! Matching a whole path against a pattern with `:name` and `*name` and capturing what they stand for.
+//! Matches a whole path against a pattern with `:name` and `*name`, and captures what they match.
 //!
 //! Only segments that begin with `*` (or `:`, where the router knows parameters) are variables; the rest is
 //! compared byte by byte. That differs from APISIX in one way, on purpose: there the rest is part of a regular
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// One captured variable: its name and where in the path its value stands.
+/// One captured variable: its name and the position of its value in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param<'r> {
     /// `:ext` for an unnamed `*`.

@@ -1,4 +1,4 @@
-//! What the router knows of one route. Prepared when the route changes, shared by all later routers.
+//! One route for the router. Prepared when the route changes, shared by all later routers.
 
 use std::sync::Arc;
 
@@ -15,10 +15,11 @@ pub struct RouteSpec<N> {
     pub uris: Vec<Box<str>>,
     /// The route's hosts, or its service's when it has none. Empty: any host.
     pub hosts: Vec<HostPattern>,
-    /// Which hosts the route is for is not known, and it refuses what it gets: it comes before the routes of wildcards and those
+    /// The route's hosts are not known, and it refuses the requests it gets: it comes before the routes of wildcards and those
     /// without a host, as the host of each request may be one of its own.
     pub hosts_unknown: bool,
-    /// It refuses what it gets, and what it asks for is not known for certain: it comes before its equals.
+    /// It refuses the requests it gets, and its conditions are not known for certain: it comes before its
+    /// equals.
     pub first_of_equals: bool,
     /// Empty: any method.
     pub methods: Methods,
@@ -56,7 +57,8 @@ pub struct HostPattern {
     names_port: bool,
 }
 
-/// A host as requests name it, without its port: the colons of an IPv6 address are not a port, they stand before a bracket.
+/// A host as requests name it, without its port: the colons of an IPv6 address come before a bracket and do not begin a
+/// port.
 pub fn without_port(host: &[u8]) -> &[u8] {
     match host.iter().rposition(|&byte| byte == b':') {
         Some(at) if !host[at..].contains(&b']') => &host[..at],

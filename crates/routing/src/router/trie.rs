@@ -13,7 +13,7 @@ pub(super) struct Trie {
     labels: Vec<u8>,
 }
 
-/// What goes into the tree; equal keys meet at the same end.
+/// A key of the tree; equal keys share an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key<'a> {
     pub bytes: &'a [u8],
@@ -26,7 +26,7 @@ struct Node {
     label_length: u32,
     children_start: u32,
     children_count: u32,
-    /// What the end function made of the keys that end here, or `NONE`.
+    /// The value of the end function for the keys that end here, or `NONE`.
     value: u32,
     /// The nearest node above that is an end, or `NONE`.
     shorter: u32,
@@ -50,12 +50,12 @@ impl Trie {
         self.nodes.is_empty()
     }
 
-    /// The root made first. Only of use when the tree is not empty.
+    /// The first root. Valid only when the tree is not empty.
     pub(super) fn first_root(&self) -> u32 {
         0
     }
 
-    /// Adds a tree of its own to the arena and returns its root. `end` is given all keys that end at a node and
+    /// Adds a separate tree to the arena and returns its root. `end` is given all keys that end at a node and
     /// returns the node's value, which must not be `u32::MAX`.
     pub(super) fn add_root(&mut self, keys: &mut [Key<'_>], end: &mut dyn FnMut(&[Key<'_>]) -> u32) -> u32 {
         let root = self.reserve(1);

@@ -1,4 +1,4 @@
-//! What a lookup tells of the candidates that it tries.
+//! What a lookup reports about the candidates that it tries.
 
 use super::{index::Scope, lookup::Match};
 
@@ -13,7 +13,7 @@ pub enum Loss {
     Parameters,
 }
 
-/// What the lookup found of one candidate.
+/// The lookup's result for one candidate.
 pub(super) struct Tried<'r, 'm> {
     pub route: u32,
     pub scope: Scope,
@@ -21,19 +21,19 @@ pub(super) struct Tried<'r, 'm> {
     pub host: Option<&'r str>,
     pub priority: i64,
     pub judged: &'m Result<Match<'r>, Loss>,
-    /// Asked only when somebody wants to know.
+    /// Evaluated only when the witness wants it.
     pub clause: &'m dyn Fn() -> Option<usize>,
 }
 
 /// Sees each candidate in the order of trying.
 pub(super) trait Witness<'r> {
-    /// Whether anybody looks: what nobody sees is not prepared.
+    /// Whether candidates are looked at: if not, they are not prepared for it.
     const LOOKS: bool;
-    /// `true`: go on, even when this one has won.
+    /// `true`: continue, even when this one has won.
     fn saw(&mut self, tried: Tried<'r, '_>) -> bool;
 }
 
-/// For requests: nobody looks, the first that passes is it.
+/// For requests: records nothing, the first candidate that passes wins.
 pub(super) struct Nobody;
 
 impl Witness<'_> for Nobody {

@@ -1,5 +1,5 @@
-//! Lines that differ, and that one place in the code writes: with a client's address or path in each, a stranger could
-//! fill a disk with them.
+//! Limits the lines that one place in the code writes, although each may differ: with a client's address or path in
+//! them, a client could fill a disk.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,9 +9,9 @@ use super::level::Level;
 
 /// Lines of one place a second, on one worker.
 const MOST_LINES: u32 = 100;
-/// What they may take; the line that exceeds it is written.
+/// The bytes that they may take; the line that exceeds the limit is still written.
 const MOST_BYTES: usize = 32 * 1024;
-/// Of the last line that was written, to tell what was left out.
+/// How much of the last written line is kept, as an example of what was left out.
 const EXAMPLE_BYTES: usize = 256;
 
 type Id = (&'static str, u32, u32);
@@ -51,7 +51,7 @@ impl Places {
         }
     }
 
-    /// Forgets the last second; the lines that tell what was left out in it.
+    /// Forgets the last second. Returns the lines that report what was left out in it.
     pub fn start_second(&mut self) -> Vec<(Level, Vec<u8>)> {
         let places = self.0.drain().map(|(_, place)| place).filter(|place| place.left_out > 0);
         let told = places.map(|place| {

@@ -1,5 +1,5 @@
-//! An open file that whole lines are appended to. A write that ends in the middle of a line leaves the rest of that line
-//! for the next one, so that no half line stays between others once there is room again.
+//! An open file to which whole lines are appended. If a write ends in the middle of a line, the next one writes the rest
+//! first, so that no half line stays between others once there is room again.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 #[derive(Debug)]
 pub(super) struct Appending<F = File> {
     file: F,
-    /// Of a line that was written in part: it is counted as lost.
+    /// The rest of a partly written line, which is counted as lost.
     rest: Vec<u8>,
 }
 

@@ -1,7 +1,7 @@
 //! Files that several threads append single lines to, such as those of plugin `file-logger`.
 //!
-//! A line goes into the file's own buffer and the writer thread is told once per bufferful: while the disk is busy,
-//! lines gather and go out in one write. The buffer is bounded; what does not fit is dropped and counted.
+//! A line goes into the file's own buffer and the writer thread is notified once per bufferful: while the disk is
+//! busy, lines gather and go out in one write. The buffer is bounded; what does not fit is dropped and counted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error_log::{self, Level};
 #[derive(Default)]
 pub(super) struct OpenFiles {
     files: Vec<(Arc<Waiting>, Appending)>,
-    /// Names that were open before the last rotation, to say so when they are opened again.
+    /// Names that were open before the last rotation, to log it when they are opened again.
     closed: Vec<PathBuf>,
 }
 

@@ -1,10 +1,10 @@
-//! Lines that did not reach their file: how many there are, and what a metric shows of them.
+//! Lines that did not reach their file: their number, and their reasons for a metric.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Of one file, since start.
+/// The lost lines of one file since start.
 #[derive(Debug)]
 pub struct Losses {
     path: PathBuf,
@@ -12,9 +12,9 @@ pub struct Losses {
     backlog: AtomicU64,
     /// The disk refused them.
     failed: AtomicU64,
-    /// What the error log knows of.
+    /// Lines already reported in the error log.
     told: AtomicU64,
-    /// What the disk said last.
+    /// The last error of the disk.
     reason: Mutex<Option<String>>,
 }
 
@@ -55,7 +55,8 @@ impl Losses {
         self.sum() != self.told.load(Relaxed)
     }
 
-    /// The lines that the error log does not know of, and why they were lost; from now on it does.
+    /// The number of lost lines that the error log has not reported yet, and the reason; they count as
+    /// reported from now on.
     pub(super) fn take_untold(&self) -> (u64, String) {
         let sum = self.sum();
         let new = sum - self.told.swap(sum, Relaxed);

@@ -13,9 +13,9 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     match path.to_str() {
         Some("/dev/stdout") => Ok(duplicate(&io::stdout())?),
         Some("/dev/stderr") => Ok(duplicate(&io::stderr())?),
-        // For writing alone, a pipe without a reader would be waited for without end.
+        // Opening a pipe for writing only would wait forever without a reader.
         _ if path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
-            // Nor may a full one hold up what others write.
+            // A full pipe must not block writes to other files either.
             OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK).open(path)
         }
         _ => OpenOptions::new().create(true).append(true).mode(0o640).open(path),

@@ -1,4 +1,4 @@
-//! What callers of the writer hold: they hand over and never wait.
+//! The callers' side of the writer: it hands over and never waits.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Losses;
 
-/// The same for the lines of one file, in bytes: a buffer may be as large as the configuration says.
+/// The same for the lines of one file, in bytes: a buffer may be as large as configured.
 pub(super) const MOST_WAITING_BYTES: usize = 16 << 20;
 
 /// One open log file; cheap to clone.
@@ -75,11 +75,11 @@ impl LogSink {
     }
 }
 
-/// What may wait for a stalled disk, per file.
+/// How much may wait for a stalled disk, per file.
 const WAITING_BYTES: usize = 8 << 20;
 
-/// Lines of all these files that were lost since start, by reason as a metric names it: a file that nobody names any more
-/// is forgotten, its losses are not.
+/// Lines of all these files that were lost since start, by reason as a metric names it: the losses of a file count even
+/// after no configuration names it.
 pub(super) static LOST: [(&str, AtomicU64); 2] =
     [("backlog", AtomicU64::new(0)), ("failed", AtomicU64::new(0))];
 
@@ -124,7 +124,7 @@ impl LineSink {
         }
         buffer.bytes.extend_from_slice(line);
         if !buffer.announced {
-            // A full queue is not a loss: the next line tells again.
+            // A full queue is not a loss: the next line announces the buffer again.
             buffer.announced = self.queue.try_send(Message::Lines(Arc::clone(&self.waiting))).is_ok();
         }
         true

@@ -1,4 +1,4 @@
-//! When the error log hears of lost lines.
+//! When the error log reports lost lines.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::{
 /// Between two lines about lost lines, over all files of a writer.
 const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
 
-/// When the writer's thread told of losses.
+/// When the writer's thread last reported losses.
 #[derive(Debug, Default)]
 pub(super) struct Teller(Option<Instant>);
 
 impl Teller {
-    /// Tells of what was lost, if it is time to. Returns whether something waits to be told.
+    /// Reports lost lines, if it is time to. Returns whether any are still to be reported.
     pub(super) fn look<'l>(&mut self, files: impl Iterator<Item = &'l Losses> + Clone) -> bool {
         if !files.clone().any(Losses::untold) {
             return false;

@@ -61,7 +61,7 @@ impl Block {
         self.retired.load(Relaxed)
     }
 
-    /// What it takes of its group's budget.
+    /// The part of its group's budget that it takes.
     pub(super) fn want(&self, spec: &GroupSpec) -> Want {
         let series = spec.members.iter().map(|member| {
             let shown = |position: &usize| self.labels.shown(member.number, *position);
@@ -79,7 +79,7 @@ impl Block {
         }
     }
 
-    /// What it takes in memory.
+    /// The memory that it takes.
     fn bytes(&self) -> usize {
         size_of::<Block>()
             + self.cells.len() * size_of::<AtomicU64>()
@@ -131,7 +131,7 @@ impl Labels {
         }
     }
 
-    /// What a family shows at a position.
+    /// The value that a family shows at a position.
     pub(super) fn shown(&self, family: usize, position: usize) -> &str {
         let hidden = self.hidden.get(family).is_some_and(|hidden| hidden >> position.min(63) & 1 == 1);
         if hidden { "" } else { self.get(position) }

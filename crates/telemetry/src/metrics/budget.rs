@@ -6,13 +6,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// What one label set may take on average, with the text of its series.
+/// The memory that one label set may take on average, with the text of its series.
 pub const BYTES_PER_SERIES: usize = 6 << 10;
 
-/// What one label set may take of the page on average: a histogram repeats its labels in each line.
+/// The bytes of the page that one label set may take on average: a histogram repeats its labels in each line.
 pub const PAGE_BYTES_PER_SERIES: usize = 8 << 10;
 
-/// So much of the page the label sets of a group may take together, however few there may be.
+/// All label sets of a group together may take at least this much of the page, however few are permitted.
 const LEAST_PAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -34,14 +34,15 @@ struct Taken {
     page_bytes: usize,
 }
 
-/// What a block wants.
+/// The memory and room on the page that a block needs.
 #[derive(Debug)]
 pub struct Want {
-    /// Of the block itself.
+    /// The bytes of the block itself.
     pub bytes: usize,
-    /// What the first block of a label set takes more.
+    /// The additional bytes of the first block of a label set.
     pub of_set: usize,
-    /// The series that it feeds, and what each takes of the page: once, however many blocks feed it.
+    /// The series that it feeds, with the bytes of each on the page: counted once, however many blocks feed
+    /// it.
     pub series: Vec<(u64, usize)>,
 }
 
@@ -50,7 +51,7 @@ impl Budget {
         Budget { limit, hasher: RandomState::new(), is_full: AtomicBool::new(false), taken: Mutex::default() }
     }
 
-    /// By which a series is known: clients choose labels.
+    /// The seeded hash that identifies a series: clients choose labels.
     pub fn series_key(&self, labels: impl std::hash::Hash) -> u64 {
         self.hasher.hash_one(labels)
     }
@@ -59,7 +60,7 @@ impl Budget {
         self.limit
     }
 
-    /// Whether there may be room for a label set. Nobody waits for it while there is none.
+    /// Whether there may be room for a label set. Never waits for a lock while the budget is full.
     pub fn may_have_room(&self, key: u64) -> bool {
         if !self.is_full.load(Relaxed) {
             return true;

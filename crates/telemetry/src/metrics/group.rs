@@ -54,7 +54,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// What a series of it takes on the page, with so many bytes of names and values of labels.
+    /// The bytes of one of its series on the page, given the bytes of the label names and values.
     pub fn bytes_on_the_page(&self, labels: usize) -> usize {
         /// `=`, quotes and commas.
         const AROUND_A_LABEL: usize = 4;
@@ -96,7 +96,7 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// A group whose blocks are told apart by these labels, in this order.
+    /// A group whose blocks are distinguished by these labels, in this order.
     pub fn new<S: Into<String>>(label_names: impl IntoIterator<Item = S>) -> Self {
         GroupBuilder {
             spec: GroupSpec {
@@ -117,7 +117,7 @@ impl GroupBuilder {
         self
     }
 
-    /// Drops a series nobody touched for this long; zero keeps it.
+    /// Drops a series that was not touched for this long; zero keeps it.
     #[must_use]
     pub fn expire(mut self, after: Duration) -> Self {
         self.spec.expire = after;

@@ -1,4 +1,4 @@
-//! What APISIX counts for each finished HTTP request: `http_status`, `http_latency`, `bandwidth`.
+//! APISIX's metrics of each finished HTTP request: `http_status`, `http_latency`, `bandwidth`.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct HttpMetrics {
     egress: CounterCell,
 }
 
-/// What one finished request adds.
+/// The values that one finished request adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HttpSample {
     pub request_us: u64,

@@ -19,7 +19,7 @@ pub struct Registry {
     control: Arc<Mutex<Control>>,
 }
 
-/// What a rendering found.
+/// The results of a rendering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderStats {
     pub series: usize,
@@ -103,8 +103,8 @@ impl Registry {
         self.lock().shortest_expiry
     }
 
-    /// Looks which series nobody touched, as a rendering does. To be called a few times within
-    /// [`Registry::shortest_expiry`]: renderings alone may be too far apart to tell.
+    /// Looks for series that were not touched, as a rendering does. To be called a few times within
+    /// [`Registry::shortest_expiry`]: renderings alone may be too far apart.
     pub fn look(&self) {
         self.look_at(Instant::now());
     }

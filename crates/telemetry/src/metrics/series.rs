@@ -19,7 +19,7 @@ pub(super) struct Family {
 struct Series {
     labels: Box<str>,
     feeders: u32,
-    /// What expired blocks of this series had counted: a counter must not step back while others feed it.
+    /// The counts of expired blocks of this series: a counter must not decrease while others feed it.
     base: Box<[u64]>,
     sum: Box<[u64]>,
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error_log::{self, Level};
 
-/// Value of every label of the block that takes what exceeds a group's limit.
+/// Value of every label of the block that counts label sets beyond a group's limit.
 pub(super) const OVERFLOW_LABEL: &str = "_overflow";
 
 /// A worker's own metrics. Made with [`super::Registry::shard`]; dropped, its counts stay in the registry.
@@ -32,7 +32,7 @@ struct ShardGroup {
     overflow: Option<Arc<Block>>,
 }
 
-/// How a shard tells the registry about a block. The registry learns of a shard's blocks only this way.
+/// How a shard announces a block to the registry. The registry learns of a shard's blocks only this way.
 #[derive(Debug)]
 pub(super) struct NewBlock {
     pub group: Group,
@@ -42,7 +42,7 @@ pub(super) struct NewBlock {
     pub signals: Weak<Signals>,
 }
 
-/// What shard and registry tell each other between blocks.
+/// What shard and registry signal to each other between blocks.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     /// Lookups that ended in an overflow block. Written by the worker.
@@ -58,8 +58,8 @@ impl Shard {
 
     /// The block of a label set, made on first use.
     ///
-    /// `key` must be a well-mixed hash of everything `labels` writes, with a per-process seed: it is used as
-    /// it is, so equal keys share a block and a guessable hash would let clients slow the map down.
+    /// `key` must be a well-mixed hash of everything `labels` writes, with a per-process seed: it is not
+    /// hashed again, so equal keys share a block and a guessable hash would let clients slow the map down.
     #[inline]
     pub fn block(&mut self, group: &Group, key: u64, labels: impl FnOnce(&mut Labels)) -> &Block {
         self.block_arc(group, key, labels)
@@ -111,7 +111,7 @@ impl Shard {
     }
 }
 
-/// Where new blocks are told of.
+/// Announces new blocks to the registry.
 struct Channel<'a> {
     group: &'a Group,
     created: &'a Sender<NewBlock>,
@@ -150,7 +150,7 @@ impl Channel<'_> {
     }
 
     fn announce(&self, block: Arc<Block>, key: Option<u64>) {
-        // Fails only when the registry is gone, at shutdown: then nobody reads the counts anyway.
+        // Fails only when the registry is gone, at shutdown: then the counts are not read anyway.
         let _ = self.created.send(NewBlock {
             group: self.group.clone(),
             block,
@@ -179,7 +179,7 @@ fn overflow_labels(group: &Group, labels: &mut Labels) {
     }
 }
 
-/// Uses the caller's hash as it is.
+/// Uses the caller's hash unchanged.
 #[derive(Debug, Default)]
 struct Identity(u64);
 

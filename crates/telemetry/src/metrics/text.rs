@@ -1,6 +1,6 @@
 //! Prometheus text format 0.0.4: families, samples, escapes.
 
-/// What a family's numbers mean.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Counter,
@@ -97,7 +97,7 @@ impl TextWriter {
     }
 }
 
-/// What [`label_text`] makes of a value, in bytes.
+/// The length of a value as [`label_text`] writes it, in bytes.
 pub(super) fn escaped_length(value: &str) -> usize {
     value.len() + value.bytes().filter(|byte| matches!(byte, b'\\' | b'"' | b'\n')).count()
 }

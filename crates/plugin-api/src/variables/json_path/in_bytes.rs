@@ -1,6 +1,6 @@
-//! Values found in the bytes of a document: what is not selected is read and dropped.
+//! Values found in the bytes of a document: everything else is parsed and dropped.
 //!
-//! The whole document is read all the same. A body that is not JSON has no values, and of entries with one name the last
+//! The whole document is still parsed. A body that is not JSON has no values, and of entries with one name the last
 //! counts, as in a tree: gateway and upstream see the same.
 
 use std::{cell::RefCell, collections::HashMap, fmt};
@@ -39,7 +39,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What is selected below a value that is selected itself.
+    /// Adds the values selected below a selected one.
     fn add_below<E: serde::de::Error>(&self, value: &Value, pending: Pending) -> Result<(), E> {
         let mut result = Ok(());
         self.path.in_tree(value, pending, &mut |value| {
@@ -51,7 +51,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a copy takes.
+/// The memory that a copy takes.
 fn weight(value: &Value) -> usize {
     let inside = match value {
         Value::String(text) => text.len(),
@@ -194,7 +194,7 @@ impl Visitor<'_> for Name<'_> {
 mod tests {
     use super::*;
 
-    /// Bytes give what a tree gives.
+    /// Bytes and a tree give the same values.
     #[test]
     fn the_same_as_in_a_tree() {
         let texts = [

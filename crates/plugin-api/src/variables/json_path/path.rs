@@ -65,7 +65,7 @@ impl<'a> Path<'a> {
         1 << self.steps.len()
     }
 
-    /// What is pending at the value that `key` leads to.
+    /// The steps that are pending at the value behind `key`.
     pub(super) fn follow(&self, pending: Pending, key: Key<'_>) -> Pending {
         let (mut left, mut next) = (pending & (self.selected() - 1), 0);
         while left != 0 {

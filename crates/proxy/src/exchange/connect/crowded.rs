@@ -1,9 +1,9 @@
-//! Nodes to which hardly a local port is free.
+//! Nodes for which local ports run out.
 //!
 //! The kernel looks for a free local port within `connect`, on the thread that calls it, and walks through all ports that
 //! are in use with the same node: tens of milliseconds once nearly all are. A client that keeps many requests open must not
-//! make each worker spend its time so. Once several searches in a row took long, each is paid for: until then the node gets no
-//! new connection.
+//! make each worker spend its time on that. Once several searches in a row took long, each is followed by a pause in which the
+//! node gets no new connection.
 
 use std::{
     cell::Cell,
@@ -16,12 +16,12 @@ use crate::stall::record::Stalls;
 
 /// Searches up to here are not worth a pause: the kernel may deliver other connections' packets within the call.
 const LONG: Duration = Duration::from_millis(3);
-/// So many in a row do not happen by chance.
+/// This many in a row do not happen by chance.
 const IN_A_ROW: u32 = 3;
-/// Of the worker's time, at most one part in so many is spent on searches.
+/// At most one part in so many of the worker's time is spent on searches.
 const PAUSE_TIMES: u32 = 20;
 
-/// What is known of the last node with a long search.
+/// The last node with a long search.
 #[derive(Default)]
 pub struct Crowded(Cell<Option<Last>>);
 
@@ -35,7 +35,7 @@ struct Last {
 }
 
 impl Crowded {
-    /// Refuses a connection to a node while the last search for it is being paid for.
+    /// Refuses a connection to a node during the pause after the last search for it.
     pub fn check(&self, address: SocketAddr) -> io::Result<()> {
         match self.0.get() {
             Some(last) if last.node == address && Instant::now() < last.until => {

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{buffer::Buffer, runtime::Runtime, stall, stream::Stream, timers::Timer};
 
-/// Requests have time limits of their own; this ends a connection on which none moves.
+/// Requests have their own time limits; this ends a connection on which none makes progress.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
 /// Speaks HTTP/2 on a new connection and offers it to the other requests too.
@@ -43,7 +43,7 @@ pub async fn establish(
     builder
         .enable_push(false)
         .initial_window_size(window_bytes)
-        // Room for all streams: answers that nobody takes must not stop those of others.
+        // Room for all streams: answers that are not read must not block those of other requests.
         .initial_connection_window_size(MOST_STREAMS as u32 * window_bytes)
         .max_header_list_size(u32::try_from(runtime.settings.max_response_head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024);
@@ -54,7 +54,7 @@ pub async fn establish(
     let ping = connection.ping_pong();
     let state = Rc::new(State::default());
     state.probing.set(gate.is_silent());
-    // Nobody else opens one before a node that was silent is heard of.
+    // No other connection is opened until a silent node sends something.
     let (turn, probe) = if gate.is_silent() { (None, Some(turn)) } else { (Some(turn), None) };
     let timer = Timer::new(&runtime.deadlines);
     let driver = Driver {
@@ -98,7 +98,8 @@ pub async fn establish(
     Ok(lease)
 }
 
-/// The task of a connection: it ends when nobody holds the connection any more, or the node closes it.
+/// The task of a connection: it ends when the last reference to the connection is dropped, or the node closes
+/// it.
 struct Driver {
     connection: Connection<Io, Bytes>,
     wire: SharedWire,
@@ -111,14 +112,14 @@ struct Driver {
     attached: bool,
     /// Those of the wire that were looked at.
     reads: u64,
-    /// Until it has been heard of, nobody opens another one.
+    /// Until the node sends something, no other connection is opened.
     probe: Option<Turn>,
-    // Last: the socket is closed before.
+    // The last field: the socket is closed first.
     existing: Existing,
 }
 
 impl Driver {
-    /// Tells the others when something came.
+    /// Wakes waiting requests when something came.
     fn listen(&mut self) -> u64 {
         let (reads, received_ms) = {
             let wire = self.wire.borrow();

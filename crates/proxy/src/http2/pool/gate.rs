@@ -1,8 +1,8 @@
-//! What bounds the connections of a worker to one node, and who waits for a stream on them.
+//! Bounds the connections of a worker to one node, and queues requests that wait for a stream on them.
 //!
 //! Every connection counts from before it is dialled until its socket is closed, also one that is given up and still
-//! carries streams. One is opened at a time. After one was given up as silent, the next must be heard of before
-//! requests share it or another one is opened: a node that pauses gets one new connection at a time.
+//! carries streams. One is opened at a time. After one was given up as silent, the node must send something on the
+//! next before requests share it or another one is opened: a node that pauses gets one new connection at a time.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,7 @@ use super::window::{MOST_STREAMS, Window};
 
 /// Connections to one node; past that requests wait for a stream.
 pub(super) const MOST_CONNECTIONS: usize = 64;
-/// The last of them have small windows, whatever was wanted: those who may have no others find some.
+/// The last of them always have small windows: requests that may use no others can still get one.
 const SMALL_CONNECTIONS: usize = 8;
 
 #[derive(Default)]
@@ -30,10 +30,10 @@ pub struct Gate {
     opening: Cell<bool>,
     /// An idle connection was closed to make room, and still exists.
     leaving: Cell<bool>,
-    /// One was given up as silent, and nothing has been heard from the node since.
+    /// One was given up as silent, and the node has sent nothing since.
     silent: Cell<bool>,
     changed: Notify,
-    /// How often somebody was woken because of a change.
+    /// How often a change has woken a waiter.
     round: Cell<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Drop for Existing {
             gate.full.set(gate.full.get().saturating_sub(1));
         }
         gate.leaving.set(false);
-        // Who opens one wakes the others.
+        // While a connection is being opened, its opener wakes the others.
         if !gate.opening.get() {
             gate.wake(1);
         }
@@ -147,14 +147,14 @@ impl Waiting {
         &mut self,
         mut ended: impl FnMut(&mut Context<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // What it was woken for may be of use to the next one: once for each change, or two would wake each other forever.
+        // The change may help the next waiter: woken once for each change, or two would wake each other forever.
         let round = self.gate.round.get();
         if self.woken.is_some_and(|woken| woken != round) {
             self.gate.changed.notify_one();
         }
         let mut changed = pin!(self.gate.changed.notified());
         poll_fn(|context| {
-            // Before the other: whoever ends passes on what it was woken for.
+            // Checked first: a waiter that ends passes its wakeup on.
             if let Err(error) = ended(context) {
                 return Poll::Ready(Err(error));
             }

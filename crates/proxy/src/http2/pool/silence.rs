@@ -1,9 +1,9 @@
-//! Whether a connection still has somebody at its other end.
+//! Whether the peer of a connection is still there.
 //!
-//! A node that is cut off says nothing, and the kernel takes minutes to notice. So when streams wait and nothing has come
-//! for a while, a PING asks. gRPC servers throw out clients that ask often (three PINGs without an answer's frame between
-//! them, each within five minutes of the one before): a second PING follows the first only after frames of an answer, or
-//! after [`REPEAT_MS`].
+//! A node that is cut off sends nothing, and the kernel takes minutes to notice. So when streams wait and nothing has
+//! come for a while, a PING is sent. gRPC servers disconnect clients that ping often (three PINGs without an answer's
+//! frame between them, each within five minutes of the one before): a second PING follows the first only after frames of
+//! an answer, or after [`REPEAT_MS`].
 
 use std::task::{Context, Poll};
 
@@ -36,7 +36,7 @@ pub enum Wait {
     Until(u64),
     /// A PING has to leave.
     Send,
-    /// Nobody is there.
+    /// The peer is gone.
     Over,
 }
 

@@ -97,7 +97,7 @@ fn the_limit_is_that_of_all_workers() {
         text.lines().any(|line| line.contains(&label) && line.ends_with(count))
     };
     assert!(counted("200", " 2") && counted("404", " 2"), "{text}");
-    // What expires makes room.
+    // Expired series make room.
     let _ = text_at(&registry, start + Duration::from_secs(61));
     one.sweep();
     two.sweep();
