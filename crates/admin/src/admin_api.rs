@@ -36,7 +36,7 @@ pub struct Parts {
     pub hooks: Arc<dyn Hooks>,
     /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
     pub standalone: Option<Arc<dyn Standalone>>,
-    /// Where every attempt to change something is told.
+    /// Records every attempt to change something.
     pub audit: Option<Arc<Audit>>,
     pub compiled: Arc<dyn Compiled>,
 }

@@ -20,8 +20,8 @@ use crate::{
     settings::Role,
 };
 
-/// Refused requests a second that get a line, for each of: without a known key, with one. The first are everybody's to
-/// send, and must not push the second out of sight.
+/// Refused requests a second that get a line, for each of: without a known key, with one. Any client can send the
+/// first, which must not crowd out the second.
 const REFUSED_LIMIT: u32 = 100;
 const LONGEST_PATH: usize = 1024;
 const LONGEST_METHOD: usize = 32;

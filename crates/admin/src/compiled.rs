@@ -12,7 +12,7 @@ pub trait Compiled: Send + Sync {
     fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected>;
     /// The objects that cannot be used now.
     fn rejected(&self) -> Arc<[Rejected]>;
-    /// What whoever writes an object should know although it can be used.
+    /// What the author of an object should know although it can be used.
     fn warnings(&self) -> Arc<[Rejected]> {
         Arc::new([])
     }

@@ -69,7 +69,7 @@ impl ControlApi {
     /// What may be large is made aside.
     async fn document(&self, request: &Head, path: &str) -> Response {
         let holds = match path.split('/').nth(2) {
-            // Checks, registries and the compiler go on between revisions.
+            // Checks, registries and the compiler change their state between revisions.
             Some("healthcheck" | "discovery" | "rejected") | None => Holds::Now,
             Some(_) => Holds::AtRevision(self.revision()),
         };
@@ -211,7 +211,7 @@ impl ControlParts {
     fn metadata_of(&self, name: &str) -> Option<Value> {
         let object = self.store.get(Kind::PluginMetadata, name)?;
         let mut value = Arc::unwrap_or_clone(object.value());
-        // Checked when it was stored; what fails now is shown as it is.
+        // Checked when it was stored; what fails now is shown unchanged.
         let _ = self.plugins.check(name, SchemaKind::Metadata, &mut value);
         mask_resource(Kind::PluginMetadata, name, &mut value, self.plugins.as_ref());
         Some(value)

@@ -1,4 +1,4 @@
-//! Whom a request has to be addressed to where no key is asked for.
+//! The hosts that a request may name where no key is required.
 //!
 //! A page in a browser on this machine may make its own name lead to 127.0.0.1 and then read what answers there (DNS
 //! rebinding). The browser sends that name as `Host`, so only what no page can take over is answered: addresses, `localhost`,

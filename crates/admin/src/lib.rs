@@ -1,4 +1,4 @@
-//! The Admin API, which changes the configuration, and the Control API, which shows what is going on.
+//! The Admin API, which changes the configuration, and the Control API, which shows the state of the gateway.
 //!
 //! Both are plain functions from a request to an answer over a [`tidegate_store::Store`]; sockets are in [`listener`] only, so
 //! that the data plane's port can offer them, too. Paths, statuses, shapes and messages are those of APISIX 3.18.

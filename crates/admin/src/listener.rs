@@ -64,7 +64,7 @@ impl Service for AdminApi {
     }
 }
 
-/// A service that everybody who reaches it may ask, and that has no use for bodies: none is ever read.
+/// A service for every client that reaches it. It has no use for bodies: none is ever read.
 pub trait Page: Send + Sync + 'static {
     fn answer(&self, head: Head) -> impl Future<Output = Response> + Send;
 }

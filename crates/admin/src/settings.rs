@@ -31,7 +31,7 @@ pub struct AdminSettings {
     pub matching: tidegate_model::idle::Matching,
     /// xRPC protocols that stream routes may name.
     pub protocols: Vec<String>,
-    /// Answers to writes show secret fields encrypted with it, as they are at rest.
+    /// Answers to writes show secret fields encrypted with it, as at rest.
     pub keyring: Option<Arc<Keyring>>,
 }
 
@@ -78,8 +78,8 @@ impl AdminKey {
 }
 
 impl Access {
-    /// The key that is this token. Takes a time that tells neither how much of the token was right nor how long it
-    /// should be.
+    /// The key that is this token. The time it takes reveals neither how much of the token was right nor how long
+    /// it should be.
     pub(crate) fn key(&self, token: &str) -> Option<&AdminKey> {
         let Access::Keys(keys) = self else { return None };
         let shown = digest_of(token);

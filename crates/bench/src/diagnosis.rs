@@ -16,7 +16,7 @@ pub use self::limits::is_client_bound;
 
 type Rule = fn(&Outcome) -> Option<Finding>;
 
-/// In the order in which they are told.
+/// In the order in which they are reported.
 const RULES: [Rule; 11] = [
     connections::keep_alive_off,
     connections::closes_regularly,
@@ -48,8 +48,8 @@ const EXPLAINS: &[(&str, &str)] = &[
 /// Fewer requests than this show no shape.
 const LEAST_REQUESTS: u64 = 20;
 
-/// Fills `outcome.findings`. A client that is too slow is told whatever came out, as long as something did; the rest needs a
-/// shape.
+/// Fills `outcome.findings`. A client that is too slow is reported whatever came out, as long as something did; the
+/// rest needs a shape.
 pub fn diagnose(outcome: &mut Outcome) {
     let client_bound = if outcome.requests > 0 { limits::client_bound(outcome) } else { None };
     let mut findings: Vec<Finding> =

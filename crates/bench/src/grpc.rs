@@ -1,4 +1,4 @@
-//! What gRPC calls things: paths, messages as they are sent, codes and their names.
+//! What gRPC calls things: paths, messages on the wire, codes and their names.
 
 use bytes::Bytes;
 

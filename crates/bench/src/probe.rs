@@ -1,8 +1,8 @@
 //! After a closed-loop run: the same load with fewer connections, for a moment.
 //!
-//! One closed-loop run cannot tell whether its server is full, because latency is connections / throughput in all of them
-//! (Little's law). Fewer connections can: a server with room left answers less, a full one as much as before. The probe
-//! comes after the run, so nothing of it is in the run's figures.
+//! One closed-loop run cannot show whether its server is full, because latency is connections / throughput in all of
+//! them (Little's law). Fewer connections can: a server with room left answers less, a full one as much as before. The
+//! probe comes after the run, so nothing of it is in the run's figures.
 //!
 //! Where it errs, it errs towards silence: requests that the run left behind in the server, connects and answers that do
 //! not come before the end all lower the throughput that it sees.

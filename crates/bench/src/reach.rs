@@ -1,6 +1,6 @@
 //! Ways to a server that are not its name's: `--resolve` and `--connect-to`, as curl has them.
 //!
-//! Host field, TLS name and URL stay as they are; only what is connected to changes.
+//! Host field, TLS name and URL stay unchanged; only what is connected to changes.
 
 use std::{
     net::{IpAddr, SocketAddr},

@@ -1,5 +1,6 @@
-//! Scenario matrices: `perf/suites/*.yaml`. Every target of a scenario is measured in turn, several times; who goes
-//! first alternates, and medians are shown with their spread. What differs less than the spread is noise.
+//! Scenario matrices: `perf/suites/*.yaml`. Every target of a scenario is measured in turn, several times; the
+//! target that goes first alternates, and medians are shown with their spread. What differs less than the spread is
+//! noise.
 
 mod background;
 mod peers;
@@ -37,7 +38,7 @@ pub struct Suite {
     /// Columns of the table.
     #[serde(default = "figures")]
     pub figures: Vec<Figure>,
-    /// Who is measured, unless a scenario says otherwise.
+    /// The targets to measure, unless a scenario says otherwise.
     #[serde(default)]
     pub targets: Vec<String>,
     pub scenarios: Vec<Scenario>,
@@ -126,7 +127,7 @@ pub struct Gateway {
     pub access_log: bool,
 }
 
-/// What goes on beside the requests. Only in gateways with an Admin API.
+/// What happens beside the requests. Only in gateways with an Admin API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {

@@ -135,7 +135,7 @@ const NAMELESS: &str = "not all of its server names can be read, and it may ask 
 #[derive(Default)]
 struct Names {
     found: Vec<String>,
-    /// Something stands in the place of a name that is none.
+    /// Something that is not a name stands in place of one.
     has_unreadable: bool,
 }
 

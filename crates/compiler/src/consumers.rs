@@ -49,7 +49,7 @@ impl Compiler {
             version: object.modified,
             serial: self.next_serial(),
         });
-        // A consumer without its limits would be let through unlimited: nobody is recognised as it.
+        // A consumer without its limits would be let through unlimited: no request is identified as it.
         if self.incomplete.contains(&own) {
             return;
         }
@@ -108,7 +108,7 @@ impl Compiler {
         plugins: &Map<String, Value>,
     ) {
         for (name, conf) in plugins {
-            // Switched off: it identifies nobody.
+            // Disabled: it identifies no client.
             if is_disabled(conf) {
                 continue;
             }
@@ -129,7 +129,7 @@ impl Compiler {
             });
             match built {
                 Ok(None) => {}
-                // It would be that of everybody who sends none.
+                // An empty key would identify every client that sends none.
                 Ok(Some(data)) if data.key.is_empty() => {
                     self.problem(key, format!("plugin {name}: its key is empty"));
                 }

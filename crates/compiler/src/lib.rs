@@ -75,10 +75,10 @@ pub struct Options {
     pub timeouts: tidegate_plugin_api::snapshot::Timeouts,
 }
 
-/// Tells where an object, or the part of it that a message names, stands in a file: the beginning of that message.
+/// Returns where an object, or the part of it that a message names, stands in a file: the prefix of that message.
 pub type Places = Arc<dyn Fn(Kind, &str, &str) -> String + Send + Sync>;
 
-/// The answer in the place of what cannot be built.
+/// The status of answers in place of what cannot be built.
 const UNAVAILABLE: u16 = 503;
 
 pub struct Compiler {
@@ -109,11 +109,11 @@ pub struct Compiler {
     places: Option<Places>,
     /// The store gives each revision once.
     revisions_last: bool,
-    /// The problems that are in the log, so that each is told once.
+    /// The problems that are in the log, so that each is logged once.
     told: FxHashMap<Key, Vec<String>>,
     /// Objects of which a plugin could not be built.
     incomplete: FxHashSet<Key>,
-    /// Plugins that are not enabled and were passed over, told once.
+    /// Plugins that are not enabled and were passed over, each logged once.
     passed_over: FxHashSet<String>,
     /// Nothing is served from what is built here: secrets that are not there may still come.
     trial: bool,
@@ -183,7 +183,7 @@ impl Compiler {
         self.places = Some(places);
     }
 
-    /// The store never gives a revision twice, over restarts too: it tells an object from an earlier one.
+    /// The store never gives a revision twice, over restarts too: it distinguishes an object from an earlier one.
     pub fn rely_on_revisions(&mut self) {
         self.revisions_last = true;
     }
@@ -427,8 +427,8 @@ impl Compiler {
         })
     }
 
-    /// The plugins of all global rules. With a rule that is not whole, what comes first refuses every request: nobody can
-    /// say which of them it would have let through.
+    /// The plugins of all global rules. If a rule is incomplete, a chain in front of all others refuses every request:
+    /// it is unknown which of them the rule would have let through.
     fn globals(&self) -> Chain {
         let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
         let mut chains = Vec::new();

@@ -117,7 +117,7 @@ impl Compiler {
     }
 
     /// A plugin that the list of plugins does not have. One that neither refuses requests nor answers
-    /// them, and takes nothing from answers, is missed by nobody.
+    /// them, and removes nothing from answers, can be left out.
     fn pass_over(&mut self, def: &PluginDef) -> Result<Option<Instance>, String> {
         let name = def.name;
         if def.guards || def.answers {
@@ -219,7 +219,7 @@ fn priority(value: &Value) -> Result<i64, String> {
     tidegate_model::typed(value).map_err(|reason| format!("{MISFIT}: _meta.priority: {reason}"))
 }
 
-/// A text as it is, a table as JSON and a line break.
+/// A text unchanged, a table as JSON and a line break.
 fn error_response(value: &Value) -> Bytes {
     match value {
         Value::String(text) => text.clone().into_bytes().into(),

@@ -1,4 +1,4 @@
-//! What cannot be used: kept for whoever asks, told once.
+//! What cannot be used: kept for queries, logged once.
 
 pub(crate) mod masked;
 
@@ -11,8 +11,8 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use crate::{Compiler, object::Key, problems::masked::Problem, references, secrets};
 
-/// Whether an object of `user` cannot do without one of `named`. Certificates, protos and secrets are missed where they are
-/// built in, metadata by nobody.
+/// Whether an object of `user` cannot do without one of `named`. Missing certificates, protos and secrets are noticed
+/// where they are built in; metadata is never needed.
 fn is_needed(user: Kind, named: Kind) -> bool {
     use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Upstream};
     match user {
@@ -78,7 +78,7 @@ impl Compiler {
         self.problems.entry(key.clone()).or_default().push(Problem { reason, shown });
     }
 
-    /// Who writes an object may see what is in it; the log and the Control API are read by others.
+    /// The author of an object may see what is in it; the log and the Control API are read by others.
     fn without_secrets(&self, key: &Key, reason: &str) -> String {
         let reason = self.resolved.mask(reason);
         match self.object(key.0, &key.1).filter(|_| !self.trial) {
@@ -90,7 +90,7 @@ impl Compiler {
     /// What an object names has to be there. An upstream that it can do without while a route has its own, a service names in
     /// vain; everything else is incomplete without it.
     pub(crate) fn check_references(&mut self, key: &Key) {
-        // Whoever writes first and what it names after may do so: the write is warned of.
+        // An object may be written before what it names: the write gets a warning.
         if self.trial {
             return;
         }
@@ -155,7 +155,7 @@ impl Compiler {
 
     /// As [`Compiler::resolve`] for a plugin that refuses no request: as in APISIX a reference that leads nowhere stays as
     /// the text it is; the answer to the write and the log warn of it. Not so in `secret_fields`: a key or password
-    /// that anybody can read in the configuration protects nothing.
+    /// that is readable in the configuration protects nothing.
     pub(crate) fn resolve_lenient(
         &mut self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! Who names whom, so that a change reaches what depends on it and nothing else.
+//! Which object names which, so that a change reaches what depends on it and nothing else.
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ impl Compiler {
     fn service_of(&self, conf: &resources::Route) -> Option<(tidegate_model::Object, resources::Service)> {
         let object = self.object(Kind::Service, conf.service_id.as_deref()?)?.clone();
         let value = object.place();
-        // What is wrong with it is told of the service.
+        // Its faults are reported for the service.
         let mut service =
             resources::Service::from_value(&value).unwrap_or_else(|_| place::of_service(&value));
         if object.fault.is_some() {
@@ -271,7 +271,7 @@ const PLACELESS: &str = "no path of it can be read, and none is known from befor
 
 const PARTLY_PLACELESS: &str = "not all paths of it can be read, and what they were before is not known: requests for the others are refused, those for these are NOT refused";
 
-/// Hosts times paths of one route: each pair has a place of its own in the router.
+/// Hosts times paths of one route: each pair takes one place in the router.
 const MOST_PLACES: usize = 100_000;
 
 /// Which requests the route is for. What of it cannot be read is added to `faults` and asks for nothing, so that the route

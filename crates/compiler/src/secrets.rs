@@ -43,8 +43,8 @@ impl Unresolved {
     }
 }
 
-/// Replaces the references below `value`. Those that lead nowhere stay as they are, and are returned. `note` gets each value
-/// that is put in.
+/// Replaces the references below `value`. Those that lead nowhere stay unchanged, and are returned. `note` gets each
+/// value that is put in.
 pub fn resolve(value: &mut Value, source: &dyn SecretSource, note: &dyn Fn(&str)) -> Vec<Unresolved> {
     let mut unresolved = Vec::new();
     walk(value, &mut Vec::new(), &mut |text, field| {

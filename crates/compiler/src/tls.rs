@@ -21,13 +21,13 @@ pub struct UpstreamTrust {
     pub setting: String,
     /// What its files are relative to.
     pub prefix: PathBuf,
-    /// `nginx_config.http.proxy_ssl_server_name`: tell the upstream which name is meant.
+    /// `nginx_config.http.proxy_ssl_server_name`: send the server name to the upstream.
     pub send_server_name: bool,
 }
 
 pub struct TlsClients {
     trusted: UpstreamTrust,
-    /// With a number for each, which tells them apart in the names of keep-alive pools.
+    /// With a number for each, which distinguishes them in the names of keep-alive pools.
     made: FxHashMap<Wanted, (u64, Arc<ClientConfig>)>,
     next: u64,
 }

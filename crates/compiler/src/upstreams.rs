@@ -1,4 +1,4 @@
-//! Upstreams: of their own, and inline in routes and services.
+//! Upstreams: as objects, and inline in routes and services.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -127,7 +127,7 @@ impl Compiler {
         }
     }
 
-    /// The settings, and the number that tells them apart in pool names.
+    /// The settings, and the number that distinguishes them in pool names.
     fn tls_client(
         &mut self,
         conf: &resources::Upstream,
@@ -225,7 +225,7 @@ fn bracketed(node: &resources::Node) -> resources::Node {
     node
 }
 
-/// What tells apart the pools of one node: the TLS setting, and the header that connections begin with.
+/// What distinguishes the pools of one node: the TLS setting, and the header that connections begin with.
 fn pool_mark(tls: Option<u64>, proxy_protocol: Option<ProxyProtocol>) -> String {
     let mut mark = tls.map_or_else(String::new, |number| number.to_string());
     if let Some(version) = proxy_protocol {
@@ -250,7 +250,7 @@ fn speaking(scheme: Scheme, config: Arc<rustls::ClientConfig>) -> Arc<rustls::Cl
     Arc::new(config)
 }
 
-/// `host:port` where the port has no field of its own. The colons of a bare IPv6 address are none of that.
+/// `host:port` where the port has no separate field. The colons of a bare IPv6 address do not count.
 fn split_port(host: &str) -> (&str, Option<u16>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => match port.parse() {

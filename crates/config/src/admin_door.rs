@@ -7,7 +7,7 @@ use crate::{
     settings::{Access, Admin, AdminKey, Key, Settings, listener::Listener},
 };
 
-/// Keys that anybody can read somewhere: APISIX's two, and those of our own documentation.
+/// Keys that are published: APISIX's two, and those of our own documentation.
 pub const PUBLISHED_KEYS: &[&str] =
     &["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2", "change-me"];
 

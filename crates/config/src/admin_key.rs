@@ -1,4 +1,4 @@
-//! Keys of the Admin API that config.yaml leaves empty: random ones, kept in files of their own below data/.
+//! Keys of the Admin API that config.yaml leaves empty: random ones, kept in separate files below data/.
 //!
 //! config.yaml belongs to the user and is never written. A file holds one key and a newline, so that
 //! `$(cat data/admin.key)` is the key.
@@ -111,7 +111,7 @@ fn write(path: &Path, key: &str) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
-/// Letters that nobody can guess; so many are an AES key, too.
+/// Random letters; so many are an AES key, too.
 pub fn random_key() -> io::Result<String> {
     let mut key = String::with_capacity(KEY_LENGTH);
     let mut bytes = [0; 64];

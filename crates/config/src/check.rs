@@ -47,7 +47,7 @@ pub fn document(root: &mut Node, found: &mut Findings) {
 
 /// Checks the value of one key.
 pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
-    // Null takes a key away, whatever it takes otherwise.
+    // Null removes a key, whatever it takes otherwise.
     if node.is_null() {
         return;
     }
@@ -59,7 +59,7 @@ pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
             let path = format!("{path}[]");
             for item in items {
                 match item.is_null() {
-                    // There is nothing that it could take away.
+                    // There is nothing that it could remove.
                     true => mismatch(item, &path, *takes, found),
                     false => value(item, &path, *takes, found),
                 }
@@ -124,7 +124,7 @@ fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
             found.idle.append(&mut inner.idle);
             found.refused.append(&mut inner.refused);
         }
-        // What stands below it needs no words of its own.
+        // What stands below it is not listed separately.
         Verdict::Idle(idle) => found.idle.push(idle),
         Verdict::Refused(refused) => found.refused.push(refused),
     }

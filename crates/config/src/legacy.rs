@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::yaml::node::{Content, Entry, Fault, Node};
 
-/// Old path, new path. The old value is taken as it is.
+/// Old path, new path. The old value is taken unchanged.
 const MOVED: &[(&str, &str)] = &[
     ("apisix.admin_key", "deployment.admin.admin_key"),
     ("apisix.allow_admin", "deployment.admin.allow_admin"),

@@ -107,7 +107,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     Ok(Loaded { settings, warnings })
 }
 
-/// Where the first letter is that is none.
+/// The message about the first byte that is not UTF-8.
 fn no_utf8(path: &Path, shown: &str) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let good = bytes.utf8_chunks().next().map(|chunk| chunk.valid()).unwrap_or_default();
@@ -183,8 +183,8 @@ fn override_by_environment(raw: &mut Value, places: &Places, lookup: Lookup) -> 
     Ok(())
 }
 
-/// Who names an etcd and no provider wants that etcd, as APISIX would take it; without either nothing but this
-/// process is needed.
+/// A configuration that names an etcd and no provider means that etcd, as in APISIX; without either, nothing
+/// but this process is needed.
 fn choose_etcd(raw: &mut Value, places: &Places, lookup: Lookup) {
     let named = places.has("deployment.etcd.host") || lookup("APISIX_DEPLOYMENT_ETCD_HOST").is_some();
     let role = raw.pointer("/deployment/role").and_then(Value::as_str).unwrap_or("traditional");

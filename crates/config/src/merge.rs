@@ -1,4 +1,4 @@
-//! The user's keys over the defaults: tables merge, lists and values replace, null takes away.
+//! The user's keys over the defaults: tables merge, lists and values replace, null removes.
 
 use serde_json::{Map, Value};
 

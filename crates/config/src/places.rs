@@ -1,4 +1,4 @@
-//! Where the user wrote what, for the messages of whoever finds a fault later.
+//! Where the user wrote what, for messages about faults that are found later.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ impl Places {
         self.places.get(path).is_some_and(|place| !place.null)
     }
 
-    /// Whether the file takes this key away.
+    /// Whether the file removes this key.
     pub fn is_null(&self, path: &str) -> bool {
         self.places.get(path).is_some_and(|place| place.null)
     }

@@ -1,6 +1,6 @@
 //! The settings of the process, typed.
 //!
-//! Reading them cannot fail: the checks have run, defaults fill what is missing, and a key that was taken away
+//! Reading them cannot fail: the checks have run, defaults fill what is missing, and a key that was removed
 //! with null reads as unset.
 
 mod access;
@@ -47,9 +47,9 @@ pub struct Settings {
     pub serve_last_good: bool,
     /// Answers are signed as Tidegate's: no client of APISIX is there.
     pub own_name: bool,
-    /// config.yaml over the defaults, for whoever needs a key that has no field.
+    /// config.yaml over the defaults, for code that needs a key without a field.
     pub raw: Value,
-    /// Where the file has what, for messages of whoever finds a fault later.
+    /// Where the file has what, for messages about faults that are found later.
     pub places: Places,
 }
 
@@ -96,7 +96,7 @@ impl Settings {
         self.plugin_attr.get(plugin).unwrap_or(&Value::Null)
     }
 
-    /// Where metrics are served, if on a port of their own.
+    /// Where metrics are served, if on a separate port.
     pub fn metrics_listener(&self) -> Option<Listener> {
         let attribute = self.plugin_attribute("prometheus");
         let on = self.plugins.iter().any(|name| name == "prometheus")

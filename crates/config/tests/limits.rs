@@ -102,7 +102,7 @@ fn shown(number: u64, unit: &Unit) -> String {
     }
 }
 
-/// Where it is set, and what it is when nobody sets it.
+/// Where it is set, and what it is when it is not set.
 fn setting(bound: &Bound, language: usize) -> (String, String) {
     let (fixed, unset) = [("fixed", "unset"), ("固定", "未设置")][language];
     match bound {

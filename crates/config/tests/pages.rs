@@ -162,7 +162,7 @@ fn no_key_of_apisix_is_without_a_fate() {
     assert!(missing.is_empty(), "without a fate: {missing:#?}");
 }
 
-/// Who brings APISIX's whole file learns what has no effect, in few lines.
+/// A user of APISIX's whole file learns what has no effect, in few lines.
 #[test]
 fn the_defaults_of_apisix_load_with_few_words() {
     let mut document = serde_json::Value::Null;

@@ -128,7 +128,7 @@ impl Consul {
                 let text = of?.get("Address")?.as_str()?;
                 (!text.is_empty()).then(|| text.to_owned())
             };
-            // A service without an address of its own is at its node's.
+            // A service without an address is at its node's.
             let Some(host) = address(Some(service)).or_else(|| address(entry.get("Node"))) else { continue };
             let port = http::port(service.get("Port")).filter(|port| *port != 0).unwrap_or(80);
             if nodes.iter().any(|node| node.host == host && node.port == Some(port)) {

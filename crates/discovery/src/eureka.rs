@@ -25,7 +25,7 @@ struct Eureka {
 
 pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let hosts: Hosts = typed("eureka", conf)?;
-    // As APISIX: certificates of Eureka servers are rarely anybody's but their own.
+    // As APISIX: certificates of Eureka servers are mostly self-signed.
     let clients = hosts.clients("eureka", false, |mut client, user| {
         if let Some(user) = user {
             client.set_header("Authorization", format!("Basic {}", STANDARD.encode(user)));

@@ -11,11 +11,11 @@ use crate::registry::Signals;
 
 pub type Services = BTreeMap<String, Arc<[Node]>>;
 
-/// The number of a server that is none: what a file says until the first answer comes.
+/// The number, in place of a server's, of what a file says until the first answer comes.
 pub const FILE: usize = usize::MAX;
 
 /// The answers of one or several servers. Where several know a service, the one that changed its mind last is right.
-/// What a server takes back is taken from those, too, that do not answer: they may be members of one cluster.
+/// What a server removes is also removed from servers that do not answer: they may be members of one cluster.
 pub struct Known {
     state: Mutex<State>,
     signals: Signals,

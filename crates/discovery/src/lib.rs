@@ -2,7 +2,7 @@
 //!
 //! Each registry that config.yaml names under `discovery` is followed by tasks on the control runtime. What they learn
 //! lies in a table of [`Known`] nodes that the compiler reads; no request ever waits for a registry. While a registry
-//! does not answer, its last word stays: only an answer takes nodes away.
+//! does not answer, its last answer stays: only an answer removes nodes.
 //!
 //! One file per registry: `dns`, `consul`, `consul_kv`, `nacos`, `eureka`, `kubernetes`.
 
@@ -70,7 +70,7 @@ impl Discovery {
         self.registries.get(&*service.registry)?.nodes(service)
     }
 
-    /// Tells the services in use, and waits for the first word on them, within reason.
+    /// Passes on the services in use, and waits for the first answers about them, for at most `patience`.
     pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
         for (kind, registry) in &self.registries {
             let mine: Vec<_> =

@@ -34,7 +34,7 @@ struct Nacos {
     hosts: Hosts,
     known: Known,
     wanted: Mutex<Vec<DiscoveredService>>,
-    /// Services that were asked for in vain: nobody waits for them again.
+    /// Services that were requested in vain: they are not waited for again.
     tried: Mutex<Vec<DiscoveredService>>,
     more: Notify,
 }
@@ -140,7 +140,7 @@ impl Nacos {
         false
     }
 
-    /// A service that the server refuses keeps the nodes it had, and does not stand in the way of others.
+    /// A service that the server refuses keeps the nodes it had, and does not block others.
     async fn fetch_from(&self, host: &mut Host, wanted: &[DiscoveredService]) -> Result<(), String> {
         host.login.renew(&mut host.client).await?;
         let mut fetched = Services::new();

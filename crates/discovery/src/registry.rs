@@ -45,7 +45,7 @@ pub(crate) struct Start {
     pub(super) ipv6: bool,
 }
 
-/// How registries tell that something happened.
+/// How registries report that something happened.
 #[derive(Clone)]
 pub(crate) struct Signals {
     /// Counts changes of nodes.

@@ -1,4 +1,4 @@
-//! What the Control API shows. Nobody needs a password to read it, so it has none in it.
+//! What the Control API shows. It can be read without a password, so it contains none.
 
 use std::sync::Arc;
 

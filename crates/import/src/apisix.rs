@@ -1,4 +1,4 @@
-//! apisix.yaml of APISIX 2.x and 3.x: the format is ours, so its lists are taken as they are.
+//! apisix.yaml of APISIX 2.x and 3.x: the format is ours, so its lists are taken unchanged.
 
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Node};

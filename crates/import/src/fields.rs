@@ -1,4 +1,4 @@
-//! A mapping whose reader keeps count: a key nobody asked for ends in the report instead of being lost.
+//! A mapping whose reader keeps count: a key that no converter reads ends in the report instead of being lost.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ pub struct Fields<'a> {
     line: usize,
     subject: String,
     read: RefCell<Vec<String>>,
-    /// Keys with a value of another kind than was asked for: nobody may take it for the default.
+    /// Keys with a value of another kind than was asked for: such a value must not pass for the default.
     wrong: RefCell<Vec<String>>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reports the keys that nobody asked for, unless they are empty, and those with a wrong value.
+    /// Reports the keys that no converter asked for, unless they are empty, and those with a wrong value.
     pub fn finish(&self, report: &mut Report) {
         for key in self.wrong.borrow().iter() {
             let line = self.node.and_then(|node| node.get(key)).map_or(self.line, |node| node.line);

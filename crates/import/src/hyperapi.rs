@@ -97,7 +97,7 @@ fn authentication(
         }
         None | Some("None") => return false,
         Some(other) => {
-            // Open to everybody is not what was asked for.
+            // The file does not ask for a route that is open to all.
             let why = format!("auth {other} is not known; all requests are refused");
             report.unsupported(fields.line(), fields.subject(), &why);
             plugins.insert("app-key".to_owned(), json!({"rejected_code": 502}));
@@ -110,7 +110,7 @@ fn authentication(
         .map(|(client, _)| *client)
         .collect();
     if allowed.is_empty() {
-        // The list must not be empty; no consumer has this name, for it is none that a consumer may have.
+        // The list must not be empty; no consumer has this name, which is not valid for one.
         allowed.push("(nobody)");
     }
     plugins.insert("consumer-restriction".to_owned(), json!({"whitelist": allowed, "rejected_code": 502}));

@@ -1,6 +1,7 @@
 //! Configurations of other gateways, turned into the lists of apisix.yaml and a report on what became of each part.
 //!
-//! Pure: text in, objects out; no network, and files only through the caller's hand. Whoever adds a source adds a [`Source`] and one module.
+//! Pure: text in, objects out; no network, and files only through the caller's hand. A new source needs a [`Source`]
+//! and one module.
 
 #![forbid(unsafe_code)]
 

@@ -61,7 +61,7 @@ impl Output {
         format!("{plain}-{last}")
     }
 
-    /// Takes over a list as it is.
+    /// Takes over a list unchanged.
     pub fn put(&mut self, collection: &str, list: Value) {
         self.lists.insert(collection.to_owned(), list);
     }

@@ -37,12 +37,12 @@ pub fn may_match(pattern: &str, pieces: &[Piece]) -> bool {
     found(pattern, &[], pieces)
 }
 
-/// Whether the expression may match a text that goes on with `last` though it does not match what stands before.
+/// Whether the expression may match a text that continues with `last` though it does not match what stands before.
 pub fn may_match_with(pattern: &str, before: &[Piece], last: &str) -> bool {
     found(pattern, before, &[Piece::Text(last)])
 }
 
-/// Whether a text that matches goes on to match with anything behind it.
+/// Whether a text that matches still matches with anything behind it.
 pub fn stays(pattern: &str) -> bool {
     automaton(pattern).is_some_and(|nfa| nfa.look_set_any().iter().all(|look| look == Look::Start))
 }
@@ -138,7 +138,7 @@ impl<'n> Walk<'n> {
         self.states().any(|state| matches!(self.nfa.state(state), State::Match { .. }))
     }
 
-    /// Goes on behind a piece; whether a match ends in it.
+    /// Continues behind a piece; returns whether a match ends in it.
     fn take(&mut self, piece: Piece) -> bool {
         match piece {
             Piece::Text(text) => {

@@ -122,7 +122,7 @@ pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
     lua::compiler()
 }
 
-/// Checks the Lua in a resource that somebody wants to store.
+/// Checks the Lua in a resource that is to be stored.
 pub fn check_lua(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     lua::check(chunk, source)
 }

@@ -71,7 +71,7 @@ pub fn evaluate(source: Source<'_>, expression: &str) -> String {
     vm.lua.load(format!("return {expression}")).eval().unwrap()
 }
 
-/// Checks the Lua of a resource that somebody wants to store.
+/// Checks the Lua of a resource that is to be stored.
 pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     let checked = check_chunk(chunk, source);
     vm::forget_checked();
@@ -100,7 +100,7 @@ fn check_chunk(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     }
 }
 
-/// What a script says in vain. One that cannot be used is told of elsewhere.
+/// The parts of a script that have no effect. A script that cannot be used is reported elsewhere.
 fn script_remarks(source: &str) -> Vec<String> {
     let remarks = || -> Option<Vec<String>> {
         match vm::vm().ok()?.evaluate(source, source).ok()?.ok()? {

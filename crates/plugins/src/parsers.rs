@@ -1,4 +1,4 @@
-//! Parsers that are nobody's interface, as the fuzz targets call them.
+//! Internal parsers, as the fuzz targets call them.
 
 use tidegate_plugin_api::document::Allowance;
 

@@ -1,7 +1,7 @@
 //! Active health checks.
 //!
 //! An upstream is probed from about a second after its first request until it is no longer in the list. Healthy
-//! and unhealthy nodes have intervals of their own; `concurrency` nodes are probed at a time.
+//! and unhealthy nodes have separate intervals; `concurrency` nodes are probed at a time.
 
 mod request;
 mod tls;
@@ -46,7 +46,7 @@ impl Monitor {
     }
 
     /// Replaces the list, after every change of the configuration. Upstreams without checks are ignored; one that
-    /// is the same `Arc` as before goes on without a pause.
+    /// is the same `Arc` as before continues without a pause.
     pub fn set(&self, mut upstreams: Vec<Monitored>) {
         upstreams.retain(|monitored| monitored.upstream.health.is_some());
         self.upstreams.send_replace(upstreams);

@@ -1,5 +1,5 @@
 //! Whether a certificate has been revoked, asked of its authority (OCSP, RFC 6960): the question, and what to make of
-//! the answer. Who sends and keeps them is elsewhere; nothing here does I/O.
+//! the answer. Sending and keeping them is done elsewhere; nothing here does I/O.
 
 mod answer;
 mod question;

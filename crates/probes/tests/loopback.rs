@@ -98,7 +98,7 @@ async fn the_request_says_what_was_configured() {
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_tcp_needs_no_answer() {
-    // The backlog completes the handshake; nobody ever answers.
+    // The backlog completes the handshake; no answer ever comes.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let silent = Active { timeout_ms: 50, ..Active::default() };

@@ -1,6 +1,7 @@
 //! API-driven standalone mode: the whole configuration comes with `PUT /apisix/admin/configs` and lives in memory.
 //!
-//! Nothing is written to disk: whoever drives the API (ADC, the ingress controller) sends it again after a start.
+//! Nothing is written to disk: the client that drives the API (ADC, the ingress controller) sends it again after
+//! a start.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -72,7 +73,7 @@ impl ApiDriven {
         current.document.clone()
     }
 
-    /// There is no successor after all.
+    /// Accepts changes again: no successor takes over after all.
     pub fn resume(&self) {
         self.current.lock().released = false;
     }
@@ -82,7 +83,7 @@ impl ApiDriven {
         version_names().map(|(_, version)| (version, Value::from(0))).collect()
     }
 
-    /// Applies a whole configuration. A list whose version equals the current one stays as it is; a missing
+    /// Applies a whole configuration. A list whose version equals the current one stays unchanged; a missing
     /// version counts as the next. The error is the message of a 400 answer, and nothing has changed then.
     pub fn replace(
         &self,

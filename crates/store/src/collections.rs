@@ -22,7 +22,7 @@ pub type Check = Box<dyn Fn(Kind, &str, &Value) -> Result<(), String> + Send + S
 /// Takes messages about what cannot be used, ready to log.
 pub type Report = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Tells where something stands, as the beginning of a message: `FILE:LINE:COLUMN: `.
+/// Where something stands in the file, as the prefix of a message: `FILE:LINE:COLUMN: `.
 pub trait Places {
     fn key(&self, key: &str) -> String;
     /// An item of a list by its position from 0, or the part of it that the message of its check is about.
@@ -77,7 +77,7 @@ pub struct Item {
     pub fault: Option<Arc<str>>,
 }
 
-/// Two items of a list that are the same object. Which of them is meant nobody can say.
+/// Two items of a list that are the same object. It is ambiguous which one is meant.
 pub struct Twice {
     pub list: &'static str,
     /// Positions from 0.
@@ -161,7 +161,7 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,
-/// a list with a bad item is none.
+/// a list with a bad item is not a list.
 pub fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option<PluginList> {
     let items = match document.get("plugins")? {
         Value::Null => return Some(PluginList::default()),

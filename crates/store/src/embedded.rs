@@ -2,7 +2,7 @@
 //!
 //! Everything is held in memory; the file is read once, at the start. Writes go through one thread, so their
 //! order is their revision. The thread takes all writes that are waiting, commits them with one fsync, makes
-//! them visible and answers them: under load many writes share an fsync, alone a write waits for nobody.
+//! them visible and answers them: under load many writes share an fsync, a write that comes alone does not wait.
 
 mod checkpoints;
 mod copier;
@@ -140,8 +140,8 @@ impl Embedded {
         answer.blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// Closes the file when everything sent so far is written, so that another process can open it. Reads go on;
-    /// writes are refused with [`StoreError::HandedOver`]. For callers without a runtime.
+    /// Closes the file when everything sent so far is written, so that another process can open it. Reads
+    /// continue; writes are refused with [`StoreError::HandedOver`]. For callers without a runtime.
     pub fn release(&self) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.writer.release(reply)?;

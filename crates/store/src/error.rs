@@ -1,4 +1,4 @@
-//! Why a store does not do what it is asked.
+//! Why a store cannot do what the caller requests.
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -15,7 +15,7 @@ pub enum StoreError {
     /// What is on the disk is not what was acknowledged, or is not there; says what was found and what to do.
     #[error("{0}")]
     Damaged(String),
-    /// Nothing was written; soon somebody writes again.
+    /// Nothing was written; writes work again soon.
     #[error("the configuration is being handed over to a new process; try again in a second")]
     HandedOver,
 }

@@ -1,13 +1,13 @@
 //! Configuration shared by several gateways, and with APISIX: a prefix of an etcd cluster.
 //!
 //! All objects are held in memory. One task keeps them in step: it connects to a member, reads everything below the
-//! prefix once, then follows a single watch. When the connection goes it takes the next member and goes on from the
-//! last revision it saw; where etcd has forgotten that revision it reads everything again and applies the difference.
-//! Losing etcd never removes the running configuration: a value that cannot be used is named and left out, an
-//! outage leaves everything as it is, and the next start without etcd takes the snapshot on disk.
+//! prefix once, then follows a single watch. When the connection is lost, it takes the next member and continues from
+//! the last revision it saw; where etcd has forgotten that revision it reads everything again and applies the
+//! difference. Losing etcd never removes the running configuration: a value that cannot be used is named and left
+//! out, an outage changes nothing, and the next start without etcd takes the snapshot on disk.
 //!
 //! Writes go to etcd at once, and are answered when the watch has brought them back: the writer reads its own write,
-//! and so does everybody who asks the same gateway afterwards.
+//! and so does every later reader of the same gateway.
 
 mod connection;
 mod doubt;
@@ -52,7 +52,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Reads the configuration, from etcd or else from the snapshot, and goes on following etcd on `runtime`.
+    /// Reads the configuration, from etcd or else from the snapshot, and keeps following etcd on `runtime`.
     /// The error says why there is neither.
     pub fn open(options: Options, runtime: &Handle) -> Result<Self, StoreError> {
         let members: Result<Vec<Member>, String> =
@@ -93,7 +93,7 @@ impl Etcd {
         Ok(Self { shared, follower, runtime: runtime.clone(), snapshots: Mutex::new(Some(snapshots)) })
     }
 
-    /// The list of plugins in etcd, if somebody put one there.
+    /// The list of plugins in etcd, if there is one.
     pub fn plugins(&self) -> Option<PluginList> {
         self.shared.plugins.lock().clone()
     }
@@ -131,7 +131,7 @@ impl Store for Etcd {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         let shared = self.shared.clone();
-        // On a task of its own: a caller that goes away does not leave a write half done.
+        // On a separate task: a caller that goes away does not leave a write half done.
         let written = self.runtime.spawn(async move { write::write(&shared, write).await });
         Box::pin(async move {
             written.await.unwrap_or_else(|_| {

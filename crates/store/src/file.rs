@@ -1,4 +1,4 @@
-//! Configuration that somebody else writes: conf/apisix.yaml or conf/apisix.json.
+//! Configuration from a file that the gateway only reads: conf/apisix.yaml or conf/apisix.json.
 //!
 //! The file is looked at once a second. A file that cannot be read whole (missing, empty, half-written, a variable not
 //! set) changes nothing: the last good state stays, and the problem is reported once. A start has no last good state,
@@ -36,7 +36,7 @@ pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
 pub struct Options {
     pub format: Format,
     pub check: Check,
-    /// Told the file's plugin list before its objects are checked, so that they are checked against it.
+    /// Gets the file's plugin list before the objects are checked, so that they are checked against it.
     pub choose_plugins: Option<ChoosePlugins>,
     /// Called with each problem: a bad object, an unreadable file.
     pub report: Report,
@@ -66,7 +66,7 @@ struct Seen {
     problem: Option<String>,
 }
 
-/// What tells one version of the file from the next. Time alone does not: two writes can fall into one tick.
+/// What distinguishes one version of the file from the next. Time alone does not: two writes can fall into one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -204,7 +204,7 @@ impl Store for File {
         Box::pin(std::future::ready(Err(StoreError::ReadOnly)))
     }
 
-    /// The file is read once more: its text is not kept. One that changed meanwhile tells no more than its name.
+    /// The file is read once more: its text is not kept. Of one that changed meanwhile, only the name is known.
     fn places(&self) -> Option<ObjectPlaces> {
         let path = self.shared.path.clone();
         let Ok((document, text)) = read::document(&path, self.shared.options.format) else {

@@ -1,4 +1,4 @@
-//! Where the configuration is kept: an embedded database, an etcd cluster, or files that somebody else writes.
+//! Where the configuration is kept: an embedded database, an etcd cluster, or files that the gateway only reads.
 //!
 //! Every provider shows the same thing: a revision, the objects at that revision, and what changed since an
 //! older one. Reads are served from memory; a write is acknowledged when it is durable.
@@ -128,7 +128,7 @@ pub trait Store: Send + Sync {
     fn last_good(&self) -> Option<&LastGoodState> {
         None
     }
-    /// Tells where objects stand, where they stand in a file.
+    /// Where objects stand, if they come from a file.
     fn places(&self) -> Option<ObjectPlaces> {
         None
     }
@@ -136,7 +136,8 @@ pub trait Store: Send + Sync {
     /// Notified with the new revision after every visible change.
     fn watch(&self) -> tokio::sync::watch::Receiver<u64>;
     fn is_writable(&self) -> bool;
-    /// Revisions go on after a restart, so that none is given twice. Otherwise they count from the start of the process.
+    /// Whether revisions continue after a restart, so that none is given twice. Otherwise they count from the start of
+    /// the process.
     fn revisions_last(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What all providers share: the state readers see, what changed recently, and the bell that says so.
+//! What all providers share: the state readers see, what changed recently, and the signal that says so.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{Change, Changes, State};
 
 /// Changes kept for `changes_since`: so many, of so many bytes, for so long. A reader that falls further behind takes the
-/// whole state. They hold objects that nobody else has any more, and readers follow within seconds.
+/// whole state. They hold objects that are kept nowhere else, and readers follow within seconds.
 const MAX_LOGGED_CHANGES: usize = 10_000;
 const MAX_LOGGED_BYTES: usize = 8 << 20;
 const LONGEST_LOGGED: Duration = Duration::from_secs(60);
@@ -96,7 +96,7 @@ impl Live {
         self.bell.send_replace(revision);
     }
 
-    /// As [`Live::publish`], where revisions start over: everybody takes the whole state next.
+    /// As [`Live::publish`], where revisions start over: every reader takes the whole state next.
     #[cfg(feature = "etcd")]
     pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
         {
@@ -190,7 +190,7 @@ mod tests {
         let live = Live::new(State::at(5));
         live.publish(6, vec![change(6, "a")]);
         live.restart(3, vec![change(3, "b")]);
-        // Whoever stands at any number of the old count takes the whole state, the same number included.
+        // A reader at any number of the old count takes the whole state, the same number included.
         for since in [2, 3, 5, 6] {
             check(&live, since, None);
         }
@@ -210,7 +210,7 @@ mod tests {
         }
         check(&live, 12, None);
         check(&live, 13, Some(&["a"; 7]));
-        // One that is too large alone is known to whoever takes the whole state.
+        // A change that alone is too large reaches only readers that take the whole state.
         live.publish(21, vec![change_to(21, "b", &json!("b".repeat(9 << 20)))]);
         check(&live, 20, None);
         check(&live, 21, Some(&[]));

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::{BoxFuture, Change, Changes, Operation, State, Store, Write, Written, error::StoreError};
 
-/// Older changes are forgotten; whoever needs them takes the whole state.
+/// Older changes are forgotten; a reader that needs them takes the whole state.
 const REMEMBERED_CHANGES: usize = 4096;
 
 pub struct Memory {
@@ -81,7 +81,7 @@ fn ttl(operation: &Operation) -> Option<u64> {
     }
 }
 
-/// The change to tell about, and the object for the answer.
+/// The change to publish, and the object for the answer.
 fn apply_one(
     state: &mut State,
     revision: u64,

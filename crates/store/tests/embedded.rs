@@ -387,7 +387,7 @@ fn another_process_has_the_file_for_a_while() {
     assert_eq!(store.get(Kind::Route, "1").unwrap().value()["uri"], "/b");
     let written = store.write_blocking(vec![put("4", json!({}), None)]).unwrap();
     assert_eq!(written.revision, 4);
-    // Once more without anything done in between.
+    // Again, without anything done in between.
     store.release().unwrap();
     store.resume().unwrap();
     assert!(!matches!(store.changes_since(4), Changes::Reset));

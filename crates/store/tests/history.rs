@@ -166,7 +166,7 @@ fn times_to_live_are_known_of_what_was() {
     assert!(before.expires_at_ms.is_some_and(|at| at <= entry.time_ms), "{before:?} {entry:?}");
 }
 
-/// Values are encrypted in the history as they are among the objects, and come back plain.
+/// Values are encrypted in the history as in the objects, and come back plain.
 #[test]
 fn secrets_are_in_the_history_as_at_rest() {
     let swap = |value: &mut Value, from: &str, to: &str| {
@@ -195,7 +195,7 @@ fn secrets_are_in_the_history_as_at_rest() {
     assert!(!bytes.windows(11).any(|window| window == b"plain-words"));
 }
 
-/// A program that knows nothing of histories wrote in between: nobody can say what it changed.
+/// A program that knows nothing of histories wrote in between: what it changed is unknown.
 #[test]
 fn a_gap_is_no_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -219,7 +219,8 @@ fn forget(path: &Path) {
     transaction.commit().unwrap();
 }
 
-/// While another process has the file, the history is its business; taken back, it goes on.
+/// While another process has the file, that process writes the history; after the file is taken back, it
+/// continues here.
 #[test]
 fn a_file_that_is_handed_over_has_no_history_here() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is told.
+//! A client that sends exactly the bytes it is given.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ pub struct Client {
 
 pub(crate) fn socket_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None)?;
-    // Else its port stays taken for a minute after the end, for whoever wants to listen at all addresses.
+    // Otherwise no listener on all addresses can take its port for a minute after the end.
     socket.set_reuse_address(true)?;
     socket.bind(&from.into())?;
     socket.connect_timeout(&to.into(), PATIENCE)?;
@@ -53,7 +53,7 @@ impl Client {
         self.reader.stream.local_addr().expect("a connected socket has an address")
     }
 
-    /// Sends bytes as they are. The peer having closed already is not an error: its answer tells more.
+    /// Sends raw bytes. The peer having closed already is not an error: its answer says more.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.reader.stream.write_all(bytes) {
             Err(error)

@@ -51,7 +51,7 @@ impl Consul {
         Self::start_with("")
     }
 
-    /// Nothing is told to who does not show this token, unless it is empty.
+    /// A client without this token learns nothing, unless the token is empty.
     pub fn start_with(token: &str) -> Self {
         match std::env::var_os("TIDEGATE_CONSUL") {
             Some(binary) => Self::real(Command::new(binary), token),

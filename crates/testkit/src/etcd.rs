@@ -179,7 +179,7 @@ fn launch(
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     command.args(["--initial-cluster", &identity.cluster, "--unsafe-no-fsync"]);
-    // On one machine nobody has to wait a second before an election.
+    // On one machine an election need not wait for a second.
     command.args(["--heartbeat-interval", "20", "--election-timeout", "200"]).args(extra);
     Process::start("etcd", &mut command)
 }

@@ -195,7 +195,7 @@ impl Gateway {
         (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
     }
 
-    /// Waits until the error log has this; a thread of its own writes it.
+    /// Waits until the error log has this; a separate thread writes it.
     pub fn wait_for_log(&self, wanted: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.error_log().contains(wanted) {
@@ -212,7 +212,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // After an upgrade somebody else serves, and that is nobody's child.
+        // After an upgrade another process serves, which is not a child of this one.
         if let Some(pid) = self.pid().filter(|pid| u32::try_from(*pid).ok() != Some(self.process.id())) {
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
@@ -225,7 +225,7 @@ impl Drop for Gateway {
     }
 }
 
-/// What a debug build logs of a request that `tidegate explain` would tell otherwise than it was served.
+/// What a debug build logs when `tidegate explain` disagrees with how a request was served.
 const DISAGREEMENT: &str = "explain and the request disagree";
 
 /// `tidegate run` for a prefix. A debug build also explains each of its requests, and compares.

@@ -75,7 +75,7 @@ impl Http2Client {
         self.stream.write_all(&frame(kind, flags, stream, payload))
     }
 
-    /// Bytes as they are, such as many frames at once.
+    /// Raw bytes, such as many frames at once.
     pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
@@ -105,7 +105,7 @@ impl Http2Client {
         }
     }
 
-    /// The next frame that is none of these kinds.
+    /// The next frame that is not of these kinds.
     pub fn read_other_than(&mut self, kinds: &[u8]) -> io::Result<Frame> {
         loop {
             let frame = self.read()?;

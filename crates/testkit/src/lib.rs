@@ -41,8 +41,7 @@ use std::{
 /// no test that passes waits it out.
 pub const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Waits until something holds of which nothing announces that it does: asks again and again, for [`PATIENCE`]. Returns how
-/// long it took.
+/// Polls until a condition holds that nothing announces, for at most [`PATIENCE`]. Returns how long it took.
 pub fn eventually(what: impl Display, holds: impl FnMut() -> bool) -> Duration {
     eventually_within(PATIENCE, what, holds)
 }
@@ -57,8 +56,8 @@ pub fn eventually_within(limit: Duration, what: impl Display, mut holds: impl Fn
     begun.elapsed()
 }
 
-/// A port nobody listens on now. Below those that the system gives to outgoing connections (32768 and up on Linux), one
-/// of which could take it before whoever asked has bound it.
+/// A port that is free now. Below those that the system gives to outgoing connections (32768 and up on Linux), one of
+/// which could take it before the caller has bound it.
 pub fn free_port() -> u16 {
     static GIVEN: std::sync::Mutex<std::collections::BTreeSet<u16>> =
         std::sync::Mutex::new(std::collections::BTreeSet::new());

@@ -1,4 +1,4 @@
-//! An upstream that does what it is told: answer well, answer badly, or not at all.
+//! An upstream that does what a test requests: answer well, answer badly, or not at all.
 //!
 //! [`Upstream::start`] chooses by path, so that a table of cases needs no code:
 //! `/status/404`, `/bytes/5000`, `/chunked`, `/trailers`, `/close-mid-body`, `/reset`, `/silent`, … see

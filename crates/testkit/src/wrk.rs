@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::process::Process;
 
-/// Load that goes on until it is stopped.
+/// Load that runs until it is stopped.
 #[derive(Debug)]
 pub struct Wrk {
     process: Process,

@@ -2,7 +2,7 @@
 //!
 //! Order matters: what can fail from the configuration fails before a port is open; ports open when the first snapshot
 //! is complete, so that no request meets an empty configuration; all are open before one accepts, since a process before
-//! this one may have to go on in its place; readiness is told last.
+//! this one may have to continue in its place; readiness is announced last.
 
 mod access_log;
 mod addresses;
@@ -88,7 +88,7 @@ const ENDING_TIME: Duration = Duration::from_secs(10);
 /// What `run` knows beyond the settings.
 pub struct RunOptions {
     pub origin: Origin,
-    /// config.yaml as it is in the file.
+    /// config.yaml as in the file.
     pub config: Value,
     pub pid_file: PidFile,
     /// Do not end before a successor does. A successor itself need not stay: the first process finds the next one.
@@ -233,7 +233,7 @@ fn stay_on(settings: &Settings, signals: &signals::Signals, has_lost_threads: bo
     stay::until_end(signals, &settings.files.pid, false);
 }
 
-/// What follows may need a lock that a thread holds which does not come back: then the process ends as it is.
+/// What follows may need a lock that a stuck thread holds: then the process ends without it.
 fn end_in_time(stays: bool, pid_file: &Path) {
     let pid_file = pid_file.to_owned();
     let end = move || {

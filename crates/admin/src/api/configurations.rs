@@ -54,7 +54,7 @@ pub(super) struct Fault {
     /// Position (from 0) and id of the item; absent when the collection as such is wrong.
     item: Option<(usize, Value)>,
     error: String,
-    /// The wording when only the first fault is told.
+    /// The wording when only the first fault is reported.
     short: String,
 }
 
@@ -120,7 +120,7 @@ impl Faults {
         }
     }
 
-    /// APISIX tells the first alone; so the message begins.
+    /// The message begins with the first fault, the only one that APISIX reports.
     pub(super) fn message(&self) -> String {
         let first = self.named.first().map(|fault| fault.short.as_str()).unwrap_or_default();
         match self.named.len() + self.more {
@@ -167,7 +167,7 @@ impl AdminApi {
 }
 
 impl AdminApi {
-    /// What the objects of a configuration say in vain, each with its object.
+    /// The parts of objects of a configuration that have no effect, each with its object.
     pub(super) fn in_vain(&self, document: &Value) -> Vec<String> {
         let mut all = State::default();
         for (_, kind, index, item) in items(document) {
@@ -191,7 +191,7 @@ fn items(document: &Value) -> impl Iterator<Item = (&'static str, Option<Kind>, 
     })
 }
 
-/// The other objects as they are afterwards. What must not be twice is looked for in one pass instead.
+/// The other objects in their state afterwards. What must not be twice is looked for in one pass instead.
 struct Outcome<'a>(&'a [(Kind, String, Value)]);
 
 impl Outcome<'_> {

@@ -14,7 +14,7 @@ use crate::{
     settings::{Access, Role},
 };
 
-/// A request that may go on: its address and its key are right. There is no other way to [`AdminApi::answer`].
+/// A request that is let in: its address and its key are right. There is no other way to [`AdminApi::answer`].
 pub struct Entered {
     head: Head,
     wait: Option<Wait>,
@@ -36,7 +36,7 @@ impl Entered {
 }
 
 impl AdminApi {
-    /// Whether a request may go on; else its answer, which is on record.
+    /// Lets a request in, or returns its answer, which is on record.
     pub fn enter(&self, head: Head) -> Result<Entered, Response> {
         let key = self.key_of(&head);
         let audit = self.audit.as_ref().filter(|_| changes_something(&head));
@@ -57,7 +57,7 @@ impl AdminApi {
     }
 
     /// `body`: what there is of it, or what to answer because it could not be had. A change has its line in the audit log
-    /// before anybody waits for the workers to have it.
+    /// before the request waits for the workers to have it.
     pub async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
         let Entered { head, wait, mut attempt, .. } = entered;
         let method = head.method.clone();

@@ -1,7 +1,7 @@
 //! How far a write has got: `GET /revision`, and `?wait=applied` on anything that writes.
 //!
 //! A write is answered when it is durable and compiled. Workers take the new configuration with their next request; an
-//! idle one a moment later. Whoever must know that the last of them has it, waits.
+//! idle one a moment later. A caller that must know that the last of them has it waits.
 
 use std::time::Duration;
 

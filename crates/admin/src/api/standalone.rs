@@ -68,7 +68,7 @@ impl AdminApi {
         if current.and_then(|current| current.get(DIGEST)).and_then(Value::as_str) == Some(digest) {
             return Response::empty(204);
         }
-        // Lists whose version has not changed stay as they are: the outcome is what counts.
+        // Lists whose version has not changed are kept: the outcome is what counts.
         let next = next_configuration(&document, current);
         let outcome = next.as_ref().map_or_else(|_| document.clone(), |next| Value::Object(next.clone()));
         if let Some(faults) = self.faults(&document, &outcome) {
@@ -141,7 +141,7 @@ fn warned_of_all(response: Response, warnings: &[String]) -> Response {
     response.with_header(WARNING, header_text(&format!("{first}{more}")))
 }
 
-/// A collection whose version is given and unchanged stays as it is.
+/// A collection whose version is given and unchanged is kept.
 fn next_configuration(document: &Value, current: Option<&Value>) -> Result<Map<String, Value>, String> {
     let mut next = Map::new();
     for (collection, _) in COLLECTIONS {

@@ -1,6 +1,6 @@
-//! Answers of the Control API, which have megabytes at times and for which nobody shows a key. They are made one at a
-//! time, on a thread for blocking work: the threads of the Admin API have none of it. Whoever asks for one that is there
-//! already shares it, and what is held for readers is bounded.
+//! Answers of the Control API, which have megabytes at times and for which no key is required. They are made one at a
+//! time, on a thread for blocking work: the threads of the Admin API have none of it. Requests for one that is there
+//! already share it, and what is held for readers is bounded.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ pub const MOST_BYTES: usize = 64 << 20;
 pub(super) enum Holds {
     /// The revision of the store.
     AtRevision(u64),
-    /// Nothing: what was begun before somebody asked may be old.
+    /// Nothing: what was begun before the request may be old.
     Now,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Documents {
 #[derive(Default)]
 struct State {
     held: Vec<Held>,
-    /// Kept for those who wait.
+    /// Kept for waiting requests.
     newest: Option<Arc<Document>>,
 }
 
@@ -63,7 +63,7 @@ impl AsRef<[u8]> for Reader {
     }
 }
 
-/// Somebody who waits for a document.
+/// A request that waits for a document.
 struct Waiting<'a>(&'a Documents);
 
 impl Drop for Waiting<'_> {
@@ -130,7 +130,7 @@ impl Documents {
         let mut state = self.state();
         state.held.retain(|held| held.document.strong_count() > 0);
         let newest = state.newest.as_ref().map(Arc::downgrade);
-        // What is only kept for those who wait gives way.
+        // What is only kept for waiting requests gives way.
         let given = |held: &&Held| {
             held.document.strong_count() > 1
                 || newest.as_ref().is_none_or(|newest| !newest.ptr_eq(&held.document))

@@ -20,7 +20,7 @@ pub struct ControlParts {
     pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
     pub health: Arc<dyn HealthView>,
     pub hooks: Arc<dyn ControlHooks>,
-    /// Where every attempt to change something is told.
+    /// Records every attempt to change something.
     pub audit: Option<Arc<Audit>>,
     pub compiled: Arc<dyn Compiled>,
     pub hosts: Hosts,

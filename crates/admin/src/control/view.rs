@@ -41,7 +41,7 @@ pub(super) fn filled(parts: &ControlParts, object: &Object) -> Value {
             fields.entry("_meta").or_insert_with(|| json!({}));
         }
     }
-    // Nobody has to prove who they are here.
+    // No authentication is required here.
     mask_resource(object.kind, &object.id, &mut value, parts.plugins.as_ref());
     if let Some(upstream) = value.get_mut("upstream") {
         list_nodes(upstream);

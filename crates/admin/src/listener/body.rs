@@ -59,7 +59,7 @@ pub(super) async fn receive(
 }
 
 enum Refused {
-    /// Told by whoever knows the limit's wording.
+    /// The handler of the request words the message.
     TooLarge(u64),
     Answer(Response),
 }

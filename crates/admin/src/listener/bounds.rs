@@ -1,6 +1,6 @@
-//! What connections to a listener may take up before anybody has shown a key, and in total.
+//! What connections to a listener may take up before a client has shown a key, and in total.
 //!
-//! Everybody who is neither on the list nor has shown a key is a stranger. Strangers together leave a quarter of the
+//! A client that is neither on the list nor has shown a key is a stranger. Strangers together leave a quarter of the
 //! connections to the others, and one address has few of them: a client cannot lock the operator out.
 
 use std::{

@@ -29,7 +29,7 @@ const LONGEST_TAKING: Duration = Duration::from_secs(120);
 enum Stage {
     /// Of a request, or a handshake.
     Head,
-    /// A request is being received and answered; whoever does that watches its own time.
+    /// A request is being received and answered; the code that does so watches its own time.
     Request,
     /// The client takes the answer.
     Taking,
@@ -40,7 +40,7 @@ pub(super) struct Clock {
     state: Mutex<(Stage, Instant)>,
     /// When an answer has to be taken, however slowly its parts are.
     taken_by: Mutex<Instant>,
-    /// Somebody has to look again.
+    /// The deadline is nearer now: the waiting task has to look again.
     nearer: Notify,
     head: Duration,
     send: Duration,
@@ -128,7 +128,7 @@ impl Clock {
     }
 }
 
-/// A stream that tells its clock what happens.
+/// A stream that reports to its clock what happens.
 pub(super) struct Timed<S>(pub S, pub Arc<Clock>);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {

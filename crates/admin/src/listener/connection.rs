@@ -37,8 +37,8 @@ use crate::message::{Head, RequestBody, Response};
 /// As much of a head as a client may send, and of an answer as waits in a buffer of ours.
 const BUFFER: usize = 64 * 1024;
 
-/// What is read of a body that nobody wants, so that the client sees the answer: closing with bytes unread would reset
-/// the connection, and the answer might never get there.
+/// How much of an unwanted body is read, so that the client sees the answer: closing with bytes unread would reset the
+/// connection, and the answer might never get there.
 const LINGER_BYTES: usize = 256 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -58,7 +58,7 @@ pub(super) struct Client {
 /// Of a body, after the answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// There is none, as far as anybody knows.
+    /// There is none, as far as is known.
     Nothing,
     OfStranger,
     /// Of a client that has shown a key, and may send all of a body that is too large: many programs look at the answer
@@ -111,7 +111,7 @@ pub(super) async fn serve<S: Service>(
     builder.title_case_headers(true).header_read_timeout(None).max_buf_size(BUFFER);
     let mut connection = builder.serve_connection(stream, answer);
     let clock = client.clock.clone();
-    // A client that goes away in the middle of a request is nobody's error.
+    // A client that leaves in the middle of a request is not an error.
     let in_time = tokio::select! {
         _ = poll_fn(|context| connection.poll_without_shutdown(context)) => true,
         () = clock.expired() => false,

@@ -1,8 +1,8 @@
 //! A connection that writes little at a time.
 //!
 //! A page of metrics can have tens of megabytes. The kernel takes megabytes of it in one write and is not interrupted
-//! meanwhile, and what it then delivers delays the packets of whoever sends next on that core: measured on workers, 2
-//! to 12 ms once a scrape. Between small writes they have their turn.
+//! meanwhile, and what it then delivers delays the packets that are sent next on that core: measured on workers, 2 to
+//! 12 ms once a scrape. Between small writes they have their turn.
 
 use std::{
     io::{self, IoSlice},

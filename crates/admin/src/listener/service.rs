@@ -13,7 +13,7 @@ use crate::message::{Head, RequestBody, Response};
 pub trait Service: Send + Sync + 'static {
     /// A request that was let in by its head.
     type Entered: Send + 'static;
-    /// Whether a request may go on; else its answer. Its body is not read before.
+    /// Lets a request in, or returns its answer. Its body is not read before.
     fn enter(&self, head: Head) -> Result<Self::Entered, Response>;
     /// How much of the body is worth reading.
     fn body_limit(entered: &Self::Entered) -> u64;
@@ -47,7 +47,7 @@ pub enum Phase {
 
 pub(super) async fn closed(phase: &mut watch::Receiver<Phase>) {
     if phase.wait_for(|phase| *phase == Phase::Closing).await.is_err() {
-        // Nobody is left to say so.
+        // The sender is gone: the phase never comes.
         std::future::pending::<()>().await;
     }
 }

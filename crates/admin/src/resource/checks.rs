@@ -19,7 +19,7 @@ use crate::{
     message::Response,
 };
 
-/// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id, as it is to be stored.
+/// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id to store.
 pub(super) fn check(
     api: &AdminApi,
     target: &Target,
@@ -118,7 +118,7 @@ pub(super) fn validate(
     check_resource(context, target.kind, id, target.owner.as_deref(), &mut conf.clone())
 }
 
-/// The id as it is to be stored, without what [`Target::store_id`] adds.
+/// The id to store, without what [`Target::store_id`] adds.
 pub(super) fn stored_id(target: &Target, id: Option<String>, conf: &Value) -> String {
     match target.kind {
         Kind::Consumer => conf.get("username").map(lua::text).unwrap_or_default(),

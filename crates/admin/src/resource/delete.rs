@@ -1,4 +1,4 @@
-//! `DELETE`, and what may not be deleted because somebody still uses it.
+//! `DELETE`, and what may not be deleted because it is still in use.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use tidegate_model::{Kind, Object, mask::mask_resource};
 use super::answers::{key, object_key};
 use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};
 
-/// The answer to a write: the value as it is at rest, with its secrets encrypted.
+/// The answer to a write: the value at rest, with its secrets encrypted.
 pub(super) fn written(
     api: &AdminApi,
     action: &str,
@@ -32,7 +32,7 @@ pub(super) fn written(
     body
 }
 
-/// Who reads: what is shown depends on it.
+/// The reader of an answer decides what is shown.
 pub(super) struct Reader<'a> {
     pub api: &'a AdminApi,
     /// Whether secrets are hidden, as they are for keys with role viewer.

@@ -256,7 +256,7 @@ fn timed(kind: Kind, value: &Value, created: Option<&Value>, updated: Option<&Va
             let time = from.and_then(|from| from.get(field)).cloned();
             match (time, from) {
                 (Some(time), _) => set(&mut value, field, time),
-                // Without a time of its own it is compared without one.
+                // An object without this time is compared without it.
                 (None, Some(_)) => {}
                 (None, None) => set(&mut value, field, json!(now())),
             }

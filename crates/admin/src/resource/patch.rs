@@ -102,8 +102,8 @@ fn check_decoration(api: &AdminApi, target: &Target, body: Option<&Value>) -> Re
     }
 }
 
-/// As `core.table.merge` of APISIX: what is merged into an object that has fields keeps all that it does not name, so that an
-/// empty object or list takes nothing away. `null` removes; everything else replaces.
+/// As `core.table.merge` of APISIX: what is merged into an object that has fields keeps all that it does not name, so
+/// that an empty object or list removes nothing. `null` removes; everything else replaces.
 fn merge(fields: &mut Map<String, Value>, changes: Map<String, Value>) {
     for (name, change) in changes {
         match (fields.get_mut(&name), change) {

@@ -23,7 +23,7 @@ pub(super) fn submit<'a>(
 /// Of a path, in entries.
 const LONGEST_REQUEST: usize = 200;
 
-/// Whoever sent this request.
+/// The sender of this request.
 pub(super) fn author(api: &AdminApi, request: &Request, note: Option<String>) -> Author {
     let key = api.key_of(request);
     let path: String = request.path.chars().take(LONGEST_REQUEST).collect();

@@ -39,7 +39,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     Err(busy())
 }
 
-/// How many changes are to be made one, and for whom.
+/// How several changes are made as one, and for whom.
 pub(super) struct Order {
     pub author: Author,
     /// `If-Match`
@@ -69,7 +69,7 @@ impl Order {
         }
     }
 
-    /// Writes what was staged at `revision`, or tells it. `None`: somebody else wrote meanwhile, stage it again.
+    /// Writes what was staged at `revision`, or only reports it. `None`: another write came first; stage it again.
     pub async fn carry_out(
         &self,
         api: &AdminApi,

@@ -14,7 +14,7 @@ const LARGE_BYTES: u64 = 64 << 10;
 const LEAST_US: f64 = 5000.0;
 /// Of its time an answer is on its way for at least this share.
 const ON_THE_WAY: f64 = 0.5;
-/// Who works less has time to send and to receive faster.
+/// A side that works less has time to send and to receive faster.
 const IDLE: f64 = 0.6;
 /// Spread of the throughput over time.
 const STEADY: f64 = 0.2;

@@ -53,8 +53,8 @@ pub fn comb(outcome: &Outcome) -> Option<Finding> {
     Some(finding)
 }
 
-/// What stands still holds up everybody who asks meanwhile; a slow request here and there may have a rhythm as well, when each
-/// so many-th is slow.
+/// A server that stands still holds up every request meanwhile; a slow request here and there may have a rhythm as
+/// well, when each so many-th is slow.
 fn holds_all(outcome: &Outcome, threshold_us: f64, heights: &[f64]) -> bool {
     let connections = outcome.connections as f64;
     let expected = match outcome.rate {
@@ -65,7 +65,7 @@ fn holds_all(outcome: &Outcome, threshold_us: f64, heights: &[f64]) -> bool {
     expected < LEAST_HELD || slow >= HELD * expected * heights.len() as f64
 }
 
-/// Fewer requests that a spike would hold up tell nothing.
+/// Fewer requests that a spike would hold up prove nothing.
 const LEAST_HELD: f64 = 3.0;
 /// At least this share is held up; others may be on another worker.
 const HELD: f64 = 0.25;

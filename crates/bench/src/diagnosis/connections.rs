@@ -1,4 +1,4 @@
-//! What connections tell: how long they took to open, how long they lived, whether all are treated alike.
+//! What connections show: how long they took to open, how long they lived, whether all are treated alike.
 
 use super::finding::finding;
 use crate::{

@@ -1,4 +1,4 @@
-//! Who is at its limit: the load generator, the server, or what is behind it.
+//! Which side is at its limit: the load generator, the server, or what is behind it.
 
 use super::finding::finding;
 use crate::{
@@ -46,7 +46,7 @@ pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-/// Nobody works and the answer still takes long: the server waits for something.
+/// Neither side is busy and the answer still takes long: the server waits for something.
 pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     let server = outcome.server.as_ref()?;
     let cores = server.cpu_seconds / outcome.seconds.max(1e-9);
@@ -56,7 +56,7 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
         && cores < 0.4
         && outcome.client.busiest_thread < 0.6
         && outcome.client.waiting_share < 0.1;
-    // Children that nobody waited for may have worked.
+    // Children whose parent did not wait for them may have worked.
     let may_work_us = works_us + if server.comes_and_goes { unknown_us(outcome, server) } else { 0.0 };
     if outcome.seconds < 0.2 || !idle || p50 < 3_000.0 || p50 < 15.0 * may_work_us {
         return None;
@@ -79,7 +79,8 @@ pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-/// For each request, the CPU time of this machine that somebody used who is neither the load generator nor seen as the server.
+/// For each request, the CPU time of this machine that was used neither by the load generator nor by what is seen as
+/// the server.
 fn unknown_us(outcome: &Outcome, server: &Server) -> f64 {
     let all = outcome.counters.busy_share() * outcome.machine.cpus as f64 * outcome.seconds;
     let unknown = all - outcome.client.cpu_seconds - server.cpu_seconds;
@@ -112,7 +113,7 @@ mod tests {
         system::{Counters, Machine},
     };
 
-    /// 40 requests of 30 ms in 4 s on two CPUs, of which somebody kept this share busy.
+    /// 40 requests of 30 ms in 4 s on two CPUs, of which this share was busy.
     fn idle_server(busy: u64, comes_and_goes: bool) -> Outcome {
         Outcome {
             seconds: 4.0,

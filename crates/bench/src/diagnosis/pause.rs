@@ -15,7 +15,7 @@ const LEAST_CONNECTIONS: usize = 4;
 const WAITING: f64 = 0.5;
 /// Several pauses take less than this share of a run.
 const MOSTLY: f64 = 0.5;
-/// So many are told with time and length, the rest as a number.
+/// So many are listed with time and length, the rest as a number.
 const TOLD: usize = 4;
 
 /// A pause, or several without a rhythm (those with one are a matter of [`super::comb`]); slow requests here and there are
@@ -30,13 +30,14 @@ pub fn pause(outcome: &Outcome) -> Option<Finding> {
     if pauses.is_empty() || found > 2 * pauses.len() || outcome.connections < LEAST_CONNECTIONS {
         return None;
     }
-    // Connections that are fast but for a slow request now and then are soon all slow, and then nothing goes on most of the time.
+    // Connections that are fast but for a slow request now and then are soon all slow, and then nothing happens most of
+    // the time.
     let length_us = outcome.series.fine_max_us.len() as f64 * outcome.series.fine_ms.max(1) as f64 * 1000.0;
     if pauses.len() > 1 && pauses.iter().map(|pause| pause.us).sum::<f64>() > MOSTLY * length_us {
         return None;
     }
     let waited = outcome.latency.between_ms(least / 1000.0, f64::INFINITY);
-    // Who waits for a lost segment waits alone.
+    // A connection that waits for a lost segment waits alone.
     if 2 * outcome.sockets.retransmitted() >= waited {
         return None;
     }
@@ -108,7 +109,7 @@ impl Pause {
         late.map(|(_, count)| *count).sum::<u64>() as f64 >= WAITING * outcome.connections as f64
     }
 
-    /// Whether no request was sent and answered while it lasted: who asked then waited until it was over.
+    /// Whether no request was sent and answered while it lasted: every request sent then waited until it was over.
     fn is_silent(&self, outcome: &Outcome) -> bool {
         let step_ms = outcome.series.fine_ms.max(1) as f64;
         let end_ms = self.at_ms + self.us / 1000.0;
@@ -136,7 +137,7 @@ mod tests {
 
     fn outcome(fine: &[(usize, u32)], slow: u64) -> Outcome {
         let mut fine_max_us = vec![500; 300];
-        // Nobody is asked while all wait.
+        // No request is sent while all wait.
         for &(at, us) in fine {
             fine_max_us[at..].iter_mut().take(us as usize / 10_000).for_each(|us| *us = 0);
         }

@@ -86,7 +86,7 @@ pub fn delayed_ack(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-/// Whether quick acknowledgements take the plateau away.
+/// Whether quick acknowledgements remove the plateau.
 fn moves(delayed: &Arm, quick: &Arm, share: f64) -> bool {
     let of = |arm: &Arm| arm.at_40_ms as f64 / arm.requests.max(1) as f64;
     delayed.at_40_ms >= 3 && of(delayed) >= 0.5 * share && of(quick) <= 0.1 * of(delayed)

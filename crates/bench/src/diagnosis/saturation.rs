@@ -1,4 +1,4 @@
-//! A server that answers no more, however many ask.
+//! A server whose throughput does not grow with more clients.
 
 mod closed_loop;
 mod full;

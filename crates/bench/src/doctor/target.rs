@@ -1,4 +1,4 @@
-//! Checks of a target under load: who works, on which core, and who is at its limit.
+//! Checks of a target under load: what works, on which core, and which side is at its limit.
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -95,7 +95,8 @@ impl AnswerReader {
         !matches!(self.state, State::Head)
     }
 
-    /// Bytes until the answer ends: at its beginning as many as the `usual` one has. `None` where only reading tells.
+    /// Bytes until the answer ends: at its beginning as many as the `usual` one has. `None` where only reading shows
+    /// it.
     pub fn missing(&self, usual: u64) -> Option<u64> {
         match self.state {
             State::Head => Some(usual),
@@ -123,7 +124,7 @@ impl AnswerReader {
                         return Ok((used, None));
                     };
                     used += length;
-                    // Interim answers announce the final one; 101 is final for somebody who did not ask.
+                    // Interim answers announce the final one; 101 is final for a client that did not ask for it.
                     if meaning.status < 200 && meaning.status != 101 {
                         continue;
                     }

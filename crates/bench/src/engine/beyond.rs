@@ -1,4 +1,4 @@
-//! What a thread counts beyond requests and answers. A run of plain HTTP leaves it as it is.
+//! What a thread counts beyond requests and answers. A run of plain HTTP leaves it empty.
 
 use hdrhistogram::Histogram;
 

@@ -120,7 +120,7 @@ impl Requests {
         self.list.first().is_some_and(|request| request.is_head)
     }
 
-    /// Appends the next request; tells which it is, and whether it is a HEAD.
+    /// Appends the next request; returns which it is, and whether it is a HEAD.
     pub fn write_next(&mut self, out: &mut Vec<u8>, connection: usize) -> (u32, bool) {
         let at = request_at(&self.order, self.next, self.list.len());
         self.next = self.next.wrapping_add(1);

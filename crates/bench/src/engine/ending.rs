@@ -1,8 +1,8 @@
 //! The end of a run: the server is looked at while its connections are still open. Threads of a server that has one for each
 //! connection end with them, and take their CPU time with them.
 //!
-//! To look takes milliseconds on a machine with many processes, so a thread of its own does it: answers that come meanwhile
-//! are read when they come.
+//! To look takes milliseconds on a machine with many processes, so a separate thread does it: answers that come
+//! meanwhile are read when they come.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -36,7 +36,7 @@ impl Ending {
         Ending { threads, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Who is to be looked at in the end.
+    /// Sets the server to look at in the end.
     pub fn watch(self: &Arc<Self>, server: Option<Watched>) {
         let looks = server.and_then(|watched| {
             let ending = Arc::clone(self);

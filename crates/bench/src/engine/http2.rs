@@ -1,4 +1,4 @@
-//! HTTP/2 (RFC 9113): a thread with a runtime of its own, streams as tasks, framing and HPACK by the `h2` crate.
+//! HTTP/2 (RFC 9113): a thread with its own runtime, streams as tasks, framing and HPACK by the `h2` crate.
 //!
 //! Slower than the HTTP/1 engine by what an executor and a map of headers cost. Bytes counted are those of bodies.
 

@@ -1,7 +1,7 @@
 //! Clients that do more than ask: they hold streams of events open, speak WebSocket (RFC 6455), follow redirects, keep
 //! cookies.
 //!
-//! A thread with a runtime of its own, a task for each connection. WebSocket over HTTP/2 (RFC 8441) is not spoken.
+//! A thread with its own runtime, a task for each connection. WebSocket over HTTP/2 (RFC 8441) is not spoken.
 
 mod body;
 mod browse;

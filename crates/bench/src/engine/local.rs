@@ -1,4 +1,4 @@
-//! A thread with a runtime of its own, whose tasks share what the thread has.
+//! A thread with its own runtime, whose tasks share what the thread has.
 
 use std::{
     sync::{

@@ -1,7 +1,7 @@
 //! Latencies apart from each other: by status, by request, and until the first byte.
 //!
 //! An answer is recorded in the histogram of all answers anyway. What most of them are, a 200 that came in one piece, is
-//! what remains of that when the others are taken away, so only the others are recorded here. A run of one request and
+//! what remains of that when the others are subtracted, so only the others are recorded here. A run of one request and
 //! nothing but such answers pays a few comparisons for it.
 
 use hdrhistogram::Histogram;

@@ -159,7 +159,7 @@ impl Tally {
         }
     }
 
-    /// At the end: what was due until then and nobody took, as old as it is `now`.
+    /// At the end: what was due until then and no connection took, as old as it is `now`.
     pub fn left_over(&mut self, pace: Option<&mut Pace>, left: &mut u64, end: u64, now: u64) {
         let Some(pace) = pace else { return };
         while pace.is_overdue(end) && *left > 0 {

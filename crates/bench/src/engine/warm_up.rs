@@ -25,7 +25,7 @@ impl Worker {
         warmed
     }
 
-    /// Until each connection has its answer; who has none within the time of a request begins without.
+    /// Until each connection has its answer; one that has none within the time of a request begins without.
     fn warm_up(&mut self, shared: SharedSlots) -> Result<(), Problem> {
         let (pace, left) = (self.context.pace.take(), self.context.left);
         let requests = self.context.requests.clone();

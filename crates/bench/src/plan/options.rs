@@ -42,7 +42,7 @@ impl Options {
     }
 }
 
-/// What a control run tells the system of each connection.
+/// How a control run has the system acknowledge what each connection receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgements {
     /// They wait for something to be sent, up to 40 ms.

@@ -21,7 +21,7 @@ pub fn render(outcome: &Outcome) -> String {
 }
 
 fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    // One request at a time: whoever took more than 10 ms is the slowest of the 10 ms in which it began.
+    // One request at a time: one that took more than 10 ms is the slowest of the 10 ms in which it began.
     for &micros in outcome.series.fine_max_us.iter().filter(|&&micros| micros >= 10_000) {
         writeln!(out, "cost: {}ms", micros / 1000)?;
     }

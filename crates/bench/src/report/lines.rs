@@ -25,7 +25,7 @@ pub fn csv(outcome: &Outcome) -> String {
     out
 }
 
-/// As the CSV, then a line for each status, each URL and the run as a whole; `kind` tells them apart.
+/// As the CSV, then a line for each status, each URL and the run as a whole; `kind` distinguishes them.
 pub fn json_lines(outcome: &Outcome) -> Result<String, Problem> {
     let mut lines: Vec<Value> = Vec::new();
     for (seconds, slot) in slots(outcome) {

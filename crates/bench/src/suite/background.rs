@@ -1,4 +1,4 @@
-//! What goes on in a gateway while it is measured: metrics are scraped, routes change.
+//! What happens in a gateway while it is measured: metrics are scraped, routes change.
 
 use std::{
     net::SocketAddr,

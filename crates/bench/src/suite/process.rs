@@ -1,4 +1,4 @@
-//! Server processes that a suite starts: each in a folder of its own, ended with the suite.
+//! Server processes that a suite starts: each in its own folder, ended with the suite.
 
 use std::{
     fs::File,
@@ -91,7 +91,7 @@ impl Drop for Started {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port that is free now.
 pub fn free_address() -> Result<SocketAddr, Problem> {
     let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     found.map_err(|error| Problem::failed(format!("no free port: {error}")))

@@ -21,7 +21,7 @@ use crate::{
 pub struct Settings {
     /// The binary that is started for the target `tidegate`.
     pub binary: PathBuf,
-    /// (name, URL) of servers that somebody else started.
+    /// (name, URL) of servers that the suite did not start.
     pub external: Vec<(String, String)>,
     /// Set by a signal: no further measurement is begun.
     pub stop: Arc<std::sync::atomic::AtomicBool>,

@@ -45,7 +45,7 @@ pub struct Thread {
     pub waited_ns: u64,
 }
 
-/// Who listens there, when it is on this machine and may be looked at.
+/// The process that listens there, when it is on this machine and may be looked at.
 pub fn find_listener(address: SocketAddr) -> Option<Listener> {
     let inodes = listening_inodes(address);
     if inodes.is_empty() {
@@ -68,7 +68,7 @@ pub fn find_listener(address: SocketAddr) -> Option<Listener> {
     (!found.pids.is_empty()).then_some(found)
 }
 
-/// Whether the address is one of this machine's, as far as can be told without asking the network.
+/// Whether the address is one of this machine's, as far as can be determined without the network.
 pub fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }

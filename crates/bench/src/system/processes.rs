@@ -50,8 +50,8 @@ impl Tree {
         found
     }
 
-    /// What the tree of `roots` used from `before` until now. A child that ended is counted where it was waited for; one that
-    /// nobody waits for is lost, see [`Tree::comes_and_goes`].
+    /// What the tree of `roots` used from `before` until now. A child that ended is counted where it was waited for;
+    /// one whose parent does not wait is lost, see [`Tree::comes_and_goes`].
     pub fn used_since(&self, before: &Tree, roots: &[u32]) -> u64 {
         self.members(before, roots).iter().map(|&pid| self.used_by(pid, before)).sum()
     }
@@ -71,7 +71,7 @@ impl Tree {
         self.processes.get(&pid)
     }
 
-    /// The tree of `roots` as it is now, with those whose parent has ended since.
+    /// The current tree of `roots`, with those whose parent has ended since.
     fn members(&self, before: &Tree, roots: &[u32]) -> Vec<u32> {
         let mut known = before.with_descendants(roots);
         known.retain(|&pid| !self.is_gone(pid, before));
@@ -89,7 +89,7 @@ impl Tree {
         let then = before.get(pid).filter(|then| then.began == now.began).copied().unwrap_or_default();
         let reaped = now.reaped_ns.saturating_sub(then.reaped_ns);
         // What children had used before is not of this time, although it is counted when they are waited for. It is taken from
-        // what their own parent has of them and from nothing else: who was not waited for is counted nowhere.
+        // what their own parent has of them and from nothing else: a child that was not waited for is counted nowhere.
         let earlier = if reaped == 0 { 0 } else { self.used_before_by_ended_children(pid, before) };
         now.own_ns.saturating_sub(then.own_ns) + reaped.saturating_sub(earlier)
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Of the connections of a run that were open at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sockets {
-    /// Connections that the kernel told of.
+    /// Connections that the kernel reported.
     pub seen: u64,
     /// Segments that the load generator sent again, and those that the server sent again (on this machine only).
     pub sent_again: u64,
@@ -35,7 +35,7 @@ impl Sockets {
     }
 }
 
-/// Of the sockets with these inodes, which are connected to a port. Nothing where the kernel does not tell.
+/// Of the sockets with these inodes, which are connected to a port. Nothing where the kernel does not report them.
 pub fn read(port: u16, inodes: &HashSet<u32>) -> Sockets {
     let mut found = Sockets::default();
     let mut own_ports = HashSet::new();

@@ -79,7 +79,8 @@ impl ClientCertVerifier for Asking {
     }
 }
 
-/// Lets everybody finish the handshake, with proof of the key; whether the certificate will do is judged per request.
+/// Lets every client finish the handshake, with proof of the key; whether the certificate will do is judged per
+/// request.
 #[derive(Debug)]
 pub struct Lenient(pub Arc<dyn ClientCertVerifier>);
 

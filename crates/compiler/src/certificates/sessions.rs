@@ -46,7 +46,7 @@ impl Sessions {
         config: &mut ServerConfig,
         client: Option<&resources::SslClient>,
     ) -> Result<(), String> {
-        // Nobody else refers to what no configuration uses any more.
+        // Drops what no configuration uses any more: nothing else refers to it.
         self.made.retain(|asked, keeping| asked.is_none() || Arc::strong_count(&keeping.sessions) > 1);
         let asked = client.map(|client| Asked {
             authorities: client.ca.clone(),

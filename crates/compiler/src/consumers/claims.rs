@@ -13,7 +13,7 @@ pub struct Consumers {
     pub(super) index: ConsumerIndex,
     /// What each consumer put into the indexes, to take it out again.
     keys: FxHashMap<Arc<str>, Vec<(&'static str, String)>>,
-    /// Keys that several consumers have. They are in no index: nobody can say whom they identify.
+    /// Keys that several consumers have. They are in no index: it is ambiguous whom they identify.
     contested: FxHashMap<(&'static str, String), Vec<Claim>>,
 }
 
@@ -53,7 +53,7 @@ impl Consumers {
         solved
     }
 
-    /// Puts an object's key in, unless another consumer has it, too. The result: what is to be told of which object.
+    /// Puts an object's key in, unless another consumer has it, too. Returns what to report, by object.
     pub(super) fn claim(
         &mut self,
         object: &Key,

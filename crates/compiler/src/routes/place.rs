@@ -1,6 +1,6 @@
 //! Which requests a route is for, as far as that can be read of one that cannot be read as a whole.
 //!
-//! What is lost widens the route: a condition that nobody can read could hold for every request. A route without any
+//! What is lost widens the route: a condition that cannot be read could hold for every request. A route without any
 //! readable path has no place.
 
 use serde_json::{Map, Value, json};
@@ -67,7 +67,7 @@ fn may_be_misspelled(kind: Kind, value: &Value) -> bool {
     known.is_some_and(|known| names.any(|name| !known.contains_key(name)))
 }
 
-/// Whether a request can have this path: an empty text, or one without a slash in front, is none.
+/// Whether a request can have this path: an empty text, or one without a slash in front, is not a path.
 pub(super) fn may_match(path: &str) -> bool {
     path.starts_with(['/', '*'])
 }

@@ -44,7 +44,7 @@ pub struct Routes {
     /// Routes that must be matched on the body.
     on_body: usize,
     base: Option<Arc<Layer<Variable>>>,
-    /// What the base has and is no longer true.
+    /// What the base has but is no longer true.
     stale: Stale,
     /// Routes that were put, changed or removed since the base was laid out.
     changed: BTreeSet<Arc<str>>,

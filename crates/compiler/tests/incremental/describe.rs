@@ -1,5 +1,5 @@
-//! A compiled configuration as lines of text: what requests can tell apart. Serial numbers and the numbers of pools, which
-//! differ with each compiler, are not among it.
+//! A compiled configuration as lines of text: what requests can distinguish. Serial numbers and the numbers of pools,
+//! which differ with each compiler, are not part of it.
 
 use std::net::IpAddr;
 

@@ -68,7 +68,7 @@ pub const HTTP2_WINDOW: Form = Form {
 };
 
 pub const SERVED_TLS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
-/// Known to nginx, and refused by whoever negotiates here.
+/// Known to nginx, but refused in every handshake here.
 pub const OLD_TLS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
 
 /// The words of `ssl_protocols`.

@@ -73,7 +73,7 @@ impl Key {
         served && !matches!(self.takes, Takes::Table | Takes::List(Takes::Table))
     }
 
-    /// The value that the key has when nobody sets it; `None`: unset.
+    /// The value of the key where it is not set; `None`: unset.
     pub fn default(&self) -> Option<Value> {
         match self.value {
             Preset::Default(json) => serde_json::from_str(json).ok(),
@@ -111,7 +111,7 @@ pub enum Takes {
     Network,
     /// Further keys of this table.
     Table,
-    /// A mapping that is passed on as it is.
+    /// A mapping that is passed on unchanged.
     FreeTable,
     Free,
     List(&'static Takes),

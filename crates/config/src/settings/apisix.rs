@@ -44,7 +44,7 @@ pub struct Apisix {
     pub resolver_timeout: Duration,
     pub enable_resolv_search_opt: bool,
     pub disable_upstream_healthcheck: bool,
-    /// `None`: not configured, which differs from nobody.
+    /// `None`: not configured, which differs from an empty list.
     pub trusted_addresses: Option<Vec<String>>,
     pub trusted_gateways: Option<Vec<String>>,
     /// Set where a file of nginx is served.

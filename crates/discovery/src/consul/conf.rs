@@ -49,7 +49,7 @@ struct Fallback {
 
 #[derive(Clone)]
 pub struct Server {
-    /// As it is written.
+    /// As configured.
     pub url: String,
     endpoint: Endpoint,
     token: String,

@@ -37,7 +37,7 @@ pub struct Followed<S> {
     source: S,
 }
 
-/// `conf` is the registry's configuration as it is written.
+/// `conf` is the registry's configuration as written.
 pub fn start<S: Source>(
     source: S,
     mut common: Common,

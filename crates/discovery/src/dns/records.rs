@@ -228,6 +228,6 @@ fn common_multiple(a: u64, b: u64) -> u64 {
     while y != 0 {
         (x, y) = (y, x % y);
     }
-    // Beyond this, weights no longer divide evenly; nobody can tell.
+    // Beyond this, weights no longer divide evenly; the difference is not noticeable.
     a.checked_div(x).and_then(|part| part.checked_mul(b)).filter(|it| *it <= 1 << 16).unwrap_or(a.max(b))
 }

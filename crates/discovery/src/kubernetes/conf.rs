@@ -116,7 +116,7 @@ impl Cluster {
         })
     }
 
-    /// A client with the token as it is now.
+    /// A client with the current token.
     pub async fn client(&self) -> Result<KeptClient, String> {
         let token = match &self.token {
             Token::Text(token) => token.clone(),

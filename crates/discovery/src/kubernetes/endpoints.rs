@@ -12,7 +12,7 @@ use crate::{http, known::Services};
 pub struct Part {
     /// `NAMESPACE/SERVICE`
     pub service: String,
-    /// Tells the slices of a service apart.
+    /// Distinguishes the slices of a service.
     pub name: String,
     pub ports: BTreeMap<String, Vec<Node>>,
 }

@@ -1,4 +1,4 @@
-//! Who asks Nacos: a user with a token that ends, or an access key that signs.
+//! The credentials for Nacos: a user with a token that expires, or an access key that signs.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{closed, fields::Fields, imported::Imported, output};
 
-/// Whether what they may do, or what upstreams are told of them, is not as in Kong.
+/// Whether what they may do, or what upstreams learn about them, differs from Kong.
 pub fn convert(entities: &Entities, imported: &mut Imported) -> bool {
     let ((), differs) = crate::imported::aside(imported, |imported| convert_all(entities, imported));
     differs

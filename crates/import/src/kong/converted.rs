@@ -11,7 +11,7 @@ pub type Converted = Option<Vec<(&'static str, Value)>>;
 /// What a converter may need to know about the place of the plugin.
 #[derive(Clone, Copy, Default)]
 pub struct Place<'a> {
-    /// With whom it belongs to.
+    /// With what it belongs to.
     pub plugin: Option<&'a Plugin<'a>>,
     /// Of the route at hand.
     pub service: Option<&'a Node>,
@@ -30,7 +30,7 @@ pub fn vault_reference(node: &Node) -> Option<String> {
     }
 }
 
-/// A filter chain may be named like a plugin, and is none.
+/// A filter chain may be named like a plugin, but is not one.
 pub(super) fn name_of(node: &Node) -> String {
     let name = key_text(node, "name").unwrap_or_default();
     if node.get("filters").is_some() { format!("filter chain {name}").trim_end().to_owned() } else { name }

@@ -120,7 +120,7 @@ impl<'a> Entities<'a> {
         self.lost_routes.contains(&std::ptr::from_ref(route))
     }
 
-    /// Who is in which group, by both of them and by a list of its own.
+    /// The members of groups, as named by consumers, by groups and by a separate list.
     fn find_members(&self, loose: &'a [Node]) -> Owned<usize> {
         let numbers: HashMap<*const Node, usize> = self
             .groups

@@ -1,7 +1,7 @@
 //! `expression` of a route to paths and conditions.
 //!
-//! What the one comparison of the path matched is what `strip_path` takes away, so it becomes the path of our route; all
-//! else becomes conditions. What has no exact counterpart is an error, and the route stays closed: fields of the
+//! `strip_path` removes what the one comparison of the path matched, so that becomes the path of our route; all else
+//! becomes conditions. What has no exact counterpart is an error, and the route stays closed: fields of the
 //! connection's other end, ports, which need not be Kong's here, `!=` of what may be missing.
 
 mod parse;
@@ -50,7 +50,7 @@ pub fn looks_into_lists(text: &str) -> bool {
         match expression {
             Expression::All(parts) | Expression::Any(parts) => parts.iter().any(within),
             Expression::Not(inner) => within(inner),
-            // Query arguments have a comparison of their own.
+            // Query arguments have a separate comparison.
             Expression::Is(comparison) => comparison.any && !comparison.field.starts_with(queries::FIELDS),
         }
     }

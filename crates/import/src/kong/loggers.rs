@@ -1,4 +1,4 @@
-//! Plugins that tell others what happened.
+//! Plugins that report requests to other systems.
 
 use serde_json::{Value, json};
 

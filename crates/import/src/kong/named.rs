@@ -1,4 +1,4 @@
-//! Who refers to whom, found without going through all of them.
+//! Which entity refers to which, found without going through all of them.
 
 use std::{collections::HashMap, ops::Deref};
 

@@ -1,8 +1,8 @@
 //! Under which paths our router has to find a route, so that routes are asked in Kong's order.
 //!
 //! Our router takes the longest path, and among equal ones the highest priority. So a route that Kong asks earlier than one
-//! with a longer path is entered under that path too. Where that would be too much, all routes stand under one path and are
-//! told apart by conditions.
+//! with a longer path is entered under that path too. Where that would be too much, all routes stand under one path and
+//! conditions distinguish them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

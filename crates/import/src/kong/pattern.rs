@@ -24,7 +24,7 @@ pub struct Pattern {
     pub base: String,
     /// With its anchors.
     pub text: String,
-    /// What it matches of the decoded path, and how many groups that has; `None`: nobody knows.
+    /// What it matches of the decoded path, and how many groups that has; `None`: unknown.
     pub strip: Option<(String, usize)>,
 }
 

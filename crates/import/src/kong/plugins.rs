@@ -24,7 +24,7 @@ enum Became {
     Closed(String),
 }
 
-/// Plugins without a counterpart that let everybody through.
+/// Plugins without a counterpart that let every client through.
 const HARMLESS: [&str; 6] = ["datadog", "statsd", "statsd-advanced", "loggly", "kafka-log", "app-dynamics"];
 
 /// Plugins that are converted, and guard nothing: what is left out of them opens nothing.
@@ -85,7 +85,7 @@ pub fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Node) -> M
                     converted.into_iter().for_each(|(ours, conf)| merge::add(&mut plugins, ours, conf));
                 }
                 Became::LeftOut => {}
-                // Whoever it is may not pass.
+                // This consumer or group must not pass.
                 Became::Closed(why) => {
                     let subject = format!("plugin {}", name_of(plugin.node));
                     imported.report.closed(plugin.node.line, &subject, &why);
@@ -163,12 +163,12 @@ pub fn of_route(
     Ok(plugins)
 }
 
-/// Whether a route asks who the consumer is.
+/// Whether a route identifies consumers.
 pub fn know_consumers(plugins: &Map<String, Value>) -> bool {
     OURS.iter().any(|name| plugins.contains_key(*name))
 }
 
-/// Fields by which Kong tells upstreams who asks, besides those that the gateway writes itself.
+/// Fields in which Kong identifies the client to upstreams, besides those that the gateway writes itself.
 const IDENTITIES: [&str; 5] = [
     "X-Anonymous-Consumer",
     "X-Authenticated-Groups",
@@ -177,7 +177,7 @@ const IDENTITIES: [&str; 5] = [
     "X-Credential-Username",
 ];
 
-/// What upstreams are told of who asks, where plugins authenticate. The error says why the route is closed.
+/// What upstreams learn about the client, where plugins authenticate. The error says why the route is closed.
 fn identify(line: usize, plugins: &mut Map<String, Value>, imported: &mut Imported) -> Result<(), String> {
     let present: Vec<&Value> = OURS.iter().filter_map(|name| plugins.get(*name)).collect();
     let lets_others_in = present.iter().any(|conf| conf.get("anonymous_consumer").is_some());
@@ -206,7 +206,7 @@ fn is_enabled(node: &Node) -> bool {
     !matches!(enabled, Some(Content::Scalar { value: Value::Bool(false), .. }))
 }
 
-/// With a report of its own: what it lacks must count at each place of the plugin.
+/// With a separate report: what it lacks must count at each place of the plugin.
 fn convert(entities: &Entities, node: &Node, place: Place, imported: &mut Imported) -> Became {
     let outer = std::mem::take(&mut imported.report);
     let converted = table::convert_one(node, place, imported);

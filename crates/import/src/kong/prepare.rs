@@ -30,7 +30,8 @@ pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// decK puts variables in before anybody reads YAML, so their quotes may stand within quotes. Without them the text can be read.
+/// decK puts variables in before the YAML is read, so their quotes may stand within quotes. Without them the text can
+/// be read.
 pub fn readable(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
@@ -195,7 +196,7 @@ fn share_one(plugin: &mut Node, shared: &[Entry], report: &mut Report) {
     let (line, column) = (plugin.line, plugin.column);
     let Some(wanted) = plugin.get("_config").and_then(fields::text) else { return };
     let Some(base) = shared.iter().find(|entry| entry.key == wanted) else {
-        // Without its configuration nobody knows what it does; the name says so, and closes its routes.
+        // Without its configuration its effect is unknown; the name says so, and closes its routes.
         report.unsupported(
             line,
             &format!("plugin with _config {wanted}"),

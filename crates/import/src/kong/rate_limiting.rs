@@ -108,7 +108,7 @@ fn limits(
     Some(vec![("limit-count", object)])
 }
 
-/// Whoever counts together.
+/// The name under which requests count together.
 fn group(place: Place) -> String {
     let Some(Plugin { service, route, consumer, group, .. }) = place.plugin else {
         return "kong".to_owned();

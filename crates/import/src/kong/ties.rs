@@ -1,4 +1,4 @@
-//! Routes that Kong asks in an order which the file does not tell.
+//! Routes that Kong asks in an order which the file does not determine.
 //!
 //! Of two routes with equal priorities Kong asks the one with the higher id first, and makes ids where the file has none. Where such
 //! routes may take the same request, and one of them turns clients away that the other serves, both are closed.
@@ -91,7 +91,7 @@ struct Judge<'e, 'a> {
 }
 
 impl Judge<'_, '_> {
-    /// What becomes of entries whose order nobody knows.
+    /// What becomes of entries whose order is unknown.
     fn verdicts(&mut self, entries: &[Entry], start: usize, end: usize) -> BTreeMap<usize, Verdict> {
         let mut verdicts = BTreeMap::new();
         for (one, other) in rivals(entries, start, end) {

@@ -46,7 +46,7 @@ pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
                 report.unsupported(conf.line(), conf.subject(), "invalid network in `allow` or `deny`");
                 return None;
             };
-            // Nobody is left: an address that no client can have.
+            // No client is left: this is an address that none can have.
             object["whitelist"] = if left.is_empty() { json!(["0.0.0.0/32"]) } else { left.into() };
         }
         (false, true) => object["whitelist"] = allow.into(),

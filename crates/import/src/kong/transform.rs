@@ -147,7 +147,7 @@ pub fn redirect(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("redirect", json!({"uri": uri, "ret_code": status}))])
 }
 
-/// Code runs as it is when it stays with ngx and ctx; what Kong adds to Lua is not here.
+/// Code runs unchanged when it stays with ngx and ctx; what Kong adds to Lua is not here.
 pub fn function(kind: &str, conf: &Fields, report: &mut Report) -> Converted {
     let ours = if kind == "pre-function" { "serverless-pre-function" } else { "serverless-post-function" };
     let mut chosen: Option<(&str, Vec<String>)> = None;

@@ -22,7 +22,7 @@ pub struct Target {
     pub path: String,
 }
 
-/// Reads a service; `None` says that its protocol is none of HTTP.
+/// Reads a service; `None` says that its protocol is not HTTP.
 pub fn target(service: &Node, imported: &mut Imported) -> Option<Target> {
     let subject = label("service", service);
     let (mut protocol, mut host, mut port, mut path) = ("http".to_owned(), String::new(), None, None);

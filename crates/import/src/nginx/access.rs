@@ -14,7 +14,7 @@ use super::{
 /// What becomes of a request whose condition is the first that holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Gate {
-    /// It goes on, with these plugins.
+    /// It continues, with these plugins.
     Pass(Map<String, Value>),
     Deny,
     /// An `auth_request` to this path is asked.
@@ -165,7 +165,7 @@ fn restriction(rules: &[&Directive]) -> Made<Map<String, Value>> {
         }
     }
     let name = match kind {
-        // Without `deny all` behind them they allow everybody.
+        // Without `deny all` behind them they allow every client.
         Some("allow")
             if rules.last().is_some_and(|last| last.name == "deny" && last.argument(0) == "all") =>
         {

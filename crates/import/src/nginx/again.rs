@@ -1,5 +1,5 @@
-//! Steps that run a second time. After a redirect within the server to another path nginx runs the steps of the server once more,
-//! and then those of the location that takes the path. A named location is entered without them.
+//! Steps that run a second time. After a redirect within the server to another path nginx runs the steps of the server
+//! again, and then those of the location that takes the path. A named location is entered without them.
 
 use super::{
     at::is_step,

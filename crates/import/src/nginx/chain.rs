@@ -1,5 +1,5 @@
-//! The blocks around a place, innermost first, and which of their directives have been asked for. What nobody asked for, and
-//! is on no list of [`effects`], closes the place: that is how no guard is overlooked.
+//! The blocks around a place, innermost first, and which of their directives have been asked for. A directive that no
+//! converter asked for, and that is on no list of [`effects`], closes the place: that is how no guard is overlooked.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 

@@ -1,5 +1,5 @@
 //! What it means that a directive is left out. The lists are what may be left out: everything that is not on them, and that
-//! nothing converts, closes what it applies to. So a guard that nobody here has heard of stays a guard.
+//! nothing converts, closes what it applies to. So an unknown guard stays a guard.
 
 /// What a directive that is not converted does to the block that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

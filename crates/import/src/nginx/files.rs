@@ -124,7 +124,7 @@ fn default_type(chain: &Chain) -> String {
     }
 }
 
-/// `types`, over the plugin's own, and `default_type`. nginx names no character set unless it is told one.
+/// `types`, over the plugin's own, and `default_type`. nginx names no character set unless one is configured.
 fn types(chain: &Chain, conf: &mut Map<String, Value>) {
     let types = endings(chain);
     if !types.is_empty() {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Report;
 
-/// nginx sends all of the client's fields; these say who asks.
+/// nginx sends all of the client's fields; these identify the client.
 const FIELDS: [&str; 8] =
     ["Authorization", "Cookie", "X-Api-Key", "Apikey", "User-Agent", "Origin", "Referer", "Accept"];
 
@@ -43,7 +43,7 @@ fn extra_fields(
         if value.is_empty() && FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name)) {
             return Err(not(&format!("its question has no field {name}")));
         }
-        // A path of its own, and no arguments.
+        // Its own path, and no arguments.
         if has_own_variables(value) {
             return Err(not(&format!("`{}` has variables of the question itself", header.title())));
         }
@@ -140,7 +140,8 @@ fn of_the_question<'a>(path: &str, at: &At<'_, 'a>, variables: &Variables<'a>) -
     }
 }
 
-/// `auth_request_set $user $upstream_http_x_user` with `proxy_set_header X-User $user`: the answer's field goes on.
+/// `auth_request_set $user $upstream_http_x_user` with `proxy_set_header X-User $user`: the answer's field is
+/// passed on.
 fn passed_on(chain: &Chain, not: &dyn Fn(&str) -> Stop) -> Made<Vec<String>> {
     let mut fields = Vec::new();
     for set in chain.all("auth_request_set") {

@@ -209,7 +209,8 @@ fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: 
     all
 }
 
-/// Whether it answers with the same file to the same clients, and whether with the same fields; `None`: it does not, or nobody knows.
+/// Whether it answers with the same file to the same clients, and whether with the same fields; `None`: it does not, or
+/// that is unknown.
 fn alike(at: &At, own: Option<usize>, chain: &Chain, variables: &Variables, taker: &Taker) -> Option<bool> {
     let server;
     let (block, other, inside): (&[Directive], _, &[usize]) = match taker {

@@ -47,14 +47,14 @@ pub struct Listen {
     pub socket: Socket,
     pub tls: bool,
     pub default: bool,
-    /// Why nobody is served there.
+    /// Why no client is served there.
     pub fault: Option<String>,
 }
 
 /// What one server says, and holds for all that listen at the address.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Sockets where clients have to say who they are, with the line that says so.
+    /// Sockets with `proxy_protocol`, each with the line that sets it.
     behind_proxies: BTreeMap<Socket, usize>,
     /// Ports of `[::]` that take clients of IPv4 as well.
     both_families: BTreeSet<u16>,
@@ -122,7 +122,7 @@ pub fn listens(server: &Directive, shared: &Shared) -> Made<Vec<Listen>> {
         }
         let socket = match socket(listen.argument(0)) {
             Some(Read::Known(socket)) => socket,
-            // Nobody is served at this port.
+            // No client is served at this port.
             Some(Read::Named(port)) => Socket { address: Some(IpAddr::from([0, 0, 0, 0])), port },
             None => return Err(Stop::closed(format!("`{}` is not an address and port", listen.title()))),
         };
@@ -204,7 +204,7 @@ impl Names {
             if let Some(pattern) = name.strip_prefix('~') {
                 names.regexes.push(format!("(?i){pattern}"));
             } else if name.ends_with('.') || is_port || !is_sent(name) {
-                // nginx compares hosts without a dot at the end and a port: nobody has this name.
+                // nginx compares hosts without a dot at the end and a port: no request has this name.
             } else if let Some(domain) = name.strip_prefix('.') {
                 names.hosts.extend([domain.to_lowercase(), format!("*.{}", domain.to_lowercase())]);
             } else if let Some(start) = name.strip_suffix(".*") {

@@ -1,7 +1,7 @@
 //! The locations of a server in one list, nested ones too, with what decides between them.
 //!
-//! nginx looks for an exact location, else the longest prefix, on each level, and goes on inside of what it found; then for the
-//! first regular expression, from the innermost level out, past levels where the prefix has `^~`.
+//! nginx looks for an exact location, else the longest prefix, on each level, and continues inside of what it found;
+//! then for the first regular expression, from the innermost level out, past levels where the prefix has `^~`.
 
 use super::{
     chain::{Chain, Kind},
@@ -17,7 +17,7 @@ pub struct Location<'a> {
     pub chain: Chain<'a>,
     /// The prefixes that it is nested in, outermost first.
     pub inside: Vec<usize>,
-    /// Why it cannot be reached, or told from others.
+    /// Why it cannot be reached, or distinguished from others.
     pub fault: Option<String>,
 }
 
@@ -179,7 +179,8 @@ impl<'a> Locations<'a> {
         uris
     }
 
-    /// The location that a redirect within the server goes to. The error says why that cannot be told, or that it is closed.
+    /// The location that a redirect within the server goes to. The error says why that cannot be determined, or that it
+    /// is closed.
     pub fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
         let index = self.taker(literal, whole);
         let found = index.and_then(|index| Some((index, self.all.get(index)?)));

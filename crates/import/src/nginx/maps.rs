@@ -183,7 +183,7 @@ fn merged(cases: Vec<(Condition, String)>) -> Vec<(Condition, String)> {
     merged.into_iter().map(|(conditions, value)| (Condition::any(conditions), value)).collect()
 }
 
-/// An address or a network as it is written here, with the length of its prefix.
+/// An address or a network as written here, with the length of its prefix.
 pub fn network(text: &str) -> Option<(String, u8)> {
     let (address, length) = parsed(text)?;
     let whole = if address.is_ipv4() { 32 } else { 128 };

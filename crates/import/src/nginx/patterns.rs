@@ -18,11 +18,11 @@ pub fn equals(name: &str, text: &str) -> Condition {
     }
 }
 
-/// The error says why it cannot be told.
+/// The error says why it cannot be determined.
 pub fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
     known(pattern)?;
     let found = Condition::test(name, "~~", Value::from(pattern));
-    // Of a pattern that this engine does not know, nobody can say what it makes of nothing.
+    // It is unknown what a pattern that this engine does not know makes of an empty text.
     match matches_nothing(pattern) {
         Some(true) => Ok(Condition::any([found, is_empty(name)])),
         Some(false) => Ok(found),

@@ -52,11 +52,12 @@ pub struct Steps<'a> {
     /// An `if` with settings, which applies to what follows when it holds.
     pub settings: Option<(Condition, &'a Directive)>,
     pub variables: Variables<'a>,
-    /// Any `if` that holds has settings: nginx takes its block in the place of the one around it, and `try_files` is not inherited.
+    /// Any `if` that holds has settings: nginx takes its block in place of the one around it, and `try_files` is not
+    /// inherited.
     has_attempts: bool,
 }
 
-/// A step that cannot be converted is an error: nobody knows what follows it.
+/// A step that cannot be converted is an error: what follows it is unknown.
 pub fn run<'a>(
     block: &'a [Directive],
     at: &At<'_, 'a>,

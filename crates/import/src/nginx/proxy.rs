@@ -121,7 +121,7 @@ fn host(
     Ok(())
 }
 
-/// The field of proxy-rewrite with which the path goes on as the client wrote it.
+/// The field of proxy-rewrite with which the path is passed on as the client wrote it.
 pub const REAL_PATH: &str = "use_real_request_uri_unsafe";
 
 /// The fields of `proxy_set_header`.

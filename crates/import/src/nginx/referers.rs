@@ -124,7 +124,7 @@ fn matching(names: &[Name], patterns: &[String]) -> Vec<Condition> {
     all
 }
 
-/// An expression for what follows the scheme, as one for the whole address. `None` where that cannot be told.
+/// An expression for what follows the scheme, as one for the whole address. `None` where that cannot be determined.
 fn behind_scheme(pattern: &str) -> Option<String> {
     let (mut carets, mut in_class, mut alternatives, mut escaped) = (0, false, false, false);
     for letter in pattern.chars() {

@@ -24,7 +24,7 @@ pub fn returned(
         };
     }
     if status == 444 || status < 400 || !directive.argument(1).is_empty() {
-        // A text is sent as it is.
+        // A text is sent unchanged.
         chain.take(&["error_page", "recursive_error_pages"]);
         return Ok(branch);
     }

@@ -1,7 +1,8 @@
 //! `rewrite`: each becomes cases above the block it stands in, for the paths that its expression matches.
 //!
-//! Redirects go to plugin redirect. `break` stays in its location, `last` goes to the one that takes the new path, if that
-//! can be told from the text. What cannot is closed: the cases answer 501, for the paths that it would have changed.
+//! Redirects go to plugin redirect. `break` stays in its location, `last` goes to the one that takes the new path, if
+//! the text determines which one that is. All others are closed: the cases answer 501, for the paths that it would have
+//! changed.
 
 use serde_json::{Map, Value, json};
 
@@ -119,7 +120,7 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
     Ok(changed)
 }
 
-/// What the location that a rewrite stands in does with the new path: nginx runs its steps once more.
+/// What the location that a rewrite stands in does with the new path: nginx runs its steps again.
 fn again(found: &Location, replacement: &str, rest: &[Branch]) -> Made<Vec<Branch>> {
     let path = replacement.split('?').next().unwrap_or_default();
     let all = parts(path);

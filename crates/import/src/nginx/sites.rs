@@ -56,7 +56,7 @@ impl Sites {
         self.maps_addresses.get(index).is_some_and(|maps| *maps)
     }
 
-    /// Why nobody is served at an address of a server.
+    /// Why no client is served at an address of a server.
     pub fn fault(&self, index: usize) -> Option<&str> {
         let listens = self.servers.get(index).and_then(|(listens, _)| listens.as_ref().ok());
         listens.into_iter().flatten().find_map(|listen| listen.fault.as_deref())

@@ -46,7 +46,7 @@ enum Known<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
-    /// Whose values nobody knows, whatever is set, with the reason.
+    /// Variables whose values are unknown, whatever is set, with the reason.
     unknown: Rc<BTreeMap<String, String>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
     pub moved_addresses: bool,

@@ -40,7 +40,7 @@ struct AppKey {
 /// The key of the path, looked for once, before the guards: they see the path without it.
 struct Found {
     key: Vec<u8>,
-    /// Nobody has this key.
+    /// No consumer has this key.
     is_unknown: bool,
     /// It is still there, because the path without it belongs to another route.
     is_left: bool,

@@ -40,7 +40,7 @@ pub static PLUGIN: PluginDef = PluginDef {
     ..PluginDef::DEFAULT
 };
 
-/// Whoever has seen a request may repeat it for as long as its date is fresh; one that is not signed, the client chooses.
+/// A captured request can be repeated for as long as its date is fresh; a date that is not signed can be chosen freely.
 fn remarks(conf: &Value) -> Vec<String> {
     let Some(signed) = conf.get("signed_headers").and_then(Value::as_array) else { return Vec::new() };
     let has_date = signed.iter().filter_map(Value::as_str).any(|name| name.eq_ignore_ascii_case("date"));
@@ -131,7 +131,7 @@ impl Plugin for HmacAuth {
     }
 }
 
-/// What a client is told, which is little unless its header is not even well formed.
+/// The message to the client, which says little unless its header is malformed.
 fn refuse(request: &Request, reason: &str) -> String {
     auth::reason(
         request,
@@ -170,7 +170,7 @@ impl HmacAuth {
         Ok(entry.clone())
     }
 
-    /// Only once the signature is good: nobody else can use a nonce up, or fill the memory for them.
+    /// Only once the signature is good: no other client can use a nonce up, or fill the memory for them.
     fn use_nonce(&self, request: &Request, key_id: &str, signed: &[String]) -> Result<(), String> {
         let Some(name) = &self.nonce_header else { return Ok(()) };
         let is_signed = |wanted: &str| signed.iter().any(|name| name.eq_ignore_ascii_case(wanted));

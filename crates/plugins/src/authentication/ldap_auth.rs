@@ -66,7 +66,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-/// Passwords in plain text to a server that nobody verified, and questions that nobody can answer.
+/// Verification that has no effect without TLS, and empty settings with which no user can log in.
 fn remarks(conf: &Value) -> Vec<String> {
     let is_set = |name: &str| conf.get(name) == Some(&Value::Bool(true));
     let text = |name: &str| conf.get(name).and_then(Value::as_str);

@@ -119,7 +119,7 @@ impl Opa {
             }
         };
         let text = String::from_utf8_lossy(body.get(..MAX_SHOWN_BYTES).unwrap_or(&body));
-        // Of a decision that is given twice nobody can say which is meant.
+        // If a decision is given twice, it is ambiguous which one is meant.
         let answer = match json::of_service(body.clone()).await {
             Ok(answer) => answer,
             Err(error) => return refused(503, format_args!("invalid response body: {text} err: {error}")),

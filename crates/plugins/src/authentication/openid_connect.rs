@@ -78,7 +78,7 @@ struct OpenidConnect {
     introspections: Mutex<AHashMap<[u8; 32], (Arc<Value>, Instant)>>,
 }
 
-/// Headers that tell the upstream who the client is: a client must not set them itself.
+/// Headers that identify the client to the upstream: a client must not set them itself.
 const OUTPUT_HEADERS: [&str; 5] =
     ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"];
 
@@ -102,7 +102,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let client = Client {
         id: conf.client_id.clone(),
         secret: conf.client_secret.clone(),
-        // A key that is not usable only matters to who signs with it.
+        // An unusable key only matters where something is signed with it.
         private_key: private_key.and_then(|key| SigningKey::from_pem(algorithm(false), key, id()).ok()),
         secret_key: conf
             .client_secret

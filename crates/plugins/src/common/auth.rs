@@ -87,7 +87,7 @@ pub fn reason(request: &Request, real: String, public: &str) -> String {
 /// A user that an identity provider vouches for, who need not be a consumer. Set by openid-connect, read by acl.
 pub struct ExternalUser(pub serde_json::Value);
 
-/// The upstream is told who sent the request, by more than a consumer's name and without `Authorization`. Set by
+/// The upstream learns who sent the request, by more than a consumer's name and without `Authorization`. Set by
 /// openid-connect, forward-auth, opa and jwt-auth, read by proxy-cache: what comes back may be for that one only.
 pub struct Identified;
 

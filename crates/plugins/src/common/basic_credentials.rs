@@ -6,7 +6,7 @@ use tidegate_clients::nginx_base64;
 pub struct Credentials {
     /// White space removed, as APISIX does.
     pub username: String,
-    /// As sent: whoever compares it also tries it without white space.
+    /// As sent: comparisons also try it without white space.
     pub password: String,
 }
 

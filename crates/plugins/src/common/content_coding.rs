@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 pub type Decoder = Box<dyn Read + Send>;
 
-/// Reads what was encoded with `gzip`, `deflate` or `br`. How much comes out nobody knows before.
+/// Reads what was encoded with `gzip`, `deflate` or `br`. The decoded size is not known in advance.
 pub fn decoder(coding: &[u8], body: Bytes) -> Result<Decoder, String> {
     let body = Cursor::new(body);
     Ok(match coding.trim_ascii().to_ascii_lowercase().as_slice() {

@@ -27,7 +27,7 @@ pub fn removed(headers: &Value) -> Vec<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A text in the place of a list or an object is a header of that name, as in the older form of `headers`.
+/// A text in place of a list or an object is a header of that name, as in the older form of `headers`.
 pub fn remarks(conf: &Value) -> Vec<String> {
     let headers = conf.get("headers");
     let texts = ["add", "set", "remove"]

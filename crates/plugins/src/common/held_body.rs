@@ -1,7 +1,7 @@
 //! A response body held back until it is whole, for plugins that must see all of it.
 //!
-//! What is held counts in the budget of all bodies. A body that is too large is refused as a whole: a part of it would show
-//! what the plugin was to take away. Nothing is sent before the body is whole, so the client sees an error page.
+//! What is held counts in the budget of all bodies. A body that is too large is refused as a whole: a part of it would
+//! show what the plugin was to remove. Nothing is sent before the body is whole, so the client sees an error page.
 
 use std::net::IpAddr;
 

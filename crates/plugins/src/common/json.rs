@@ -63,7 +63,7 @@ pub fn decode(text: &[u8], allowance: &Allowance) -> Result<Value, Undecoded> {
     document::parse(text, allowance).map_err(|error| undecoded(text, error))
 }
 
-/// As [`decode`], with the members of these names, where somebody asks for no others.
+/// As [`decode`], with the members of these names, where the caller needs no others.
 pub fn decode_members(
     text: &[u8],
     allowance: &Allowance,

@@ -179,7 +179,7 @@ impl Scope {
         Scope::named(text, suffix)
     }
 
-    /// Of a group: whoever names it counts together.
+    /// Of a group: all plugins that name it count together.
     pub fn group(group: &str) -> Scope {
         Scope::named(format!("{group}:"), String::new())
     }

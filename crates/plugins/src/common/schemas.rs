@@ -9,7 +9,7 @@ pub fn compile(field: &str, schema: &Value) -> Result<Schema, String> {
     Schema::from_user(schema).map_err(|reason| format!("invalid JSON schema in \"{field}\" at {reason}"))
 }
 
-/// What such a field says in vain.
+/// The parts of such a field that have no effect.
 pub fn remarks(conf: &Value, fields: &[&str]) -> Vec<String> {
     let found = fields.iter().filter_map(|field| Some((field, conf.get(*field)?)));
     let texts = found.flat_map(|(field, schema)| {

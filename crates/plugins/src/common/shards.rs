@@ -38,7 +38,7 @@ pub struct Shards<V> {
 impl<V: Forgettable> Shards<V> {
     /// `plugin`: for the metrics page and the log.
     pub fn new(plugin: &'static str) -> Shards<V> {
-        // Each shard's map draws numbers of its own: those that chose the shard would leave most places empty.
+        // Each shard's map has its own hash seeds: with those that choose the shard, most places would stay empty.
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Shards { hasher: RandomState::new(), shards, kept: kept::of(plugin) }
     }

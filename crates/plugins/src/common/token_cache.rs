@@ -29,7 +29,7 @@ const GENERATION: usize = 1024;
 /// Longer tokens are checked each time: 2 * 1024 * 4 KiB is the most this takes per worker, payloads aside.
 const LONGEST_TOKEN_BYTES: usize = 4096;
 
-/// Entries move to `young` when used; when `young` is full it becomes `old` and what nobody used is gone.
+/// Entries move to `young` when used; when `young` is full it becomes `old` and unused entries are gone.
 #[derive(Default)]
 struct Cache {
     young: AHashMap<Box<[u8]>, Rc<Verified>>,

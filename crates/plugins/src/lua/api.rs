@@ -63,7 +63,7 @@ const LONGEST_NAME: usize = 256;
 fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("exit", native_function(lua, |_, code: Value| exit(&code))?)?;
     native.set("print", native_function(lua, |_, values: Variadic<Value>| print(&values))?)?;
-    // After a caught error: whether the call shall end all the same.
+    // After a caught error: whether the call shall end nevertheless.
     native.set(
         "ending",
         lua.create_function(|_, ()| Ok(clock::expired() || current::call(|call| call.exit.get().is_some())))?,

@@ -99,8 +99,8 @@ pub fn install(lua: &Lua) -> mlua::Result<&'static Meter> {
     lua.set_memory_limit(isize::MAX as usize)?;
     let used = lua.used_memory();
     let found = Cell::new(None);
-    // SAFETY: the state is valid in the closure. The allocator that was there goes on doing the work, with its own
-    // data, and the meter is never freed.
+    // SAFETY: the state is valid in the closure. The original allocator keeps doing the work, with its own data,
+    // and the meter is never freed.
     unsafe {
         lua.exec_raw::<()>((), |state| {
             let mut inner_data = std::ptr::null_mut();
@@ -227,7 +227,7 @@ struct Own {
     bytes: usize,
 }
 
-// SAFETY: nobody else knows of a block that is to be freed.
+// SAFETY: nothing else refers to a block that is to be freed.
 unsafe impl Send for Own {}
 
 impl Own {

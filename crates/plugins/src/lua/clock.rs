@@ -1,14 +1,14 @@
-//! How long the Lua that runs right now may go on.
+//! How long the Lua that runs right now may continue.
 //!
-//! One deadline per thread, set for the time of a call. Whoever does work for Lua asks here: the instruction hook and the
-//! allocator ([`super::bounds`]), patterns ([`super::pattern`]), and every function of ours that Lua calls. The clock is
-//! the kernel's coarse one: 5 ns a look, at most some milliseconds behind.
+//! One deadline per thread, set for the time of a call. All code that works for Lua asks here: the instruction hook and
+//! the allocator ([`super::bounds`]), patterns ([`super::pattern`]), and every function of ours that Lua calls. The
+//! clock is the kernel's coarse one: 5 ns a look, at most some milliseconds behind.
 //!
 //! What counts is time on a processor. Reading that takes a system call, so it is read only when a call has lasted
 //! for [`FIRST_LOOK`], and when its time seems to be up: what the thread did not get is added, up to
 //! [`MOST_TIMES`] the limit, of which one gap between two looks is once at most (a machine that stands still for a second is
-//! not the call's). Before the first reading nobody knows what the thread got. Looks are some 20 us of work apart,
-//! so a call that reaches its first one late lacked a processor: it is charged what a look in time would have seen.
+//! not the call's). Before the first reading, it is unknown what the thread got. Looks are some 20 us of work apart, so
+//! a call that reaches its first one late lacked a processor: it is charged what a look in time would have seen.
 
 use std::{cell::Cell, sync::OnceLock, time::Duration};
 
@@ -121,7 +121,7 @@ pub fn limited<R>(run: impl FnOnce() -> R) -> R {
     limited_by(time_limit(), run)
 }
 
-/// As [`limited`] for what writes a text of that size once more: 20 ms more for each MiB.
+/// As [`limited`] for code that writes a text of that size again: 20 ms more for each MiB.
 pub fn limited_for<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
     limited_by(time_limit() + Duration::from_millis((bytes >> 20) as u64 * 20), run)
 }

@@ -52,7 +52,7 @@ const NESTS: &[&str] = &[
     "local function f(...) return f(1, ...) end f()",
 ];
 
-/// In coroutines as deep as they go, everything else once more.
+/// In coroutines as deep as they go, everything else again.
 fn nested_in_coroutines(source: &str) -> String {
     format!(
         "local function last() {source} end

@@ -52,7 +52,8 @@ thread_local! {
     static MATCHED: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
-/// The functions of all routes that are tried for a request share the time of one call: nobody else runs between them.
+/// The functions of all routes that are tried for a request share the time of one call: nothing else runs between
+/// them.
 fn shared_time<R>(request: &Request, run: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
     let before = MATCHED.get().filter(|(began, _)| *began == request.started);
     let spent = before.map_or(Duration::ZERO, |(_, spent)| spent);
@@ -69,7 +70,7 @@ fn shared_time<R>(request: &Request, run: impl FnOnce() -> mlua::Result<R>) -> m
 }
 
 impl FilterFunction for Filter {
-    /// Of a request on which the function fails nobody knows whether the route is its own: it is refused, as in APISIX.
+    /// If the function fails, it is unknown whether the route is for the request, which is refused as in APISIX.
     fn matches(&self, request: &Request) -> bool {
         // Refused already, by a function of another route.
         if request.require_decided().is_err() {

@@ -1,4 +1,4 @@
-//! Lua values of documents, made one after the other, so that whoever waits gets a turn in between.
+//! Lua values of documents, made one after the other, so that waiting tasks get a turn in between.
 //!
 //! A document of 16 MB has some hundred thousand values: they would keep a worker for 60 ms. Tables that are not filled yet
 //! are kept in a list, not on the stack: the work can stop at each value.
@@ -9,7 +9,7 @@ use mlua::{Lua, Table, Value};
 
 use super::{bounds, json};
 
-/// Values between two questions whether to go on.
+/// Values between two checks whether to continue.
 const VALUES_PER_LOOK: usize = 256;
 
 /// A value that is to be made, and what is in it.
@@ -107,7 +107,7 @@ impl<'d> Making<'d> {
         }
     }
 
-    /// Goes on until the value is there, or as long as `may_go_on` says so.
+    /// Continues until the value is there, or as long as `may_go_on` says so.
     pub fn go_on(
         &mut self,
         mut may_go_on: impl FnMut() -> mlua::Result<bool>,

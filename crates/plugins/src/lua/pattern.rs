@@ -269,7 +269,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// `%b`, `%f` and `%1`: where matching goes on.
+    /// `%b`, `%f` and `%1`: where matching continues.
     fn special(&mut self, s: usize, p: usize) -> Result<Option<(usize, usize)>, Fault> {
         match self.item(p + 1) {
             b'b' => Ok(self.balance(s, p + 2)?.map(|end| (end, p + 4))),
@@ -397,7 +397,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// How matching goes on behind an item.
+/// How matching continues behind an item.
 enum Next {
     Go(usize, usize),
     End(Option<usize>),

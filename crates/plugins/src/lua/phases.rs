@@ -1,4 +1,4 @@
-//! The table that a `script` returns: which of its members run, and which nobody calls.
+//! The table that a `script` returns: which of its members run, and which are never called.
 
 use mlua::{Table, Value};
 use tidegate_model::{check::LuaFault, nearest::hint};

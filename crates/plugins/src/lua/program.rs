@@ -198,7 +198,7 @@ impl Program {
         );
     }
 
-    /// All functions share the time of one call: nobody else runs between them.
+    /// All functions share the time of one call: nothing else runs between them.
     fn run_now(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
         let time = time_of(request, phase)?;
@@ -433,7 +433,7 @@ fn returned_values(
         None => {}
     }
     if body.is_some() || !output.bytes.is_empty() {
-        // Said something and went on: the answer is made, as nginx has sent it.
+        // Said something and continued: the answer is made, as nginx has sent it.
         output.status = code.map_or(Ok(output.status), final_status)?;
         return output.answer();
     }

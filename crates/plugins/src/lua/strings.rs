@@ -174,7 +174,7 @@ fn plain(subject: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// `gmatch(subject, pattern)`: the function has both as upvalues, and where to go on.
+/// `gmatch(subject, pattern)`: the function has both as upvalues, and where to continue.
 unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
     // SAFETY: called by Lua; there is room for an argument more.
     unsafe {

@@ -1,6 +1,6 @@
-//! Texts with Lua in them, in the language of lua-resty-template: `{{value}}` escaped for HTML, `{*value*}` as it is,
-//! `{% code %}`, `{# comment #}`, `{-raw-}...{-raw-}`. Includes (`{(file)}`, `{[file]}`) are refused: a template reads no
-//! files.
+//! Texts with Lua in them, in the language of lua-resty-template: `{{value}}` escaped for HTML, `{*value*}` unescaped,
+//! `{% code %}`, `{# comment #}`, `{-raw-}...{-raw-}`. Includes (`{(file)}`, `{[file]}`) are refused: a template reads
+//! no files.
 //!
 //! A template becomes one Lua function. Names in it mean the document's members first, then Lua's.
 

@@ -83,7 +83,7 @@ pub fn vm() -> Result<Rc<Vm>, String> {
     })
 }
 
-/// After a check of somebody's source: what it left behind goes with its interpreter.
+/// After a check of a source: what it left behind goes with its interpreter.
 pub fn forget_checked() {
     VM.with_borrow_mut(|slot| {
         if slot.as_ref().is_some_and(|vm| vm.meter.used() > CHECKED_BYTES) {

@@ -125,7 +125,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 }
 
 impl Label {
-    /// A text none of whose variables has a value stays as it is.
+    /// A text none of whose variables has a value stays unchanged.
     fn resolve(&self, request: &Request) -> (String, String) {
         let mut rendered = Vec::new();
         let resolved = self.template.render_into(request, &mut rendered);

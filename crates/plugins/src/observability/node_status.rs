@@ -35,7 +35,7 @@ fn handler(_: &mut Request) -> Step<'_> {
         "accepted": counts.accepted.to_string(),
         "handled": counts.handled.to_string(),
         "total": counts.requests.to_string(),
-        // Workers read heads as they come: nobody is ever seen at it.
+        // Workers read heads as they come: no connection is ever seen at it.
         "reading": "0",
         "writing": counts.active.saturating_sub(counts.idle).to_string(),
         "waiting": counts.idle.to_string(),

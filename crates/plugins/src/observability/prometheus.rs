@@ -111,7 +111,7 @@ struct Prometheus {
     prefer_name: bool,
     /// `disabled_labels` of the metadata: per family of [`HTTP_FAMILIES`] a bit for each label that stays empty.
     hidden: [u64; 3],
-    /// Labels that no family shows: they tell no series apart.
+    /// Labels that no family shows: they distinguish no series.
     unseen: u64,
 }
 

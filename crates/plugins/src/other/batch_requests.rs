@@ -4,8 +4,8 @@
 //! Large batches and answers are read and written on the threads for blocking work, and each request is made when its turn
 //! comes: what all of them share may be large.
 //!
-//! The requests come in over a connection of their own ([`tidegate_plugin_api::inner`]), so that routing, plugins and logs treat them
-//! like any other of the same client.
+//! The requests come in over a separate connection ([`tidegate_plugin_api::inner`]), so that routing, plugins and logs
+//! treat them like any other of the same client.
 
 mod client;
 mod outgoing;

@@ -1,6 +1,6 @@
 //! Lets `ssl` resources ask for OCSP stapling: while this is on they may have the field `ocsp_stapling`.
 //!
-//! It does nothing in a request. Who asks the authorities and hands out their answers is the process
+//! It does nothing in a request. The process queries the authorities and hands out their answers
 //! (`tidegate/src/boot/ocsp.rs`).
 
 use std::sync::Arc;

@@ -79,7 +79,7 @@ struct Files {
     root: PathBuf,
     index: Vec<String>,
     tries: Vec<Try>,
-    /// What has no file goes on to the upstream.
+    /// A request without a file is passed to the upstream.
     has_upstream: bool,
     autoindex: bool,
     dotfiles: bool,

@@ -64,7 +64,7 @@ struct Rules {
     methods: FxHashMap<String, Vec<String>>,
 }
 
-/// An empty list restricts nobody.
+/// An empty list restricts no one.
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let names_nobody = |name: &str| conf.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
     if ["blacklist", "whitelist", "allowed_by_methods"].into_iter().all(names_nobody) {

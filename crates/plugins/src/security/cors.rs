@@ -196,7 +196,7 @@ struct ClientOrigin {
     judged: Vec<Judged>,
 }
 
-/// Judged before the request goes on: one whose patterns give up is refused.
+/// Judged before the request continues: one whose patterns give up is refused.
 struct Judged {
     /// The address of the instance.
     by: usize,

@@ -40,7 +40,7 @@ struct Csrf {
     name: String,
 }
 
-/// With an empty key anybody makes tokens. One of blanks the catalog refuses.
+/// With an empty key any client can make tokens. The catalog refuses a key of blanks.
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     let empty = conf.get("key").and_then(Value::as_str).is_some_and(str::is_empty);
     if empty && kind == SchemaKind::Plugin { Err("property \"key\" is empty".to_owned()) } else { Ok(()) }

@@ -140,7 +140,7 @@ impl Plugin for ApiBreaker {
     fn log(&self, request: &mut Request) {
         let Some(attempt) = request.outcome.attempts.last() else { return };
         let status = match attempt.status {
-            // No response: what the client was told instead.
+            // No response: the status that the client got instead.
             0 if request.response.status == 504 => 504,
             0 => 502,
             status => status,

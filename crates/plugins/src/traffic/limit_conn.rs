@@ -138,7 +138,7 @@ impl Plugin for LimitConn {
             }
         };
         if self.redis.is_none() && applied.len() == 1 {
-            // The usual case: nobody waits, nothing is allocated.
+            // The usual case: no waiting, no allocation.
             if let Some(rule) = applied.first() {
                 return match self
                     .judge(rule, Places::global().take(request, &rule.key, rule.conn + rule.burst))

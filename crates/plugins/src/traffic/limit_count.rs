@@ -179,7 +179,7 @@ enum Store {
 
 pub struct LimitCount {
     rules: Vec<Rule>,
-    /// In the place of rules.
+    /// In place of rules.
     clock: Option<clock::Clock>,
     scope: Scope,
     store: Store,
@@ -204,7 +204,7 @@ struct Rule {
 /// A rule that applies to the request at hand.
 struct Applied<'a> {
     key: Vec<u8>,
-    /// As APISIX writes it, where somebody wants to read it.
+    /// As APISIX writes it, where the variable `rate_limiting_info` is in use.
     text: Option<Vec<u8>>,
     quota: Quota,
     headers: &'a HeaderNames,

@@ -163,7 +163,7 @@ impl Plugin for ProxyCache {
             request.extensions.insert(Invalidates(self.settings.keys(request)));
         }
         if !purges && matches!(self.zone, Zone::Memory(_)) {
-            // For a plugin behind this one that answers itself; whoever looks into the cache later says what it found.
+            // For a plugin behind this one that answers itself; a later look into the cache sets what it found.
             request.early_headers.set(STATUS_HEADER, "MISS");
         }
         Step::Next

@@ -1,7 +1,7 @@
 //! Sends a copy of requests to another server and forgets the answer.
 //!
-//! The copy leaves when the request itself goes to the upstream, past all that may refuse it; nobody waits for it. Copies in flight are limited:
-//! past that they are dropped, so a slow mirror costs nothing but its copies.
+//! The copy leaves when the request itself goes to the upstream, past all that may refuse it; nothing waits for it.
+//! Copies in flight are limited: past that they are dropped, so a slow mirror costs nothing but its copies.
 
 mod grpc;
 
@@ -156,7 +156,7 @@ impl Plugin for ProxyMirror {
             },
         };
         let held = match known.map(|bytes| right(request, bytes)) {
-            // There is no memory for a copy: the request goes on without.
+            // There is no memory for a copy: the request continues without one.
             Some(None) => return Step::Next,
             held => held.flatten(),
         };
@@ -267,7 +267,7 @@ fn copied_headers(request: &Request) -> Vec<(String, Vec<u8>)> {
     headers
 }
 
-/// Nobody waits for a copy.
+/// Nothing waits for a copy.
 fn fly(request: &Request, copy: impl Future<Output = Result<(), String>> + 'static) {
     IN_FLIGHT.set(IN_FLIGHT.get() + 1);
     let flight = Flight;

@@ -203,7 +203,7 @@ impl RequestValidation {
             return Err(self.reject(Some(reason)));
         }
         let is_form = media_type::is(content_type, FORM);
-        // Only one copy at a time: what goes on is rebuilt.
+        // Only one copy at a time: what is passed on is rebuilt.
         request.body = RequestBody::Empty;
         let (against, client) = (against.clone(), request.remote_addr);
         let whole = |limits: Limits, body| {

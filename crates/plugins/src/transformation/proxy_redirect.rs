@@ -1,7 +1,7 @@
 //! Translates what upstreams say of themselves, in `Location`, `Refresh` and `Set-Cookie`, to the names that clients know:
 //! nginx's `proxy_redirect`, `proxy_cookie_path` and `proxy_cookie_domain` with plain texts.
 //!
-//! Of each list the first rule that fits counts. Answers of the gateway itself stay as they are.
+//! Of each list the first rule that fits counts. Answers of the gateway itself stay unchanged.
 
 use std::sync::Arc;
 

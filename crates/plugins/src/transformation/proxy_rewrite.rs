@@ -141,7 +141,7 @@ impl Headers {
         for (name, values) in &self.add {
             for value in values {
                 let value = value.render(request, captures);
-                // As in nginx, an empty field is none.
+                // As in nginx, an empty field is not added.
                 if !value.is_empty() {
                     request.head.headers.add(name, value);
                 }

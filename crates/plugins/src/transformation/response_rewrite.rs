@@ -85,7 +85,7 @@ enum Body {
 
 /// Set in the header filter when the condition held.
 enum Active {
-    /// Nobody can tell whether the answer was to be rewritten.
+    /// It is unknown whether the answer was to be rewritten.
     Refused,
     Replacing {
         replaced: bool,

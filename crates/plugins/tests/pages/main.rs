@@ -173,7 +173,7 @@ fn schemas(def: &PluginDef) -> Vec<(&'static str, Value)> {
     all.into_iter().filter_map(parse).collect()
 }
 
-/// Replaces the table behind the marker; also tells the fields without a meaning.
+/// Replaces the table behind the marker; also returns the fields without a meaning.
 fn with_table(
     page: &str,
     kind: &str,

@@ -38,7 +38,7 @@ impl Default for SystemLookupOptions {
 pub struct SystemLookup {
     resolver: TokioResolver,
     valid_s: Option<u64>,
-    /// What is asked of whom, for errors.
+    /// The query and the servers it goes to, for errors.
     asked: String,
 }
 

@@ -1,4 +1,4 @@
-//! The answer: that it is about this certificate, signed by who may, of today, and good.
+//! The answer: that it is about this certificate, signed by an authorised key, current, and good.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn find<'a>(
     found.ok_or_else(|| "the OCSP answer is about another certificate".to_owned())
 }
 
-/// By the issuer itself, or by one whom the issuer has certified for this.
+/// By the issuer itself, or by a responder that the issuer has certified for this.
 fn check_signature(
     basic_der: &[u8],
     basic: &BasicOcspResponse,

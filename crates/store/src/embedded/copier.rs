@@ -27,11 +27,11 @@ use crate::{State, error::StoreError, live::Live};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);
-/// While changes go on, a copy begins at least that often,
+/// While changes keep coming, a copy begins at least that often,
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// or after so many writes.
 const MOST_WRITES: u64 = 500;
-/// The part of its time that the thread works at most while changes go on: one in so many.
+/// The largest part of its time that the thread works while changes keep coming: one in so many.
 const REST: u32 = 4;
 /// Between attempts after a failure.
 const NEXT_ATTEMPT: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ const QUEUE: usize = 64;
 
 pub enum Message {
     Changed,
-    /// Write what there is now, if the copy is behind; tell when it is durable.
+    /// Write the current state, if the copy is behind; reply when it is durable.
     Now(mpsc::Sender<Result<Head, String>>),
     /// Write no more: another process has the store from now on.
     Hold(mpsc::Sender<()>),
@@ -147,7 +147,7 @@ struct Worker {
     known: Option<Head>,
     /// Whether this process has written none yet: what is there may be of another store.
     is_first: bool,
-    /// Whether a failure was told.
+    /// Whether a failure was logged.
     told: bool,
 }
 
@@ -209,7 +209,7 @@ impl Worker {
         revision.saturating_sub(self.known.map_or(0, |head| head.revision))
     }
 
-    /// Whether the copy is what it should be; a failure is told, once.
+    /// Updates the copy and returns whether that worked. A failure is logged once.
     fn keep(&mut self) -> bool {
         match self.update() {
             Ok(_) => {
@@ -271,7 +271,8 @@ impl Worker {
         Ok(head)
     }
 
-    /// What lies at the copy's place and is not an older state of this store is somebody's last witness: it is kept.
+    /// Renames a file at the copy's place that is not an older state of this store: it may be the last trace of
+    /// another one.
     fn put_aside(&self, head: &Head) -> io::Result<()> {
         let is_older = |found: &Head| found.identity == head.identity && found.revision <= head.revision;
         if !self.path.exists() || copy::glance(&self.path).is_some_and(|found| is_older(&found)) {

@@ -55,7 +55,7 @@ pub fn write(
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
 ) -> io::Result<u64> {
     let mut unfinished = path.as_os_str().to_owned();
-    // Beside the store a crash leaves at most one; elsewhere somebody else's file may have that name.
+    // Beside the store a crash leaves at most one; elsewhere another program's file may have that name.
     let is_own = path.extension().is_some_and(|extension| extension == EXTENSION);
     unfinished.push(if is_own { ".new".to_owned() } else { format!(".{}.new", std::process::id()) });
     let unfinished = PathBuf::from(unfinished);
@@ -108,7 +108,7 @@ impl Lines {
             format!("\t{}\t{}\t{}\t", object.created, object.modified, expires_at_ms.unwrap_or_default());
         let id = Value::from(&*object.id).to_string();
         let text = object.document.text();
-        // Whoever wrote it may have put it into several lines.
+        // Its writer may have spread it over several lines.
         let compact = text.contains('\n').then(|| object.value().to_string());
         self.add(&[object.kind.noun(), "\t", &id, &numbers, compact.as_deref().unwrap_or(text)])
     }
@@ -155,7 +155,7 @@ pub fn newest_until_ms(path: &Path) -> Option<u64> {
 
 /// The store has a newer state from now on.
 pub fn behind_from_now(path: &Path) {
-    // Only a message tells of it.
+    // Best effort: only messages show this time.
     let _ = File::options().write(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
@@ -278,7 +278,7 @@ mod tests {
         for length in 0..good.len() {
             assert!(parse(&good[..length]).is_err(), "{length} bytes");
         }
-        // A head that tells another number than there are, with a sum that is right.
+        // A head with a wrong number of objects and a correct checksum.
         write(&path, &head, &mut objects().into_iter().take(1)).unwrap();
         assert!(read(&path).err().is_some_and(|reason| reason.contains("1 objects in place of 2")));
         assert!(matches!(read(&folder.path().join("none")), Ok(None)));

@@ -1,9 +1,9 @@
-//! Telling a new store from a lost one.
+//! Distinguishes a new store from a lost one.
 //!
 //! A store gets its name only once it is complete: it is made beside its place and renamed, so a crash in between leaves
 //! a start that can be tried again. What lies at that place and is not a store is therefore damage, whatever its size.
 //! After that a marker is written (`marker.rs`). It stays when the store is gone, and so do files of other stores of the gateway: a
-//! start that finds them and no store would serve an empty configuration to everybody, and fails instead.
+//! start that finds them and no store would serve an empty configuration to all clients, and fails instead.
 
 use std::{
     fs::{self, File, TryLockError},

@@ -31,7 +31,7 @@ const MAX_DECODERS: usize = 4;
 const OBJECTS_PER_DECODER: usize = 1000;
 
 pub struct Database {
-    /// `None` while another process has the file. Closing it waits for whoever reads it.
+    /// `None` while another process has the file. Closing it waits for its readers.
     redb: RwLock<Option<redb::Database>>,
     /// redb does nothing more after a failed write or read: the file has to be opened again.
     failing: AtomicBool,
@@ -131,7 +131,7 @@ impl Database {
     pub fn recover(&self) -> Result<Loaded, StoreError> {
         let recover = || {
             creation::look(&self.path)?;
-            // Whoever reads the history waits meanwhile. Closing a damaged file may panic.
+            // Readers of the history wait meanwhile. Closing a damaged file may panic.
             let mut redb = self.redb.write();
             let old = redb.take();
             let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
@@ -139,7 +139,7 @@ impl Database {
             *redb = Some(opened);
             drop(redb);
             let mut loaded = self.load_all()?;
-            // After a failed write there is always something to repair, and the failure has been told.
+            // After a failed write there is always something to repair, and the failure has been reported.
             drop(repaired);
             loaded.warnings.clear();
             Ok(loaded)

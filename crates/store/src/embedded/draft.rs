@@ -4,7 +4,7 @@ use tidegate_model::{Kind, Object};
 
 use crate::history::{Action, Author};
 
-/// One write to tell of.
+/// One write for the history.
 pub struct Draft<'a> {
     pub author: &'a Author,
     pub revision: u64,

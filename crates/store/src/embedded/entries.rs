@@ -1,8 +1,8 @@
 //! History on its way to the disk: what a write adds, and what is trimmed for it.
 //!
 //! `history` has a row for each write, `history_changes` one for each object it changed, with the object before and
-//! after, and `history_objects` tells where an object was changed. A write whose values alone would take more than the
-//! history may is told without them. What is trimmed for it: [`super::trimming`].
+//! after, and `history_objects` lists where an object was changed. A write whose values alone exceed the limit of the
+//! history is recorded without them. What is trimmed for it: [`super::trimming`].
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -42,7 +42,7 @@ impl Expiries {
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
     }
 
-    /// Each is told once; that it had a time to live is known until it is gone.
+    /// Returns each key once; that it had a time to live stays known until it is gone.
     pub fn due(&mut self, now_ms: u64) -> Vec<Key> {
         let mut due = Vec::new();
         while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)

@@ -36,7 +36,7 @@ pub enum Lag {
         writes: u64,
         seconds: Option<u64>,
     },
-    /// Nobody can tell; why.
+    /// It cannot be determined; why.
     Unknown(String),
 }
 
@@ -237,7 +237,7 @@ impl Store for LastGood {
         self.live.watch()
     }
 
-    /// It is not, for a while: what is written is told why, and what ends that.
+    /// `true`, although no write succeeds for now: the error of a write says why, and what ends that.
     fn is_writable(&self) -> bool {
         true
     }

@@ -51,7 +51,7 @@ struct Open {
     file: File,
     identity: u128,
     commit: u64,
-    /// Whether a failure was told already.
+    /// Whether a failure was logged already.
     failing: bool,
 }
 
@@ -69,7 +69,7 @@ impl Marker {
         Self { path: database.to_owned(), open: Mutex::new(None) }
     }
 
-    /// Compares a store with what its marker tells; a warning where there is nothing to compare it with. The error names
+    /// Compares a store with its marker; returns a warning where there is nothing to compare it with. The error names
     /// both and the remedy.
     pub fn check(
         &self,
@@ -158,7 +158,8 @@ impl Marker {
         self.open.lock().as_ref().map(|open| open.identity)
     }
 
-    /// Makes what it tells durable: done where nobody waits for it, so that it is rarely much older than the store.
+    /// Makes the record durable. Called where no write waits for it, so that the record is rarely much older than
+    /// the store.
     pub fn sync(&self) {
         let file = self.open.lock().as_ref().and_then(|open| open.file.try_clone().ok());
         if let Some(file) = file {
@@ -191,7 +192,7 @@ impl Marker {
         sync_folder(marker)
     }
 
-    /// After a commit is durable, before it is acknowledged. A failure is told once: the commit itself stands.
+    /// After a commit is durable, before it is acknowledged. A failure is logged once: the commit itself stands.
     pub fn record(&self, progress: Progress) {
         let mut open = self.open.lock();
         // Commits of two threads may come here in either order.

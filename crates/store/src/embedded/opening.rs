@@ -69,8 +69,8 @@ fn open_problem(path: &Path, error: &DatabaseError) -> StoreError {
     }
 }
 
-/// Credentials and private keys are in there: nobody else should read it. Where the file system has no such
-/// permissions, that is not a reason to stop.
+/// The file holds credentials and private keys: no other user should read it. Where the file system has no
+/// such permissions, that is not a reason to stop.
 pub fn restrict(path: &Path) {
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
 }

@@ -1,4 +1,4 @@
-//! Counting commits, so that the marker can tell whether the newest is there.
+//! Counts commits, so that the marker shows whether the newest one is there.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use super::{
     tables::{META, OBJECTS, REVISION_KEY},
 };
 
-/// Halves of a random number that tells this store from all others, and how many commits it has had. Programs that do not
-/// count leave the number behind, never ahead.
+/// Halves of a random number that identifies this store, and how many commits it has had. Programs that do not count
+/// leave the number behind, never ahead.
 const IDENTITY_KEYS: [&str; 2] = ["identity_high", "identity_low"];
 const COMMIT_KEY: &str = "commits";
 
 impl Database {
-    /// Ends a transaction: counts it, makes it durable, and tells the marker before anybody is told.
+    /// Ends a transaction: counts it, makes it durable, and records it in the marker before the write is acknowledged.
     pub(super) fn finish(&self, transaction: WriteTransaction) -> Result<(), redb::Error> {
         let progress = {
             let mut meta = transaction.open_table(META)?;

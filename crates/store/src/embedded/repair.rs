@@ -1,7 +1,7 @@
 //! A store that is damaged or lost, rebuilt from what is left: by a person, while no gateway has it open.
 //!
-//! What was there stays, under another name. A damaged file is not searched for objects: nothing tells a value that lost a
-//! bit from one that did not. Either the whole file verifies, and was only rolled back, or the copy beside it is used.
+//! What was there stays, under another name. A damaged file is not searched for objects: a value that lost a bit looks
+//! like any other. Either the whole file verifies, and was only rolled back, or the copy beside it is used.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -81,7 +81,7 @@ pub fn look(path: &Path) -> Result<Option<Repair>, StoreError> {
     Ok(Some(Repair { problem, source, lost, aside: Vec::new() }))
 }
 
-/// What a file lacks that is whole and not what its marker tells of.
+/// What an intact file lacks compared with its marker.
 fn lost_by(marker: &Marker, store: Progress) -> Lag {
     let Ok(Found::Record(told)) = marker.read() else {
         return Lag::Unknown("the marker of the store cannot be read".to_owned());
@@ -140,7 +140,7 @@ pub struct Restored {
     pub aside: Vec<PathBuf>,
 }
 
-/// Puts a backup in the place of the store, whatever is there.
+/// Puts a backup in place of the store, whatever is there.
 pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     let unusable = |reason: &str| {
         unavailable(format!("{} is not restored: {reason}; nothing was changed", backup.display()))
@@ -152,7 +152,7 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     };
     in_nobodys_use(path)?;
     let head = kept.head;
-    // Revisions go on where the store was, so that whoever follows them sees no older number.
+    // Revisions continue where the store was, so that no follower sees an older number.
     let newest = match Marker::new(path).read() {
         Ok(Found::Record(told)) => told.revision.max(head.revision),
         _ => head.revision,

@@ -1,7 +1,7 @@
 //! Secrets on their way to and from the disk; they are plain in memory.
 //!
-//! An object with a secret that cannot be decrypted is in memory as it is on the disk, with a fault: nobody may take its
-//! encrypted text for the secret, and it must not be encrypted a second time.
+//! An object with a secret that cannot be decrypted stays in memory as it is on disk, with a fault: its encrypted text
+//! must not be taken for the secret, nor be encrypted a second time.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct Sealed {
 }
 
 impl Hooks {
-    /// The value of an object as it is on the disk.
+    /// The value of an object as stored on disk.
     pub(super) fn seal(&self, object: &Object) -> Sealed {
         let value = object.value();
         // Only what could not be decrypted has a fault here.
@@ -43,7 +43,7 @@ impl Hooks {
         Sealed { value: Arc::new(value), is_plain }
     }
 
-    /// The text of an object as it is on the disk.
+    /// The text of an object as stored on disk.
     pub(super) fn text_of(&self, object: &Object) -> String {
         if self.encrypt.is_none() || object.fault.is_some() {
             return object.document.text().to_owned();

@@ -1,7 +1,7 @@
 //! History that goes: what exceeds its number, its age or its bytes, the oldest first.
 //!
 //! Rows of changes may outlive their write's for a while, because trimming takes small steps. Bytes are exact after
-//! each write all the same: one removes as many as it adds, and twice as many while there are too many.
+//! each write nevertheless: one removes as many as it adds, and twice as many while there are too many.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -70,7 +70,7 @@ pub(super) fn count(transaction: &WriteTransaction, revision: u64) -> Result<(),
 }
 
 impl Database {
-    /// Trims a bounded number of rows; whether there are more. What is damaged is left to the next write to tell.
+    /// Trims a bounded number of rows; whether there are more. Damage is left for the next write to report.
     pub fn trim_step(&self, now_ms: u64) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.try_trim_step(now_ms)));
         match outcome {
@@ -130,7 +130,8 @@ impl Database {
         count > self.retention.max_entries || u128::from(age) > self.retention.max_age.as_millis()
     }
 
-    /// Entries go first: without it, a change is nobody's and goes when there is time. Whether the budget was used up.
+    /// Entries go first: a change without its entry belongs to no write and goes when there is time. Whether the
+    /// budget was used up.
     fn trim(&self, transaction: &WriteTransaction, now_ms: u64, budget: Budget) -> Result<bool, redb::Error> {
         let mut meta = transaction.open_table(META)?;
         let bytes = meta.get(BYTES)?.map_or(0, |bytes| bytes.value());

@@ -110,7 +110,7 @@ struct Worker {
 /// Since when writes fail, and when to try again.
 #[derive(Default)]
 struct Failure {
-    /// What writers are told; `None` while writes work.
+    /// The error that writers get; `None` while writes work.
     told: Option<String>,
     next_attempt: Option<Instant>,
 }
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    /// A step of trimming, when nobody waits for a write. What cannot be trimmed now is tried again later.
+    /// A step of trimming, when no write is waiting. What cannot be trimmed now is tried again later.
     fn trim(&mut self) {
         if Instant::now() < self.trim_at {
             return;
@@ -195,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// Takes the file back. Whoever had it may have written.
+    /// Takes the file back. The process that had it may have written.
     fn resume(&mut self) -> Result<(), StoreError> {
         if self.database.is_released() {
             let loaded = self.database.resume()?;
@@ -449,7 +449,7 @@ impl Draft<'_, '_> {
             }
             Operation::Create { kind, mut value, ttl_seconds } => {
                 let mut id: Arc<str> = format!("{:020}", self.revision).into();
-                // Only when one request creates twice, or somebody used such an id by hand.
+                // Only when one request creates twice, or a client chose such an id itself.
                 while self.current(&(kind, id.clone())).0.is_some() {
                     self.revision += 1;
                     id = format!("{:020}", self.revision).into();

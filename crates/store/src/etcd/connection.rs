@@ -113,7 +113,7 @@ fn told(reason: String) -> String {
     }
 }
 
-/// The innermost cause: "transport error" tells nobody anything.
+/// The innermost cause: "transport error" alone explains nothing.
 fn root(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -71,12 +71,13 @@ impl Doubt<'_> {
         let mut place = self.conditions(&CONDITIONS);
         let (mut seen, mut paths) = (HashSet::new(), Vec::new());
         for value in self.all("uri").chain(self.all("uris")) {
-            // What is not a text stands as a path that no request has: the route is known to have had another.
+            // Anything but a text becomes a path that no request has: the route is known to have had another.
             texts(value, &mut |text| paths.extend(seen.insert(text).then(|| Value::from(text))));
         }
         place.insert("uris".to_owned(), paths.into());
         self.doubt_hosts(&mut place, CONDITIONS[0]);
-        // Before any other one that one of them could have been meant to precede. One that is not a number is kept as it is.
+        // Before any other one that one of them could have been meant to precede. One that is not a number is kept
+        // unchanged.
         let rank = |value: &&Value| value.as_i64().unwrap_or(i64::MAX);
         if let Some(priority) = self.all("priority").max_by_key(rank).filter(|value| rank(value) > 0) {
             place.insert("priority".to_owned(), priority.clone());
@@ -142,7 +143,7 @@ impl Doubt<'_> {
     }
 }
 
-/// The texts of a value, in lists as well; an empty one for what is none.
+/// The texts of a value, in lists as well; an empty one for anything else.
 fn texts<'a>(value: &'a Value, take: &mut dyn FnMut(&'a str)) {
     match value {
         Value::String(text) => take(text),

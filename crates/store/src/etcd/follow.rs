@@ -49,7 +49,7 @@ enum Ended {
 pub async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
     let mut attempts: u64 = 0;
     let mut place = 0;
-    // What was logged of each member since the last good connection: an outage is told once, not each second.
+    // What was logged of each member since the last good connection: an outage is logged once, not each second.
     let mut told = vec![String::new(); shared.members.len()];
     loop {
         let Some(member) = shared.members.get(place) else { return };
@@ -96,7 +96,7 @@ async fn serve(shared: &Arc<Shared>, client: Client) -> (bool, String) {
     let mut forgotten = 0;
     let mut session = Session { shared, client, in_step: false, missing: Vec::new() };
     if shared.term.load(Relaxed) == 0 {
-        // What was read over an earlier connection may be of a term that no watch has told of.
+        // What was read over an earlier connection may be of a term that no watch has reported.
         shared.followed.send_modify(|followed| followed.loaded = false);
     }
     loop {
@@ -224,7 +224,7 @@ fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended>
             return Err(Ended::Forgotten(format!("etcd is at revision {revision}, before {}", next - 1)));
         }
     }
-    // An election while the watch goes on leaves no gap.
+    // An election during a watch leaves no gap.
     shared.term.store(header.raft_term, Relaxed);
     shared.heard_of(revision);
     apply(shared, &answer.events);

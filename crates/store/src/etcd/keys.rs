@@ -8,7 +8,7 @@ pub enum Place<'a> {
     Object(Kind, &'a str),
     /// The list of plugins that are on, which the Admin API of APISIX keeps there.
     Plugins,
-    /// Nobody's configuration: placeholders of directories, counters, what nodes report of themselves.
+    /// Not configuration: placeholders of directories, counters, what nodes report of themselves.
     Other,
     /// Nothing this gateway knows.
     Unknown,

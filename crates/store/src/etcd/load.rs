@@ -136,7 +136,7 @@ impl Found {
         });
         let restarted = other_cluster || self.revision < before;
         if restarted && self.present.is_empty() && !gone.is_empty() {
-            // Who deletes everything makes a new revision; a count that starts over is a loss of data.
+            // Deleting everything makes a new revision; a count that starts over is a loss of data.
             return Err(format!(
                 "the cluster starts over and has nothing below {}; restore its data, or remove {} and restart to begin with its state",
                 shared.options.prefix,
@@ -182,7 +182,7 @@ impl Found {
     }
 }
 
-/// Never over something that is there. Not being allowed to is not a problem: who shares with APISIX has them.
+/// Never over something that is there. Not being allowed to is not a problem: a prefix shared with APISIX has them.
 pub async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
     for directory in missing {
         let key = format!("{}/{directory}/", shared.options.prefix);

@@ -9,7 +9,7 @@ use crate::collections::Check;
 
 /// Changes a value on its way to and from etcd, in place: kind, id, value.
 pub type Seal = Box<dyn Fn(Kind, &str, &mut Value) + Send + Sync>;
-/// The same from etcd. The result: fields that look encrypted and stay as they are.
+/// The same from etcd. The result: fields that look encrypted and stay unchanged.
 pub type Unseal = Box<dyn Fn(Kind, &str, &mut Value) -> Vec<String> + Send + Sync>;
 
 /// `deployment.etcd`, and what the rest of the process brings.
@@ -40,7 +40,7 @@ pub struct Options {
 pub struct TlsOptions {
     /// Files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Else anybody is trusted who holds the key of the certificate shown.
+    /// Otherwise any server is trusted that holds the key of the certificate it shows.
     pub verify: bool,
     /// The name to ask for and to check, in place of the host.
     pub sni: Option<String>,

@@ -39,7 +39,7 @@ pub(super) struct Shared {
 pub(super) struct Followed {
     /// The cluster that the state is from; 0: none yet.
     pub(super) cluster: u64,
-    /// Whether everything was read from etcd, so that a watch can go on from there.
+    /// Whether everything was read from etcd, so that a watch can continue from there.
     pub(super) loaded: bool,
     /// Whether the state is from etcd, not from the snapshot.
     pub(super) from_etcd: bool,
@@ -50,7 +50,7 @@ pub(super) struct Followed {
 }
 
 impl Shared {
-    /// Waits for the first full read. With a snapshot a short outage is enough to go on with that.
+    /// Waits for the first full read. With a snapshot, a short outage is enough to continue with that.
     pub(super) async fn first_state(&self, has_snapshot: bool) -> Result<(), StoreError> {
         let rounds = if has_snapshot { 1 } else { self.options.startup_retry.max(1) };
         let mut followed = self.followed.subscribe();
@@ -86,7 +86,7 @@ impl Shared {
         )))
     }
 
-    /// Tells the snapshot's thread that there is something to write.
+    /// Notifies the snapshot's thread that there is something to write.
     pub(super) fn mark_changed(&self) {
         if let Some(sender) = self.changed.lock().as_ref() {
             let _ = sender.send(());

@@ -2,7 +2,7 @@
 //!
 //! A text file: a head with the format's version, the cluster and the revision; one line of JSON per object, with its
 //! secrets encrypted as they are in etcd; a last line with the number of objects and the SHA-256 of all lines before.
-//! It is written beside the old one and renamed, by a thread of its own, when changes have settled.
+//! It is written beside the old one and renamed, by a separate thread, when changes have settled.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -30,7 +30,7 @@ use crate::{State, collections::PluginList, error::StoreError};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);
-/// While changes go on, at least that often.
+/// While changes keep coming, at least that often.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 const FORMAT: &str = "tidegate-configuration 1";

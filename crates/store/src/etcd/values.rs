@@ -1,4 +1,4 @@
-//! From a key and its bytes to an object, or to the reason why it is none.
+//! From a key and its bytes to an object, or to the reason why there is none.
 
 use serde_json::{Map, Value};
 use tidegate_model::{Fault, Kind, Object, json};
@@ -7,7 +7,7 @@ use tidegate_telemetry::error_log::{Level, log};
 use super::{Options, doubt, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};
 
-/// A value as it is in memory, secrets in plain.
+/// A value as held in memory, secrets in plain.
 pub struct Decoded {
     pub value: Value,
     /// Why it cannot be used.
@@ -26,7 +26,7 @@ pub fn decode(
 ) -> Result<Decoded, String> {
     let (mut value, twice) = match json::parse(bytes) {
         Ok(value) => (value, None),
-        // Which of the two was meant nobody can say: the object keeps all places that it may have, and is not used.
+        // It is ambiguous which of the two was meant: the object keeps all places that it may have, and is not used.
         Err(fault @ json::Fault::Twice { .. }) => {
             let place = doubt::place(kind, bytes, before().as_ref());
             let fault = Fault { reason: fault.to_string().into(), in_text: true, place };
@@ -60,7 +60,7 @@ pub fn object(
             if let Some(fault) = &decoded.fault {
                 complain_of_use(kind, &entry.key, &fault.reason);
             }
-            // What was read before has been told.
+            // What was read before has been logged.
             if before().is_none_or(|before| before.modified != modified) {
                 warn_of_sealed(&entry.key, &decoded.sealed);
             }

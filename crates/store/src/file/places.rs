@@ -10,7 +10,7 @@ use crate::collections::{Places, Twice};
 pub struct Text {
     file: String,
     text: String,
-    /// With places; JSON reads as YAML. `None`: it does not, and only the file is told.
+    /// With places; JSON reads as YAML. `None`: it does not, and only the file is named.
     tree: OnceCell<Option<Node>>,
 }
 
@@ -88,7 +88,7 @@ enum Part {
     Item,
 }
 
-/// As deep in the object as the message of its check tells.
+/// As deep in the object as the message of its check says.
 fn place_in(item: &Node, message: &str) -> (usize, usize) {
     if let Some(place) = place_of_path(item, message) {
         return place;

@@ -145,7 +145,8 @@ impl Apis {
                 );
                 Ok(Some(address))
             }
-            // Two gateways on one machine, neither told where: traffic matters more than the second's API.
+            // Two gateways on one machine, neither with a configured address: traffic matters more than the
+            // second's API.
             Err(error) if address.port() == DEFAULT_CONTROL_PORT => {
                 notices::warn(&format!(
                     "no Control API: cannot listen on {address}: {error}; set apisix.control"
@@ -178,7 +179,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
     }
 }
 
-/// What an API that asks for no key answers to. A listener may be given by a name, too.
+/// The hosts that an API without a key answers to. A listener may be given by a name, too.
 fn hosts(settings: &Settings) -> Hosts {
     let listeners = settings.apisix.control.iter().chain(&settings.admin.listen);
     let names = listeners.map(|listener| listener.ip.clone()).chain(settings.apisix.control_hosts.clone());

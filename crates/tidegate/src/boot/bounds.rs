@@ -12,7 +12,7 @@ pub fn bounds(settings: &Settings) -> Bounds {
     Bounds {
         connections: limits.connections,
         connections_per_address: limits.connections_per_address,
-        // Without a list nobody is on it, although everybody may ask; nor is a network of everybody a list.
+        // Without a list no client is listed, although all may connect; nor is a network of all addresses a list.
         listed: allowed(settings).into_iter().flatten().filter(|network| network.prefix_len() > 0).collect(),
         head: limits.header_timeout,
         body: limits.body_timeout,
@@ -24,7 +24,7 @@ pub fn bounds(settings: &Settings) -> Bounds {
 
 /// `deployment.admin.allow_admin`.
 pub(super) fn allowed(settings: &Settings) -> Option<Vec<IpNet>> {
-    // What cannot be read lets nobody in: a list that is left with nothing is still a list.
+    // What cannot be read lets no client in: a list that is left with nothing is still a list.
     let network = |text: &String| text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(Into::into));
     settings.admin.allow.as_ref().map(|list| list.iter().filter_map(network).map(canonical).collect())
 }

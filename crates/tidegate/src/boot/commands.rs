@@ -1,6 +1,7 @@
 //! Commands of `tidegate upgrade`, `tidegate reload` and `tidegate config backup`: a socket beside the pid file, since a signal cannot answer.
 //!
-//! One line of JSON each way. Who may connect could as well send signals: the same user, or root.
+//! One line of JSON each way. A client that may connect could as well send signals: it runs as the same user,
+//! or as root.
 
 use std::{
     fs,
@@ -47,7 +48,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// Whoever waits for an answer, if anybody does.
+/// The client that waits for an answer, if there is one.
 #[derive(Default)]
 pub struct Reply(Option<UnixStream>);
 
@@ -55,7 +56,7 @@ impl Reply {
     pub fn send(self, answer: &Answer) {
         if let (Some(mut stream), Ok(mut line)) = (self.0, serde_json::to_vec(answer)) {
             line.push(b'\n');
-            // Whoever asked may have gone.
+            // The client may have gone.
             let _ = stream.write_all(&line);
         }
     }

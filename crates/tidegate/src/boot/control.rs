@@ -82,7 +82,7 @@ impl Control {
     }
 }
 
-/// Compiles what there is, once, and serves nobody.
+/// Compiles the current state once, without serving it.
 pub fn compile_once(
     settings: &Settings,
     runtime: &Runtime,
@@ -93,7 +93,7 @@ pub fn compile_once(
     Ok(follower.compiler.snapshot(follower.revision))
 }
 
-/// Compiles the first snapshot, then keeps following on a thread of its own.
+/// Compiles the first snapshot, then keeps following on a separate thread.
 pub fn start(
     settings: &Settings,
     runtime: &Runtime,
@@ -242,7 +242,7 @@ impl Follower {
         let mut names = self.names.changes();
         let mut nodes = self.nodes.changes();
         let mut secrets = self.secrets.changes();
-        // What came between the first snapshot and these lines has rung for nobody: the Admin API may be open already.
+        // Changes between the first snapshot and this point have notified no one: the Admin API may be open already.
         watch.mark_changed();
         names.mark_changed();
         nodes.mark_changed();
@@ -289,7 +289,7 @@ impl Follower {
                 }
             }
             let snapshot = self.compiler.snapshot(self.revision);
-            // Whoever meets a place that is shut finds the reason.
+            // Before a place is shut, its reason can be read.
             self.share();
             publisher.publish(snapshot);
             let _ = published.send(self.revision);

@@ -21,7 +21,7 @@ pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> 
 }
 
 /// Secret fields are encrypted in the database file only. What cannot be decrypted is not used, also where encryption has been
-/// switched off: anybody who can read the file would know that secret.
+/// switched off: anyone who can read the file would know that secret.
 pub(super) fn encryption(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::embedded::Hooks {
     let fields = settings.apisix.data_encryption.enable_encrypt_fields;
     let keyring = keyring(settings);

@@ -25,7 +25,7 @@ pub fn writable_folder(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a file can be written, or made in a folder that there is or can be made. Leaves everything as it is.
+/// Whether a file can be written, or made in a folder that there is or can be made. Changes nothing.
 pub(super) fn writable(path: &Path) -> anyhow::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         File::options().append(true).open(path)?;

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Up to `Serving` the new process can fail, which it says with `Failed` or by ending, and the old one takes the store
-//! back and goes on. When the old one ends instead, the new one goes on as if started alone.
+//! back and continues. When the old one ends instead, the new one continues as if started alone.
 
 pub mod channel;
 pub mod predecessor;

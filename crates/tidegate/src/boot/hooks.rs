@@ -111,7 +111,7 @@ impl Hooks for ProcessHooks {
         Box::pin(async move {
             match self.workers.get() {
                 Some(workers) => workers.wait_for_revision(revision).await,
-                // Nobody to tell "applied" of: let the caller's limit end it.
+                // There are no workers to apply it: the caller's time limit ends the wait.
                 None => std::future::pending().await,
             }
         })

@@ -1,4 +1,4 @@
-//! Where objects stand in the file that they come from, read once for all that is to be said of one revision.
+//! Where objects stand in the file that they come from, read once for all messages about one revision.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
 //! The log files of the process and the thread that writes them; a second one writes to standard output and standard error,
-//! which may be pipes that nobody reads.
+//! which may be pipes without a reader.
 
 use std::{panic, path::Path, thread, time::Duration};
 
@@ -70,7 +70,7 @@ impl Logs {
     }
 }
 
-/// A start that fails has told why, too.
+/// The reason of a start that fails is written, too.
 impl Drop for Logs {
     fn drop(&mut self) {
         self.close();
@@ -88,7 +88,7 @@ fn log_panics() {
     }));
 }
 
-/// Where nobody listens whose callers it would tell of, there is none.
+/// There is none without a listener whose callers it would record.
 fn audit_log(settings: &Settings) -> Option<&str> {
     let served = settings.admin.listen.is_some() || settings.apisix.control.is_some();
     settings.admin.audit_log.as_deref().filter(|_| served)

@@ -262,7 +262,7 @@ impl Metrics {
         sample("x_etcd_index", process.provider.etcd().map_or(revision, |etcd| etcd.cluster_revision()));
     }
 
-    /// What is stored and cannot be used: above 0, something answers 503 or recognises nobody.
+    /// What is stored and cannot be used: above 0, something answers 503 or identifies no consumer.
     fn collect_rejected(&self, writer: &mut TextWriter, control: &Control) {
         let name = self.name("rejected_objects");
         writer.family(&name, "Objects of the configuration that cannot be used", Kind::Gauge);
@@ -364,7 +364,7 @@ impl Metrics {
         }
     }
 
-    /// Series expire also while nobody looks at the page.
+    /// Series expire also while the page is not requested.
     fn watch_expiry(&self, runtime: &Runtime) {
         let Some(expiry) = self.registry.shortest_expiry() else { return };
         let registry = self.registry.clone();
@@ -393,7 +393,8 @@ impl Metrics {
         let listener = match sockets.bind(address) {
             Ok(Some(listener)) => listener,
             Ok(None) => return Ok(()),
-            // Two gateways on one machine, neither told where: traffic matters more than the second's page.
+            // Two gateways on one machine, neither with a configured address: traffic matters more than the
+            // second's page.
             Err(error) if address.port() == DEFAULT_PORT => {
                 super::notices::warn(&format!(
                     "no metrics page: cannot listen on {address}: {error}; set plugin_attr.prometheus.export_addr"

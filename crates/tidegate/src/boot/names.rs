@@ -18,7 +18,7 @@ use super::name_failures::{Failures, Reporting};
 pub struct Names {
     domains: Domains,
     failures: Arc<Failures>,
-    /// What the compiler has been told.
+    /// What the compiler has got.
     told: Mutex<BTreeMap<Arc<str>, Arc<[IpAddr]>>>,
 }
 
@@ -80,7 +80,8 @@ impl Names {
         self.domains.changes()
     }
 
-    /// Keeps these names resolved, and no others. Waits for new ones, within reason. Each with who uses it, for the log.
+    /// Keeps these names resolved, and no others. Waits for new ones, for at most `patience`. Each comes with its
+    /// users, for the log.
     pub async fn want(&self, users: BTreeMap<Arc<str>, String>, patience: Duration) {
         let names: Vec<Arc<str>> = users.keys().cloned().collect();
         self.failures.want(users);
@@ -90,7 +91,7 @@ impl Names {
         }
     }
 
-    /// The names whose addresses differ from what the compiler was told before.
+    /// The names whose addresses differ from what the compiler got before.
     pub fn take_changed(&self, names: &[Arc<str>]) -> Vec<Arc<str>> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();

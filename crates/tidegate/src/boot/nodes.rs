@@ -20,7 +20,7 @@ use super::commands;
 
 pub struct Nodes {
     discovery: Discovery,
-    /// What the compiler has been told.
+    /// What the compiler has got.
     told: Mutex<HashMap<DiscoveredService, Option<Arc<[Node]>>>>,
     /// Registries that upstreams name and config.yaml does not: said once each.
     missing: Mutex<HashSet<Arc<str>>>,
@@ -45,7 +45,7 @@ impl Nodes {
         self.discovery.changes()
     }
 
-    /// The services in use, and no others. Waits for the first word on new ones, within reason.
+    /// The services in use, and no others. Waits for the first answers about new ones, for at most `patience`.
     pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
         for service in services.iter().filter(|service| !self.discovery.has(&service.registry)) {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl Nodes {
         self.discovery.want(services, patience).await;
     }
 
-    /// The services whose nodes differ from what the compiler was told before.
+    /// The services whose nodes differ from what the compiler got before.
     pub fn take_changed(&self, services: &[DiscoveredService]) -> Vec<DiscoveredService> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();

@@ -1,4 +1,4 @@
-//! What a start has to tell its user: on the terminal, and in the error log for whoever comes later.
+//! What a start reports to the operator: on the terminal, and in the error log for later.
 //!
 //! `tidegate start` repeats the lines of the process in the background, by [`MARK`].
 

@@ -33,7 +33,7 @@ pub fn still_ready() {
     tell("READY=1\n");
 }
 
-/// By default systemd believes the main process alone: the old one has to say who is next.
+/// By default systemd believes the main process alone: the old one has to name the next one.
 pub fn replaced_by(pid: u32) {
     tell(&format!("MAINPID={pid}\nREADY=1\n"));
 }

@@ -178,7 +178,7 @@ async fn answer(subject: Subject<'_>, stapling: Stapling, previous: Option<Known
         }
         Err(reason) => {
             failed(&format!("failed to validate ocsp response: {reason}"));
-            // The authority has spoken: what it said before is no longer true.
+            // The authority has answered: its earlier answer no longer holds.
             Known { response: None, until: None, ..kept }
         }
     }

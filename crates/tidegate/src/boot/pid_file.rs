@@ -1,6 +1,6 @@
-//! The pid file. It is locked as long as the gateway lives, so a file left over by a crash, or a pid that now belongs to
-//! somebody else, is never mistaken for a running gateway. The lock belongs to the open file: a successor gets that, so
-//! the gateway is running throughout.
+//! The pid file. It is locked as long as the gateway lives, so a file left over by a crash, or a pid that now belongs
+//! to another process, is never mistaken for a running gateway. The lock belongs to the open file: a successor gets
+//! that, so the gateway is running throughout.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -48,7 +48,7 @@ impl PidFile {
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
-            // Verbs that look for a running gateway hold the lock for a moment; there is no pid in the file then.
+            // Verbs that look for a running gateway hold the lock for a moment; the file has no pid then.
             if let Some(pid) = read_pid(&mut file) {
                 bail!("already running as process {pid} ({shown}); stop it first, or give another --prefix");
             }

@@ -1,4 +1,4 @@
-//! What config.yaml names and the settings alone cannot tell: plugins, files with certificates, cipher suites. Each
+//! What config.yaml names and the settings alone cannot show: plugins, files with certificates, cipher suites. Each
 //! fault has the file, the line and the key.
 
 use anyhow::anyhow;

@@ -44,7 +44,7 @@ pub struct Prepared {
     pub status: Option<TcpListener>,
 }
 
-/// `warnings`: of config.yaml, to be told as soon as there is a log.
+/// `warnings`: of config.yaml, to be logged as soon as there is a log.
 pub fn prepare(
     settings: &Settings,
     sockets: &Sockets,
@@ -62,7 +62,7 @@ pub fn prepare(
     let control = control::start(settings, &runtime, &catalog, &provider)?;
     let compiler = StopCompiler(control.clone());
     if let Purpose::Trial(trial) = purpose {
-        // What a file has been told of already is among them.
+        // Problems that were reported for a file already are among them.
         trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);
         provider.store().read(&mut |state| trial.objects.store(state.all().count(), Ordering::Relaxed));
     }

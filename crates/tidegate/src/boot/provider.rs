@@ -97,7 +97,7 @@ impl Provider {
         }
     }
 
-    /// There is no successor after all.
+    /// Takes the store back: no successor takes over after all.
     pub fn resume(&self) -> Result<(), StoreError> {
         match self {
             Provider::Embedded(store) => store.resume(),

@@ -6,7 +6,7 @@ use super::handover::predecessor::Predecessor;
 
 /// What the preparation is for.
 pub enum Purpose<'a> {
-    /// To serve, perhaps in the place of a process that does.
+    /// To serve, perhaps in place of a process that does.
     Serve(Option<&'a Predecessor>),
     /// To know whether serving would work: ports are bound and released, and nothing is written.
     Trial(&'a Trial),

@@ -119,7 +119,7 @@ impl Secrets {
         }
     }
 
-    /// Asks for what is new and waits until it has been answered, within reason.
+    /// Requests what is new and waits for the answers, for at most `patience`.
     pub async fn settle(&self, patience: Duration) {
         self.wake.notify_one();
         let settled = async {
@@ -196,7 +196,7 @@ impl Secrets {
 
     fn take_answer(&self, reference: &Arc<str>, generation: u64, answer: Result<String, Failure>) {
         let mut state = self.lock();
-        // Nobody refers to it any more.
+        // No object refers to it any more.
         let Some(entry) = state.entries.get_mut(reference) else { return };
         entry.fetching = false;
         if entry.generation != generation {

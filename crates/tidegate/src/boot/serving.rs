@@ -46,7 +46,7 @@ pub struct Serving<'a> {
     pub sockets: &'a Sockets,
     pub pid_file: &'a mut PidFile,
     pub origin: &'a Origin,
-    /// config.yaml as it is applied.
+    /// config.yaml as applied.
     pub config: Value,
     /// Signals that come after a successor has taken over are for that one, too.
     pub stay: bool,
@@ -56,7 +56,7 @@ pub struct Serving<'a> {
 
 pub enum Stage {
     Alone,
-    /// A new process is on its way; whoever asked for it waits.
+    /// A new process is on its way; the client that requested it waits.
     Starting(Box<Successor>, Reply),
     /// That process serves; this one drains.
     HandedOver(u32),
@@ -293,7 +293,7 @@ impl Stage {
     }
 }
 
-/// This process goes on as it was.
+/// This process continues unchanged.
 fn refused(reason: &str, reply: Reply) {
     error_log::log(Level::Error, format_args!("{reason}; nothing changed"));
     reply.send(&Answer::Failed(reason.to_owned()));

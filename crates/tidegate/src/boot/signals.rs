@@ -34,20 +34,20 @@ pub enum Event {
     Stuck(u64),
 }
 
-/// For others who have something to tell the main thread.
+/// For other threads that send events to the main thread.
 #[derive(Clone)]
 pub struct Teller(Sender<Event>);
 
 impl Teller {
     pub fn tell(&self, event: Event) {
-        // Nobody listens any more when the process ends.
+        // The receiver is gone when the process ends.
         let _ = self.0.send(event);
     }
 }
 
 /// A write past the limit on the size of files (`ulimit -f`) is an error like that of a full disk, and does not end the process.
 pub fn outlast_file_limits() {
-    // Without a handler the signal ends the process; nobody asks whether it came.
+    // Without a handler the signal ends the process; the flag is never read.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 

@@ -22,12 +22,12 @@ const LAST_REQUESTS: Duration = Duration::from_secs(4);
 
 pub struct Sockets {
     inherited: Mutex<Vec<StdListener>>,
-    /// Those of the APIs once more; the workers keep theirs.
+    /// Duplicates of those of the APIs; the workers keep theirs.
     kept: Mutex<Vec<StdListener>>,
     phase: watch::Sender<Phase>,
     /// When a successor took over.
     left: Mutex<Option<Instant>>,
-    /// Those who accept.
+    /// The tasks that accept.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Of a trial, which binds and lets go.
     trial: Option<Held>,
@@ -110,7 +110,7 @@ impl Sockets {
         lock(&self.tasks).push(runtime.spawn(accepting));
     }
 
-    /// Somebody else serves the APIs now. Returns when nobody accepts here any more.
+    /// Another process serves the APIs now. Returns when no task accepts here any more.
     pub fn close(&self) {
         lock(&self.kept).clear();
         self.phase.send_replace(Phase::Closing);
@@ -122,14 +122,14 @@ impl Sockets {
         }
     }
 
-    /// Whether nobody waits for an answer of the APIs any more, after [`Sockets::close`]. Each connection has a receiver of
-    /// the phase.
+    /// Whether no client waits for an answer of the APIs any more, after [`Sockets::close`]. Each connection has a
+    /// receiver of the phase.
     pub fn is_quiet(&self) -> bool {
         let left = *lock(&self.left);
         left.is_none_or(|left| self.phase.receiver_count() == 0 || left.elapsed() > LAST_REQUESTS)
     }
 
-    /// Closes what was inherited and nobody wanted; their addresses.
+    /// Closes inherited sockets that were not used; returns their addresses.
     pub fn leave_rest(&self) -> Vec<SocketAddr> {
         let rest = std::mem::take(&mut *lock(&self.inherited));
         rest.iter().filter_map(|socket| socket.local_addr().ok()).collect()

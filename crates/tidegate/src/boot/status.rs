@@ -17,7 +17,7 @@ struct Status {
     provider: Arc<Provider>,
 }
 
-/// The socket, before there are workers to tell of.
+/// The socket, before there are workers to report on.
 pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
     let Some(listener) = &settings.apisix.status else { return Ok(None) };
     let address = super::addresses::address(listener)?;
@@ -49,7 +49,7 @@ impl tidegate_admin::listener::Page for Status {
                     let body = json!({ "status": "error", "error": "no worker is serving" });
                     return AdminResponse::json(503, &body);
                 }
-                // As APISIX: whoever drives the API has to send the configuration first.
+                // As APISIX: the client that drives the API has to send the configuration first.
                 if self.provider.api_driven().is_some_and(|store| !store.has_document()) {
                     let error = "no configuration yet: it comes with PUT /apisix/admin/configs";
                     return AdminResponse::json(503, &json!({ "status": "error", "error": error }));

@@ -55,11 +55,11 @@ fn mask(how: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Returns when no process holds the pid file any more. This one must not hold it. `reaps`: nobody else waits for the
-/// processes that this one started.
+/// Returns when no process holds the pid file any more. This one must not hold it. `reaps`: no other code waits for
+/// the processes that this one started.
 pub fn until_end(signals: &Signals, path: &Path, reaps: bool) {
     while let Ok(Some(_)) = pid_file::running(path) {
-        // Who serves is asked when there is something to say: it may be another one by then.
+        // The serving process is looked up when there is an event to pass on: it may be another one by then.
         if let Some(event) = signals.next(Some(LOOK_INTERVAL))
             && let Ok(Some(pid)) = pid_file::running(path)
         {

@@ -36,12 +36,12 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
     }
     writable(&settings.files.pid)
         .context("cannot write the pid file; check permissions, or give another --prefix")?;
-    // What would be in the log is told here.
+    // What would be in the log is printed instead.
     settings.nginx.error_log = "stderr".to_owned();
     settings.nginx.error_log_level = settings.nginx.error_log_level.min(Level::Warn);
     settings.nginx.access_log.enable = false;
     settings.admin.audit_log = None;
-    // Nobody asked for probes of upstreams.
+    // A trial does not probe upstreams.
     settings.apisix.disable_upstream_healthcheck = true;
     let trial = Trial { running: pid_file::running(&settings.files.pid)?, ..Trial::default() };
     let sockets =
@@ -56,7 +56,7 @@ pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
         // There need not have been one.
         let _ = fs::remove_file(etcd::trial_snapshot());
     }
-    // The copy is nobody's business.
+    // Messages name the original, not the copy.
     let (copy, original) = (etcd::trial_snapshot(), etcd::snapshot(&settings));
     prepared.map_err(|error| {
         anyhow!(format!("{error:#}").replace(&copy.display().to_string(), &original.display().to_string()))

@@ -137,7 +137,7 @@ fn resource_file(settings: &Settings) -> Option<&Path> {
     }
 }
 
-/// A port for plain HTTP that takes requests from anybody.
+/// A port for plain HTTP that takes requests from any client.
 fn proxy_url(listening: &[Listen]) -> Option<String> {
     let plain = listening.iter().find(|listen| !listen.tls && !listen.proxy_protocol)?;
     Some(format!("http://{}:{}", reached_at(&plain.address.ip().to_string()), plain.address.port()))

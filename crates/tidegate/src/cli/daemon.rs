@@ -38,7 +38,7 @@ pub fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A broken config.yaml must not keep anybody from stopping, so only the place of the pid file is asked for.
+/// A broken config.yaml must not prevent a stop, so only the place of the pid file is asked for.
 fn pid_file(place: &Place) -> anyhow::Result<PathBuf> {
     Ok(place.source()?.prefix.join("logs").join("tidegate.pid"))
 }

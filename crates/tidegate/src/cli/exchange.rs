@@ -1,4 +1,4 @@
-//! One request over HTTP by a verb, to a gateway or to nginx, on a connection of its own.
+//! One request over HTTP by a verb, to a gateway or to nginx, on a new connection.
 
 use std::{io, net::ToSocketAddrs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where the configuration is: what every verb is told.
+//! Where the configuration is: the arguments that all verbs share.
 
 use std::path::PathBuf;
 

@@ -15,7 +15,7 @@ pub struct Arguments {
 }
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
-    // A configuration that would not load is told here, with all its faults, and the running one stays.
+    // A configuration that would not load is reported here, with all its faults, and the running one stays.
     place.load_anywhere()?;
     let command = Command::Reload { timeout_seconds: arguments.timeout };
     daemon::command(place, &command, Duration::from_secs(arguments.timeout))

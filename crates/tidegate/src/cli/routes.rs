@@ -1,4 +1,4 @@
-//! `tidegate routes`: the routes of the running gateway, as its Control API tells them.
+//! `tidegate routes`: the routes of the running gateway, as its Control API reports them.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub struct Arguments {
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(predecessor) = Predecessor::connect()? else { return serve(place, arguments, None) };
     let messenger = predecessor.messenger()?;
-    // Told here as everywhere, and to whoever asked the old process for an upgrade.
+    // Reported here as everywhere, and to the client that requested the upgrade from the old process.
     serve(place, arguments, Some(predecessor)).inspect_err(|error| messenger.failed(&format!("{error:#}")))
 }
 

@@ -1,6 +1,6 @@
 //! `tidegate serve -r ROOT`: a web server for one directory, without a configuration.
 //!
-//! The gateway itself, with a configuration of one route that is written to a folder of its own and goes with it.
+//! The gateway itself, with a configuration of one route that is written to a temporary folder and removed with it.
 
 use std::{
     env,
@@ -21,7 +21,7 @@ use tidegate_config::{Settings, Source};
 use super::{daemon, place::Place, start::ReadySocket};
 use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
 
-/// Workers when nobody says how many, where the machine has as many processors.
+/// The default number of workers, where the machine has as many processors.
 const WORKERS: usize = 4;
 /// A background process that has not said that it is ready by then has a problem.
 const START_TIME: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl Home {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("tidegate-serve-{}-{}", std::process::id(), now.as_nanos());
         let path = env::temp_dir().join(name);
-        // Fails if somebody else has made it: nobody but us may write what we run.
+        // Fails if it exists already: no other user may write what this process runs.
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.with_context(|| format!("cannot create {}; set TMPDIR to a folder for it", path.display()))?;
         Ok(Home(path))
@@ -165,7 +165,8 @@ plugins: [static-files]
         .with_context(|| format!("cannot write to {}", folder.display()))
 }
 
-/// Itself in a process group of its own. The access log goes where standard output goes, unless that is a terminal.
+/// Starts itself in a separate process group. The access log goes where standard output goes, unless that is a
+/// terminal.
 fn in_background(place: &Place, arguments: &Arguments, root: &Path, workers: usize) -> anyhow::Result<()> {
     let home = Home::create()?;
     let (socket_path, output) = (home.0.join("ready.sock"), home.0.join("serve.out"));

@@ -26,11 +26,11 @@ pub struct Arguments {
     serve_last_good: bool,
 }
 
-/// How often the child is looked at while waiting for its word.
+/// How often the child is looked at while waiting for its message.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
-    // Problems with the configuration are told here, not in a log file.
+    // Problems with the configuration are reported here, not in a log file.
     let loaded = place.load()?;
     preflight::check(&loaded)?;
     let settings = loaded.settings;
@@ -85,7 +85,7 @@ fn repeat_warnings(output: &Path) {
     }
 }
 
-/// Itself with `run`, in a process group of its own so that the terminal's signals do not reach it.
+/// Starts itself with `run`, in a separate process group so that the terminal's signals do not reach it.
 fn spawn(place: &Place, arguments: &Arguments, output: &Path, socket: &Path) -> anyhow::Result<Child> {
     let source = place.source()?;
     let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;

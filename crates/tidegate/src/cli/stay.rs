@@ -1,5 +1,5 @@
 //! `tidegate stay PID_FILE`: what becomes of the first process after an upgrade, where it stays and must leave behind threads
-//! that do not end. Nobody calls it but that process: see [`crate::boot::stay`].
+//! that do not end. Only that process calls it: see [`crate::boot::stay`].
 
 use std::path::PathBuf;
 

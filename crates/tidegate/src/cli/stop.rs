@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::{daemon, place::Place};
 
-/// Stopping at once waits for nobody; this is for a machine under load.
+/// Stopping at once waits for no client; this is for a machine under load.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(place: &Place) -> anyhow::Result<()> {

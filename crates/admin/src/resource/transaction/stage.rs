@@ -35,7 +35,7 @@ struct Touched {
     ttl_seconds: Option<u64>,
 }
 
-/// An object as it is to be, whatever it is now.
+/// The wanted state of an object, whatever its current one.
 pub(in super::super) struct Wanted {
     pub kind: Kind,
     pub id: Arc<str>,
@@ -71,7 +71,8 @@ impl Stage {
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
 
-    /// Changes what is not as wanted. Values are taken as they are: they were written before, or checked like a file's.
+    /// Changes what differs from the wanted state. Values are taken unchanged: they were written before, or checked
+    /// like a file's.
     pub(in super::super) fn reach(
         api: &AdminApi,
         state: State,
@@ -354,7 +355,7 @@ fn parse_target(api: &AdminApi, change: &Change) -> Result<Target, String> {
     Ok(target)
 }
 
-/// The other resources as they are after all changes.
+/// The other resources in their state after all changes.
 struct StateReferences<'a>(&'a State);
 
 impl References for StateReferences<'_> {

@@ -12,7 +12,7 @@ use crate::{
 const FLAT: f64 = 0.9;
 /// Few answers are counted less exactly; this much is wanted of any number.
 const FLAT_OF_FEW: f64 = 0.8;
-/// A queue that costs less than this, in microseconds, is nobody's trouble: a fast server that is asked as fast as it can
+/// A queue that costs less than this, in microseconds, does not matter: a fast server under as much load as it can take
 /// is always full.
 const LEAST_QUEUE_US: f64 = 1000.0;
 /// How much longer than in proportion a request may take with fewer connections.

@@ -1,4 +1,4 @@
-//! Who has no room left when a closed loop gets no more.
+//! Which side has no room left when a closed loop gets no more.
 
 use crate::Outcome;
 
@@ -12,7 +12,7 @@ const ROOM: f64 = 0.7;
 /// Cores that threads of which one works at a time use in sum.
 const ONE_CORE: (f64, f64) = (0.85, 1.15);
 
-/// Who has no room left, as far as it can be seen.
+/// Which side has no room left, as far as it can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
     Server,

@@ -1,4 +1,4 @@
-//! One request and its answer on a stream of its own. What an answer is differs, and is decided before a run.
+//! One request and its answer on one stream. What an answer is differs, and is decided before a run.
 
 use bytes::Bytes;
 use h2::{RecvStream, client::SendRequest};

@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) next: usize,
     pub(super) source: Source,
     pub(super) thread: usize,
-    /// Each connection sends one request before the clock starts; how many have, and what tells them that it has.
+    /// Each connection sends one request before the clock starts; how many have, and what signals that it has.
     pub(super) is_warming: bool,
     pub(super) warm: usize,
     pub(super) started: Rc<Notify>,

@@ -43,7 +43,7 @@ pub async fn run(common: &Common, stop: &AtomicBool, start: &Start, slots: Share
     std::thread::sleep(until);
 }
 
-/// One request that nobody counts; then waits for the clock.
+/// Sends one request that is not counted; then waits for the clock.
 pub async fn request<E: Exchange>(connection: usize, sender: SendRequest<Bytes>, common: &Common) {
     let rendered = {
         let mut shared = common.borrow_mut();

@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) tally: Tally,
     pub(super) pace: Option<Pace>,
-    /// Messages that nobody has taken to send.
+    /// Messages that no task has taken to send.
     pub(super) left: u64,
     /// The message of WebSocket.
     pub(super) message: Option<Template>,

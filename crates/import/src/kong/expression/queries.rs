@@ -36,7 +36,7 @@ pub fn condition(name: &str, any: bool, operator: &str, text: &str) -> Option<Va
     })
 }
 
-/// Each character as it is or as its code. A percent sign that begins no code would stand for itself.
+/// Each character plain or as its code. A percent sign that begins no code would stand for itself.
 fn coded(text: &str) -> Option<String> {
     let mut pattern = String::new();
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! Who converts which plugin.
+//! Which converter takes which plugin.
 
 use serde_json::json;
 use tidegate_config::yaml::Node;
@@ -12,7 +12,7 @@ use crate::{
     kong::converted::{Converted, Place, name_of, vault_reference},
 };
 
-/// What Kong writes out where nobody set it, and what only tunes how records are sent.
+/// What Kong writes out where it is not set, and what only tunes how records are sent.
 const DEFAULTS: &[(&str, &str)] = &[
     ("allow_origin_absent", "true"),
     ("connect_timeout", "2000"),

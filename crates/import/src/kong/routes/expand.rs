@@ -91,7 +91,7 @@ pub fn expand<'a>(
 }
 
 struct Place {
-    /// How many kinds of conditions count as given, where the fields do not tell.
+    /// How many kinds of conditions count as given, where the fields do not show it.
     given: Option<usize>,
     created: usize,
     fault: Option<String>,

@@ -55,7 +55,7 @@ pub enum Page {
     Bare(u16),
     /// More than a text: what an upstream says, or what is closed.
     Content(Branch),
-    /// What it would be cannot be told.
+    /// What it would be cannot be determined.
     Unknown(String),
 }
 

@@ -59,7 +59,7 @@ fn page_of(branch: Branch, target: &str, at: &At) -> Page {
     }
 }
 
-/// The text of a file, as it is now.
+/// The current text of a file.
 fn file(conf: &Map<String, Value>, target: &str, at: &At, fields: Option<Value>) -> Result<Page, String> {
     let tries = conf.get("try_files").and_then(Value::as_array).and_then(|tries| tries.first()?.as_str());
     let path = match tries {

@@ -179,7 +179,7 @@ pub fn proxied(
             report.ignored(&entry.directive.at, "error_page", why);
             continue;
         }
-        // Without the page there is the error alone: nobody sees more than with it.
+        // Without the page there is the error alone: no client sees more than with it.
         match entry.page(at, variables, report) {
             Ok(Page::Content(_)) => entry.left_out("an upstream would answer", report),
             Ok(Page::Unknown(why)) | Err(Stop::Closed(why)) => entry.left_out(&why, report),

@@ -30,7 +30,7 @@ pub struct Rivals {
     wild: Vec<usize>,
     /// The first server for requests without Host.
     nameless: Option<usize>,
-    /// Why nobody is served at the socket.
+    /// Why no client is served at the socket.
     pub fault: Option<String>,
 }
 

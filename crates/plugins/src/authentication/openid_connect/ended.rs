@@ -1,8 +1,8 @@
 //! What no longer counts though its cookie can still be opened: sessions that ended with a logout, and logins whose
 //! callback has come.
 //!
-//! A cookie lies with the browser, and whoever copied it. So the gateway remembers what has ended, in this process, until
-//! the copies are too old anyway. Sessions in Redis need none of this.
+//! A cookie is held by the browser, and by anyone who copied it. So the gateway remembers what has ended, in this
+//! process, until the copies are too old anyway. Sessions in Redis need none of this.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -24,7 +24,7 @@ pub fn is_over(mark: Option<&str>, created_ms: i64, now_ms: i64) -> bool {
     created_ms <= ENDED_UNTIL_MS.load(Relaxed) || SESSIONS.contains(&spent::mark(&[mark.as_bytes()]), now_ms)
 }
 
-/// Ends a session. When there is no room, all of them end, and users log in once more.
+/// Ends a session. When there is no room, all of them end, and users log in again.
 pub fn end(mark: &str, until_ms: i64, now_ms: i64) {
     if SESSIONS.claim(spent::mark(&[mark.as_bytes()]), until_ms, now_ms) == Claim::Full {
         ENDED_UNTIL_MS.fetch_max(now_ms, Relaxed);

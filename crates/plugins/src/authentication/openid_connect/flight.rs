@@ -1,4 +1,4 @@
-//! One request for a document at a time: who wants it meanwhile waits for the same answer, good or bad.
+//! One request for a document at a time: callers that want it meanwhile wait for the same answer, good or bad.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -24,7 +24,7 @@ pub async fn join<T: Clone>(
     flight.get_or_init(|| fetch).await.clone()
 }
 
-/// Whoever leaves last, or first with an answer, takes it off the list.
+/// The last waiter to leave, or the first one with an answer, removes the flight from the list.
 struct Landing<'a, T> {
     flights: &'a Flights<T>,
     name: &'a str,

@@ -221,7 +221,7 @@ impl OpenidConnect {
                 return Err(fail(500, &reason));
             }
         };
-        // A new session: whoever knew the old one's id must not know this one's.
+        // A new session: an attacker who knew the old one's id must not know this one's.
         let gone = sessions.destroy(Some(&session), request).await;
         gone.map_err(|reason| fail(500, &reason))?;
         let mut session = Session::logged_in(identity, session.logins);
@@ -316,7 +316,7 @@ impl OpenidConnect {
         Some(now_seconds().saturating_add(lifetime))
     }
 
-    /// `None` when the provider has no such endpoint or answers about somebody else.
+    /// `None` when the provider has no such endpoint or answers about another user.
     async fn userinfo(&self, access_token: &str, id_token: Option<&Value>) -> Option<Value> {
         let document = self.provider.discovery().await.ok()?;
         let url = document.get("userinfo_endpoint").and_then(Value::as_str)?;

@@ -169,7 +169,7 @@ impl Keys {
                 && (key_id.is_none() || id.is_none() || id == key_id)
                 && is_public_for_signatures(key)
         };
-        // Nobody can choose among more, and each one costs time.
+        // No more than that: each one costs time.
         let mut keys = self.keys.iter().filter(usable);
         let tried = keys.by_ref().take(MAX_TRIED);
         let tried = tried.filter_map(|key| VerifyingKey::from_jwk(algorithm, key).ok()).collect();

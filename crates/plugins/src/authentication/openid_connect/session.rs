@@ -1,7 +1,8 @@
 //! Browser sessions: sealed with AES-256-GCM under the configured secret, kept in cookies or in Redis. Redis gets a session
-//! when its user has logged in: until then it lies with the browser, or anybody could fill Redis with logins that never end.
+//! when its user has logged in: until then the browser keeps it, or any client could fill Redis with logins that never
+//! end.
 //!
-//! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in once more.
+//! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in again.
 
 mod in_redis;
 
@@ -94,7 +95,7 @@ impl Session {
 
 pub struct Store {
     key: LessSafeKey,
-    /// Makes names of ids: an id is a cookie, and who sees the names in Redis is not the user.
+    /// Makes names of ids: an id is a cookie, and a reader of the names in Redis is not the user.
     names: hmac::Key,
     name: String,
     /// What a sealed session is authentic for: the cookie's name, the provider and the client. Another route with the same
@@ -197,7 +198,7 @@ impl Store {
         self.cookies(&value, request)
     }
 
-    /// A session in which nobody has logged in, for cookies that a head has room for: the oldest logins go.
+    /// A session in which no user has logged in, for cookies that a head has room for: the oldest logins go.
     fn seal_waiting(&self, session: &mut Session) -> Result<String, String> {
         let mut sealed = self.seal(session, IN_COOKIE)?;
         while sealed.len() > 2 * COOKIE_BYTES && session.logins.len() > 1 {

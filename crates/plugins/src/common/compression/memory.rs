@@ -1,5 +1,6 @@
 //! The memory of compressors under way, over all workers. One holds up to some MB for as long as its client takes the answer, so
-//! clients that take nothing would fill the machine. Beyond a part of the memory for bodies answers go out as they are.
+//! clients that take nothing would fill the machine. Beyond a part of the memory for bodies, answers go out
+//! uncompressed.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -22,7 +23,7 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 pub struct Usage {
     pub held: usize,
     pub limit: usize,
-    /// Answers that went out as they are.
+    /// Answers that went out uncompressed.
     pub left_out: u64,
 }
 
@@ -38,7 +39,7 @@ fn limit() -> usize {
 pub struct Lease(usize);
 
 impl Lease {
-    /// `None`, with a line in the log: the answer goes out as it is. One compressor there may always be.
+    /// `None`, with a line in the log: the answer goes out uncompressed. One compressor is always allowed.
     pub fn new(bytes: usize) -> Option<Lease> {
         let limit = limit();
         let fits = |held: usize| {

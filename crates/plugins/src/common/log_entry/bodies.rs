@@ -247,7 +247,7 @@ impl<T: Send + 'static> Made<T> {
     }
 }
 
-/// Puts a body, or nothing, in the place of its marks.
+/// Puts a body, or nothing, in place of its marks.
 fn put(fields: &mut Map<String, Value>, mark: &str, body: Option<&String>) {
     fields.retain(|_, value| put_value(value, mark, body));
 }

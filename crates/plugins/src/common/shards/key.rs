@@ -6,13 +6,13 @@ use std::{
 };
 
 const LENGTH: usize = 48;
-/// Keys up to this length are held as they are: addresses, identifiers, names, behind the eight bytes of a scope.
+/// Keys up to this length are held unhashed: addresses, identifiers, names, behind the eight bytes of a scope.
 const LONGEST: usize = LENGTH - 1;
-/// In the place of the length: what is held is a hash.
+/// In place of the length: what is held is a hash.
 const HASHED: u8 = u8::MAX;
 
-/// Equal for equal texts, and for no others that anybody could find: of longer keys 128 bits are held, from SipHash with
-/// keys that the process drew at random. Nobody outside can compute them, and 2^64 keys never fit.
+/// Equal for equal texts, and for no others that an attacker could find: of longer keys 128 bits are held, from SipHash
+/// with keys that the process drew at random. They cannot be computed outside the process, and 2^64 keys never fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key([u8; LENGTH]);
 

@@ -134,7 +134,7 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
             let name = response_name(&name)?;
             let mut values = values(&value)?;
             write(&name, &values)?;
-            // As nginx does: an empty value takes the field away.
+            // As nginx does: an empty value removes the field.
             values.retain(|value| !value.is_empty());
             current::edit(|request| assign_response(request, &name, &values))
         })?,
@@ -178,7 +178,7 @@ fn install_response(lua: &Lua, native: &Table) -> mlua::Result<()> {
     )
 }
 
-/// Whoever removes the length means to change the body.
+/// A script that removes the length means to change the body.
 fn assign_response(request: &mut Request, name: &[u8], values: &[Vec<u8>]) {
     let phase = phase();
     if phase == Phase::HeaderFilter && name.eq_ignore_ascii_case(b"content-length") {

@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the pattern is found, or why nobody can say.
+    /// Whether the pattern is found, or why that is unknown.
     fn find(subject: &[u8], pattern: &str) -> Result<bool, String> {
         let lua = Lua::new();
         let native = lua.create_table().expect("a table");

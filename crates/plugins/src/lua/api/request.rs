@@ -1,4 +1,4 @@
-//! `ngx.req`, `ngx.var`, `ngx.arg` and what `ctx` tells about the request.
+//! `ngx.req`, `ngx.var`, `ngx.arg` and what `ctx` holds about the request.
 
 use bytes::Bytes;
 use mlua::{Lua, LuaString, Table, Value};

@@ -5,7 +5,7 @@ use tidegate_telemetry::clock;
 /// Those of C that depend on no locale.
 const ESCAPES: &str = "YymdeHIMSpjWUVuwAaBbhFTDszZ%";
 
-/// An unknown escape stays as it is.
+/// An unknown escape stays unchanged.
 pub fn format(text: &str, unix_ms: i64) -> String {
     let mut out = String::new();
     let mut chars = text.strip_prefix('!').unwrap_or(text).chars();

@@ -13,7 +13,8 @@ use tidegate_telemetry::log_writer::{LineSink, LogWriter};
 
 static FILES: Mutex<Option<FxHashMap<PathBuf, Weak<LineSink>>>> = Mutex::new(None);
 
-/// The file of that path: the same for all who name it. A relative path starts at the installation's directory.
+/// The file of that path: the same for all loggers that name it. A relative path starts at the installation's
+/// directory.
 pub fn open(path: &str) -> Result<Arc<LineSink>, String> {
     let path = host().map_or_else(|| PathBuf::from(path), |host| host.prefix.join(path));
     let mut files = FILES.lock();

@@ -47,7 +47,7 @@ impl Rule {
         }
     }
 
-    /// The same answer for a trace wherever it is asked: the id decides, no dice.
+    /// The same answer for a trace wherever it is asked: the id decides, not chance.
     fn samples(&self, trace_id: &str) -> bool {
         match self {
             Rule::Always => true,

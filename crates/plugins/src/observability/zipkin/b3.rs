@@ -15,7 +15,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// `Err` for a `b3` header that is none. Removes `b3`: the upstream gets the headers apart.
+    /// `Err` for an invalid `b3` header. Removes `b3`: the upstream gets the headers apart.
     pub fn take(request: &mut Request) -> Result<Incoming, &'static str> {
         let header = |name: &str| request.header_str(name).map(str::to_owned);
         let debug = header("x-b3-flags").as_deref() == Some("1");

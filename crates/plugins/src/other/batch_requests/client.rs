@@ -74,7 +74,7 @@ pub(super) async fn run(
         let persists = answer.persists && !request.http10 && answer.head.version == Version::Http11;
         connection = Some(open).filter(|_| persists);
         let text = text_of_answer(answer, request.method, held, lease).await?;
-        // Once as it is, once more in the list of all.
+        // Once alone, and again in the list of all.
         held += 2 * text.len();
         texts.push(text);
     }

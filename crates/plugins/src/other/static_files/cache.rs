@@ -18,7 +18,7 @@ const SHARDS: usize = 16;
 pub struct Conf {
     /// Paths kept at most.
     files: usize,
-    /// Seconds after which a path that nobody asked for is forgotten.
+    /// Seconds after which a path without requests is forgotten.
     inactive: u64,
     /// Seconds until a file is looked at again.
     valid: f64,
@@ -42,7 +42,7 @@ pub struct Cache {
 /// What a look-up finds.
 pub enum Found {
     Fresh(Arc<Entry>),
-    /// Good enough for this request, but somebody should look whether it is still so.
+    /// Good enough for this request, but it should be revalidated.
     Aging(Arc<Entry>),
     Nothing,
 }
@@ -119,7 +119,7 @@ impl Cache {
         drop(old);
     }
 
-    /// The open file of that name, if somebody holds it.
+    /// The open file of that name, if one is still held.
     pub fn open_file(&self, name: &[u8]) -> Option<Arc<Representation>> {
         self.files.lock().get(name)?.upgrade()
     }
@@ -139,7 +139,7 @@ impl Cache {
         }
     }
 
-    /// Forgets what nobody asked for lately.
+    /// Forgets paths without recent requests.
     fn sweep(&self) {
         let now_ms = self.ms(Instant::now());
         for shard in &self.shards {

@@ -35,12 +35,12 @@ impl Coding {
     }
 }
 
-/// The place of the coding to send, of those that exist, best first; `None`: the file as it is.
+/// The place of the coding to send, of those that exist, best first; `None`: the file itself.
 pub fn choose<'a>(
     accepted: impl Iterator<Item = &'a [u8]> + Clone,
     existing: impl Iterator<Item = Coding>,
 ) -> Option<usize> {
-    // What nobody says about the file as it is counts less than any coding that is named.
+    // The file itself, where `identity` is not named, counts less than any coding that is.
     let plain = weight_of(accepted.clone(), |name| name.eq_ignore_ascii_case(b"identity")).unwrap_or(0);
     let mut best: Option<(usize, u16)> = None;
     for (at, coding) in existing.enumerate() {

@@ -17,7 +17,7 @@ use tidegate_protocol::Head;
 
 use super::coding::Coding;
 
-/// The answer to a path. What does not exist is not kept: anybody could fill the cache with it.
+/// The answer to a path. What does not exist is not kept: any client could fill the cache with it.
 pub enum Outcome {
     File(Served),
     /// A directory that was asked for without the slash at its end.
@@ -51,7 +51,7 @@ pub struct Representation {
     pub stamp: Stamp,
 }
 
-/// What tells one version of a file from the next.
+/// What distinguishes one version of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -78,7 +78,7 @@ pub struct Entry {
     pub outcome: Outcome,
     pub checked_ms: AtomicU64,
     pub used_ms: AtomicU64,
-    /// Somebody is looking whether it is still so.
+    /// A revalidation is under way.
     pub refreshing: AtomicBool,
 }
 
@@ -137,7 +137,7 @@ impl Representation {
     }
 }
 
-/// `None`: somebody is writing it; what was read is not a version of it.
+/// `None`: the file is being written; what was read is not a version of it.
 fn read_whole(file: &File, length: u64, stamp: Stamp) -> io::Result<Option<Bytes>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     match file.read_exact_at(&mut bytes, 0) {

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 
 use super::path::encode;
 
-/// A page with more lines helps nobody, and each costs a system call.
+/// A page with more lines is of no use, and each costs a system call.
 const MOST_ENTRIES: usize = 10_000;
 
 struct Line {

@@ -1,9 +1,9 @@
 //! Opening a name below the root so that no link leads out of it. For the disk threads: everything here may wait.
 //!
 //! The kernel resolves the name (openat2, Linux 5.6): `..`, absolute links and links that leave the root end in an
-//! error, whoever moves directories meanwhile. Deploy tools write links that are absolute and lead back inside: for those, and
-//! where the call is missing, the name is resolved first, and what counts is where the opened file itself is. So nothing
-//! changes between the look and the use.
+//! error, even if directories are moved meanwhile. Deploy tools write links that are absolute and lead back inside: for
+//! those, and where the call is missing, the name is resolved first, and what counts is where the opened file itself
+//! is. So nothing changes between the look and the use.
 
 use std::{
     fs::File,
@@ -39,7 +39,7 @@ pub fn below(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
         let mut tries = 0;
         loop {
             match openat2(root, path, FLAGS, Mode::empty(), resolve) {
-                // Somebody renames directories on the way; or a signal.
+                // Directories on the way were renamed meanwhile, or a signal came.
                 Err(Errno::AGAIN | Errno::INTR) if tries < 8 => tries += 1,
                 Err(Errno::NOSYS | Errno::PERM) if !works(root) => break,
                 // It leaves the root, at least on its way.
@@ -57,7 +57,7 @@ fn works(root: &OwnedFd) -> bool {
     openat2(root, ".", DIRECTORY, Mode::empty(), ResolveFlags::BENEATH).is_ok()
 }
 
-/// Any link is followed; then the descriptor tells where it led to. Only what is there is opened for reading.
+/// Any link is followed; then the descriptor shows where it led to. Only what is there is opened for reading.
 fn checked(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
     let found = openat(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let (place, own) = (place(&found)?, place(root)?);

@@ -3,7 +3,7 @@
 /// The path relative to the root, without a slash at its start; `None`: refused.
 ///
 /// The gateway has decoded and resolved the path already. A second look, because a name that climbs must not depend on
-/// somebody else's care: `proxy-rewrite` and its like have been there.
+/// the care of other code: `proxy-rewrite` and its like have been there.
 pub fn relative<'a>(path: &'a [u8], strip_prefix: &[u8], dotfiles: bool) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(strip_prefix)?;
     // A prefix ends at a slash or stands for one: `/static` is not a prefix of `/statics`.
@@ -28,7 +28,7 @@ pub fn is_safe(path: &[u8], dotfiles: bool) -> bool {
     while let Some((index, segment)) = segments.next() {
         let last = segments.peek().is_none();
         let hidden = segment.first() == Some(&b'.');
-        // RFC 8615 puts files for everybody there.
+        // RFC 8615 puts public files there.
         let well_known = index == 0 && segment == b".well-known";
         if (segment.is_empty() && !last)
             || segment == b"."

@@ -79,7 +79,7 @@ impl Drop for Place {
         match self {
             Place::Local { places, key } => places.leave(key),
             Place::Remote { redis, key, member } => {
-                // Nobody waits for it. Without a runtime the process ends, and the place expires by itself.
+                // No request waits for it. Without a runtime the process ends, and the place expires by itself.
                 if tokio::runtime::Handle::try_current().is_err() {
                     return;
                 }

@@ -1,7 +1,7 @@
 //! `windows`: quotas for periods of the clock that count together. A request that one of them refuses counts in none.
 //!
-//! The headers are those of the draft `RateLimit-*`, which tell of the quota with the least left, and a pair for each
-//! period: `X-RateLimit-Limit-Minute`. Not in APISIX; what is converted from Kong needs it.
+//! The headers are those of the draft `RateLimit-*`, which describe the quota with the least left, and a pair for
+//! each period: `X-RateLimit-Limit-Minute`. Not in APISIX; what is converted from Kong needs it.
 
 use chrono::{DateTime, Datelike, NaiveTime};
 use serde_json::{Map, Value};

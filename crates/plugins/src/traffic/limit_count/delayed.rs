@@ -26,7 +26,7 @@ use crate::common::{clock::monotonic_seconds, shards::Key};
 
 /// Keys that are known at a time, over all configurations; some 200 bytes each.
 const MAX_KEYS: usize = 200_000;
-/// Bytes of keys that wait to be written, over all configurations: Redis is told them as they came.
+/// Bytes of keys that wait to be written, over all configurations: Redis gets them as they came.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// A full map is looked through for what is over no more often.
 const SWEEP_SECONDS: f64 = 1.0;
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// Forgets windows that are over, unless somebody is about to write them.
+    /// Forgets windows that are over, unless a write of them is pending.
     fn sweep(&mut self, now: f64) {
         if now - self.swept < SWEEP_SECONDS {
             return;
@@ -237,7 +237,7 @@ impl Syncer {
         since != 0 && !self.allow_degradation && now() - f64::from_bits(since) > self.bridged_seconds()
     }
 
-    /// Notes that the key has something to write, and sees to it that somebody does.
+    /// Notes that the key has something to write, and starts the task that does so unless it runs.
     fn enqueue(&self, queued: Queued) {
         let mut state = self.state.lock();
         state.queued.push(queued);
@@ -291,7 +291,7 @@ mod tests {
             known.ends = Some(if number == 0 { 200.0 } else { 50.0 });
             known.queued = number == 1;
         }
-        // The window of the first goes on, the second waits to be written.
+        // The window of the first continues, the second waits to be written.
         assert!(first.known(key(10), 100.0).is_some());
         assert_eq!(first.known.len(), 3);
         drop(first);

@@ -1,4 +1,4 @@
-//! Groups: all who name one must be configured alike.
+//! Groups: all plugins that name one must be configured alike.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn check(group: &str, conf: &Value) -> Result<(), String> {
         conf.remove("_meta");
     }
     match groups.get_mut(group) {
-        // Nobody uses it any more: the new configuration defines it.
+        // It is no longer in use: the new configuration defines it.
         Some(known) if Arc::strong_count(&known.members) == 1 => {
             known.conf = conf;
             Ok(())

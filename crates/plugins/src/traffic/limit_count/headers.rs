@@ -1,4 +1,4 @@
-//! The headers that tell a client about its quota.
+//! The headers that report its quota to a client.
 
 use serde_json::Value;
 use tidegate_plugin_api::Request;

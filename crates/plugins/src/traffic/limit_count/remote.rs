@@ -97,7 +97,7 @@ pub async fn commit(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) ->
     let windows = Windows::around(unix_seconds(), key, quota.window);
     let arguments = [Argument::Number(cost), Argument::Number(quota.window * 2.0)];
     let taken: f64 = redis.eval(&COMMIT, &windows.current, &arguments).await?;
-    // It is counted: a failure now must not make anybody count it again.
+    // It is counted: a failure now must not make the caller count it again.
     let previous = previous_count(redis, &windows, quota).await.unwrap_or(0.0);
     Ok(quota.judge_sliding(true, taken, previous, windows.left))
 }

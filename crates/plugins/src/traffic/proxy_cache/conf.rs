@@ -90,7 +90,7 @@ impl Joined {
         names.collect()
     }
 
-    /// The variables that only Lua sets, or nobody.
+    /// The variables that only Lua can set.
     fn of_lua(&self) -> Vec<Variable> {
         let variables = self.0.iter().filter_map(|part| match part {
             Part::Variable(variable @ Variable::Custom(_)) => Some(variable.clone()),
@@ -110,21 +110,21 @@ pub struct Settings {
     key: Joined,
     /// Variables of the key without which there is none.
     needed: Vec<Variable>,
-    /// The fields that the key tells apart.
+    /// The fields that the key distinguishes.
     fields: Vec<String>,
     /// Answers to one consumer are not for others, unless one of `shared_by` has a value.
     isolation: bool,
     shared_by: Vec<Variable>,
-    /// The key tells clients with different certificates apart.
+    /// The key distinguishes clients with different certificates.
     key_has_certificate: bool,
-    /// The key tells paths apart.
+    /// The key distinguishes paths.
     has_path: bool,
-    /// The key tells hosts apart.
+    /// The key distinguishes hosts.
     has_host: bool,
     /// The key names the service: its routes share what they store.
     of_service: bool,
     key_has_credentials: bool,
-    /// Tells gateways apart that share a folder on the disk.
+    /// Distinguishes gateways that share a folder on the disk.
     installation: [u8; 16],
     methods: Vec<String>,
     statuses: Vec<u16>,
@@ -137,15 +137,15 @@ pub struct Settings {
     pub keep_set_cookie: bool,
 }
 
-/// What Lua may write into `ctx` to say who asks.
+/// What Lua may write into `ctx` to identify the client.
 const NAMED_BY_LUA: [&str; 2] = ["external_user", "consumer_name"];
 
 /// Variables that say in a key whose answers it is for, where they have a value. Not `$remote_user` and
-/// `$http_authorization`: who is known by something else can write what he likes there.
+/// `$http_authorization`: a client that is identified by something else can write anything there.
 const IDENTITIES: [&str; 2] = ["consumer_name", "consumer_group_id"];
 /// Variables with the decoded path.
 const PATHS: [&str; 3] = ["request_uri", "uri", "document_uri"];
-/// In a key it tells even two clients of one consumer apart, and who does not have the secret cannot make that key.
+/// In a key it distinguishes even two clients of one consumer, and a client without the secret cannot make that key.
 const CREDENTIALS: &str = "$http_authorization";
 
 /// Of the gateway's own folder, wherever it was started from.
@@ -255,7 +255,7 @@ impl Settings {
         let headers = &request.head.headers;
         // What the client sent counts, also where a plugin took it off since (RFC 9111 section 3.5).
         let has_credentials = headers.had(HeaderId::Authorization) && !self.key_has_credentials;
-        // A certificate says who asks as well.
+        // A certificate identifies the client as well.
         let facts = request.connection.tls.as_ref();
         let is_known =
             !self.key_has_certificate && facts.is_some_and(|facts| facts.client_certificate.is_some());

@@ -36,7 +36,7 @@ pub struct Disk {
     /// What all files take of the disk; counted on the first write.
     bytes: AtomicU64,
     counted: Once,
-    /// Held while room is made: each who does it looks at every file.
+    /// Held while room is made: each task that does so looks at every file.
     clearing: Mutex<()>,
     /// Answers whose files are being written.
     writing: Mutex<AHashMap<Box<[u8]>, Write>>,
@@ -102,7 +102,7 @@ impl Disk {
         }
     }
 
-    /// Whether what was written has been taken away meanwhile.
+    /// Whether what was written has been removed meanwhile.
     pub fn is_invalidated(&self, key: &[u8]) -> bool {
         self.writing.lock().get(key).is_some_and(|write| write.invalidated)
     }
@@ -117,8 +117,9 @@ impl Disk {
         }
     }
 
-    /// Invalidates what is being written. Returns whether there was such an answer, or `None` if only the file can tell, which the
-    /// caller checks. A write that was already invalidated counts as gone, even if its file appears meanwhile.
+    /// Invalidates what is being written. Returns whether there was such an answer, or `None` if only the file shows
+    /// that, which the caller checks. A write that was already invalidated counts as gone, even if its file appears
+    /// meanwhile.
     pub fn invalidate(&self, key: &[u8]) -> Option<bool> {
         let mut writing = self.writing.lock();
         let write = writing.get_mut(key)?;
@@ -129,7 +130,7 @@ impl Disk {
         }
     }
 
-    /// What is known of a key whose file is being written: the answer, or `None` when it was taken away.
+    /// What is known of a key whose file is being written: the answer, or `None` when it was removed.
     pub fn written(&self, key: &[u8]) -> Option<Option<Stored>> {
         let writing = self.writing.lock();
         let write = writing.get(key)?;
@@ -294,7 +295,8 @@ fn decode(data: &[u8], key: &[u8]) -> Option<Stored> {
     })))
 }
 
-/// A regular file: whoever may write to the folder could put a pipe there, which would be waited for without end.
+/// A regular file: a process that may write to the folder could put a pipe there, on which a read would wait
+/// without end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let mut file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;

@@ -100,7 +100,7 @@ fn seconds(text: &str) -> Option<f64> {
 /// What a request says about keeping its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Asked {
-    /// Somebody was identified by it, and nothing in the key tells this one from others.
+    /// It identified a client, and nothing in the key distinguishes that client from others.
     pub credentials: bool,
     pub no_store: bool,
 }
@@ -115,8 +115,8 @@ pub struct Permit {
     pub fresh_for: Option<f64>,
 }
 
-/// Whether an answer may be kept (section 3). `accelerated`: the upstream has told this cache apart from all others
-/// what to do, with `X-Accel-Expires`.
+/// Whether an answer may be kept (section 3). `accelerated`: the upstream has instructed this cache alone, with
+/// `X-Accel-Expires`.
 pub fn permit(asked: Asked, status: u16, headers: &Head, accelerated: bool) -> Option<Permit> {
     let directives = Directives::of(headers);
     // Parts of answers and answers to conditions are of no use to others.

@@ -39,7 +39,7 @@ pub fn tls() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Without a time limit of its own: the caller has one.
+/// Without a time limit: the caller has one.
 pub async fn send(mut call: Call) -> Result<(), String> {
     let (stream, _ticket) = connect(&mut call).await?;
     let failed = |error: h2::Error| format!("{}:{}: {error}", call.endpoint.host, call.endpoint.port);

@@ -10,7 +10,7 @@ const DEEPEST: usize = 64;
 /// What applies to a value together with its own schema.
 const BESIDE: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 
-/// Nobody can tell within the steps that there are.
+/// The steps do not suffice for an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Spent;
 

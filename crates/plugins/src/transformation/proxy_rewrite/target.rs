@@ -26,7 +26,7 @@ pub(super) struct Target {
     /// The path, decoded, and the parts of it that a client wrote.
     path: Vec<u8>,
     written: Vec<Range<usize>>,
-    /// A piece of the path has a `%2F`, and nobody can say which.
+    /// A piece of the path has a `%2F`, and it is unknown which.
     is_unclear: bool,
 }
 

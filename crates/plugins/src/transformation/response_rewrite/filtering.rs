@@ -35,7 +35,7 @@ const PATIENT_STEPS: usize = 10_000_000;
 /// Processor time of all filters over one answer, in milliseconds.
 const MOST_MS: u64 = 2_000;
 
-/// How long a worker goes on before others get their turn, and how long in all.
+/// How long a worker continues before others get their turn, and how long in all.
 const SLICE: Duration = Duration::from_micros(500);
 const ON_A_WORKER: Duration = Duration::from_millis(5);
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
 
-/// Fields that one plugin is told about with, at most.
+/// The most fields that are listed for one plugin.
 const MAX_FIELDS: usize = 500;
 
 /// `[{path, value, from}]`: what `owner` says, and what the schema fills in. Secrets are masked.

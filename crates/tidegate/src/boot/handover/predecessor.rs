@@ -47,7 +47,7 @@ impl Predecessor {
         let channel = Channel::over(stdin).with_context(|| {
             format!("{VARIABLE} is set, but stdin is not a channel to another gateway; unset it")
         })?;
-        // Nobody else should read from it.
+        // No other code should read from it.
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         let mut predecessor = Predecessor { channel, sockets: Vec::new(), pid_file: None };
         predecessor.take_sockets()?;

@@ -1,4 +1,4 @@
-//! The old process's side: starts the new one, and gives it what it asks for.
+//! The old process's side: starts the new one, and gives it what it requests.
 
 use std::{
     ffi::OsString,
@@ -53,7 +53,7 @@ pub struct Successor {
 }
 
 impl Successor {
-    /// Starts the program with everything that is handed over at once. `tell` hears what it says, and of its end.
+    /// Starts the program with everything that is handed over at once. `tell` receives its messages, and its end.
     pub fn start(
         program: &Program,
         pid_file: &File,
@@ -72,7 +72,7 @@ impl Successor {
         let ours = channel.try_clone().and_then(|ours| send_sockets(&ours, pid_file, sockets).map(|()| ours));
         let ours = match ours {
             Ok(ours) => ours,
-            // It has ended already, which is what is to be told.
+            // It has ended already, which gets reported.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => channel.try_clone()?,
             Err(error) => {
                 let _ = child.kill();
@@ -99,11 +99,11 @@ impl Successor {
     }
 
     pub fn left_alone(&self) {
-        // If it is gone, its end is told as any other.
+        // If it is gone, its end is reported like any other.
         let _ = self.channel.send(&Message::Alone, &[]);
     }
 
-    /// Its end is told as any other.
+    /// Its end is reported like any other.
     pub fn kill(&self) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
@@ -131,7 +131,8 @@ fn send_sockets(channel: &Channel, pid_file: &File, sockets: &[TcpListener]) -> 
     Ok(())
 }
 
-/// Passes on what the new process says, and reaps it: a process that ended must not look alive to whoever waits for it.
+/// Passes on what the new process says, and reaps it: a process that ended must not look alive to a process that waits
+/// for it.
 fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, Word)) {
     let pid = child.id();
     loop {

@@ -1,5 +1,5 @@
 //! Rendered pages of metrics, which have tens of megabytes at times. Readers share them: those who ask while a page is made get
-//! the next one together, and while slow readers hold a few pages, nobody gets another one made.
+//! the next one together, and while slow readers hold a few pages, no further one is made.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},

@@ -1,4 +1,4 @@
-//! What the workers count, each place of a worker with those who had it before.
+//! What the workers count, each place of a worker with those that had it before.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -29,7 +29,7 @@ pub fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
     }
 }
 
-/// What goes on now, in the place of the line.
+/// Shows what happens now, in place of the line.
 pub fn say(what: &str, quiet: bool) {
     if !quiet && stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[2K{what}");

@@ -68,7 +68,7 @@ pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     Ok(exit(&outcome, conditions.iter().any(Condition::is_about_errors)))
 }
 
-/// Where nobody reads findings the probe would cost time for nothing; in a flame graph it would be seen.
+/// Where no report shows findings, the probe would cost time for nothing; in a flame graph it would be seen.
 fn wants_probe(arguments: &Load) -> bool {
     let style = matches!(arguments.style, StyleName::Text | StyleName::Json);
     !arguments.no_probe

@@ -9,7 +9,7 @@ const SHORT: &str = "tidegate";
 
 pub fn message(arguments: &Load) -> Result<String, Problem> {
     let text = super::body::body(arguments)?.unwrap_or_else(|| SHORT.into());
-    // A mistake in it is told before anything is connected to.
+    // A mistake in it is reported before any connection is opened.
     Template::parse(&text).map(|_| text)
 }
 

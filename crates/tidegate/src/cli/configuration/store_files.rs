@@ -21,7 +21,7 @@ use crate::{
     cli::place::Place,
 };
 
-/// Something would be lost, and nobody has said that it may.
+/// Something would be lost, and the operator has not accepted that.
 const LOSS: u8 = 2;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ pub fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
 pub fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
-    // One that serves the last good configuration has no store open; without a file nothing would tell.
+    // One that serves the last good configuration has no store open; without a file nothing would show it.
     if !database.exists()
         && let Some(pid) = pid_file::running(&settings.files.pid)?
     {
@@ -117,7 +117,7 @@ pub fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// What there is to go on with, and what is lost.
+/// What there is to continue with, and what is lost.
 fn plan(found: &Repair) -> String {
     let (source, history) = match &found.source {
         Source::Store { revision, objects } => {

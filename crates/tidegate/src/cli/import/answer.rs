@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Addresses of whoever answered do not count in a Location.
+    /// The address of the server that answered does not count in a Location.
     pub fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> Answer {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in head.headers.iter() {

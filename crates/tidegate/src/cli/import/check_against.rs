@@ -75,7 +75,7 @@ pub fn run(target: &Target, file: &Path, reading: &Reading, imported: &Imported)
                     }
                 }
             }
-            // The rate is a promise to whoever runs this nginx.
+            // The rate is a promise to the operator of this nginx.
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     }
@@ -104,7 +104,7 @@ fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<Ans
     }
 }
 
-/// The conversion, served on a port of its own.
+/// The conversion, served on a separate port.
 struct Gateway {
     child: Child,
     address: SocketAddr,

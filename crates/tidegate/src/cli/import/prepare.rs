@@ -79,7 +79,7 @@ pub(super) fn check(imported: &mut Imported) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file holds secrets: nobody else may read it.
+/// The file holds secrets: no other user may read it.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     if let Some(folder) = path.parent() {

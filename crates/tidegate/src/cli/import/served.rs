@@ -27,7 +27,7 @@ pub fn serve(
     settings.files.resources_yaml = target;
     settings.provider = Provider::Yaml;
     settings.admin.listen = None;
-    // Without a config.yaml nobody asked for HTTPS, and another gateway may be at its port.
+    // Without a config.yaml HTTPS was not requested, and another gateway may be at its port.
     let asked = settings.files.config.exists() || imported.output.has("ssls");
     settings.apisix.tls.enable &= asked;
     if from.starts_with("kong:") {
@@ -55,7 +55,7 @@ pub fn serve(
 
 const REAL_IP_FROM: &str = "nginx_config.http.real_ip_from";
 
-/// Peers say who the client is only where somebody wrote down that they may: the defaults are those of APISIX.
+/// Peers say who the client is only where the configuration says that they may: the defaults are those of APISIX.
 fn believe_as_written(settings: &mut Settings) {
     if !settings.places.is_set(REAL_IP_FROM) {
         settings.nginx.real_ip_from.clear();
@@ -77,7 +77,7 @@ fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Setti
     }
     if placement == Placement::Written {
         let all = |sockets: &BTreeSet<(IpAddr, u16)>| -> Vec<Listener> {
-            // A socket for all addresses takes those of each, which conditions tell apart.
+            // A socket for all addresses takes those of each, which conditions distinguish.
             let is_covered = |address: &IpAddr, port: u16| {
                 let any: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
                 *address != any
