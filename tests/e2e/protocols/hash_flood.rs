@@ -92,7 +92,7 @@ const FIXED_SEEDS: &[(&str, &str)] = &[
     ("plugin-api/src/consumer.rs", "credentials and names of consumers; what clients send is only looked up"),
     ("plugin-api/src/certificates.rs", "names of certificates"),
     ("plugin-api/src/snapshot.rs", "identifiers of objects"),
-    ("plugin-api/src/catalog.rs", "names of plugins"),
+    ("plugin-api/src/catalog", "names of plugins"),
     ("tidegate/src/boot/", "nodes and certificates of the configuration"),
     ("proxy/src/pool", "numbers of pools"),
     ("proxy/src/http2/pool", "numbers of pools"),

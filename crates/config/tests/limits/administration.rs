@@ -49,17 +49,17 @@ pub(super) const ADMIN: &[Row] = &[
     ),
     row(
         ["Body", "请求体"],
-        Const("admin/src/api.rs", "BODY_LIMIT", Bytes),
+        Const("admin/src/api/body.rs", "BODY_LIMIT", Bytes),
         ["413, or APISIX's 400", "413，或 APISIX 的 400"],
     ),
     row(
         ["Body of PUT /import", "PUT /import 的请求体"],
-        Const("admin/src/api.rs", "IMPORT_LIMIT", Bytes),
+        Const("admin/src/api/body.rs", "IMPORT_LIMIT", Bytes),
         TOO_LARGE,
     ),
     row(
         ["Body of PUT /configs", "PUT /configs 的请求体"],
-        Const("admin/src/api.rs", "CONFIGURATION_LIMIT", Bytes),
+        Const("admin/src/api/body.rs", "CONFIGURATION_LIMIT", Bytes),
         TOO_LARGE,
     ),
     row(
@@ -168,8 +168,12 @@ pub(super) const STORE: &[Row] = &[
     ),
     row(
         ["Answer of a secret manager", "密钥管理服务的应答"],
-        Const("clients/src/secrets.rs", "MAX_ANSWER", Bytes),
+        Const("clients/src/secrets/manager.rs", "MAX_ANSWER", Bytes),
         ["503", "503"],
     ),
-    row(["Values in it", "其中的值"], Const("clients/src/secrets.rs", "MAX_VALUES", Count), ["503", "503"]),
+    row(
+        ["Values in it", "其中的值"],
+        Const("clients/src/secrets/manager.rs", "MAX_VALUES", Count),
+        ["503", "503"],
+    ),
 ];

@@ -123,7 +123,7 @@ pub(super) const CONNECTIONS: &[Row] = &[
             "Wait of a stream of HTTP/2 whose answer is whole, while its client still sends",
             "HTTP/2 流的应答已完整发送而客户端仍在发送时的等待时间",
         ],
-        Const("proxy/src/linger.rs", "STREAM_MS", Milliseconds),
+        Const("proxy/src/http2/stream_end.rs", "STREAM_MS", Milliseconds),
         ["the stream is reset (NO_ERROR)", "重置该流（NO_ERROR）"],
     ),
     row(
@@ -221,7 +221,7 @@ pub(super) const BODIES: &[Row] = &[
     ),
     row(
         ["Steps of a path like post_arg.a.b", "post_arg.a.b 这类路径的步数"],
-        Const("plugin-api/src/variables/json_path.rs", "MOST_STEPS", Count),
+        Const("plugin-api/src/variables/json_path/path.rs", "MOST_STEPS", Count),
         ["the Admin API refuses the condition", "Admin API 拒绝该条件"],
     ),
     row(
@@ -458,7 +458,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
     ),
     row(
         ["HTTP/2 streams of one connection", "一个连接的 HTTP/2 流"],
-        Const("proxy/src/http2/pool.rs", "MOST_STREAMS", Count),
+        Const("proxy/src/http2/pool/window.rs", "MOST_STREAMS", Count),
         ["the request waits", "请求等待"],
     ),
     row(
@@ -482,7 +482,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
             "Body bytes of one HTTP/2 answer that its client has not taken; of a connection together: of all its streams",
             "一个 HTTP/2 应答中客户端尚未接收的响应体字节；整个连接合计为其全部流之和",
         ],
-        Const("proxy/src/http2/pool.rs", "FULL_WINDOW_BYTES", Bytes),
+        Const("proxy/src/http2/pool/window.rs", "FULL_WINDOW_BYTES", Bytes),
         ["flow control", "流量控制"],
     ),
     row(
@@ -490,7 +490,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
             "The same, once what waits for the client's other answers, or for all clients, is half of what may wait",
             "同上，当该客户端的其他应答或全部客户端等待接收的字节达到允许值的一半时",
         ],
-        Const("proxy/src/http2/pool.rs", "SMALL_WINDOW_BYTES", Bytes),
+        Const("proxy/src/http2/pool/window.rs", "SMALL_WINDOW_BYTES", Bytes),
         ["flow control", "流量控制"],
     ),
     row(

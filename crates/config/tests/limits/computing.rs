@@ -46,7 +46,7 @@ pub(super) const CONDITIONS: &[Row] = &[
     ),
     row(
         ["Memory of a compiled pattern", "编译后模式的内存"],
-        Const("backtrack/src/linear.rs", "MAX_COMPILED_BYTES", Bytes),
+        Const("backtrack/src/automaton.rs", "MAX_COMPILED_BYTES", Bytes),
         ["the Admin API refuses it", "Admin API 拒绝"],
     ),
     row(
@@ -79,7 +79,7 @@ pub(super) const CONDITIONS: &[Row] = &[
     ),
     row(
         ["Depth of a value and of a schema", "值与 schema 的深度"],
-        Const("model/src/schema.rs", "DEPTH_LIMIT", Count),
+        Const("model/src/schema/rules.rs", "DEPTH_LIMIT", Count),
         ["the plugin's code for a bad request", "插件用于错误请求的状态码"],
     ),
     row(

@@ -82,17 +82,17 @@ pub(super) const LOGS: &[Row] = &[
             "Lines of the access, error or audit log that wait for the disk, each",
             "等待写盘的访问日志、错误日志或审计日志，各自",
         ],
-        Const("telemetry/src/log_writer.rs", "MOST_WAITING_BYTES", Bytes),
+        Const("telemetry/src/log_writer/sink.rs", "MOST_WAITING_BYTES", Bytes),
         LINES_LOST,
     ),
     row(
         ["file-logger: lines of a file that wait for the disk", "file-logger：等待写盘的一个文件的行"],
-        Const("telemetry/src/log_writer/lines.rs", "WAITING_BYTES", Bytes),
+        Const("telemetry/src/log_writer/sink.rs", "WAITING_BYTES", Bytes),
         LINES_LOST,
     ),
     row(
         ["Time between two lines about lost lines", "关于丢失行的两条日志之间的时间"],
-        Const("telemetry/src/log_writer/losses.rs", "BETWEEN_TWO_LINES", Milliseconds),
+        Const("telemetry/src/log_writer/teller.rs", "BETWEEN_TWO_LINES", Milliseconds),
         NOTHING,
     ),
     row(

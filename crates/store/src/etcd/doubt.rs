@@ -183,7 +183,7 @@ mod tests {
             Kind::Route,
             r#"{"uri":"/a","host":"x","host":"y","service_id":"1","status":1,"status":0,"priority":1,"priority":7}"#,
             None,
-            json!({"uris": ["/a"], "priority": 7}),
+            json!({"uris": ["/a"], "hosts": [], "priority": 7}),
         );
         check(
             Kind::Route,
@@ -201,7 +201,7 @@ mod tests {
             Some(json!({"snis": ["c.test"]})),
             json!({"snis": ["a.test", "b.test", ["c.test"]], "client": {"ca": "x"}}),
         );
-        check(Kind::Service, r#"{"hosts":["a"],"hosts":["b"]}"#, None, json!({}));
+        check(Kind::Service, r#"{"hosts":["a"],"hosts":["b"]}"#, None, json!({"hosts": []}));
         check(Kind::Service, r#"{"hosts":["a"],"name":"x","name":"y"}"#, None, json!({"hosts": ["a"]}));
     }
 }
