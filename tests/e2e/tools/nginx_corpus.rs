@@ -55,13 +55,14 @@ fn sections(file: &str) -> Vec<Section> {
 }
 
 /// Differences that the report names: what the line of the difference has, and what the report says.
-const NAMED: [(&str, &str); 3] = [
+const NAMED: [(&str, &str); 4] = [
     (
         " /x.GIF (Host: localhost): content-type: nginx image/gif",
         "approximated: return: Content-Type is text/plain",
     ),
     ("status: nginx 200, here 403", INDEX_REFUSED),
     ("status: nginx 404, here 403", INDEX_REFUSED),
+    ("status: nginx 401, here 403", INDEX_REFUSED),
 ];
 /// An index file that another location guards is refused for each directory of the server.
 const INDEX_REFUSED: &str = "directories without a file before it are 403";
