@@ -173,6 +173,31 @@ fn prose_is_that_of_the_field() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Words that comments of sources do without; messages and names may need them.
+const IN_COMMENTS: [(&str, &str); 4] = [
+    ("nobody", "no caller, no client, none"),
+    ("whoever", "the caller, the operator, what"),
+    ("somebody", "a caller, an operator"),
+    ("told", "reported, logged, given"),
+];
+
+#[test]
+fn comments_name_who_is_meant() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
+        for (number, line) in comments {
+            for (word, instead) in IN_COMMENTS.iter().filter(|(word, _)| is_said(&line.to_lowercase(), word))
+            {
+                let place = file.strip_prefix(workspace_root()).unwrap_or(&file).display();
+                wrong.push(format!("{place}:{}: {word}; write {instead}", number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn is_said(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
         let (before, rest) = line.split_at(at);

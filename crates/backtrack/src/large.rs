@@ -1,5 +1,5 @@
-//! Patterns that are accepted and so large that requests with long texts will probably meet their limit: an author who writes one
-//! is told.
+//! Patterns that are accepted and so large that requests with long texts will probably meet their limit: a write of one
+//! is answered with a remark.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ const STATES_OF_A_CHARACTER: usize = 8;
 const SHOWN: usize = 60;
 
 thread_local! {
-    /// While somebody wants to know.
+    /// Set while a caller collects them.
     static FOUND: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 

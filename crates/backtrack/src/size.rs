@@ -1,4 +1,4 @@
-//! How large a pattern is, told from its text.
+//! How large a pattern is, estimated from its text.
 
 /// About how many states the expression has: its characters, as often as they are repeated.
 pub fn states(pattern: &str) -> usize {

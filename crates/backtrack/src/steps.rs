@@ -120,7 +120,7 @@ impl Pattern {
         run: impl Fn(&Regex) -> Result<R, Error>,
     ) -> Result<R, GaveUp> {
         let work = self.states.saturating_mul(text.len() + 1);
-        // Off the worker, with seconds of time, a pass that is slower than it need be holds nobody up.
+        // Off the worker, with seconds of time, a pass that is slower than necessary delays no other request.
         let passes = if self.fixed.is_some() && most > MAX_TIME { PATIENT_PASSES } else { 1 };
         if work > work_within(most.max(MAX_TIME)).saturating_mul(passes) {
             return Err(GaveUp);

@@ -79,7 +79,7 @@ impl SearchTime {
         if self.is_spent() { Err(GaveUp) } else { Ok(Duration::from_nanos(self.nanoseconds.get().into())) }
     }
 
-    /// A search that is told how long it may take.
+    /// A search with a limit of time.
     pub fn backtracking<R>(&self, search: impl FnOnce(Duration) -> Result<R, GaveUp>) -> Result<R, GaveUp> {
         let left = self.left()?;
         let found = self.timed(left, search);
