@@ -68,7 +68,8 @@ use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
 #[cfg(feature = "import")]
-pub use self::{languages::check_object, process::catalog};
+pub use self::languages::check_object;
+pub use self::process::catalog;
 
 use self::{
     handover::predecessor::Predecessor,
