@@ -39,7 +39,7 @@ impl Compiler {
             place::of_route(&value)
         });
         if object.fault.is_some() {
-            place::widen(&mut conf);
+            place::widen(&mut conf, &value);
         }
         let (service_object, service) = self.service_of(&conf).unzip();
         let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {

@@ -1,5 +1,7 @@
 //! Parts of `multipart/form-data` bodies (RFC 7578), in one pass over the body.
 
+use tidegate_protocol::media_type;
+
 /// A part whose name servers read in different ways, or a body whose parts they find in different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubtful;
@@ -154,7 +156,9 @@ fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
         let (name, value) = (line[..colon].trim_ascii(), &line[colon + 1..]);
         let is_plain =
             || PLAIN_ENCODINGS.iter().any(|plain| value.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
-        if name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain() {
+        if name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain()
+            || name.eq_ignore_ascii_case(b"content-type") && media_type::names_other_charset(value)
+        {
             return Err(Doubtful);
         }
         if name.eq_ignore_ascii_case(b"content-disposition")
@@ -202,6 +206,7 @@ mod tests {
             ("form-data; name=b\r\nContent-Disposition: form-data; name=a", Some(Err(Doubtful))),
             ("form-data; name=a\r\nContent-Transfer-Encoding: base64", Some(Err(Doubtful))),
             ("form-data; name=a\r\ncontent-transfer-encoding: 8BIT", Some(Ok("a"))),
+            ("form-data; name=a\r\nContent-Type: text/plain; charset=utf-16le", Some(Err(Doubtful))),
         ] {
             assert_eq!(
                 first(disposition, plain),

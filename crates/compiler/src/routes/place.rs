@@ -49,14 +49,16 @@ pub(super) fn reads_all_paths(value: &Value) -> bool {
 /// Whether what is written of the hosts is all in the form that requests have, and no other field may be meant for them.
 pub(super) fn reads_all_hosts(kind: Kind, value: &Value) -> bool {
     let is_one = |host: &Value| host.as_str().is_some_and(is_host);
-    let mut written = ["host", "hosts"].iter().filter_map(|field| value.get(*field)).peekable();
-    if written.peek().is_none() {
-        return !may_be_misspelled(kind, value);
+    let of = |field: &str| value.get(field);
+    if may_be_misspelled(kind, value) {
+        return false;
     }
-    written.all(|hosts| match hosts {
+    let one = of("host").is_none_or(is_one);
+    let list = of("hosts").is_none_or(|hosts| match hosts {
         Value::Array(hosts) => !hosts.is_empty() && hosts.iter().all(is_one),
         host => is_one(host),
-    })
+    });
+    one && list
 }
 
 /// Whether there is a field that objects of the kind do not have: any other one may be meant by it.
@@ -74,7 +76,23 @@ pub(super) fn may_match(path: &str) -> bool {
 
 /// Hosts of which one is not a name in the form that requests have are left out: the route is for any host then. So are
 /// methods of which one is none.
-pub(super) fn widen(route: &mut resources::Route) {
+pub(super) fn widen(route: &mut resources::Route, written: &Value) {
+    // Any field may be meant by one that is misspelled.
+    if may_be_misspelled(Kind::Route, written) {
+        let (uri, uris) = (route.uri.take(), std::mem::take(&mut route.uris));
+        *route = resources::Route {
+            uri,
+            uris,
+            status: route.status,
+            priority: i64::MAX,
+            id: route.id.take(),
+            name: route.name.take(),
+            service_id: route.service_id.take(),
+            plugin_config_id: route.plugin_config_id.take(),
+            ..Default::default()
+        };
+    }
+    route.filter_func = None;
     if !route.host_names().all(is_host) {
         route.host = None;
         route.hosts.clear();
@@ -92,7 +110,9 @@ pub(super) fn widen_service(service: &mut resources::Service) {
 }
 
 fn is_host(host: &str) -> bool {
-    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"*-._:[]".contains(&byte))
+    // A star stands for the beginning, and nowhere else.
+    let rest = host.strip_prefix('*').unwrap_or(host);
+    !host.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
@@ -150,7 +170,11 @@ mod tests {
         for (hosts, expected) in [
             (json!({"uri": "/a"}), true),
             (json!({"host": "a.com", "hosts": ["*.b.com", "[::1]:80"], "timeout": 3}), true),
-            (json!({"hosts": ["a.com"], "plugns": {}}), true),
+            (json!({"hosts": ["a.com"], "plugns": {}}), false),
+            (json!({"hosts": ["*"]}), true),
+            (json!({"hosts": ["a.*"]}), false),
+            (json!({"hosts": ["**"]}), false),
+            (json!({"host": ["a.com"]}), false),
             (json!({"hosts": ["a.com", 5]}), false),
             (json!({"hosts": ["a.com "]}), false),
             (json!({"hosts": []}), false),
@@ -161,7 +185,7 @@ mod tests {
         }
         assert_eq!(of_route(&json!({"uri": "/a", "Priority": 1})).priority, i64::MAX);
         let mut route = of_route(&json!({"uri": "/a", "methods": ["GET", "PSOT"]}));
-        widen(&mut route);
+        widen(&mut route, &json!({}));
         assert_eq!(route.methods, Vec::<String>::new(), "any method");
         assert_eq!(of_service(&json!({"hosts": ["a.com"], "upstream": 1})).hosts, ["a.com"]);
     }
