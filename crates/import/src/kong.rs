@@ -12,6 +12,7 @@ mod entities;
 mod entry;
 mod expression;
 mod grpc_gateway;
+mod lists;
 mod loggers;
 mod merge;
 mod named;
@@ -48,6 +49,7 @@ pub fn convert(
     imported.report.judge("routes", "Kong");
     partials::one_workspace(root)?;
     prepare::prepare(root, files, &mut imported.report)?;
+    lists::check(root)?;
     let version = root.get("_format_version").and_then(crate::fields::text);
     let regex_needs_tilde = match version.as_deref() {
         Some("1.1" | "2.1") => false,

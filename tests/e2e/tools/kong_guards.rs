@@ -365,6 +365,15 @@ fn variables_come_from_the_environment_or_a_file() {
     assert!(!fine && report.contains("DECK_NAME"), "{report}");
 }
 
+/// Kong refuses such a file; the guard in it must not be left out.
+#[test]
+fn plugins_that_are_no_list_are_refused() {
+    let text = "_format_version: '3.0'\nservices:\n- name: s\n  url: http://127.0.0.1:1\n  routes:\n  - name: r\n    paths: [/a]\n    \
+                plugins: {name: key-auth}\n";
+    let (fine, _, said) = import(&[], text, &[]);
+    assert!(!fine && said.contains("8:5: plugins is not a list"), "{said}");
+}
+
 #[test]
 fn several_workspaces_are_refused() {
     let one = "_format_version: '3.0'\nservices: [{name: s, host: h, ws_id: a, _comment: mine}]\n";
