@@ -4,7 +4,7 @@
 //! readable path has no place.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, nearest::nearest, resources, schemas};
+use tidegate_model::{Kind, host, nearest::nearest, resources, schemas};
 use tidegate_routing::Methods;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
@@ -15,9 +15,7 @@ pub(super) fn of_route(value: &Value) -> resources::Route {
     let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
     kept.remove("uri");
     kept.insert("uris".to_owned(), written_paths(value).filter(|path| path.is_string()).cloned().collect());
-    if !kept.contains_key("priority")
-        && (value.get("priority").is_some() || may_be_misspelled(Kind::Route, value))
-    {
+    if !kept.contains_key("priority") && value.get("priority").is_some() {
         // Before any other one it could have been meant to precede.
         kept.insert("priority".to_owned(), json!(i64::MAX));
     }
@@ -109,10 +107,9 @@ pub(super) fn widen_service(service: &mut resources::Service) {
     }
 }
 
-fn is_host(host: &str) -> bool {
-    // A star stands for the beginning, and nowhere else.
-    let rest = host.strip_prefix('*').unwrap_or(host);
-    !host.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+fn is_host(text: &str) -> bool {
+    // A port is part of a host where requests are compared with it.
+    host::why_vain(text, true).is_none()
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
@@ -174,6 +171,7 @@ mod tests {
             (json!({"hosts": ["*"]}), true),
             (json!({"hosts": ["a.*"]}), false),
             (json!({"hosts": ["**"]}), false),
+            (json!({"hosts": ["a.com:"]}), false),
             (json!({"host": ["a.com"]}), false),
             (json!({"hosts": ["a.com", 5]}), false),
             (json!({"hosts": ["a.com "]}), false),
@@ -183,7 +181,10 @@ mod tests {
         ] {
             assert_eq!(reads_all_hosts(Kind::Route, &hosts), expected, "{hosts}");
         }
-        assert_eq!(of_route(&json!({"uri": "/a", "Priority": 1})).priority, i64::MAX);
+        let misspelled = json!({"uri": "/a", "Priority": 1});
+        let mut route = of_route(&misspelled);
+        widen(&mut route, &misspelled);
+        assert_eq!(route.priority, i64::MAX);
         let mut route = of_route(&json!({"uri": "/a", "methods": ["GET", "PSOT"]}));
         widen(&mut route, &json!({}));
         assert_eq!(route.methods, Vec::<String>::new(), "any method");
