@@ -229,7 +229,7 @@ fn doubt_hosts(
     service: Option<&tidegate_model::Object>,
 ) {
     spec.hosts_unknown = !is_whole && !place::reads_all_hosts(Kind::Route, written)
-        || spec.hosts.is_empty() && hosts_of_service_are_lost(conf, written, service);
+        || conf.host_names().next().is_none() && hosts_of_service_are_lost(conf, written, service);
     if spec.hosts_unknown {
         spec.hosts.clear();
     }

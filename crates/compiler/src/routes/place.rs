@@ -50,7 +50,7 @@ pub(super) fn reads_all_paths(value: &Value) -> bool {
     let mut paths = written_paths(value).peekable();
     paths.peek().is_some()
         && paths.all(|path| path.as_str().is_some_and(may_match))
-        && !unknown_fields(Kind::Route, value).any(may_mean_paths)
+        && !schemas::unknown_fields(Kind::Route, value).any(may_mean_paths)
 }
 
 fn holds_path(value: &Value) -> bool {
@@ -72,16 +72,7 @@ pub(super) fn reads_all_hosts(kind: Kind, value: &Value) -> bool {
 
 /// Whether there is a field that objects of the kind do not have: any other one may be meant by it.
 fn may_be_misspelled(kind: Kind, value: &Value) -> bool {
-    unknown_fields(kind, value).next().is_some()
-}
-
-/// Fields that objects of the kind do not have.
-fn unknown_fields(kind: Kind, value: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let schema = schemas::name_of_kind(kind).and_then(schemas::document);
-    let known = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-    let is_unknown = move |name: &str| known.is_some_and(|known| !known.contains_key(name));
-    let fields = value.as_object().into_iter().flatten();
-    fields.map(|(name, value)| (name.as_str(), value)).filter(move |(name, _)| is_unknown(name))
+    schemas::unknown_fields(kind, value).next().is_some()
 }
 
 /// Whether a request can have this path: an empty text, or one without a slash in front, is not a path.
