@@ -30,7 +30,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_plugin_api::{LuaCompiler, Plugin, snapshot::FilterFunction};
+use tidegate_plugin_api::{FilterFunction, LuaCompiler, Plugin};
 
 pub use check::{check, check_function};
 pub use making::{Entries, Key, Source};

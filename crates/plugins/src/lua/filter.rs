@@ -6,7 +6,7 @@ use std::{
 };
 
 use mlua::Value;
-use tidegate_plugin_api::{Request, snapshot::FilterFunction};
+use tidegate_plugin_api::{FilterFunction, Request};
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
