@@ -40,7 +40,7 @@ use crate::common::{
 };
 
 pub static PLUGIN: PluginDef = PluginDef {
-    name: counting::NAME,
+    name: "limit-count",
     version: 0.5,
     priority: 1002,
     schema: include_str!("limit_count.json"),
@@ -217,6 +217,7 @@ impl LimitCount {
             rules: if clock.is_some() { Vec::new() } else { rules(&fields, &names)? },
             clock,
             counting: Counting {
+                plugin: PLUGIN.name,
                 store,
                 scope: match &fields.group {
                     Some(group) => Scope::group(group),

@@ -1,4 +1,4 @@
-//! Ids, states and nonces that nobody can guess.
+//! Ids, states and nonces that no client can guess.
 
 use data_encoding::HEXLOWER;
 use tidegate_model::random::fill_secret;

@@ -17,9 +17,6 @@ use crate::common::{
     outage::Outage,
 };
 
-/// The plugin's.
-pub(super) const NAME: &str = "limit-count";
-
 /// `sync_interval` that means: at once.
 pub(super) const NO_DELAY: f64 = -1.0;
 
@@ -31,6 +28,8 @@ pub(super) enum Store {
 }
 
 pub(super) struct Counting {
+    /// Its name, for the log.
+    pub plugin: &'static str,
     pub store: Store,
     pub scope: Scope,
     pub rejected_code: u16,
@@ -59,7 +58,7 @@ impl Counting {
         let attempt = self.outage.attempt();
         match question.await {
             Ok(answer) => {
-                attempt.passed(NAME, request);
+                attempt.passed(self.plugin, request);
                 Ok(Some(answer))
             }
             Err(reason) => {
