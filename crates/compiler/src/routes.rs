@@ -39,7 +39,7 @@ impl Compiler {
             faults.push(reason);
             place::of_route(&value)
         });
-        if object.fault.is_some() {
+        if object.fault.is_some() || !faults.is_empty() {
             place::widen(&mut conf, &value);
         }
         let (service_object, service) = self.service_of(&conf).unzip();

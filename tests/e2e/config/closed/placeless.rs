@@ -72,6 +72,7 @@ fn a_path_that_becomes_unreadable_among_others_stays_shut() {
         "uri: '', uris: [/b]",
         "uri: 5, uris: [/b]",
         "uris: [a, /b], timeout: 3",
+        "uris: [/b], path: /a",
         "uris: [/a, /b], methods: [GET, PSOT]",
         "uris: [/a, /b], methods: [GET], Methods: [POST]",
     ] {
@@ -136,6 +137,9 @@ fn a_guard_that_loses_its_hosts_comes_before_open_routes() {
         (hosts, "hosts: [x.test], Hosts: [a.test]", service),
         (hosts, "hosts: ['a.*']", service),
         (hosts, "host: [a.test]", service),
+        (hosts, "hosts: a.test", service),
+        (hosts, "hosts: 'a.test,b.test'", service),
+        (hosts, "hosts: ['$env://H']", service),
         ("service_id: s", "service_id: s", "{id: s, hosts: [b.test, 5]}"),
         ("service_id: s", "service_id: s", "{id: other, hosts: [a.test]}"),
         ("service_id: s", "Service_id: s", service),
