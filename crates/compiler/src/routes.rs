@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{Kind, catalog::built_without, resources};
 use tidegate_plugin_api::{
-    Chain, Instance, Owner, Route, Variable,
-    snapshot::{Birth, FilterFunction, RouteUpstream, Timeouts},
+    Chain, FilterFunction, Instance, Owner, Route, Variable,
+    route::{Birth, RouteUpstream},
+    upstream::Timeouts,
 };
 use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
 
