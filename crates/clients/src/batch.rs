@@ -5,6 +5,7 @@
 //! error log once a second.
 
 mod gauge;
+mod lot;
 pub mod memory;
 mod pending;
 mod weight;
@@ -28,6 +29,7 @@ use tokio::{
 };
 
 pub use gauge::entries;
+pub use lot::Lot;
 pub use pending::{Counts, Pending, counts};
 pub use weight::Weigh;
 
@@ -47,7 +49,7 @@ const MAX_SENDING: usize = 16;
 
 /// Sends one batch; the error is the reason why it could not.
 pub type Sending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-type Send_<T> = Box<dyn Fn(Arc<Vec<T>>) -> Sending + Send + Sync>;
+type Send_<T> = Box<dyn Fn(Arc<Lot<T>>) -> Sending + Send + Sync>;
 
 struct Shared<T> {
     conf: BatchConf,
@@ -96,7 +98,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         plugin: &'static str,
         conf: &Value,
         metadata: Option<&Value>,
-        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Batch<T>, String> {
         let conf: BatchConf = tidegate_plugin_api::typed(conf)?;
         let limit = metadata
@@ -255,11 +257,11 @@ async fn send<T: Send + Sync + 'static>(
         sending.join_next().await;
     }
     let Buffer { entries, bytes } = std::mem::take(buffer);
-    sending.spawn(deliver(shared.clone(), Arc::new(entries), bytes));
+    sending.spawn(deliver(shared.clone(), Arc::new(Lot::new(entries)), bytes));
 }
 
 /// Sends a batch as often as the configuration allows.
-async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) {
+async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) {
     let count = entries.len();
     let name = &shared.conf.name;
     let mut failures = 0;
@@ -276,7 +278,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) 
                     "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
                 ),
             );
-            shared.pending.lost(count);
+            shared.pending.lost(entries.len());
             break;
         }
         tokio::select! {

@@ -1,6 +1,6 @@
 //! Sending bytes to a TCP (or TLS) or UDP receiver: one connection per batch.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use tidegate_plugin_api::descriptors;
 use tokio::{
@@ -31,7 +31,7 @@ pub enum SocketKind {
 impl SocketSink {
     pub async fn send(&self, data: &[u8]) -> Result<(), String> {
         match &self.kind {
-            SocketKind::Udp => self.send_datagram(data).await,
+            SocketKind::Udp => self.datagrams().await?.send(data).await,
             SocketKind::Tcp => {
                 let mut stream = self.connect().await?;
                 self.write(&mut stream, data).await
@@ -64,19 +64,17 @@ impl SocketSink {
         self.within(sent).await.map_err(|reason| self.failed("send data to TCP server", &reason))
     }
 
-    async fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
-        let failed = |what: &str, reason: String| self.failed(what, &reason);
+    /// A socket for several datagrams, whatever the kind.
+    pub async fn datagrams(&self) -> Result<Datagrams<'_>, String> {
+        let failed = |reason: String| self.failed("connect to UDP server", &reason);
         let address = self
             .within(tokio::net::lookup_host((self.host.as_str(), self.port)))
             .await
             .and_then(|mut found| found.next().ok_or_else(|| "no address".to_owned()))
-            .map_err(|reason| failed("connect to UDP server", reason))?;
+            .map_err(failed)?;
         let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let sending = async {
-            let socket = UdpSocket::bind(local).await?;
-            socket.send_to(data, address).await
-        };
-        self.within(sending).await.map(|_| ()).map_err(|reason| failed("send data to UDP server", reason))
+        let socket = self.within(UdpSocket::bind(local)).await.map_err(failed)?;
+        Ok(Datagrams { sink: self, socket, address })
     }
 
     async fn within<T>(&self, future: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
@@ -91,5 +89,22 @@ impl SocketSink {
 
     fn failed(&self, what: &str, reason: &str) -> String {
         format!("failed to {what}: host[{}] port[{}] err: {reason}", self.host, self.port)
+    }
+}
+
+/// What UDP over IPv4 carries at most.
+pub const MAX_DATAGRAM: usize = 65_507;
+
+/// The datagrams of one batch.
+pub struct Datagrams<'a> {
+    sink: &'a SocketSink,
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+impl Datagrams<'_> {
+    pub async fn send(&self, data: &[u8]) -> Result<(), String> {
+        let sent = self.sink.within(self.socket.send_to(data, self.address)).await;
+        sent.map(|_| ()).map_err(|reason| self.sink.failed("send data to UDP server", &reason))
     }
 }

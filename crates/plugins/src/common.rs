@@ -20,6 +20,7 @@ pub mod log_format;
 pub mod number;
 pub mod outage;
 pub mod regexes;
+pub mod rfc5424;
 pub mod schemas;
 pub mod shards;
 pub mod skip;

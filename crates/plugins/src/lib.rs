@@ -79,6 +79,7 @@ mod observability {
     pub(crate) mod http_logger;
     pub(crate) mod kafka_logger;
     pub(crate) mod log_rotate;
+    pub(crate) mod loggly;
     pub(crate) mod loki_logger;
     pub(crate) mod node_status;
     pub(crate) mod opentelemetry;

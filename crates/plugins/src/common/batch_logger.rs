@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tidegate_clients::batch::{Batch, Sending, Weigh};
+use tidegate_clients::batch::{Batch, Lot, Sending, Weigh};
 use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 
 use super::log_entry::{LogEntry, Made};
@@ -23,7 +23,7 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
         conf: &Value,
         context: &BuildContext,
         make: impl Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync + 'static,
-        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Arc<dyn Plugin>, String> {
         Ok(Arc::new(BatchLogger {
             entry: LogEntry::new(conf, context.metadata)?,

@@ -164,6 +164,15 @@ impl LogEntry {
 
     /// The entry for the log.
     pub fn entry(&self, request: &mut Request) -> Entry {
+        self.entry_as(request, |fields| fields)
+    }
+
+    /// As [`LogEntry::entry`] for a logger whose default entry is another one, which `form` makes of the common one.
+    pub fn entry_as(
+        &self,
+        request: &mut Request,
+        form: impl FnOnce(Map<String, Value>) -> Map<String, Value>,
+    ) -> Entry {
         let (mut response_body, mut unread, mut named) = (None, None, false);
         // Formats may name `$resp_body`.
         let known = request.variables.iter().any(|(name, _)| &**name == "resp_body");
@@ -176,7 +185,7 @@ impl LogEntry {
         }
         let fields = match &self.format {
             Some(format) => self.formatted(format, request),
-            None => self.full(request, response_body),
+            None => self.full(request, response_body, form),
         };
         if unread.is_some() && named {
             // The mark is of this entry only.
@@ -209,11 +218,16 @@ impl LogEntry {
         log_format::Limits { max: self.max_req_body_bytes, marked: aside::SMALL, mark: &MARKS.request }
     }
 
-    fn full(&self, request: &Request, response_body: Option<String>) -> Map<String, Value> {
+    fn full(
+        &self,
+        request: &Request,
+        response_body: Option<String>,
+        form: impl FnOnce(Map<String, Value>) -> Map<String, Value>,
+    ) -> Map<String, Value> {
         let request_body = (self.include_req_body && holds(&self.req_expr, request))
             .then(|| log_format::request_body(request, &self.limits()))
             .flatten();
-        let mut entry = full(request, request_body, response_body.map(Value::from));
+        let mut entry = form(full(request, request_body, response_body.map(Value::from)));
         if let Some(extra) = &self.extra {
             for (name, value) in extra.render(request, &self.limits()) {
                 entry.entry(name).or_insert(value);

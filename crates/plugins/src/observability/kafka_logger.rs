@@ -12,7 +12,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tidegate_clients::{batch, http::TlsWanted};
+use tidegate_clients::{
+    batch::{self, Lot},
+    http::TlsWanted,
+};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 
 use self::{
@@ -94,10 +97,10 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         true => entry.original(request).map(Value::String),
         false => entry.entry(request).then(Value::Object),
     };
-    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Vec<Value>>| {
+    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Lot<Value>>| {
         let producer = producer.clone();
         Box::pin(async move {
-            let message = match entries.as_slice() {
+            let message = match &entries[..] {
                 [Value::String(only)] if typed.batch_max_size == 1 => only.clone().into_bytes(),
                 entries => batch::json(entries, typed.batch_max_size),
             };
