@@ -84,6 +84,7 @@ mod observability {
     pub(crate) mod node_status;
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
+    pub(crate) mod splunk_hec_logging;
     pub(crate) mod syslog;
     pub(crate) mod tcp_logger;
     pub(crate) mod udp_logger;

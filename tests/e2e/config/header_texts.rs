@@ -29,6 +29,8 @@ const PLUGINS: &[(&str, &str)] = &[
     ("forward-auth", r#"{"uri": "http://127.0.0.1/", "extra_headers": {"X-A": "@"}}"#),
     ("opa", r#"{"host": "http://127.0.0.1", "policy": "p", "send_headers_upstream": ["@"]}"#),
     ("http-logger", r#"{"uri": "http://127.0.0.1/", "auth_header": "@"}"#),
+    ("splunk-hec-logging", r#"{"endpoint": {"uri": "http://127.0.0.1", "token": "@"}}"#),
+    ("splunk-hec-logging", r#"{"endpoint": {"uri": "http://127.0.0.1", "token": "t", "channel": "@"}}"#),
     ("loggly", r#"{"customer_token": "t", "tags": ["a", "@"]}"#),
     ("loggly", r#"{"customer_token": "@"}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),

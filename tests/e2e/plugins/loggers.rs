@@ -1,6 +1,7 @@
 //! Loggers whose receivers have protocols of their own: what arrives there.
 
 mod loggly;
+mod splunk;
 
 use serde_json::{Map, Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
