@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod basic_credentials;
 pub mod batch_logger;
+pub mod clickhouse;
 pub mod clock;
 pub mod compression;
 pub mod conf;

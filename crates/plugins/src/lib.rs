@@ -74,6 +74,7 @@ mod transformation {
 
 /// What is counted, traced and logged.
 mod observability {
+    pub(crate) mod clickhouse_logger;
     pub(crate) mod elasticsearch_logger;
     pub(crate) mod file_logger;
     pub(crate) mod http_logger;

@@ -33,6 +33,14 @@ const PLUGINS: &[(&str, &str)] = &[
     ("splunk-hec-logging", r#"{"endpoint": {"uri": "http://127.0.0.1", "token": "t", "channel": "@"}}"#),
     ("loggly", r#"{"customer_token": "t", "tags": ["a", "@"]}"#),
     ("loggly", r#"{"customer_token": "@"}"#),
+    (
+        "clickhouse-logger",
+        r#"{"endpoint_addr": "http://127.0.0.1", "user": "@", "password": "", "database": "", "logtable": ""}"#,
+    ),
+    (
+        "clickhouse-logger",
+        r#"{"endpoint_addr": "http://127.0.0.1", "user": "", "password": "@", "database": "", "logtable": ""}"#,
+    ),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "tenant_id": "@"}"#),
     (

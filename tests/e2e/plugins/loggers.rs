@@ -1,5 +1,6 @@
 //! Loggers whose receivers have protocols of their own: what arrives there.
 
+mod clickhouse;
 mod loggly;
 mod splunk;
 
