@@ -9,6 +9,7 @@ pub mod compression;
 pub mod conf;
 pub mod content_coding;
 pub mod decompress;
+pub mod deliver;
 pub mod form;
 pub mod header_edits;
 pub mod held_body;

@@ -1,8 +1,10 @@
 //! Rows for a table of ClickHouse, over its HTTP interface.
 
 use serde::{Deserialize, Serialize};
-use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing};
+use tidegate_clients::http::{ClientOptions, Endpoint, Outgoing};
 use tidegate_model::header_text::{Place, Text};
+
+use super::deliver::deliver;
 
 /// The fields that name a table and who writes into it.
 #[derive(Deserialize)]
@@ -23,19 +25,11 @@ impl Table {
         endpoint: Endpoint,
         options: &ClientOptions,
     ) -> Result<(), String> {
-        let place = format!("host[{}] port[{}]", endpoint.host, endpoint.port);
         let outgoing = Outgoing::post(endpoint, "application/json", self.statement(rows))
             .header("X-ClickHouse-User", self.user.as_bytes())
             .header("X-ClickHouse-Key", self.password.as_bytes())
             .header("X-ClickHouse-Database", self.database.as_bytes());
-        let answer = http::send(outgoing, options)
-            .await
-            .map_err(|reason| format!("error while sending data to {place} {reason}"))?;
-        if answer.status < 400 {
-            return Ok(());
-        }
-        let body = String::from_utf8_lossy(&answer.body);
-        Err(format!("server returned status code[{}] {place} body[{body}]", answer.status))
+        deliver(outgoing, options).await
     }
 
     fn statement(&self, rows: &[impl Serialize]) -> String {
