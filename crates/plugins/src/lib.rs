@@ -77,6 +77,7 @@ mod observability {
     pub(crate) mod clickhouse_logger;
     pub(crate) mod elasticsearch_logger;
     pub(crate) mod file_logger;
+    pub(crate) mod google_cloud_logging;
     pub(crate) mod http_logger;
     pub(crate) mod kafka_logger;
     pub(crate) mod log_rotate;

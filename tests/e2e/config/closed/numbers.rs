@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 35] = [
+const NEEDED: [(&str, &str); 36] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
@@ -22,6 +22,7 @@ const NEEDED: [(&str, &str); 35] = [
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     ("file-logger", r#"{"path":"logs/numbers.log"}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("google-cloud-logging", r#"{"auth_file":"/nowhere"}"#),
     ("grpc-transcode", r#"{"proto_id":"1","service":"s.S","method":"M"}"#),
     ("http-logger", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
