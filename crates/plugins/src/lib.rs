@@ -75,6 +75,7 @@ mod transformation {
 /// What is counted, traced and logged.
 mod observability {
     pub(crate) mod clickhouse_logger;
+    pub(crate) mod datadog;
     pub(crate) mod elasticsearch_logger;
     pub(crate) mod file_logger;
     pub(crate) mod google_cloud_logging;

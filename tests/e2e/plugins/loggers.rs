@@ -1,6 +1,7 @@
 //! Loggers whose receivers have protocols of their own: what arrives there.
 
 mod clickhouse;
+mod datadog;
 mod google;
 mod loggly;
 mod splunk;

@@ -261,7 +261,7 @@ fn holds(rule: &Option<Expression<Variable>>, request: &Request) -> bool {
     rule.as_ref().is_none_or(|rule| rule.eval(request))
 }
 
-fn variable(request: &Request, named: Named) -> Option<String> {
+pub fn variable(request: &Request, named: Named) -> Option<String> {
     request.variable(&Variable::Named(named)).map(|value| text(&value))
 }
 
@@ -295,6 +295,25 @@ fn query(request: &Request) -> Map<String, Value> {
     map
 }
 
+/// Milliseconds, of the whole request, its upstream, and the gateway itself.
+pub struct Latencies {
+    pub total: Value,
+    /// Where one was asked.
+    pub upstream: Option<Value>,
+    pub gateway: Value,
+}
+
+impl Latencies {
+    pub fn of(request: &Request) -> Latencies {
+        let (total, upstream) = (request.elapsed_seconds(), request.upstream_seconds());
+        Latencies {
+            total: milliseconds(total),
+            upstream: upstream.map(milliseconds),
+            gateway: milliseconds((total - upstream.unwrap_or(0.0)).max(0.0)),
+        }
+    }
+}
+
 /// Milliseconds with three digits, as a whole number where it is one.
 fn milliseconds(seconds: f64) -> Value {
     let rounded = (seconds * 1e6).round() / 1e3;
@@ -321,8 +340,7 @@ fn full(request: &Request, request_body: Option<Value>, response_body: Option<Va
     let named = |named| variable(request, named).unwrap_or_default();
     let uri = named(Named::RequestUri);
     let (scheme, host_name, port) = (named(Named::Scheme), named(Named::Host), named(Named::ServerPort));
-    let latency = request.elapsed_seconds();
-    let upstream = request.upstream_seconds();
+    let latencies = Latencies::of(request);
     let started = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
@@ -368,10 +386,10 @@ fn full(request: &Request, request_body: Option<Value>, response_body: Option<Va
     }
     entry.insert("client_ip".to_owned(), named(Named::RemoteAddr).into());
     entry.insert("start_time".to_owned(), (started.as_millis() as u64).into());
-    entry.insert("latency".to_owned(), milliseconds(latency));
-    if let Some(upstream) = upstream {
-        entry.insert("upstream_latency".to_owned(), milliseconds(upstream));
+    entry.insert("latency".to_owned(), latencies.total);
+    if let Some(upstream) = latencies.upstream {
+        entry.insert("upstream_latency".to_owned(), upstream);
     }
-    entry.insert("apisix_latency".to_owned(), milliseconds((latency - upstream.unwrap_or(0.0)).max(0.0)));
+    entry.insert("apisix_latency".to_owned(), latencies.gateway);
     entry
 }
