@@ -26,6 +26,7 @@ pub mod rfc5424;
 pub mod schemas;
 pub mod shards;
 pub mod skip;
+pub mod skywalking;
 pub mod spent;
 #[cfg(test)]
 pub mod test_request;

@@ -87,6 +87,7 @@ mod observability {
     pub(crate) mod node_status;
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
+    pub(crate) mod skywalking_logger;
     pub(crate) mod splunk_hec_logging;
     pub(crate) mod syslog;
     pub(crate) mod tcp_logger;

@@ -4,6 +4,7 @@ mod clickhouse;
 mod datadog;
 mod google;
 mod loggly;
+mod skywalking;
 mod splunk;
 
 use serde_json::{Map, Value, json};

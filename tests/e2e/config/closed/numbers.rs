@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 36] = [
+const NEEDED: [(&str, &str); 37] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
@@ -46,6 +46,7 @@ const NEEDED: [(&str, &str); 36] = [
     ("request-validation", r#"{"header_schema":{"type":"object"}}"#),
     ("serverless-post-function", r#"{"functions":["return function() end"]}"#),
     ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
+    ("skywalking-logger", r#"{"endpoint_addr":"http://127.0.0.1:1"}"#),
     ("splunk-hec-logging", r#"{"endpoint":{"uri":"http://127.0.0.1:1","token":"t"}}"#),
     ("traffic-split", r#"{"rules":[{"weighted_upstreams":[{"weight":1}]}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
