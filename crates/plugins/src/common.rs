@@ -32,3 +32,4 @@ pub mod spent;
 pub mod test_request;
 pub mod token_cache;
 pub mod uuid;
+pub mod variable_text;

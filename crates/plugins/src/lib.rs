@@ -81,6 +81,7 @@ mod observability {
     pub(crate) mod google_cloud_logging;
     pub(crate) mod http_logger;
     pub(crate) mod kafka_logger;
+    pub(crate) mod lago;
     pub(crate) mod log_rotate;
     pub(crate) mod loggly;
     pub(crate) mod loki_logger;

@@ -41,6 +41,10 @@ const PLUGINS: &[(&str, &str)] = &[
         "clickhouse-logger",
         r#"{"endpoint_addr": "http://127.0.0.1", "user": "", "password": "@", "database": "", "logtable": ""}"#,
     ),
+    (
+        "lago",
+        r#"{"endpoint_addrs": ["http://127.0.0.1"], "token": "@", "event_transaction_id": "a", "event_subscription_id": "b", "event_code": "c"}"#,
+    ),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "tenant_id": "@"}"#),
     (

@@ -3,6 +3,7 @@
 mod clickhouse;
 mod datadog;
 mod google;
+mod lago;
 mod loggly;
 mod skywalking;
 mod splunk;

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 37] = [
+const NEEDED: [(&str, &str); 38] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
@@ -28,6 +28,10 @@ const NEEDED: [(&str, &str); 37] = [
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
     ("jwt-auth of a consumer", r#"{"key":"a","secret":"0123456789abcdef0123456789abcdef"}"#),
     ("kafka-logger", r#"{"brokers":[{"host":"127.0.0.1","port":1}],"kafka_topic":"t"}"#),
+    (
+        "lago",
+        r#"{"endpoint_addrs":["http://127.0.0.1:1"],"token":"t","event_transaction_id":"a","event_subscription_id":"b","event_code":"c"}"#,
+    ),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
