@@ -48,7 +48,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     let typed: Conf = typed(conf)?;
     let kind = match (typed.sock_type.as_str(), typed.tls) {
         ("udp", _) => SocketKind::Udp,
-        (_, true) => SocketKind::Tls { server_name: None },
+        (_, true) => SocketKind::Tls { server_name: None, verify: false },
         _ => SocketKind::Tcp,
     };
     let timeout = Duration::from_millis(typed.timeout);
