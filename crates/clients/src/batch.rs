@@ -56,9 +56,16 @@ struct Shared<T> {
     send: Send_<T>,
     pending: &'static Pending,
     gauge: Arc<Gauge>,
+    /// What is said of deliveries is not an entry itself.
+    of_error_log: bool,
 }
 
 impl<T> Shared<T> {
+    fn say(&self, message: std::fmt::Arguments<'_>) {
+        let say = || error_log::log(Level::Error, message);
+        if self.of_error_log { error_log::kept_back(say) } else { say() }
+    }
+
     fn done(&self, count: usize, bytes: usize) {
         self.pending.done(count, bytes);
         self.gauge.done(count);
@@ -100,13 +107,32 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         metadata: Option<&Value>,
         send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Batch<T>, String> {
+        Batch::make(plugin, conf, metadata, Box::new(send), false)
+    }
+
+    /// Of lines of the error log.
+    pub fn of_error_log(
+        plugin: &'static str,
+        conf: &Value,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
+    ) -> Result<Batch<T>, String> {
+        Batch::make(plugin, conf, None, Box::new(send), true)
+    }
+
+    fn make(
+        plugin: &'static str,
+        conf: &Value,
+        metadata: Option<&Value>,
+        send: Send_<T>,
+        of_error_log: bool,
+    ) -> Result<Batch<T>, String> {
         let conf: BatchConf = tidegate_plugin_api::typed(conf)?;
         let limit = metadata
             .and_then(|metadata| metadata.get("max_pending_entries"))
             .and_then(Value::as_u64)
             .map_or(DEFAULT_MAX_PENDING, |limit| limit as usize);
         let gauge = Gauge::new(&conf.name);
-        let shared = Shared { conf, send: Box::new(send), pending: pending::of(plugin), gauge };
+        let shared = Shared { conf, send, pending: pending::of(plugin), gauge, of_error_log };
         Ok(Batch { shared: Arc::new(shared), limit, queue: OnceLock::new() })
     }
 
@@ -162,6 +188,15 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();
         }
+        self.take(entry, shown_for);
+    }
+
+    /// As [`Batch::push`] of an entry that is about no request.
+    pub fn push_plain(&self, entry: T) {
+        self.take(entry, None);
+    }
+
+    fn take(&self, entry: T, shown_for: Option<&Request>) {
         let bytes = size_of::<T>() + entry.weight();
         if !self.shared.pending.add(self.limit, bytes) {
             return;
@@ -266,19 +301,12 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
     let name = &shared.conf.name;
     let mut failures = 0;
     while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
-        error_log::log(
-            Level::Error,
-            format_args!("Batch Processor[{name}] failed to process entries: {reason}"),
-        );
+        shared.say(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
         failures += 1;
         if failures > shared.conf.max_retry_count {
-            error_log::log(
-                Level::Error,
-                format_args!(
-                    "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
-                ),
-            );
-            shared.pending.lost(entries.len());
+            shared.say(format_args!(
+                "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
+            ));
             break;
         }
         tokio::select! {
@@ -287,6 +315,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
+    shared.pending.lost(entries.lost());
     drop(entries);
     shared.done(count, bytes);
 }

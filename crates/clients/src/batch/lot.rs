@@ -8,17 +8,29 @@ use std::{
 /// A batch. It is seen as a slice: of the entries that are still to be sent.
 pub struct Lot<T> {
     entries: Vec<T>,
-    delivered: AtomicUsize,
+    done: AtomicUsize,
+    dropped: AtomicUsize,
 }
 
 impl<T> Lot<T> {
     pub fn new(entries: Vec<T>) -> Lot<T> {
-        Lot { entries, delivered: AtomicUsize::new(0) }
+        Lot { entries, done: AtomicUsize::new(0), dropped: AtomicUsize::new(0) }
     }
 
     /// For senders that send a batch in pieces: so many of its first entries are not sent again when a later piece fails.
     pub fn delivered(&self, count: usize) {
-        self.delivered.fetch_add(count, Relaxed);
+        self.done.fetch_add(count, Relaxed);
+    }
+
+    /// So many of the first entries can never be delivered: they count as lost, and are not sent again either.
+    pub fn dropped(&self, count: usize) {
+        self.dropped.fetch_add(count, Relaxed);
+        self.done.fetch_add(count, Relaxed);
+    }
+
+    /// Of the whole batch, once nothing more is tried.
+    pub(super) fn lost(&self) -> usize {
+        self.dropped.load(Relaxed) + self.len()
     }
 }
 
@@ -26,7 +38,7 @@ impl<T> Deref for Lot<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        self.entries.get(self.delivered.load(Relaxed)..).unwrap_or_default()
+        self.entries.get(self.done.load(Relaxed)..).unwrap_or_default()
     }
 }
 
@@ -38,8 +50,8 @@ mod tests {
     fn what_is_delivered_is_not_seen_again() {
         let lot = Lot::new(vec![1, 2, 3]);
         lot.delivered(2);
-        assert_eq!(*lot, [3]);
-        lot.delivered(2);
-        assert_eq!(lot.first(), None);
+        assert_eq!((&*lot, lot.lost()), ([3].as_slice(), 1));
+        lot.dropped(1);
+        assert_eq!((lot.first(), lot.lost()), (None, 1));
     }
 }

@@ -136,9 +136,10 @@ async fn send_datagrams(sink: &SocketSink, messages: &Lot<String>) -> Result<(),
             let reason =
                 format_args!("loggly: an entry of {} bytes fits in no datagram, dropped", message.len());
             error_log::log(Level::Error, reason);
-        } else {
-            datagrams.send(message.as_bytes()).await?;
+            messages.dropped(1);
+            continue;
         }
+        datagrams.send(message.as_bytes()).await?;
         messages.delivered(1);
     }
     Ok(())

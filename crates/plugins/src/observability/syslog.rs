@@ -67,6 +67,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             if data.len() as i64 > typed.drop_limit {
                 let reason = format_args!("syslog: {} bytes are over drop_limit, dropped", data.len());
                 error_log::log(Level::Error, reason);
+                entries.dropped(entries.len());
                 return Ok(());
             }
             sink.send(data.as_bytes()).await
