@@ -89,6 +89,7 @@ mod observability {
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
     pub(crate) mod skywalking_logger;
+    pub(crate) mod sls_logger;
     pub(crate) mod splunk_hec_logging;
     pub(crate) mod syslog;
     pub(crate) mod tcp_logger;

@@ -6,8 +6,13 @@ mod google;
 mod lago;
 mod loggly;
 mod skywalking;
+mod sls;
 mod splunk;
 
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Map, Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Gateway, Message, Seen, Upstream};
@@ -78,6 +83,14 @@ fn only(receiver: &Upstream) -> Message {
 
 fn bodies(seen: &[Seen]) -> Vec<String> {
     seen.iter().map(|seen| seen.message.body_text()).collect()
+}
+
+/// Of a TLS server with a certificate of its own.
+fn tls_config() -> Arc<ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let config = ServerConfig::builder().with_no_client_auth();
+    Arc::new(config.with_single_cert(vec![made.cert.der().clone()], key).expect("a configuration"))
 }
 
 fn parsed(text: &str) -> Value {
