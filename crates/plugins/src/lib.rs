@@ -93,6 +93,7 @@ mod observability {
     pub(crate) mod splunk_hec_logging;
     pub(crate) mod syslog;
     pub(crate) mod tcp_logger;
+    pub(crate) mod tencent_cloud_cls;
     pub(crate) mod udp_logger;
     pub(crate) mod zipkin;
 }

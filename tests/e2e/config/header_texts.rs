@@ -45,6 +45,10 @@ const PLUGINS: &[(&str, &str)] = &[
         "lago",
         r#"{"endpoint_addrs": ["http://127.0.0.1"], "token": "@", "event_transaction_id": "a", "event_subscription_id": "b", "event_code": "c"}"#,
     ),
+    (
+        "tencent-cloud-cls",
+        r#"{"cls_host": "127.0.0.1", "cls_topic": "t", "secret_id": "@", "secret_key": "s"}"#,
+    ),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "tenant_id": "@"}"#),
     (

@@ -8,6 +8,7 @@ mod loggly;
 mod skywalking;
 mod sls;
 mod splunk;
+mod tencent;
 
 use std::sync::Arc;
 
