@@ -77,6 +77,7 @@ mod observability {
     pub(crate) mod clickhouse_logger;
     pub(crate) mod datadog;
     pub(crate) mod elasticsearch_logger;
+    pub(crate) mod error_log_logger;
     pub(crate) mod file_logger;
     pub(crate) mod google_cloud_logging;
     pub(crate) mod http_logger;
