@@ -89,6 +89,7 @@ mod observability {
     pub(crate) mod node_status;
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
+    pub(crate) mod rocketmq_logger;
     pub(crate) mod skywalking_logger;
     pub(crate) mod sls_logger;
     pub(crate) mod splunk_hec_logging;

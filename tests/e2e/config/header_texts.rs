@@ -49,6 +49,8 @@ const PLUGINS: &[(&str, &str)] = &[
         "tencent-cloud-cls",
         r#"{"cls_host": "127.0.0.1", "cls_topic": "t", "secret_id": "@", "secret_key": "s"}"#,
     ),
+    ("rocketmq-logger", r#"{"nameserver_list": ["127.0.0.1:1"], "topic": "t", "key": "@"}"#),
+    ("rocketmq-logger", r#"{"nameserver_list": ["127.0.0.1:1"], "topic": "t", "tag": "@"}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "tenant_id": "@"}"#),
     (

@@ -6,6 +6,7 @@ mod error_log;
 mod google;
 mod lago;
 mod loggly;
+mod rocketmq;
 mod skywalking;
 mod sls;
 mod splunk;
