@@ -9,8 +9,11 @@ configuration is reloaded: every second reload starts a new process. All reloads
 slope of the second half (the last hour of two) belongs to one process that has filled what it fills once. The slope is that
 of a least-squares line.
 
-Ends with 1 if a request failed, a change was refused, memory grew by more than 1 MB an hour or descriptors grew at all; the
-gateway's folder, with its error log and the outcome of the load, is kept then.
+Cores are watched meanwhile (harness/standstill.py). A request that fails while a core stands still for longer than half
+of the load's time limit is counted apart, as is such a standstill: it is the machine's fault, and the report says so.
+
+Ends with 1 if another request failed, a change was refused, memory grew by more than 1 MB an hour or descriptors grew at all;
+the gateway's folder, with its error log and the outcome of the load, is kept then.
 """
 
 import argparse
@@ -25,13 +28,16 @@ import tempfile
 import threading
 import time
 
-from harness import churn, figures, load, nginx, processes, tidegate
+from harness import churn, figures, load, nginx, processes, standstill, tidegate
 
 ROUTES = 1000
 CHANGES_PER_SECOND = 5
 SAMPLE_SECONDS = 5
 # Growth of the second half that is still measuring noise: the allocator keeps pages, the sampler sees one socket more.
 MAX_MB_PER_HOUR, MAX_DESCRIPTORS_PER_HOUR = 1.0, 0.5
+# The load's time limit for an answer, and from when on a standstill of a core may make one late.
+LOAD_TIMEOUT = 10
+LONG_STANDSTILL = LOAD_TIMEOUT / 2
 KEY = "soak-key-0123456789"
 LUA = "return function(conf, ctx) ngx.req.set_header('X-From-Lua', ngx.var.remote_addr) end"
 LIMIT = {**tidegate.LIMIT, "key_type": "var"}
@@ -70,6 +76,7 @@ class Soak:
         self.length = seconds(options.time)
         self.samples, self.faults, self.counts = [], [], {"changes": 0, "scrapes": 0, "reloads": 0}
         self.end = threading.Event()
+        self.watch, self.standstills = standstill.Watch(folder), []
 
     def run(self):
         os.makedirs(self.prefix)
@@ -82,6 +89,7 @@ class Soak:
             return self.disturbed()
         finally:
             self.end.set()
+            self.watch.stop()
             pid = self.pid()
             server.stop()
             if pid and pid != server.child.pid:
@@ -110,6 +118,7 @@ class Soak:
         self.end.set()
         for thread in threads:
             thread.join(60)
+        self.standstills = [(core, at - started, length) for core, at, length in self.watch.found()]
         return [self.outcome(name) for name in ("steady", "fresh")]
 
     def bench(self, rate, name, *flags):
@@ -225,10 +234,14 @@ def report(soak, outcomes):
     descriptors = slope([(at, open_files) for at, _, _, open_files in half])
     sent = sum(one["requests"] for one in outcomes)
     failed = sum(failures(one) for one in outcomes)
+    excused = sum(failures_beside(soak.standstills, one) for one in outcomes)
     print(figures.table(["soak", "measured", "target"], [
         ["length, s", str(soak.length), ""],
         ["requests", f"{sent:,}", f"{soak.options.rate * soak.length:,}"],
         ["failed", f"{failed} {[(one['failures'], one['statuses']) for one in outcomes] if failed else ''}".strip(), "0"],
+        ["of these while a core stood still", str(excused), ""],
+        ["standstills of a core: number, longest, s",
+         f"{len(soak.standstills)}, {max((one[2] for one in soak.standstills), default=0):.1f}", ""],
         ["changes, scrapes, reloads", "{changes}, {scrapes}, {reloads}".format(**soak.counts), ""],
         ["processes in the second half", str(len({pid for _, pid, _, _ in half})), "1"],
         ["memory at half time and at the end, MB", f"{half[0][2]:.1f}, {half[-1][2]:.1f}", ""],
@@ -238,11 +251,23 @@ def report(soak, outcomes):
     ]))
     for fault in soak.faults:
         print(f"fault: {fault}")
-    return not (soak.faults or failed or memory > MAX_MB_PER_HOUR or descriptors > MAX_DESCRIPTORS_PER_HOUR)
+    for core, at, length in soak.standstills:
+        if length >= LONG_STANDSTILL:
+            print(f"core {core} stood still for {length:.1f} s until {at:.1f} s")
+    return not (soak.faults or failed > excused or memory > MAX_MB_PER_HOUR or descriptors > MAX_DESCRIPTORS_PER_HOUR)
 
 
 def failures(outcome):
     return outcome["bad_statuses"] + sum(count for _, count in outcome["failures"])
+
+
+def failures_beside(standstills, outcome):
+    """Failures that the load's time series has in a slot that a long standstill touches, or that follows one: a request
+    that it delayed fails up to a time limit later."""
+    slot = outcome["series"]["slot_ms"] / 1000
+    long = [(at - length, at + LOAD_TIMEOUT) for _, at, length in standstills if length >= LONG_STANDSTILL]
+    return sum(one["errors"] for number, one in enumerate(outcome["series"]["slots"])
+               if any(start < (number + 1) * slot and number * slot < end for start, end in long))
 
 
 def main():

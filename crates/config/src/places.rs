@@ -53,6 +53,11 @@ impl Places {
         }
     }
 
+    /// Whether the file sets nothing, or there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.places.keys().all(String::is_empty)
+    }
+
     /// Whether the file has this key.
     pub fn has(&self, path: &str) -> bool {
         self.places.contains_key(path)

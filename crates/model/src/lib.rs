@@ -9,6 +9,7 @@ pub mod check;
 pub mod document;
 pub mod encrypt;
 pub mod header_text;
+pub mod host;
 pub mod idle;
 pub mod json;
 pub mod mask;

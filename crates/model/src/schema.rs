@@ -24,6 +24,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_backtrack::SearchTime;
 
+use self::rules::References;
+
 pub use self::{
     budget::Failure,
     rules::{Schema, is_secret_reference},
@@ -38,14 +40,22 @@ const SEARCHES_OF_A_CONFIGURATION: Duration = Duration::from_millis(100);
 impl Schema {
     /// Compiles `schema`; the error names what cannot be compiled (an unknown type, a broken pattern).
     pub fn compile(schema: &Value) -> Result<Schema, String> {
-        compile::compile(schema)
+        compile::compile(schema, References::Everywhere)
+    }
+
+    /// As [`Schema::compile`] for an object of which only properties with these names may be references to secrets.
+    pub(crate) fn with_references_in(
+        schema: &Value,
+        names: &'static [&'static str],
+    ) -> Result<Schema, String> {
+        compile::compile(schema, References::In(names))
     }
 
     /// Compiles a schema that a user wrote, for data that clients send: the schema itself is checked first, and texts
     /// that look like references to secrets are texts. The error starts with the JSON pointer of the fault.
     pub fn from_user(schema: &Value) -> Result<Schema, String> {
         meta::check(schema)?;
-        Ok(Schema { takes_references: false, ..compile::compile(schema)? })
+        Ok(Schema { is_of_configuration: false, ..compile::compile(schema, References::In(&[]))? })
     }
 
     /// Parts of a schema that [`Schema::from_user`] takes but that have no effect: each text begins with the

@@ -12,8 +12,10 @@ struct Known {
     compiled: BTreeMap<String, Schema>,
 }
 
-static RESOURCES: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/resources.json")));
-static SECRETS: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/secrets.json")));
+static RESOURCES: LazyLock<Known> = LazyLock::new(|| {
+    load(include_str!("../schemas/resources.json"), |name| matches!(name, "ssl" | "plugin_injected_schema"))
+});
+static SECRETS: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/secrets.json"), |_| true));
 
 /// The schema document by its name in APISIX: `route`, `ssl`, `upstream_hash_vars_schema`...
 pub fn document(name: &str) -> Option<&'static Value> {
@@ -58,6 +60,15 @@ pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
     })
 }
 
+/// The fields of a value that objects of the kind do not have.
+pub fn unknown_fields(kind: Kind, value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let schema = name_of_kind(kind).and_then(document);
+    let known = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let is_unknown = move |name: &str| known.is_some_and(|known| !known.contains_key(name));
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (name.as_str(), value)).filter(move |(name, _)| is_unknown(name))
+}
+
 /// A plugin's schema with `_meta` among its properties, which every plugin configuration may have.
 pub fn with_meta(schema: &Value) -> Value {
     let mut schema = schema.clone();
@@ -74,13 +85,21 @@ pub fn with_meta(schema: &Value) -> Value {
     schema
 }
 
-/// The documents are part of the program, so the test below finds a broken one before users do.
-fn load(text: &str) -> Known {
+/// The documents are part of the program, so the test below finds a broken one before users do. `replaced`: whether
+/// references to secrets are replaced everywhere in objects of the schema with this name.
+fn load(text: &str, replaced: impl Fn(&str) -> bool) -> Known {
     let documents: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let compile = |name: &str, schema: &Value| match replaced(name) {
+        true => Schema::compile(schema),
+        false => Schema::with_references_in(schema, &REPLACED),
+    };
     let compiled =
-        documents.iter().filter_map(|(name, schema)| Some((name.clone(), Schema::compile(schema).ok()?)));
+        documents.iter().filter_map(|(name, schema)| Some((name.clone(), compile(name, schema).ok()?)));
     Known { compiled: compiled.collect(), documents }
 }
+
+/// Fields of other objects that may be references to secrets. Plugins have schemas of their own.
+pub(crate) const REPLACED: [&str; 2] = ["client_cert", "client_key"];
 
 #[cfg(test)]
 mod tests {

@@ -29,6 +29,13 @@ fn the_list_of_plugins_is_read_again() {
     let (status, text) = reload();
     assert!(status == 503 && text.contains("config.yaml"), "{status} {text}");
     assert_eq!(list(), r#"["mocking"]"#);
+    // An editor that has emptied the file is about to write it.
+    let written = fs::read_to_string(&file).expect("readable");
+    fs::write(&file, "# nothing yet\n").expect("written");
+    let (status, text) = reload();
+    assert!(status == 503 && text.contains("config.yaml is empty or missing"), "{status} {text}");
+    assert_eq!(list(), r#"["mocking"]"#);
+    fs::write(&file, written).expect("written");
     // The same by the Control API.
     write("[mocking, key-auth]");
     let mut control = Client::connect(gateway.control).expect("connects");

@@ -4,7 +4,12 @@
 //! readable path has no place.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, nearest::nearest, resources, schemas};
+use tidegate_model::{
+    Kind, host,
+    idle::{Matching, doubt_of_path},
+    nearest::nearest,
+    resources, schemas,
+};
 use tidegate_routing::Methods;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
@@ -13,11 +18,15 @@ const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id"
 pub(super) fn of_route(value: &Value) -> resources::Route {
     let fields = resources::Route::CONDITIONS.iter().chain(&PLACE);
     let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
+    // What is lost of one may be in the other.
+    let addresses = ["remote_addr", "remote_addrs"];
+    if addresses.iter().any(|field| value.get(field).is_some() && !kept.contains_key(*field)) {
+        addresses.iter().for_each(|field| drop(kept.remove(*field)));
+    }
     kept.remove("uri");
     kept.insert("uris".to_owned(), written_paths(value).filter(|path| path.is_string()).cloned().collect());
-    if !kept.contains_key("priority")
-        && (value.get("priority").is_some() || may_be_misspelled(Kind::Route, value))
-    {
+    keep_hosts(&mut kept, value);
+    if !kept.contains_key("priority") && value.get("priority").is_some() {
         // Before any other one it could have been meant to precede.
         kept.insert("priority".to_owned(), json!(i64::MAX));
     }
@@ -26,47 +35,54 @@ pub(super) fn of_route(value: &Value) -> resources::Route {
 
 /// A path is one whether it stands alone or in a list.
 fn written_paths(value: &Value) -> impl Iterator<Item = &Value> {
-    let items = |field| match value.get(field) {
+    items(value, "uri").iter().chain(items(value, "uris"))
+}
+
+/// As [`written_paths`].
+fn written_hosts(value: &Value) -> impl Iterator<Item = &Value> {
+    items(value, "host").iter().chain(items(value, "hosts"))
+}
+
+/// Of a list, or the only one.
+fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    match value.get(field) {
         Some(Value::Array(items)) => items.as_slice(),
         Some(one) => std::slice::from_ref(one),
         None => &[],
-    };
-    items("uri").iter().chain(items("uris"))
+    }
 }
 
 /// Whether there are paths, a request can have each of them, and no others are meant.
-pub(super) fn reads_all_paths(value: &Value) -> bool {
-    const NAMES: [&str; 2] = ["uri", "uris"];
-    let is_like_one = |name: &str| {
-        !NAMES.contains(&name) && (nearest(name, NAMES).is_some() || name.eq_ignore_ascii_case("paths"))
+pub(super) fn reads_all_paths(value: &Value, matching: Matching) -> bool {
+    let may_mean_paths = |(name, value): (&str, &Value)| {
+        nearest(name, ["uri", "uris"]).is_some() || name.eq_ignore_ascii_case("paths") || holds_path(value)
     };
     let mut paths = written_paths(value).peekable();
     paths.peek().is_some()
-        && paths.all(|path| path.as_str().is_some_and(may_match))
-        && !value.as_object().into_iter().flat_map(Map::keys).any(|name| is_like_one(name))
+        && paths.all(|path| path.as_str().is_some_and(|path| doubt_of_path(path, matching).is_none()))
+        && !schemas::unknown_fields(Kind::Route, value).any(may_mean_paths)
+}
+
+fn holds_path(value: &Value) -> bool {
+    match value {
+        Value::String(text) => may_match(text),
+        Value::Array(items) => items.iter().any(holds_path),
+        Value::Object(members) => members.values().any(holds_path),
+        _ => false,
+    }
 }
 
 /// Whether what is written of the hosts is all in the form that requests have, and no other field may be meant for them.
 pub(super) fn reads_all_hosts(kind: Kind, value: &Value) -> bool {
-    let is_one = |host: &Value| host.as_str().is_some_and(is_host);
-    let of = |field: &str| value.get(field);
-    if may_be_misspelled(kind, value) {
-        return false;
-    }
-    let one = of("host").is_none_or(is_one);
-    let list = of("hosts").is_none_or(|hosts| match hosts {
-        Value::Array(hosts) => !hosts.is_empty() && hosts.iter().all(is_one),
-        host => is_one(host),
-    });
-    one && list
+    let is_list_empty = |field: &str| value.get(field).is_some() && items(value, field).is_empty();
+    !may_be_misspelled(kind, value)
+        && !["host", "hosts"].into_iter().any(is_list_empty)
+        && written_hosts(value).all(|host| host.as_str().is_some_and(is_host))
 }
 
 /// Whether there is a field that objects of the kind do not have: any other one may be meant by it.
 fn may_be_misspelled(kind: Kind, value: &Value) -> bool {
-    let schema = schemas::name_of_kind(kind).and_then(schemas::document);
-    let known = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-    let mut names = value.as_object().into_iter().flat_map(Map::keys);
-    known.is_some_and(|known| names.any(|name| !known.contains_key(name)))
+    schemas::unknown_fields(kind, value).next().is_some()
 }
 
 /// Whether a request can have this path: an empty text, or one without a slash in front, is not a path.
@@ -109,15 +125,23 @@ pub(super) fn widen_service(service: &mut resources::Service) {
     }
 }
 
-fn is_host(host: &str) -> bool {
-    // A star stands for the beginning, and nowhere else.
-    let rest = host.strip_prefix('*').unwrap_or(host);
-    !host.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+fn is_host(text: &str) -> bool {
+    // A port is part of a host where requests are compared with it.
+    host::why_vain(text, true).is_none()
+}
+
+/// All hosts, if each of them can be read: one that is lost may be any.
+fn keep_hosts(kept: &mut Map<String, Value>, value: &Value) {
+    kept.remove("host");
+    let hosts: Vec<Value> = written_hosts(value).cloned().collect();
+    let are_all = hosts.iter().all(|host| host.as_str().is_some_and(is_host));
+    kept.insert("hosts".to_owned(), Value::Array(if are_all { hosts } else { Vec::new() }));
 }
 
 pub(super) fn of_service(value: &Value) -> resources::Service {
-    let fields = ["hosts", "id", "name"];
-    let kept = readable(value, fields.iter(), |field| resources::Service::from_value(field).is_ok());
+    let fields = ["id", "name"];
+    let mut kept = readable(value, fields.iter(), |field| resources::Service::from_value(field).is_ok());
+    keep_hosts(&mut kept, value);
     resources::Service::from_value(&Value::Object(kept)).unwrap_or_default()
 }
 
@@ -147,6 +171,10 @@ mod tests {
         assert_eq!((route.methods.len(), route.priority), (1, i64::MAX));
         assert_eq!((route.service_id.as_deref(), route.is_enabled()), (Some("7"), true));
         assert_eq!(of_route(&json!({"uri": 17})).paths().count(), 0);
+        let twins = json!({"uri": "/a", "remote_addrs": ["10.0.0.1"], "remote_addr": ["127.0.0.1"]});
+        assert_eq!(of_route(&twins).client_addresses().count(), 0);
+        assert_eq!(of_route(&json!({"uri": "/a", "hosts": "a.com"})).hosts, ["a.com"]);
+        assert_eq!(of_route(&json!({"uri": "/a", "host": ["a.com", "b.com"]})).hosts, ["a.com", "b.com"]);
         for misplaced in
             [json!({"uri": ["/a", 1]}), json!({"uris": "/a"}), json!({"uri": "/a", "timeout": 3})]
         {
@@ -156,16 +184,22 @@ mod tests {
             (json!({"uri": "/a"}), true),
             (json!({"uris": ["/a", "*"], "timeout": 3}), true),
             (json!({"uris": ["/a", ""]}), false),
+            (json!({"uri": "//a"}), false),
+            (json!({"uri": "/%67/*"}), false),
+            (json!({"uri": "/a,/b"}), false),
+            (json!({"uri": "***"}), false),
             (json!({"uris": ["/a", ["/b"]]}), false),
             (json!({"uri": null, "uris": ["/a"]}), false),
             (json!({"uris": ["/a", "b"]}), false),
             (json!({"uri": "/a", "Uris": ["/b"]}), false),
             (json!({"uri": "/a", "paths": ["/b"]}), false),
             (json!({"uri": "/a", "Hosts": ["b"]}), true),
+            (json!({"uri": "/a", "x": {"y": ["/b"]}}), false),
+            (json!({"uri": "/a", "desc": "/b"}), true),
             (json!({"uris": []}), false),
             (json!({}), false),
         ] {
-            assert_eq!(reads_all_paths(&paths), expected, "{paths}");
+            assert_eq!(reads_all_paths(&paths, Matching::default()), expected, "{paths}");
         }
         for (hosts, expected) in [
             (json!({"uri": "/a"}), true),
@@ -174,7 +208,11 @@ mod tests {
             (json!({"hosts": ["*"]}), true),
             (json!({"hosts": ["a.*"]}), false),
             (json!({"hosts": ["**"]}), false),
-            (json!({"host": ["a.com"]}), false),
+            (json!({"hosts": ["a.com:"]}), false),
+            (json!({"host": ["a.com"]}), true),
+            (json!({"hosts": "a.com"}), true),
+            (json!({"hosts": "a.com,b.com"}), false),
+            (json!({"hosts": {"a.com": 1}}), false),
             (json!({"hosts": ["a.com", 5]}), false),
             (json!({"hosts": ["a.com "]}), false),
             (json!({"hosts": []}), false),
@@ -183,7 +221,10 @@ mod tests {
         ] {
             assert_eq!(reads_all_hosts(Kind::Route, &hosts), expected, "{hosts}");
         }
-        assert_eq!(of_route(&json!({"uri": "/a", "Priority": 1})).priority, i64::MAX);
+        let misspelled = json!({"uri": "/a", "Priority": 1});
+        let mut route = of_route(&misspelled);
+        widen(&mut route, &misspelled);
+        assert_eq!(route.priority, i64::MAX);
         let mut route = of_route(&json!({"uri": "/a", "methods": ["GET", "PSOT"]}));
         widen(&mut route, &json!({}));
         assert_eq!(route.methods, Vec::<String>::new(), "any method");

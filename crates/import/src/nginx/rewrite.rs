@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::{
     at::{At, is_step},
     branch::{Branch, all_when},
-    fallback::arrived,
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
@@ -102,7 +101,7 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
                 false => {
                     let inner =
                         At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..**at };
-                    arrived(location, &inner, variables, report)?
+                    (at.arrived)(location, &inner, variables, report)?
                 }
             };
             let base = match base {

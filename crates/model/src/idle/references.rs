@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::{Kind, Object, PluginCatalog, catalog::PluginFacts, schema::rules::is_secret_reference};
+use crate::{
+    Kind, Object, PluginCatalog, catalog::PluginFacts, schema::rules::is_secret_reference, schemas::REPLACED,
+};
 
 /// An object without any of these has no such value.
 const WORDS: [&str; 4] = ["$", "{{", "%", "://"];
@@ -70,6 +72,14 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
             walk.value(field, name, walk.is_secret(name));
         }
     }
+    if !matches!(object.kind, Kind::Ssl | Kind::Secret | Kind::PluginMetadata) {
+        for (name, field) in value.as_object().into_iter().flatten() {
+            // `super::conditions` warns of those in vars.
+            if !["plugins", "vars", "desc", "name", "labels"].contains(&name.as_str()) {
+                walk.unreplaced(field, name);
+            }
+        }
+    }
     // Configurations inside a plugin's were visited twice.
     walk.found.sort();
     walk.found.dedup();
@@ -117,6 +127,28 @@ impl Walk {
                     false => doubt(text, is_secret),
                 };
                 self.found.extend(why.map(|why| format!("{path} is taken as it stands: {why}")));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Walk {
+    /// References outside of plugins, where only some fields of upstreams may be one.
+    fn unreplaced(&mut self, value: &Value, path: &str) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members.iter().filter(|(name, _)| !REPLACED.contains(&name.as_str())) {
+                    self.unreplaced(member, &format!("{path}.{name}"));
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.unreplaced(item, &format!("{path}[{index}]"));
+                }
+            }
+            Value::String(text) if is_secret_reference(text) => {
+                self.found.push(format!("{path} is taken as it stands: references are not replaced there"));
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use super::{
     conditions,
     matching::{Matching, compared},
 };
-use crate::{Kind, Object, PluginCatalog, resources::MOST_RETRIES};
+use crate::{Kind, Object, PluginCatalog, host, resources::MOST_RETRIES};
 
 /// Messages for the parts of an object that can never have an effect.
 pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
@@ -50,7 +50,10 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
             let paths = texts(&value, "uri", "uris")
                 .filter(|_| kind == Kind::Route)
                 .filter_map(|text| path(text, matching));
-            let hosts = texts(&value, "host", "hosts").filter_map(|name| host(name, matching.host_ports));
+            let hosts = texts(&value, "host", "hosts").filter_map(|name| {
+                let why = host::why_vain(name, matching.host_ports)?;
+                Some(format!("host {name} matches no request: {why}"))
+            });
             paths.chain(hosts).collect()
         }
     }
@@ -71,13 +74,18 @@ fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item =
     value.get(one).into_iter().chain(several).filter_map(Value::as_str)
 }
 
-fn path(path: &str, matching: Matching) -> Option<String> {
+/// Why no request has the path, or only one that was not meant.
+pub fn path(path: &str, matching: Matching) -> Option<String> {
     if !path.trim_start().starts_with('/') && path != "*" {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
+    }
+    if let Some(sign) = [",/", ", /", " /", ";/"].into_iter().find(|sign| path.contains(sign)) {
+        let several = sign.trim_end_matches('/');
+        return Some(format!("uri {path} is one path, with {several:?} in it: write several as uris"));
     }
     if let Some(literal) = literal(path, matching) {
         return Some(literal);
@@ -114,25 +122,6 @@ fn literal(path: &str, matching: Matching) -> Option<String> {
         (find(&is_pattern)?, "paths are not regular expressions; write *, or compare uri in vars".to_owned())
     };
     Some(format!("uri {path} matches {segment} literally: {remedy}"))
-}
-
-fn host(host: &str, ports: bool) -> Option<String> {
-    let never = |why: String| Some(format!("host {host} matches no request: {why}"));
-    if host.parse::<std::net::Ipv6Addr>().is_ok() {
-        return never(format!("write [{host}]"));
-    }
-    let name = host.strip_prefix("*.").unwrap_or(host).trim_end_matches('.');
-    if let Some(domain) =
-        host.strip_prefix('.').filter(|domain| !domain.is_empty() && !domain.starts_with('.'))
-    {
-        return never(format!("write {domain} and *.{domain}"));
-    }
-    if host != "*" && (name.is_empty() || name.split('.').any(str::is_empty)) {
-        return never("a name has no empty parts".to_owned());
-    }
-    let (_, port) = host.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']'))?;
-    let is_port = !ports && !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
-    is_port.then(|| format!("host {host} matches no request: names are compared without their port"))
 }
 
 fn names(value: &Value) -> Option<String> {
@@ -221,7 +210,6 @@ mod tests {
         assert_eq!(compared("/a%2fb/%2F", Matching::default()), "/a/b/");
         let encoded_slash = Matching { encoded_slash: true, ..Matching::default() };
         assert_eq!(compared("/a%2fb", encoded_slash), "/a%2Fb");
-        assert_eq!(host("a.com:80", true), None);
         check(Kind::Service, json!({"hosts": ["a.com:80"]}), &["host a.com:80 "]);
         check(Kind::Ssl, json!({"type": "client", "snis": ["a"]}), &["snis has no effect"]);
         check(Kind::Ssl, json!({"snis": ["a"]}), &[]);

@@ -44,7 +44,7 @@ fn check(schema: &Schema, index: Index, value: &mut Value, depth: Depth<'_>) -> 
     if let Some(target) = node.same_as {
         return check(schema, target, value, depth + 1);
     }
-    if schema.takes_references && skipped(node, value) {
+    if node.takes_references && skipped(node, value) {
         return Ok(());
     }
     if let Some(types) = &node.types {
@@ -196,7 +196,7 @@ const MOST_COMPARED: usize = 64;
 
 fn missing(schema: &Schema, rules: &ObjectRules, name: &str, value: &Value) -> String {
     // Hints are for configurations, not for data of clients.
-    let fields = value.as_object().filter(|_| schema.takes_references).into_iter().flatten();
+    let fields = value.as_object().filter(|_| schema.is_of_configuration).into_iter().flatten();
     let is_known = |field: &str| rules.properties.iter().any(|property| property.name == field);
     let mut unknown = fields.map(|(field, _)| field).filter(|field| !is_known(field)).take(MOST_COMPARED);
     let meant = unknown.find(|field| nearest(field, [name]).is_some());

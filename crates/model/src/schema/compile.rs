@@ -8,14 +8,14 @@ use super::{
     pattern::Pattern,
     rules::{
         Additional, AnyOf, ArrayRules, Condition, Contains, DEPTH_LIMIT, Dependency, Format, Index, Items,
-        Node, NumberRules, ObjectRules, Property, Schema, StringRules, Type, Types,
+        Node, NumberRules, ObjectRules, Property, References, Schema, StringRules, Type, Types,
     },
 };
 
-pub(super) fn compile(document: &Value) -> Result<Schema, String> {
-    let mut compiler = Compiler { document, nodes: Vec::new(), references: HashMap::new() };
+pub(super) fn compile(document: &Value, takes: References) -> Result<Schema, String> {
+    let mut compiler = Compiler { document, nodes: Vec::new(), references: HashMap::new(), takes };
     let root = compiler.node(document, 0)?;
-    Ok(Schema { nodes: compiler.nodes, root, takes_references: true })
+    Ok(Schema { nodes: compiler.nodes, root, is_of_configuration: true })
 }
 
 /// A length or number of entries; `3.0` is the same as `3`.
@@ -42,6 +42,7 @@ struct Compiler<'a> {
     nodes: Vec<Node>,
     /// Where each `$ref` leads: filled before its target is compiled, so that recursion ends.
     references: HashMap<&'a str, Index>,
+    takes: References,
 }
 
 impl<'a> Compiler<'a> {
@@ -73,7 +74,7 @@ impl<'a> Compiler<'a> {
             _ => Node::default(),
         };
         if let Some(slot) = self.nodes.get_mut(index) {
-            *slot = node;
+            *slot = Node { takes_references: matches!(self.takes, References::Everywhere), ..node };
         }
         Ok(())
     }
@@ -165,10 +166,14 @@ impl<'a> Compiler<'a> {
         for (name, schema) in entries(rules.get("properties")) {
             let dependency = dependencies.iter().position(|(of, _)| of == name);
             let wanted = required.iter().position(|of| of == name);
+            let index = self.node(schema, depth)?;
+            if let (References::In(names), Some(node)) = (self.takes, self.nodes.get_mut(index)) {
+                node.takes_references = names.contains(&name.as_str());
+            }
             let default = schema.get("default").filter(|value| !value.is_null()).cloned();
             properties.push(Property {
                 name: name.clone(),
-                schema: self.node(schema, depth)?,
+                schema: index,
                 required: wanted.map(|position| required.remove(position)).is_some(),
                 default_weight: default.as_ref().map_or(0, weight),
                 default,

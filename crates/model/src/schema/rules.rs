@@ -12,8 +12,16 @@ pub(crate) const DEPTH_LIMIT: usize = 96;
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: usize,
-    /// Whether references to secrets pass in place of the secrets.
-    pub(super) takes_references: bool,
+    /// For what users configure, as opposed to data of clients.
+    pub(super) is_of_configuration: bool,
+}
+
+/// Where a schema takes references to secrets for texts: where they are replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum References {
+    Everywhere,
+    /// In properties with these names.
+    In(&'static [&'static str]),
 }
 
 /// Whether `text` is a reference to a secret, which is resolved later and therefore not checked now.
@@ -28,6 +36,8 @@ pub(crate) type Index = usize;
 pub(crate) struct Node {
     /// `true` and `false` are schemas, too.
     pub always: Option<bool>,
+    /// References to secrets pass in place of the secrets.
+    pub takes_references: bool,
     /// A `$ref`: that node has all the rules.
     pub same_as: Option<Index>,
     pub types: Option<Types>,

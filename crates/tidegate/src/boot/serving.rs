@@ -167,6 +167,12 @@ impl Serving<'_> {
             Err(error) => return refused(&format!("config.yaml is not used: {error:#}"), reply),
         };
         let changed = reload::changed_keys(&self.config, &settings.raw);
+        if settings.places.is_empty() && !changed.is_empty() {
+            // An editor may be about to write it. The defaults listen on other ports and know no key.
+            let why =
+                "config.yaml is empty or missing, and the running settings stay; restart to use the defaults";
+            return refused(why, reply);
+        }
         let needs_successor: Vec<&str> =
             changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
         if !needs_successor.is_empty() {

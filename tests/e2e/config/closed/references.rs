@@ -128,3 +128,25 @@ fn a_forced_deletion_names_who_is_left() {
     put(&gateway, "upstreams/9", r#"{"nodes":{"127.0.0.1:1":1}}"#);
     assert_eq!(rejected(&gateway), []);
 }
+
+/// A reference to a secret is one only where it is replaced: elsewhere it is a text that no request has.
+#[test]
+fn references_where_nothing_is_replaced_are_refused_or_named() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let upstream = r#""upstream":{"nodes":{"127.0.0.1:1":1}"#;
+    for (path, body) in [
+        ("/routes/1", format!(r#"{{"uri":"/a","host":"$env://H",{upstream}}}}}"#)),
+        ("/routes/1", format!(r#"{{"uri":"/a","hosts":["$secret://vault/1/h"],{upstream}}}}}"#)),
+        ("/routes/1", format!(r#"{{"uri":"/a","methods":["$env://M","POST"],{upstream}}}}}"#)),
+        ("/routes/1", format!(r#"{{"uri":"/a",{upstream},"pass_host":"$env://P"}}}}"#)),
+        ("/services/1", format!(r#"{{"hosts":["$ENV://H"],{upstream}}}}}"#)),
+        ("/upstreams/1", r#"{"nodes":{"127.0.0.1:1":1},"checks":{"active":{"type":"$env://T"}}}"#.to_owned()),
+    ] {
+        let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin{path}"), &body);
+        assert_eq!(status, 400, "{body} {answer}");
+    }
+    let body = format!(r#"{{"uri":"/a",{upstream},"checks":{{"active":{{"http_path":"$env://P"}}}}}}}}"#);
+    let request = admin(&gateway, "PUT", "routes/1", "", &body);
+    let warning = request.header("X-Tidegate-Warning").unwrap_or_default();
+    assert!(warning.contains("http_path is taken as it stands: references are not replaced"), "{warning:?}");
+}

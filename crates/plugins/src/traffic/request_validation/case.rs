@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 /// A longer way through references is a circle, most likely.
 const DEEPEST: usize = 64;
-/// What applies to a value together with its own schema.
-const BESIDE: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+/// What applies to a value together with its own schema. `dependencies` is an object of schemas and of lists of names.
+const BESIDE: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies"];
 
 /// The steps do not suffice for an answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +47,9 @@ impl<'a> Walk<'a> {
                         Some(Value::Array(list)) => list.get(at).or_else(|| rule.get("additionalItems")),
                         one => one,
                     };
-                    let inner: Vec<&Value> = rules.iter().filter_map(of_item).collect();
+                    let any = |rule: &&'a Map<String, Value>| rule.get("contains");
+                    let inner = rules.iter().filter_map(of_item).chain(rules.iter().filter_map(any));
+                    let inner: Vec<&Value> = inner.collect();
                     self.spend(1)?;
                     if let Some(found) = self.visit(&inner, item, depth + 1)? {
                         return Ok(Some(found));
@@ -70,6 +72,7 @@ impl<'a> Walk<'a> {
         let mut names: BTreeSet<&str> =
             rules.iter().filter_map(properties).flat_map(Map::keys).map(String::as_str).collect();
         names.extend(rules.iter().filter_map(required).flatten().filter_map(Value::as_str));
+        names.extend(rules.iter().flat_map(|rule| depending(rule)));
         for (name, value) in members {
             self.spend(1 + names.len())?;
             if !names.contains(name.as_str())
@@ -77,10 +80,8 @@ impl<'a> Walk<'a> {
             {
                 return Ok(Some(((*known).to_owned(), name.clone())));
             }
-            let of_member = |rule: &&'a Map<String, Value>| {
-                properties(rule)?.get(name).or(rule.get("additionalProperties"))
-            };
-            let inner: Vec<&Value> = rules.iter().filter_map(of_member).collect();
+            let inner: Vec<&Value> = rules.iter().flat_map(|rule| of_member(rule, name)).collect();
+            self.spend(inner.len())?;
             if let Some(found) = self.visit(&inner, value, depth + 1)? {
                 return Ok(Some(found));
             }
@@ -104,6 +105,9 @@ impl<'a> Walk<'a> {
         }
         for keyword in BESIDE {
             match rule.get(keyword) {
+                Some(Value::Object(schemas)) if keyword == "dependencies" => {
+                    schemas.values().try_for_each(|schema| self.expand(schema, depth + 1, rules))?;
+                }
                 Some(Value::Array(list)) => {
                     list.iter().try_for_each(|schema| self.expand(schema, depth + 1, rules))?;
                 }
@@ -119,6 +123,22 @@ impl<'a> Walk<'a> {
         self.left = self.left.checked_sub(steps).ok_or(Spent)?;
         Ok(())
     }
+}
+
+/// Names that `dependencies` speak of.
+fn depending(rule: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let dependencies = rule.get("dependencies").and_then(Value::as_object).into_iter().flatten();
+    dependencies.flat_map(|(name, needed)| {
+        let needed = needed.as_array().into_iter().flatten().filter_map(Value::as_str);
+        std::iter::once(name.as_str()).chain(needed)
+    })
+}
+
+/// The schemas of a member. Which patterns match its name is not asked: one more schema can only find more.
+fn of_member<'a>(rule: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a Value> {
+    let own = rule.get("properties").and_then(|properties| properties.get(name));
+    let patterns = rule.get("patternProperties").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    own.or_else(|| rule.get("additionalProperties")).into_iter().chain(patterns)
 }
 
 /// Whether two names differ in case at most, `ſ` and `s` included.
@@ -154,6 +174,26 @@ mod tests {
             let found = other_spelling(schema, &body, 1000).expect("steps enough");
             let expected = expected.map(|(known, name)| (known.to_owned(), name.to_owned()));
             assert_eq!(found, expected, "{body}");
+        }
+        let keywords = json!({
+            "additionalProperties": {"properties": {"a": {}}}, "patternProperties": {"^x": {"properties": {"b": {}}}},
+            "properties": {"list": {"contains": {"properties": {"c": {}}}}},
+            "dependencies": {"list": ["d"], "e": {"properties": {"f": {}}}}
+        });
+        for (body, expected) in [
+            (json!({"any": {"A": 1}}), Some(("a", "A"))),
+            (json!({"x1": {"B": 1}}), Some(("b", "B"))),
+            (json!({"list": [{"C": 1}]}), Some(("c", "C"))),
+            (json!({"D": 1}), Some(("d", "D"))),
+            (json!({"E": 1}), Some(("e", "E"))),
+            (json!({"F": 1}), Some(("f", "F"))),
+            (
+                json!({"any": {"a": 1, "z": 1}, "x1": {"b": 1}, "list": [{"c": 1}], "d": 1, "e": 1, "f": 1}),
+                None,
+            ),
+        ] {
+            let expected = expected.map(|(known, name): (&str, &str)| (known.to_owned(), name.to_owned()));
+            assert_eq!(other_spelling(&keywords, &body, 1000), Ok(expected), "{body}");
         }
         let circle = json!({"$ref": "#", "properties": {"a": {}}});
         assert_eq!(other_spelling(&circle, &json!({"A": 1}), 10_000), Ok(Some(("a".into(), "A".into()))));
