@@ -14,9 +14,11 @@ pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = R
     let boundary = boundary(content_type);
     let delimiter = boundary.ok().flatten().map(|boundary| [b"--", boundary].concat());
     let finder = delimiter.as_deref().map(finder);
-    let judged = finder
-        .as_ref()
-        .map_or(Ok(()), |finder| Parts::new(body, finder).try_for_each(|part| part.map(|_| ())));
+    let judged = finder.as_ref().map_or(Ok(()), |finder| {
+        let mut parts = Parts::new(body, finder);
+        let line_end = parts.line_end();
+        parts.try_for_each(|part| field(part?, line_end).map(|_| ()))
+    });
     let mut doubt = boundary.err().or(judged.err());
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -25,7 +27,8 @@ pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = R
             return Some(Err(doubt));
         }
         let mut parts = Parts { body, finder: finder.as_ref()?, at };
-        let found = parts.by_ref().find_map(|part| part.and_then(field).transpose());
+        let line_end = parts.line_end();
+        let found = parts.by_ref().find_map(|part| part.and_then(|part| field(part, line_end)).transpose());
         at = parts.at;
         found
     })
@@ -115,10 +118,10 @@ const LONGEST_BOUNDARY: usize = 70;
 /// parts (`name*`), one that is given twice, and whatever else stands there, are read in different ways.
 fn parameter<'a>(field: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Doubtful> {
     let Some(at) = memchr::memchr(b';', field) else {
-        return if field.contains(&b',') { Err(Doubtful) } else { Ok(None) };
+        return if is_kind(field) { Ok(None) } else { Err(Doubtful) };
     };
     let (kind, mut rest) = field.split_at(at);
-    if kind.contains(&b',') {
+    if !is_kind(kind) {
         return Err(Doubtful);
     }
     let mut found = None;
@@ -130,8 +133,7 @@ fn parameter<'a>(field: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Dou
         }
         let equals = memchr::memchr(b'=', behind).ok_or(Doubtful)?;
         let (name, value) = (&behind[..equals], &behind[equals + 1..]);
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'"' | b',');
-        if name.iter().any(ends) || value.first().is_some_and(u8::is_ascii_whitespace) {
+        if !is_token(name) || value.first().is_some_and(u8::is_ascii_whitespace) {
             return Err(Doubtful);
         }
         let (value, after) = value_of(value)?;
@@ -159,7 +161,7 @@ fn value_of(text: &[u8]) -> Result<(&[u8], &[u8]), Doubtful> {
         let end =
             text.iter().position(|byte| *byte == b';' || byte.is_ascii_whitespace()).unwrap_or(text.len());
         let (value, rest) = text.split_at(end);
-        return if value.contains(&b'"') { Err(Doubtful) } else { Ok((value, rest)) };
+        return if value.iter().all(is_plain) { Ok((value, rest)) } else { Err(Doubtful) };
     };
     let end = memchr::memchr(b'"', quoted).ok_or(Doubtful)?;
     let (value, rest) = quoted.split_at(end);
@@ -167,44 +169,58 @@ fn value_of(text: &[u8]) -> Result<(&[u8], &[u8]), Doubtful> {
     if value.ends_with(b"\\") { Err(Doubtful) } else { Ok((value, &rest[1..])) }
 }
 
+/// `form-data`, `multipart/form-data`
+fn is_kind(text: &[u8]) -> bool {
+    text.trim_ascii().split(|&byte| byte == b'/').all(is_token)
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+}
+
+/// What an unquoted value may hold, so that nobody takes a part of it for a blank or a quote.
+fn is_plain(byte: &u8) -> bool {
+    byte.is_ascii_graphic() && *byte != b'"'
+}
+
 fn finder(delimiter: &[u8]) -> memchr::memmem::Finder<'static> {
     memchr::memmem::Finder::new(delimiter).into_owned()
 }
 
-fn field(part: &[u8]) -> Result<Option<Field<'_>>, Doubtful> {
-    match split_head(part)? {
-        Some((head, value)) => Ok(name(head)?.map(|name| (name, value))),
-        None => Ok(None),
+/// Name and value of a part. One that begins with a blank line has no head.
+fn field<'a>(part: &'a [u8], line_end: &[u8]) -> Result<Option<Field<'a>>, Doubtful> {
+    if part.is_empty() || part.starts_with(line_end) {
+        return Ok(None);
     }
-}
-
-/// The head ends at the first blank line. Bare line feeds are common in hand-made bodies; a bare carriage return ends a line to
-/// some.
-fn split_head(part: &[u8]) -> Result<Option<(&[u8], &[u8])>, Doubtful> {
-    let end = memchr::memchr_iter(b'\n', part).find_map(|at| {
-        let rest = part.get(at + 1..)?;
-        let value = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
-        Some((part.get(..at)?, value))
-    });
-    let head = end.map_or(part, |(head, _)| head);
-    let is_bare = |at: usize| !matches!(head.get(at + 1), Some(b'\n') | None);
-    if memchr::memchr_iter(b'\r', head).any(is_bare) { Err(Doubtful) } else { Ok(end) }
+    let blank_line: &[u8] = if line_end == b"\n" { b"\n\n" } else { b"\r\n\r\n" };
+    let end = memchr::memmem::find(part, blank_line).ok_or(Doubtful)?;
+    let (head, value) = (&part[..end], &part[end + blank_line.len()..]);
+    Ok(name(head, line_end)?.map(|name| (name, value)))
 }
 
 /// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and
 /// taken as part of the value by others: RFC 7578 section 4.7 deprecates it.
 const PLAIN_ENCODINGS: [&str; 3] = ["7bit", "8bit", "binary"];
 
-/// `name` of `Content-Disposition`.
-fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
+/// `name` of `Content-Disposition`. Lines end as the body's do, and are fields with a token for a name: what else stands there is
+/// skipped by some, cut off by others, and a blank to a third.
+fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtful> {
     let mut disposition = None;
-    for line in head.split(|&byte| byte == b'\n') {
-        // Servers differ on whether a folded line is part of the one before.
-        if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
+    let mut lines = head.split(|&byte| byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        let is_last = lines.peek().is_none();
+        let line = match line.strip_suffix(b"\r") {
+            Some(line) if line_end == b"\r\n" && !is_last => line,
+            None if line_end == b"\n" || is_last => line,
+            _ => return Err(Doubtful),
+        };
+        let colon = memchr::memchr(b':', line).ok_or(Doubtful)?;
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        if !is_token(name) || value.iter().any(u8::is_ascii_control) {
             return Err(Doubtful);
         }
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let (name, value) = (line[..colon].trim_ascii(), &line[colon + 1..]);
         let is_plain =
             || PLAIN_ENCODINGS.iter().any(|plain| value.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
         if name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain()
@@ -271,6 +287,8 @@ mod tests {
         for content_type in [
             "multipart/form-data; boundary =x",
             "multipart/form-data, boundary=x",
+            "multipart/form-data;\u{a0}boundary=x",
+            "multipart/form-data\u{a0}; boundary=x",
             "multipart/form-data; boundary=y; boundary=x",
         ] {
             assert_eq!(first("form-data; name=a", content_type), Some(Err(Doubtful)), "{content_type}");
@@ -282,7 +300,7 @@ mod tests {
     #[test]
     fn parts_of_bodies() {
         let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1 -x\r\n--x\r\n\
-                    content-disposition: form-data; filename=\"f\"; name=b\n\n2\r\n3\r\n--x\r\nnothing\r\n--x\r\n--x--\r\n\
+                    content-disposition: form-data; filename=\"f\u{fc}\"; name=b\r\n\r\n2\r\n3\r\n--x\r\n\r\nnothing\r\n--x\r\n--x--\r\n\
                     -x\r\nContent-Disposition: form-data; name=\"late\"\r\n\r\n1";
         let expected = vec![("a".to_owned(), "1 -x".to_owned()), ("b".to_owned(), "2\r\n3".to_owned())];
         assert_eq!(found(body, "multipart/form-data; boundary=x"), expected);
@@ -317,6 +335,15 @@ mod tests {
             ("--x\r\nContent-Disposition: form-data; name=\"a\"\r\r1\r\n--x--".to_owned(), "x"),
             (format!("--x\r\n{}\r\n--x--", part.replace("\"a", "\" a")), "x"),
             (format!("--x\r\n{}\r\n--x--", part.replace("a\"", "a\0\"")), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("\r\n", "\n")), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("\r\n", "\r\n\n")), "x"),
+            (format!("--x\r\n\u{a0}{part}\r\n--x--"), "x"),
+            (format!("--x\r\n\u{1c}{part}\r\n--x--"), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("; name", ";\u{a0}name")), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("; name", "\u{2003}; name")), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace(": ", ":\u{b}")), "x"),
+            (format!("--x\r\nno colon\r\n{part}\r\n--x--"), "x"),
+            (format!("--x\r\nnothing\r\n--x\r\n{part}\r\n--x--"), "x"),
             (format!("--x,y\r\n{part}\r\n--x,y--"), "x,y"),
             (format!("--x y\r\n{part}\r\n--x y--"), "\"x y\""),
             (format!("--\u{e9}\r\n{part}\r\n--\u{e9}--"), "\u{e9}"),
