@@ -13,7 +13,7 @@ use super::{
     parse::Directive,
     patterns, program,
     proxy::REAL_PATH,
-    rewrite,
+    rewrite::New,
     variables::{Query, Variables},
 };
 use crate::Report;
@@ -53,11 +53,7 @@ pub fn with_fallback(
         return Ok(vec![ending_with(files, plugins, &[&path, "=404"])]);
     }
     let Some(upstream) = target.upstream else {
-        let status = target
-            .plugins
-            .get("fault-injection")
-            .and_then(|fault| fault.pointer("/abort/http_status"))
-            .filter(|_| target.plugins.len() == 1)
+        let status = bare_status(&target)
             .ok_or_else(|| Stop::closed(format!("what `{path}` answers is not converted for a fallback")))?;
         return Ok(vec![ending_with(files, plugins, &[&format!("={status}")])]);
     };
@@ -81,6 +77,14 @@ pub fn with_fallback(
     branch.upstream = Some(upstream);
     cases.push(branch);
     Ok(cases)
+}
+
+/// The status of an answer that has nothing else; an error's text is one more page.
+fn bare_status(target: &Branch) -> Option<u64> {
+    let abort = target.plugins.get("fault-injection").filter(|_| target.plugins.len() == 1)?.get("abort")?;
+    let status = abort.get("http_status")?.as_u64()?;
+    let is_bare = abort.get("body").and_then(Value::as_str).is_none_or(str::is_empty);
+    (is_bare && (status == 204 || status >= 300)).then_some(status)
 }
 
 /// A route has one plugin of a kind.
@@ -214,10 +218,9 @@ pub fn arrived(
         [step] if step.name == "return" => Ok(program::run(block, at, chain, variables, report)?.branches),
         [step] if location.is_named() && leads_all_paths_to_one(step) => {
             chain.take(&["rewrite"]);
-            let cases = content(at, chain, variables, report)?;
-            let moved = |case| rewrite::changed(case, step.argument(0), step.argument(1));
-            let cases: Option<Vec<Branch>> = cases.into_iter().map(moved).collect();
-            cases.ok_or_else(|| Stop::closed(format!("`{}` looks at the path", location.directive.title())))
+            let new = New { pattern: step.argument(0), path: step.argument(1), ends: true };
+            let cases = content(at, chain, &new.variables(variables), report)?;
+            cases.into_iter().map(|case| new.changed(case)).collect()
         }
         _ => Err(Stop::closed(format!("`{}` has steps of its own", location.directive.title()))),
     }
