@@ -102,6 +102,11 @@ impl Expression {
         }
     }
 
+    /// As [`Expression::is_match`], where `$` stands for the very end alone, as in JSON Schema (ECMA-262).
+    pub fn is_match_to_the_end(&self, text: &[u8], time: Option<&SearchTime>) -> Result<bool, GaveUp> {
+        self.is_in(text, time)
+    }
+
     fn is_in(&self, text: &[u8], time: Option<&SearchTime>) -> Result<bool, GaveUp> {
         match self {
             Expression::Linear(linear) => within(linear, text, time, |most| linear.is_match(text, most)),

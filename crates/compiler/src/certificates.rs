@@ -15,7 +15,7 @@ use rustls::{
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tidegate_model::{Kind, check::server_name_fault, resources, schemas};
 use tidegate_plugin_api::{
     MISFIT,
@@ -147,6 +147,11 @@ fn names_of(value: &Value) -> Option<Names> {
     }
     let mut names = Names::default();
     ["sni", "snis"].into_iter().filter_map(|field| value.get(field)).for_each(|value| names.read(value));
+    for (_, value) in schemas::unknown_fields(Kind::Ssl, value) {
+        // One that is misspelled, most likely.
+        names.read(value);
+        names.has_unreadable = true;
+    }
     Some(names)
 }
 
@@ -155,13 +160,11 @@ impl Names {
     fn read(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
-                let words = text.split(|character: char| character.is_whitespace() || character == ',');
-                let mut words = words.filter(|word| !word.is_empty()).peekable();
-                self.has_unreadable |= words.peek().is_none();
-                for word in words {
-                    match is_name(word) {
-                        true => self.found.extend(meant(word)),
-                        false => self.has_unreadable = true,
+                // Whatever may be meant by a text is shut; only one that is a name is all of what it means.
+                for part in text.split(',').map(str::trim) {
+                    self.has_unreadable |= part.is_empty() || server_name_fault(part).is_some();
+                    for word in part.split_whitespace().filter(|word| is_name(word)) {
+                        self.found.extend(meant(word));
                     }
                 }
             }
@@ -206,13 +209,11 @@ fn is_name(word: &str) -> bool {
 
 /// Whether a resource that cannot be read as a whole asks for client certificates. One of which nothing can be read may.
 fn asks(value: &Value) -> bool {
-    let known =
-        schemas::document("ssl").and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let is_empty = |fields: &Map<String, Value>| fields.keys().all(|field| field == "id");
     // A field that no certificate has may be `client`, misspelled.
-    let may_ask = |name: &String| name == "client" || known.is_some_and(|known| !known.contains_key(name));
-    value
-        .as_object()
-        .is_none_or(|fields| fields.keys().all(|field| field == "id") || fields.keys().any(may_ask))
+    value.as_object().is_none_or(is_empty)
+        || value.get("client").is_some()
+        || schemas::unknown_fields(Kind::Ssl, value).next().is_some()
 }
 
 /// What a client may choose from, best first.

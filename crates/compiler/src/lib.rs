@@ -33,7 +33,7 @@ use tidegate_model::{
     resources::{DiscoveredService, Node},
 };
 use tidegate_plugin_api::{
-    Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, snapshot::RouterOptions,
+    Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
 
@@ -71,8 +71,8 @@ pub struct Options {
     pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`
     pub session_tickets: bool,
-    pub keepalive: tidegate_plugin_api::snapshot::KeepalivePool,
-    pub timeouts: tidegate_plugin_api::snapshot::Timeouts,
+    pub keepalive: tidegate_plugin_api::upstream::KeepalivePool,
+    pub timeouts: tidegate_plugin_api::upstream::Timeouts,
 }
 
 /// Returns where an object, or the part of it that a message names, stands in a file: the prefix of that message.

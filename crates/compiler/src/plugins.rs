@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tidegate_model::{Kind, PluginCatalog, SchemaKind, catalog::built_without};
 use tidegate_plugin_api::{
-    BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, snapshot::Scheme,
+    BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, upstream::Scheme,
 };
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::error_log::{self, Level};

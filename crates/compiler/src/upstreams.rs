@@ -13,7 +13,7 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{
     Template, UpstreamHandle, Variable,
-    snapshot::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
+    upstream::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
 };
 
 use crate::{Compiler, object::Key, routes::timeouts, tls::Wanted};

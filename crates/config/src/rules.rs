@@ -46,6 +46,13 @@ pub fn refusals(settings: &Settings) -> Vec<Said> {
             refuse("deployment.admin.admin_key", message);
         }
     }
+    for index in 0..admin.access.keys().len() {
+        // It counts as absent, and an entry without a role is one of admin.
+        let role = format!("deployment.admin.admin_key[{index}].role");
+        if settings.places.is_null(&role) {
+            refuse(&role, "role is empty; write admin or viewer");
+        }
+    }
     if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
         refuse("apisix.data_encryption.keyring", "each key should have 16 or 32 letters");
     }

@@ -9,6 +9,7 @@
 mod access;
 mod again;
 mod answers;
+mod arrived;
 pub(crate) mod at;
 mod block;
 mod bodies;

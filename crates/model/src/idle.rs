@@ -82,7 +82,7 @@ impl Field {
     }
 }
 
-pub use self::matching::Matching;
+pub use self::{matching::Matching, vain::path as doubt_of_path};
 pub(crate) use values::is_text as is_text_variable;
 
 /// All parts of an object that have no effect, as messages.

@@ -60,6 +60,15 @@ pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
     })
 }
 
+/// The fields of a value that objects of the kind do not have.
+pub fn unknown_fields(kind: Kind, value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let schema = name_of_kind(kind).and_then(document);
+    let known = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    let is_unknown = move |name: &str| known.is_some_and(|known| !known.contains_key(name));
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (name.as_str(), value)).filter(move |(name, _)| is_unknown(name))
+}
+
 /// A plugin's schema with `_meta` among its properties, which every plugin configuration may have.
 pub fn with_meta(schema: &Value) -> Value {
     let mut schema = schema.clone();

@@ -2,26 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use tidegate_routing::expr::Expression;
-
-use crate::{Owner, Phases, Plugin, PluginDef, Reply, Request, Step, Variable};
-
-/// A built plugin with its `_meta` settings.
-pub struct Instance {
-    pub def: &'static PluginDef,
-    pub plugin: Arc<dyn Plugin>,
-    /// The object whose configuration this is.
-    pub owner: Owner,
-    /// `_meta.priority`, else the plugin's own.
-    pub priority: i64,
-    /// `_meta.filter`: the plugin runs only where this holds.
-    pub filter: Option<Expression<Variable>>,
-    /// `_meta.error_response`: replaces the body of its rejections.
-    pub error_response: Option<Bytes>,
-    /// `_meta.pre_function`, run before each phase.
-    pub pre_function: Option<Arc<dyn Plugin>>,
-}
+use crate::{Chain, Instance, Owner, Phases, Plugin, PluginDef, Reply, Request, Step};
 
 /// The name of the plugin that [`Chain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
@@ -33,20 +14,6 @@ impl Plugin for Refusal {
     fn rewrite<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
         Step::reply(Reply::page(self.0))
     }
-}
-
-#[derive(Clone, Default)]
-pub struct Chain {
-    instances: Vec<Arc<Instance>>,
-    rewrite: Vec<u16>,
-    access: Vec<u16>,
-    before_proxy: Vec<u16>,
-    header_filter: Vec<u16>,
-    body_filter: Vec<u16>,
-    log: Vec<u16>,
-    stored: Vec<u16>,
-    received: Vec<u16>,
-    departing: Vec<u16>,
 }
 
 impl Chain {

@@ -7,7 +7,7 @@ use std::{cell::OnceCell, io, net::SocketAddr};
 
 use tokio::net::UnixStream;
 
-use crate::{Request, request::Connection};
+use crate::{Request, connection::Connection};
 
 /// Serves a connection on this worker.
 pub type Serve = Box<dyn Fn(std::os::unix::net::UnixStream, Connection) -> io::Result<()>>;

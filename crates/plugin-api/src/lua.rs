@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Plugin, snapshot::FilterFunction};
+use crate::{FilterFunction, Plugin};
 
 /// Compiles the Lua that configurations may contain. `None` in a build without Lua.
 pub trait LuaCompiler: Send + Sync {

@@ -1,9 +1,7 @@
-//! One request on its way through the phases, and the response it gets.
+//! What plugins and the request path ask of a request, and do to it.
 
 use std::{
-    any::Any,
     cell::{Cell, OnceCell},
-    net::IpAddr,
     rc::Rc,
     sync::Arc,
     time::Instant,
@@ -12,172 +10,17 @@ use std::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tidegate_model::random::random_u64;
-pub use tidegate_protocol::proxy_protocol::Announced;
-use tidegate_protocol::{HeaderId, Method, RequestHead};
+use tidegate_protocol::{Head, HeaderId, RequestHead};
 use tidegate_routing::expr::SearchTime;
 
 use crate::{
-    AuthEntry, Consumer, Extensions, Reply, RequestBody, Response, Route, UpstreamHandle, WorkerSnapshot,
-    certificates::{ClientVerdict, TlsServer},
-    snapshot::{Peer, Timeouts},
-    variables::{BodyValues, ClientCertificate},
+    AuthEntry, Consumer, Extensions, Reply, Request, RequestBody, Response, WorkerSnapshot,
+    connection::Connection,
+    edits::{Asserted, UpstreamEdits},
+    outcome::Outcome,
+    route::Matched,
+    variables::BodyValues,
 };
-
-/// Facts of the client's connection, the same for all its requests.
-#[derive(Debug)]
-pub struct Connection {
-    pub id: u64,
-    pub peer: std::net::SocketAddr,
-    pub local: std::net::SocketAddr,
-    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header. Boxed, as the
-    /// next ones: plain connections do not carry the size.
-    pub inner_client: Option<Box<std::net::SocketAddr>>,
-    pub tls: Option<std::rc::Rc<TlsFacts>>,
-    /// Addresses from the PROXY protocol header.
-    pub announced: Option<Box<Announced>>,
-    pub requests: std::cell::Cell<u64>,
-    /// Set by the request path: dropped once the connection and all its requests have ended.
-    pub at_end: OnceCell<Box<dyn Any>>,
-}
-
-#[derive(Debug, Default)]
-pub struct TlsFacts {
-    pub server_name: Option<String>,
-    pub protocol: &'static str,
-    pub cipher: String,
-    /// DER of the client's certificate, verified or not: see `client_verdict`.
-    pub client_certificate: Option<Vec<u8>>,
-    pub alpn: Option<Vec<u8>>,
-    pub client_verdict: ClientVerdict,
-    /// The `ssl` resource of the handshake.
-    pub server: Option<Arc<TlsServer>>,
-    /// See [`TlsFacts::client`].
-    pub client: OnceCell<Option<Box<ClientCertificate>>>,
-}
-
-impl TlsFacts {
-    /// The client's certificate for `$ssl_client_*`, read when it is first asked for.
-    pub fn client(&self) -> Option<&ClientCertificate> {
-        let read = || ClientCertificate::of(self.client_certificate.as_deref()?).map(Box::new);
-        self.client.get_or_init(read).as_deref()
-    }
-}
-
-/// The pattern of the route that matched, and the values of its parameters.
-#[derive(Default)]
-pub struct Matched {
-    pub uri: Box<str>,
-    pub host: Box<str>,
-    pub parameters: SmallVec<[(Box<str>, Box<[u8]>); 0]>,
-}
-
-/// Changes of plugins to the request upstream. Unset: as the client asked.
-#[derive(Default)]
-pub struct UpstreamEdits {
-    /// Raw target (path and query) to send.
-    pub target: Option<Vec<u8>>,
-    pub host: Option<Vec<u8>>,
-    pub method: Option<Method>,
-    /// Used instead of the route's upstream.
-    pub upstream: Option<Arc<UpstreamHandle>>,
-    pub timeouts: Option<Timeouts>,
-    /// `X-Forwarded-*` fields that a plugin removed: the gateway does not add them.
-    pub without: SmallVec<[HeaderId; 0]>,
-    /// `proxy-control`: the body goes to the node as it comes, from its first byte.
-    pub unbuffered_body: bool,
-}
-
-/// The headers that plugins have set with [`Request::assert_header`].
-#[derive(Default)]
-pub struct Asserted {
-    names: SmallVec<[Box<[u8]>; 0]>,
-    /// No trailer of the client goes upstream, whatever its name.
-    all_trailers: bool,
-    others_dropped: usize,
-}
-
-impl Asserted {
-    /// Whether the name is one of them, to an upstream that folds signs.
-    pub fn contains(&self, name: &[u8]) -> bool {
-        self.all_trailers || self.names.iter().any(|known| tidegate_protocol::claims::same_name(known, name))
-    }
-
-    /// Fields of the client that were dropped although they were spelled otherwise.
-    pub fn others_dropped(&self) -> usize {
-        self.others_dropped
-    }
-}
-
-/// One try to reach an upstream node.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    pub address: std::net::SocketAddr,
-    /// 0 without a response: then 502 or 504 in `$upstream_status`. See also [`Attempt::ABANDONED`].
-    pub status: u16,
-    pub connect_seconds: Option<f64>,
-    pub header_seconds: Option<f64>,
-    pub response_seconds: f64,
-}
-
-impl Attempt {
-    /// The status of a try whose end the client did not wait for.
-    pub const ABANDONED: u16 = 1;
-}
-
-/// What happened, for logs and metrics.
-#[derive(Default)]
-pub struct Outcome {
-    pub attempts: SmallVec<[Attempt; 1]>,
-    /// Bytes sent to the client, head included.
-    pub bytes_sent: u64,
-    pub body_bytes_sent: u64,
-    /// Bytes of the request: head and body as received.
-    pub request_length: u64,
-    pub finished: Option<Instant>,
-    /// Target that was sent upstream.
-    pub upstream_target: Vec<u8>,
-    pub upstream_host: Vec<u8>,
-    /// The node of the last attempt.
-    pub peer: Option<Peer>,
-}
-
-pub struct Request {
-    pub head: RequestHead,
-    pub connection: Rc<Connection>,
-    /// The client's address: the peer's, until `real-ip` replaces it.
-    pub remote_addr: IpAddr,
-    pub remote_port: u16,
-    /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
-    pub host: Vec<u8>,
-    /// The normalised path (`$uri`).
-    pub path: Vec<u8>,
-    pub https: bool,
-    pub snapshot: Rc<WorkerSnapshot>,
-    pub route: Option<Arc<Route>>,
-    pub matched: Matched,
-    pub consumer: Option<Arc<Consumer>>,
-    pub credential_id: Option<Arc<str>>,
-    pub edits: UpstreamEdits,
-    pub body: RequestBody,
-    pub asserted: Asserted,
-    /// `client-control`: a larger body is refused while it streams.
-    pub body_limit: Option<u64>,
-    pub body_values: BodyValues,
-    pub response: Response,
-    /// Set by plugins before there is a response; they override its headers when it arrives.
-    pub early_headers: tidegate_protocol::Head,
-    pub extensions: Extensions,
-    /// Variables set by plugins, over the built-in ones.
-    pub variables: SmallVec<[(Box<str>, Vec<u8>); 0]>,
-    pub started: Instant,
-    pub outcome: Outcome,
-    /// 32 hex digits, made on first use.
-    pub id: std::cell::OnceCell<Box<str>>,
-    pub worker: usize,
-    pub(crate) undecided: Cell<Option<u16>>,
-    /// The time that the regular expressions of its conditions and plugins have taken so far.
-    pub search_time: SearchTime,
-}
 
 impl Request {
     pub fn new(
@@ -206,12 +49,12 @@ impl Request {
             body_limit: None,
             body_values: BodyValues::default(),
             response: Response::default(),
-            early_headers: tidegate_protocol::Head::new(),
+            early_headers: Head::new(),
             extensions: Extensions::default(),
             variables: SmallVec::new(),
             started: Instant::now(),
             outcome: Outcome::default(),
-            id: std::cell::OnceCell::new(),
+            id: OnceCell::new(),
             worker,
             undecided: Cell::new(None),
             search_time: SearchTime::default(),

@@ -2,6 +2,8 @@
 
 use std::{future::Future, pin::Pin};
 
+use bytes::Bytes;
+
 use crate::Reply;
 
 /// `Ok`: continue. `Err`: answer the client with this. So `?` ends a request.
@@ -13,6 +15,9 @@ pub enum Step<'a> {
     /// Only plugins that wait for something allocate.
     Wait(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
 }
+
+/// See [`crate::Plugin::whole_body`].
+pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
 
 impl<'a> Step<'a> {
     pub fn wait(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use tidegate_protocol::HeaderId;
 use tidegate_routing::expr::{Operand, SearchTime, Variables};
 
-use crate::{Request, host, snapshot::Peer};
+use crate::{Request, host, upstream::Peer};
 
 pub use self::known::BodyValues;
 pub use client_certificate::ClientCertificate;
@@ -293,7 +293,7 @@ impl Request {
             Named::UpstreamAddr => self.per_attempt(|attempt| attempt.address.to_string()),
             Named::UpstreamStatus => self.per_attempt(|attempt| match attempt.status {
                 0 => "502".to_owned(),
-                crate::request::Attempt::ABANDONED => "-".to_owned(),
+                crate::outcome::Attempt::ABANDONED => "-".to_owned(),
                 status => status.to_string(),
             }),
             Named::UpstreamResponseTime | Named::ApisixUpstreamResponseTime => {
@@ -318,7 +318,7 @@ impl Request {
     }
 
     /// One value per attempt, joined as nginx does.
-    fn per_attempt(&self, text: impl Fn(&crate::request::Attempt) -> String) -> Text<'_> {
+    fn per_attempt(&self, text: impl Fn(&crate::outcome::Attempt) -> String) -> Text<'_> {
         let attempts = &self.outcome.attempts;
         if attempts.is_empty() {
             return None;
@@ -332,7 +332,7 @@ impl Request {
             return Some(upstream);
         }
         match &self.route.as_ref()?.upstream {
-            crate::snapshot::RouteUpstream::Some(upstream) => Some(upstream),
+            crate::route::RouteUpstream::Some(upstream) => Some(upstream),
             _ => None,
         }
     }

@@ -146,12 +146,17 @@ impl Head {
 
     fn append_line(&mut self, name: &[u8], value: &[u8]) -> Field {
         let name_at = self.bytes.len();
+        self.bytes.reserve(name.len() + value.len() + 4);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
         let value_at = self.bytes.len();
+        self.bytes.extend_from_slice(value);
         // A line break inside a value would start a new field: it becomes a space.
-        self.bytes
-            .extend(value.iter().map(|&byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { byte }));
+        for byte in &mut self.bytes[value_at..] {
+            if matches!(*byte, b'\r' | b'\n' | 0) {
+                *byte = b' ';
+            }
+        }
         self.bytes.extend_from_slice(b"\r\n");
         Field {
             name_at: name_at as u32,
@@ -267,27 +272,26 @@ impl Head {
     pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let name = name.as_ref();
         let new = self.append_line(name, value.as_ref());
-        if !self.has_seen(new.id) {
-            self.seen |= seen_bits(new.id, name);
+        let may_be_there = self.has_seen(new.id);
+        self.seen |= seen_bits(new.id, name);
+        let bytes = &self.bytes;
+        let is_same = |field: &Field| {
+            field.id == new.id
+                && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name))
+        };
+        let Some(first) = may_be_there.then(|| self.fields.iter().position(is_same)).flatten() else {
             self.fields.push(new);
             return;
-        }
-        self.seen |= seen_bits(new.id, name);
-        let mut placed = false;
-        let bytes = &self.bytes;
+        };
+        let mut at = 0;
         self.fields.retain_mut(|field| {
-            let same = field.id == new.id
-                && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name));
-            if same && !placed {
-                placed = true;
+            let is_kept = at <= first || !is_same(field);
+            if at == first {
                 *field = new;
-                return true;
             }
-            !same
+            at += 1;
+            is_kept
         });
-        if !placed {
-            self.fields.push(new);
-        }
     }
 
     /// Removes every field of that name; returns whether there was one.

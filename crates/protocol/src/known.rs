@@ -122,15 +122,7 @@ impl HeaderId {
     /// the case bit maps only the two cases of a letter to the same byte as a letter of a known name.
     pub fn of(name: &[u8]) -> HeaderId {
         let Some(bucket) = BY_LENGTH.get(name.len()) else { return HeaderId::Other };
-        let mut padded = [0u8; LONGEST];
-        padded[..name.len()].copy_from_slice(name);
-        const BLANKS: u64 = 0x2020_2020_2020_2020;
-        let word = |at: usize| {
-            let mut bytes = [0u8; 8];
-            bytes.copy_from_slice(&padded[at..at + 8]);
-            u64::from_le_bytes(bytes) | BLANKS
-        };
-        let folded = [word(0), word(8), word(16)];
+        let folded = folded(name);
         for (candidate, id) in bucket {
             if *id == HeaderId::Other {
                 break;
@@ -141,6 +133,38 @@ impl HeaderId {
         }
         HeaderId::Other
     }
+}
+
+/// As [`fold`] makes it of a known name, for at most [`LONGEST`] bytes. Loads overlap in place of a copy of unknown length.
+#[inline]
+fn folded(name: &[u8]) -> Folded {
+    const BLANKS: u64 = 0x2020_2020_2020_2020;
+    let at = |start: usize| {
+        name.get(start..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    // The last eight bytes, without those that `already` words hold.
+    let tail = |already: usize| {
+        let last = name.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let twice = (8 * (already + 1)).saturating_sub(name.len());
+        last.checked_shr(8 * twice as u32).unwrap_or(0)
+    };
+    let words = match name.len() {
+        0..8 => [short(name), 0, 0],
+        8..=16 => [at(0), tail(1), 0],
+        _ => [at(0), at(8), tail(2)],
+    };
+    words.map(|word| word | BLANKS)
+}
+
+/// Up to seven bytes as a word.
+#[inline]
+fn short(name: &[u8]) -> u64 {
+    let len = name.len() as u32;
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (len - 4));
+    }
+    name.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
@@ -156,6 +180,10 @@ mod tests {
         }
         for name in ["", "x", "hosts", "content-lengthy", "a-header-name-that-is-longer-than-any-known-one"] {
             assert_eq!(HeaderId::of(name.as_bytes()), HeaderId::Other, "{name}");
+        }
+        let name = b"abcdefghijklmnopqrstuvwx";
+        for len in 0..=LONGEST {
+            assert_eq!(folded(&name[..len]), fold(&name[..len]), "{len}");
         }
     }
 }

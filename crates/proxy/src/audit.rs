@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::{Request, RequestBody, WorkerSnapshot, request::Connection};
+use tidegate_plugin_api::{Request, RequestBody, WorkerSnapshot, connection::Connection};
 use tidegate_protocol::RequestHead;
 use tidegate_telemetry::error_log;
 

@@ -4,7 +4,8 @@ use std::{cell::Cell, sync::Arc};
 
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
-    snapshot::{HashKey, Peer, RouteUpstream, Timeouts},
+    route::RouteUpstream,
+    upstream::{HashKey, Peer, Timeouts},
 };
 use tidegate_telemetry::error_log;
 

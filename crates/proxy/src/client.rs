@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tidegate_plugin_api::{BodyError, BodyReader, request::Connection};
+use tidegate_plugin_api::{BodyError, BodyReader, connection::Connection};
 use tidegate_protocol::{
     BodyLength, Head, ParseError, RequestHead,
     chunked::{ChunkedDecoder, Event},

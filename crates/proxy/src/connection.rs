@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::request::{Announced, Connection, TlsFacts};
+use tidegate_plugin_api::connection::{Announced, Connection, TlsFacts};
 use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 

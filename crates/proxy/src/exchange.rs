@@ -20,7 +20,7 @@ use tidegate_balancing::{
 };
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
-    snapshot::{Node, Peer},
+    upstream::{Node, Peer},
 };
 use tidegate_telemetry::error_log;
 

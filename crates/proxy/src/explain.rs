@@ -11,8 +11,8 @@ use std::{
 
 use tidegate_plugin_api::{
     Consumer, Instance, Phases, Reply, Request, RequestBody, Route, Snapshot, WorkerSnapshot,
-    request::{Connection, TlsFacts},
-    snapshot::Peer,
+    connection::{Connection, TlsFacts},
+    upstream::Peer,
 };
 use tidegate_protocol::RequestHead;
 use tidegate_routing::router::Verdict;
@@ -163,8 +163,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 fn hashed_node(request: &Request) -> Option<Peer> {
-    let tidegate_plugin_api::snapshot::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream
-    else {
+    let tidegate_plugin_api::route::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream else {
         return None;
     };
     let index = match balancer::hash_key(request, upstream) {

@@ -8,7 +8,7 @@ use rustls::server::Acceptor;
 use tidegate_plugin_api::{
     Reply, Request,
     certificates::{ClientVerdict, TlsServer},
-    request::TlsFacts,
+    connection::TlsFacts,
 };
 use tidegate_telemetry::{error_log, handshakes::Refused};
 use tokio::{io::AsyncWriteExt, net::TcpStream};

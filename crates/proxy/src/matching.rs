@@ -6,7 +6,7 @@ mod servlet;
 
 use std::rc::Rc;
 
-use tidegate_plugin_api::{Reply, Request, RequestBody, request::Matched};
+use tidegate_plugin_api::{Reply, Request, RequestBody, route::Matched};
 use tidegate_protocol::HeaderId;
 use tidegate_routing::router::without_port;
 use tidegate_telemetry::error_log;

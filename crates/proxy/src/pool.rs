@@ -1,4 +1,4 @@
-//! Idle upstream connections of one worker, by the pool number of a [`tidegate_plugin_api::snapshot::Node`].
+//! Idle upstream connections of one worker, by the pool number of a [`tidegate_plugin_api::upstream::Node`].
 //!
 //! The number identifies scheme, address, TLS setting and PROXY header. Under TLS the server name counts too: the
 //! certificate was verified for that name, and the server may serve by it. Connections that belong to one client are

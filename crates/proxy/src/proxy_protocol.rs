@@ -5,7 +5,7 @@
 
 use std::{io, net::SocketAddr};
 
-use tidegate_plugin_api::{request::Connection, snapshot::ProxyProtocol};
+use tidegate_plugin_api::{connection::Connection, upstream::ProxyProtocol};
 use tidegate_protocol::proxy_protocol::{Announced, Decoder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -5,8 +5,8 @@ use std::{io::Write, net::IpAddr};
 
 use tidegate_plugin_api::{
     Reply, Request, RequestBody, UpstreamHandle,
-    request::UpstreamEdits,
-    snapshot::{Node, PassHost},
+    edits::UpstreamEdits,
+    upstream::{Node, PassHost},
 };
 use tidegate_protocol::{Field, HeaderId, Method, request::is_end_to_end};
 use tidegate_telemetry::error_log;

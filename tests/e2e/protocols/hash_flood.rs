@@ -89,9 +89,9 @@ fn colliding_keys_cost_what_others_cost() {
 /// Where the hash with fixed seeds is used, and why no client chooses those keys.
 const FIXED_SEEDS: &[(&str, &str)] = &[
     ("routing/src/router/", "paths and hosts of routes"),
-    ("plugin-api/src/consumer.rs", "credentials and names of consumers; what clients send is only looked up"),
+    ("plugin-api/src/sharded.rs", "credentials of consumers; what clients send is only looked up"),
     ("plugin-api/src/certificates.rs", "names of certificates"),
-    ("plugin-api/src/snapshot.rs", "identifiers of objects"),
+    ("plugin-api/src/types.rs", "identifiers of objects and names of consumers"),
     ("plugin-api/src/catalog", "names of plugins"),
     ("tidegate/src/boot/", "nodes and certificates of the configuration"),
     ("proxy/src/pool", "numbers of pools"),

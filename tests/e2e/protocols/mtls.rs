@@ -203,13 +203,27 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
     assert_eq!((fixture.secure("own.test", "own.test", None), fixture.host("own.test")), (200, 200));
     let named = "ssls/m cannot be used: not all of its server names can be read";
     assert!(fixture.gateway.error_log().contains(named));
-    // One that was known before is shut, and the others are not.
+    // One that was known before is shut, and the others are not: also those of before that are no longer named.
     write("");
     eventually("it is gone", || fixture.secure("any.test", "any.test", None) == 200);
     write(&format!("- {{id: m, snis: [mtls.test, own.test], {certificate}, {client}}}}}\n"));
     eventually("it asks", || fixture.secure("own.test", "own.test", None) == 400);
     write(&format!("- {{id: m, snis: [mtls.test, 7], {certificate}, {client}}}}}\n"));
     eventually("it is shut", || fixture.secure("mtls.test", "mtls.test", None) == 0);
+    for names in [
+        "[\"own.test\\n\"]",
+        "[\"mtls.*\"]",
+        "[\"*.own.test*\"]",
+        "[\"**\"]",
+        "[mtls..test]",
+        "[mtls test]",
+        "[b.test], Snis: [mtls.test]",
+        "[b.test], x: 1",
+    ] {
+        write(&format!("- {{id: m, snis: {names}, {certificate}, {client}}}}}\n"));
+        eventually("it is read", || fixture.secure("own.test", "mtls.test", None) == 0);
+        assert_eq!(fixture.host("mtls.test"), 400, "{names}");
+    }
     assert_eq!(fixture.secure("own.test", "own.test", None), 0);
     assert_eq!((fixture.secure("other.test", "other.test", None), fixture.host("other.test")), (200, 200));
 }

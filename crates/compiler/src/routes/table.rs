@@ -6,10 +6,7 @@ use std::{
 };
 
 use rustc_hash::FxHashMap;
-use tidegate_plugin_api::{
-    Route, UpstreamHandle, Variable,
-    snapshot::{RouteTable, RouteUpstream},
-};
+use tidegate_plugin_api::{Route, UpstreamHandle, Variable, route::RouteUpstream, table::Table};
 use tidegate_routing::{
     RouteSpec, Router,
     router::{Layer, Mode, Stale},
@@ -39,7 +36,7 @@ pub(super) struct Built {
 #[derive(Default)]
 pub struct Routes {
     by_id: BTreeMap<Arc<str>, Compiled>,
-    table: RouteTable,
+    table: Table<Route>,
     free: Vec<u32>,
     /// Routes that must be matched on the body.
     on_body: usize,
@@ -138,7 +135,7 @@ impl Routes {
         router
     }
 
-    pub fn table(&self) -> RouteTable {
+    pub fn table(&self) -> Table<Route> {
         self.table.clone()
     }
 

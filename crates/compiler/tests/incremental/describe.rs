@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tidegate_compiler::Compiler;
 use tidegate_model::Rejected;
-use tidegate_plugin_api::{Instance, Snapshot, UpstreamHandle, Variable, snapshot::RouteUpstream};
+use tidegate_plugin_api::{Instance, Snapshot, UpstreamHandle, Variable, route::RouteUpstream};
 use tidegate_routing::{
     expr::{Operand, Variables},
     router::{MatchInput, Methods},

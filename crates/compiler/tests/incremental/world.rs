@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use parking_lot::Mutex;
 use tidegate_compiler::{Addresses, Compiler, Options, SecretSource, ServiceNodes, UpstreamTrust};
 use tidegate_model::resources::{DiscoveredService, Node};
-use tidegate_plugin_api::{Catalog, snapshot::RouterOptions};
+use tidegate_plugin_api::{Catalog, route::RouterOptions};
 use tidegate_routing::router::Mode;
 
 #[derive(Default)]

@@ -117,7 +117,7 @@ pub(super) const LUA: &[Row] = &[
     ),
     row(
         ["Source of one function", "一个函数的源码"],
-        Const("plugins/src/lua/vm.rs", "MAX_SOURCE_BYTES", Bytes),
+        Const("plugins/src/lua/chunk.rs", "MAX_SOURCE_BYTES", Bytes),
         ["the object is refused", "拒绝该对象"],
     ),
     row(

@@ -163,7 +163,7 @@ pub fn of_route(
     Ok(plugins)
 }
 
-/// Plugins of ours that neither turn anybody away nor say who somebody is.
+/// Plugins of ours that neither turn a client away nor say who it is.
 const OPEN: [&str; 11] = [
     "cors",
     "request-id",

@@ -3,11 +3,15 @@
 
 mod conditions;
 mod keys;
+mod place;
 
 use serde_json::Value;
-use tidegate_config::yaml::{Content, Entry, Node};
+use tidegate_config::yaml::{Content, Node};
 
-use self::keys::{Kind, ROOT, known_list};
+use self::{
+    keys::{Kind, ROOT, known_list},
+    place::{at, at_key},
+};
 use crate::fields;
 
 /// The first of them, with its place.
@@ -70,12 +74,4 @@ fn flags(node: &Node, names: &[&str], what: &str) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn at(node: &Node, what: &str) -> String {
-    format!("{}:{}: {what}; Kong refuses such a file", node.line, node.column)
-}
-
-fn at_key(entry: &Entry, what: &str, why: &str) -> String {
-    format!("{}:{}: `{}` of {what}: {why}, and refuses the file", entry.line, entry.column, entry.key)
 }

@@ -132,7 +132,7 @@ fn base(path: &Path) -> &str {
 #[derive(Clone, Copy, PartialEq)]
 struct Run {
     all: usize,
-    /// Without those that turn nobody away.
+    /// Without those that turn no client away.
     guards: usize,
 }
 

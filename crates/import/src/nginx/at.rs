@@ -1,6 +1,16 @@
 //! Where in a configuration a content is looked for.
 
-use super::{block::Server, context::Context, places::Place};
+use super::{
+    block::Server, branch::Branch, context::Context, locations::Location, made::Made, places::Place,
+    variables::Variables,
+};
+use crate::Report;
+
+/// Converts the location that a redirect within the server leads to.
+///
+/// The content of a place may ask for that of another, at any depth. What makes contents is above the files that ask, so they
+/// get it from those who begin.
+pub type Arrived = fn(&Location<'_>, &At<'_, '_>, &Variables, &mut Report) -> Made<Vec<Branch>>;
 
 /// The place that is converted, in its server.
 #[derive(Clone, Copy)]
@@ -13,6 +23,7 @@ pub struct At<'s, 'a> {
     pub is_page: bool,
     /// A step of the server answers, before any location is looked for.
     pub is_server: bool,
+    pub arrived: Arrived,
 }
 
 pub fn is_step(name: &str) -> bool {

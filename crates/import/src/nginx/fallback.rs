@@ -4,16 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     again::{Redirected, decided, split},
-    at::{At, is_step},
+    at::At,
     branch::Branch,
-    content::content,
     files::Files,
     locations::Location,
     made::{Made, Stop},
-    parse::Directive,
-    patterns, program,
+    patterns,
     proxy::REAL_PATH,
-    rewrite::New,
     variables::{Query, Variables},
 };
 use crate::Report;
@@ -182,7 +179,7 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
         variables = made.map_err(|step| decided(step, target))?;
     }
     let inner = At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..*at };
-    let mut cases = match arrived(location, &inner, &variables, report) {
+    let mut cases = match (at.arrived)(location, &inner, &variables, report) {
         Err(Stop::Closed(why)) => vec![Branch::closed(why)],
         made => made?,
     };
@@ -201,35 +198,4 @@ pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: 
         rewrite.as_object_mut().and_then(|rewrite| rewrite.remove(REAL_PATH));
     }
     Ok(case)
-}
-
-/// The cases of a location that a redirect within the server leads to.
-pub fn arrived(
-    location: &Location<'_>,
-    at: &At<'_, '_>,
-    variables: &Variables,
-    report: &mut Report,
-) -> Made<Vec<Branch>> {
-    let (block, chain) = (&location.directive.block, &location.chain);
-    chain.take(&["internal"]);
-    let steps: Vec<&Directive> = block.iter().filter(|step| is_step(&step.name)).collect();
-    match steps.as_slice() {
-        [] => content(at, chain, variables, report),
-        [step] if step.name == "return" => Ok(program::run(block, at, chain, variables, report)?.branches),
-        [step] if location.is_named() && leads_all_paths_to_one(step) => {
-            chain.take(&["rewrite"]);
-            let new = New { pattern: step.argument(0), path: step.argument(1), ends: true };
-            let cases = content(at, chain, &new.variables(variables), report)?;
-            cases.into_iter().map(|case| new.changed(case)).collect()
-        }
-        _ => Err(Stop::closed(format!("`{}` has steps of its own", location.directive.title()))),
-    }
-}
-
-/// `rewrite ^ /down.html break`
-fn leads_all_paths_to_one(step: &Directive) -> bool {
-    let takes_all = ["^", "^/", ".*", "^.*$", "^(.*)$", "^/.*$", "^/(.*)$"].contains(&step.argument(0));
-    let path = step.argument(1);
-    let is_literal = path.starts_with('/') && !path.contains(['$', '?', '\\']);
-    step.name == "rewrite" && step.argument(2) == "break" && takes_all && is_literal
 }

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use super::{
     at::{At, is_step},
     branch::{Branch, Sent, all_when},
-    fallback::arrived,
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
@@ -117,7 +116,7 @@ fn one<'a>(
             } else {
                 let inner =
                     At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..**at };
-                arrived(location, &inner, variables, report)?
+                (at.arrived)(location, &inner, variables, report)?
             }
         }
     };

@@ -6,6 +6,7 @@
 mod cases;
 
 use super::{
+    arrived::arrived,
     at::{At, is_step},
     block::{Block, Server},
     branch::Branch,
@@ -38,7 +39,15 @@ impl<'a> Server<'_, 'a> {
         let mut blocks = Vec::new();
         let chain = self.chain();
         let place = Place::Prefix { path: "/".to_owned(), ends: false };
-        let at = At { server: self, context, place: &place, redirects: 0, is_page: false, is_server: true };
+        let at = At {
+            server: self,
+            context,
+            place: &place,
+            redirects: 0,
+            is_page: false,
+            is_server: true,
+            arrived,
+        };
         let regexes = self.locations.regexes();
         let own = Block {
             name: name.to_owned(),
@@ -160,7 +169,15 @@ impl<'a> Server<'_, 'a> {
             // Its hosts must not end up at the default server.
             return (!is_default || !self.locations.all.is_empty()).then(|| block(vec![Branch::status(404)]));
         }
-        let at = At { server: self, context, place: &place, redirects: 0, is_page: false, is_server: false };
+        let at = At {
+            server: self,
+            context,
+            place: &place,
+            redirects: 0,
+            is_page: false,
+            is_server: false,
+            arrived,
+        };
         let branches = content(&at, &chain, variables, report).unwrap_or_else(|stop| match stop {
             Stop::Closed(why) => vec![Branch::closed(why)],
             Stop::Split(map) => vec![Branch::closed(format!("`${map}` is made by a map"))],

@@ -4,6 +4,7 @@
 mod moved;
 pub(super) mod names;
 mod parts;
+mod redirect;
 
 use std::{collections::BTreeMap, rc::Rc};
 

@@ -59,7 +59,10 @@ pub fn server_name_fault(name: &str) -> Option<String> {
             rest => format!("write *.{rest}, and {rest} if that is meant too"),
         },
         None if bare.split('.').any(str::is_empty) => "it has no empty part".to_owned(),
-        None => return None,
+        None => {
+            let sign = bare.chars().find(|sign| !sign.is_ascii_alphanumeric() && !"-_.".contains(*sign))?;
+            format!("{sign:?} is not part of a name")
+        }
     };
     Some(format!("invalid server name {name:?}: {remedy}"))
 }

@@ -120,6 +120,9 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
     if let Some(meant) = other_name(name) {
         return Some(format!("{condition}: no request has a variable {name}; write {meant}"));
     }
+    if let Some(sign) = odd_sign(name) {
+        return Some(format!("{condition}: no header has {sign:?} in its name"));
+    }
     if name.starts_with(PARAMETERS) && !matching.parameters {
         return Some(format!(
             "{condition}: {name} is always empty; set apisix.router.http to radixtree_uri_with_parameter"
@@ -147,6 +150,13 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
         _ => None,
     };
     why.map(|why| format!("{condition} never holds: {why}"))
+}
+
+/// A sign in the name of a header that no request has: RFC 9110 section 5.6.2.
+fn odd_sign(name: &str) -> Option<char> {
+    let header =
+        ["http_", "sent_http_", "upstream_http_"].iter().find_map(|family| name.strip_prefix(family))?;
+    header.chars().find(|sign| !sign.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(*sign))
 }
 
 /// The variable that a misspelled name probably means.
@@ -241,6 +251,10 @@ mod tests {
             (
                 json!(["HTTP_X_FOO", "!", "==", "1"]),
                 Some("the condition HTTP_X_FOO == 1: no request has a variable HTTP_X_FOO; write http_x_foo"),
+            ),
+            (
+                json!(["http_x_tok ", "==", "1"]),
+                Some("the condition http_x_tok  == 1: no header has ' ' in its name"),
             ),
             (json!(["uri", "==", "x"]), Some("the condition uri == x never holds: paths begin with /")),
             (

@@ -217,6 +217,7 @@ impl<'a> Walk<'a, '_> {
             });
         for (name, field) in fields {
             let schemas: Vec<&Value> = known.iter().filter_map(|properties| properties.get(name)).collect();
+            let schemas = if schemas.is_empty() { of_any_name(all) } else { schemas };
             if !schemas.is_empty() {
                 self.step(Step::Name(name), field, &schemas, depth + 1);
             } else if !is_open && !OF_ALL.contains(&name.as_str()) && !field.is_null() {
@@ -225,6 +226,15 @@ impl<'a> Walk<'a, '_> {
             }
         }
     }
+}
+
+/// The schemas of fields whose names are the user's. Which pattern a name matches is not asked: a field that any of them knows
+/// is known.
+fn of_any_name<'a>(all: &[&'a Value]) -> Vec<&'a Value> {
+    let patterns = |schema: &&'a Value| schema.get("patternProperties")?.as_object();
+    let more = all.iter().filter_map(|schema| schema.get("additionalProperties"));
+    let patterns = all.iter().filter_map(patterns).flat_map(Map::values);
+    more.chain(patterns).filter(|schema| schema.is_object()).collect()
 }
 
 /// Whether it is a text, a list or a table where none of the schemas has such a value.

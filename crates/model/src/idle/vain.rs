@@ -74,13 +74,18 @@ fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item =
     value.get(one).into_iter().chain(several).filter_map(Value::as_str)
 }
 
-fn path(path: &str, matching: Matching) -> Option<String> {
+/// Why no request has the path, or only one that was not meant.
+pub fn path(path: &str, matching: Matching) -> Option<String> {
     if !path.trim_start().starts_with('/') && path != "*" {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
+    }
+    if let Some(sign) = [",/", ", /", " /", ";/"].into_iter().find(|sign| path.contains(sign)) {
+        let several = sign.trim_end_matches('/');
+        return Some(format!("uri {path} is one path, with {several:?} in it: write several as uris"));
     }
     if let Some(literal) = literal(path, matching) {
         return Some(literal);

@@ -43,9 +43,13 @@ pub static PLUGIN: PluginDef = PluginDef {
 /// A captured request can be repeated for as long as its date is fresh; a date that is not signed can be chosen freely.
 fn remarks(conf: &Value) -> Vec<String> {
     let Some(signed) = conf.get("signed_headers").and_then(Value::as_array) else { return Vec::new() };
-    let has_date = signed.iter().filter_map(Value::as_str).any(|name| name.eq_ignore_ascii_case("date"));
-    let remark = "signed_headers lacks date: a signature that somebody has seen stays valid";
-    if has_date { Vec::new() } else { vec![remark.to_owned()] }
+    let names = || signed.iter().filter_map(Value::as_str);
+    // `@request-target` is none.
+    let mut found = auth::remarks_of_names(names().filter(|name| !name.starts_with('@')));
+    if !names().any(|name| name.eq_ignore_ascii_case("date")) {
+        found.push("signed_headers lacks date: a signature that somebody has seen stays valid".to_owned());
+    }
+    found
 }
 
 #[derive(Deserialize)]

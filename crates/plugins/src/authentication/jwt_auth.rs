@@ -36,6 +36,10 @@ pub static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("header", Text::Value), ("realm", Text::Value)],
+    remarks: |conf| {
+        let header = conf.get("header").and_then(Value::as_str);
+        auth::remarks_of_names(header.filter(|name| !name.is_empty()))
+    },
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT

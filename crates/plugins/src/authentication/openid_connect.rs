@@ -9,33 +9,28 @@ mod ended;
 mod flight;
 mod flow;
 mod id_token;
+mod now;
 mod provider;
+mod random;
+mod relying_party;
 mod session;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use ahash::AHashMap;
 use client::Client;
 use conf::Conf;
-use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use provider::Provider;
+use relying_party::{OpenidConnect, PendingCookies};
 use serde_json::Value;
-use tidegate_backtrack::SearchTime;
 use tidegate_clients::{
     http::{ClientOptions, TlsWanted},
-    jws::{Algorithm, VerifyingKey},
     jws_sign::SigningKey,
 };
 use tidegate_model::header_text::Text;
-use tidegate_model::random::fill_secret;
-use tidegate_model::schema::{Failure, Schema};
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
-use crate::common::{auth::Identified, clock, conf::typed, schemas, token_cache};
+use crate::common::{auth::Identified, conf::typed, schemas, token_cache};
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "openid-connect",
@@ -66,24 +61,9 @@ fn remarks(conf: &Value) -> Vec<String> {
     found
 }
 
-struct OpenidConnect {
-    conf: Conf,
-    provider: Provider,
-    client: Client,
-    sessions: Option<session::Store>,
-    claim_schema: Option<Schema>,
-    public_keys: Vec<(Algorithm, VerifyingKey)>,
-    /// Names `public_keys` in the cache of verified tokens.
-    serial: u64,
-    introspections: Mutex<AHashMap<[u8; 32], (Arc<Value>, Instant)>>,
-}
-
 /// Headers that identify the client to the upstream: a client must not set them itself.
 const OUTPUT_HEADERS: [&str; 5] =
     ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"];
-
-/// Cookies for a response that the upstream makes.
-struct PendingCookies(Vec<String>);
 
 fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(value)?;
@@ -170,39 +150,4 @@ impl OpenidConnect {
             None => Err(Box::new(Reply::page(401))),
         }
     }
-
-    fn pass_access_token(&self, request: &mut Request, token: &str) {
-        if !self.conf.set_access_token_header {
-            return;
-        }
-        if self.conf.access_token_in_authorization_header {
-            request.head.headers.set("Authorization", format!("Bearer {token}"));
-        } else {
-            request.head.headers.set("X-Access-Token", token);
-        }
-    }
-
-    fn check_claim_schema(&self, mut claims: Value, searches: &SearchTime) -> Result<(), String> {
-        let Some(schema) = &self.claim_schema else { return Ok(()) };
-        let checked = schema.check_within(&mut claims, tidegate_model::schema::MOST_STEPS, searches);
-        checked.map_err(Failure::into_message)
-    }
-}
-
-fn now_ms() -> i64 {
-    (clock::unix_seconds() * 1000.0) as i64
-}
-
-fn now_seconds() -> i64 {
-    clock::unix_seconds() as i64
-}
-
-/// 128 random bits in hex digits.
-fn random_token() -> String {
-    let mut bytes = [0; 16];
-    // Without random numbers nothing here is safe; the library fails only where the system is broken.
-    if fill_secret(&mut bytes).is_err() {
-        std::process::abort();
-    }
-    HEXLOWER.encode(&bytes)
 }

@@ -91,16 +91,19 @@ pub struct ExternalUser(pub serde_json::Value);
 /// openid-connect, forward-auth, opa and jwt-auth, read by proxy-cache: what comes back may be for that one only.
 pub struct Identified;
 
+/// Remarks about names that no header field has (RFC 9110 section 5.6.2).
+pub fn remarks_of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let wrong = names.into_iter().filter(|name| HeaderName::from_bytes(name.as_bytes()).is_err());
+    wrong.map(|name| format!("no request has a header {name:?}: it is not a valid field name")).collect()
+}
+
 /// Of plugins that look for a key in a header field, and of the keys themselves.
 pub fn remarks_of_key(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
-    // An empty name says that no header is looked at.
-    let is_wrong = |name: &&str| !name.is_empty() && HeaderName::from_bytes(name.as_bytes()).is_err();
-    let no_name = text("header").filter(is_wrong);
     let no_value = text("key")
         .filter(|key| !is_secret_reference(key) && (key.trim() != *key || key.chars().any(char::is_control)));
-    no_name
-        .map(|name| format!("no request has a header {name:?}: it is not a valid field name"))
+    // An empty name says that no header is looked at.
+    remarks_of_names(text("header").filter(|name| !name.is_empty()))
         .into_iter()
         .chain(no_value.map(|_| {
             "no header can carry the key: it has blanks at its ends, or control characters".to_owned()

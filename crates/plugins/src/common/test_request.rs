@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use tidegate_plugin_api::{
-    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, request::Connection, snapshot::RouterOptions,
+    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, connection::Connection, route::RouterOptions,
 };
 use tidegate_protocol::{RequestHead, RequestLimits};
 

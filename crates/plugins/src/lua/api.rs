@@ -5,14 +5,20 @@
 
 mod headers;
 mod log;
+mod native;
 mod regex;
 mod request;
 mod text;
+mod values;
 
-use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, Table, Value, Variadic};
+use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 
-use super::{clock, current, json, strings, vm};
-use crate::common::number;
+pub use values::append;
+
+use native::native_function;
+use values::too_much_output;
+
+use super::{array, chunk, clock, current, json, strings};
 
 const ENVIRONMENTS: &str = include_str!("environments.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -33,20 +39,9 @@ pub fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)> {
     lua.load(PRELUDE).set_name("=prelude").call((native, environments))
 }
 
-/// A function that Lua may call, unless the call's time is up: what runs long is the last that its call does.
-fn native_function<A: FromLuaMulti, R: IntoLuaMulti>(
-    lua: &Lua,
-    function: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
-) -> mlua::Result<Function> {
-    lua.create_function(move |lua, arguments: A| {
-        clock::look()?;
-        function(lua, arguments)
-    })
-}
-
 fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set("null", Value::NULL)?;
-    native.set("array_mt", json::array_metatable(lua)?)?;
+    native.set("array_mt", array::metatable(lua)?)?;
     native.set(
         "json_encode",
         native_function(lua, |lua, (value, lenient): (Value, Option<bool>)| {
@@ -73,7 +68,7 @@ fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
         native_function(lua, |lua, (source, name, environment): (LuaString, Option<String>, Table)| {
             let source = source.to_string_lossy();
             let name = name.unwrap_or_else(|| source.chars().take(LONGEST_NAME).collect());
-            Ok(match vm::Vm::load(lua, &source, &name, &environment) {
+            Ok(match chunk::load(lua, &source, &name, &environment) {
                 Ok(function) => (Some(function), None),
                 Err(reason) => (None, Some(reason)),
             })
@@ -115,56 +110,4 @@ fn print(values: &[Value]) -> mlua::Result<()> {
         }
         Ok(())
     })
-}
-
-/// A value as `ngx.print` writes it; tables are lists of values. What is written has a limit, and lists in lists, which
-/// can stand for far more than they hold, are under the clock.
-pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    match value {
-        Value::Nil => out.extend_from_slice(b"nil"),
-        Value::LightUserData(_) => out.extend_from_slice(b"null"),
-        Value::Boolean(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        Value::Integer(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        Value::Number(value) => out.extend_from_slice(number::lua(*value).as_bytes()),
-        Value::String(text) => {
-            let text = text.as_bytes();
-            if out.len() + text.len() > current::MAX_OUTPUT_BYTES {
-                return Err(too_much_output());
-            }
-            out.extend_from_slice(&text);
-        }
-        Value::Table(items) if depth < 16 => {
-            for (count, item) in items.sequence_values::<Value>().enumerate() {
-                if count.is_multiple_of(256) {
-                    clock::look()?;
-                }
-                append(&item?, out, depth + 1)?;
-            }
-        }
-        other => {
-            return Err(mlua::Error::runtime(format!(
-                "bad argument: string, number, boolean, nil, ngx.null, or array table expected, but got {}",
-                other.type_name()
-            )));
-        }
-    }
-    if out.len() > current::MAX_OUTPUT_BYTES {
-        return Err(too_much_output());
-    }
-    Ok(())
-}
-
-fn too_much_output() -> mlua::Error {
-    mlua::Error::runtime("too much output")
-}
-
-/// The bytes of a text or number; `None` for anything else.
-fn bytes(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(value) => Some(value.to_string().into_bytes()),
-        Value::Number(value) => Some(number::lua(*value).into_bytes()),
-        Value::Boolean(value) => Some(value.to_string().into_bytes()),
-        _ => None,
-    }
 }

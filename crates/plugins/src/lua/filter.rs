@@ -6,11 +6,11 @@ use std::{
 };
 
 use mlua::Value;
-use tidegate_plugin_api::{Request, snapshot::FilterFunction};
+use tidegate_plugin_api::{FilterFunction, Request};
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
-    clock,
+    check, chunk, clock,
     current::{self, Phase},
     program::Program,
     vm,
@@ -23,7 +23,7 @@ pub struct Filter {
 impl Filter {
     pub fn new(source: &str) -> Result<Filter, String> {
         let source = format!("return {source}");
-        super::check_function(&source)?;
+        check::check_function(&source)?;
         Ok(Filter { program: Program::new("filter_func", vec![source], serde_json::Value::Null) })
     }
 
@@ -77,7 +77,10 @@ impl FilterFunction for Filter {
             return false;
         }
         self.call(request).unwrap_or_else(|error| {
-            error_log::log(Level::Error, format_args!("failed to run filter_func: {}", vm::message(&error)));
+            error_log::log(
+                Level::Error,
+                format_args!("failed to run filter_func: {}", chunk::message(&error)),
+            );
             request.set_undecided(500);
             false
         })

@@ -7,7 +7,7 @@ use serde_json::{Map, Number};
 use tidegate_plugin_api::document::{self, Allowance, Unread};
 
 use super::{
-    bounds, clock,
+    array, bounds, clock,
     making::{Making, Source},
 };
 use crate::common::number;
@@ -28,17 +28,6 @@ const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 /// Bytes between two looks at the clock.
 const BYTES_PER_LOOK: usize = 256 << 10;
 
-const ARRAY_METATABLE: &str = "array_mt";
-
-/// Puts the metatable that marks arrays into the registry.
-pub fn install(lua: &Lua) -> mlua::Result<()> {
-    lua.set_named_registry_value(ARRAY_METATABLE, lua.create_table()?)
-}
-
-pub fn array_metatable(lua: &Lua) -> mlua::Result<Table> {
-    lua.named_registry_value(ARRAY_METATABLE)
-}
-
 /// A document as Lua values; `null` is `ngx.null`.
 pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
     let mut making = Making::new(lua, Source::of_json(value))?;
@@ -48,7 +37,7 @@ pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
 
 /// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.
 pub fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
-    let array = array_metatable(lua).map_err(|error| error.to_string())?;
+    let array = array::metatable(lua).map_err(|error| error.to_string())?;
     let (values, bytes, unseen) = (Cell::new(0), Cell::new(0), Cell::new(0));
     Reading { array: &array, lenient, values, bytes, unseen }.read(value, 0)
 }

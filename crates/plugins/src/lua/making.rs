@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use mlua::{Lua, Table, Value};
 
-use super::{bounds, json};
+use super::{array, bounds};
 
 /// Values between two checks whether to continue.
 const VALUES_PER_LOOK: usize = 256;
@@ -96,7 +96,7 @@ impl<'d> Making<'d> {
         source: Source<'d>,
         only: Option<Arc<HashSet<Box<str>>>>,
     ) -> mlua::Result<Making<'d>> {
-        let array = json::array_metatable(lua)?;
+        let array = array::metatable(lua)?;
         Ok(Making { lua: lua.clone(), array, first: Some(source), open: Vec::new(), values: 0, only })
     }
 

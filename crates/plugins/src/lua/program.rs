@@ -18,7 +18,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 pub use super::current::Phase;
 use super::{
-    clock, current, json, phases,
+    api, chunk, clock, current, json, phases,
     vm::{self, Loaded, Vm},
 };
 
@@ -116,7 +116,7 @@ impl Program {
         };
         for source in &self.sources {
             let chunk =
-                Vm::load(&vm.lua, source, source, &loaded.environment).map_err(mlua::Error::runtime)?;
+                chunk::load(&vm.lua, source, source, &loaded.environment).map_err(mlua::Error::runtime)?;
             match vm.run.call::<Value>((chunk, Value::Nil, Value::Nil, &loaded.environment))? {
                 Value::Function(function) => loaded.functions.push(function),
                 Value::Table(table) if self.is_script => loaded.table = Some(table),
@@ -194,7 +194,7 @@ impl Program {
     fn log(&self, error: &mlua::Error) {
         error_log::log(
             Level::Error,
-            format_args!("failed to run Lua of plugin {}: {}", self.name, vm::message(error)),
+            format_args!("failed to run Lua of plugin {}: {}", self.name, chunk::message(error)),
         );
     }
 
@@ -429,7 +429,7 @@ fn returned_values(
             output.bytes.extend_from_slice(&text);
             output.bytes.push(b'\n');
         }
-        Some(value) => super::api::append(value, &mut output.bytes, 0)?,
+        Some(value) => api::append(value, &mut output.bytes, 0)?,
         None => {}
     }
     if body.is_some() || !output.bytes.is_empty() {

@@ -2,13 +2,16 @@
 
 use tidegate_plugin_api::{BodyChunk, Plugin, Request, Step};
 
-use super::program::{Phase, Program};
+use super::{
+    check,
+    program::{Phase, Program},
+};
 
 pub struct Script(Program);
 
 impl Script {
     pub fn new(source: &str) -> Result<Script, String> {
-        match super::check(tidegate_model::check::LuaChunk::Script, source) {
+        match check::check(tidegate_model::check::LuaChunk::Script, source) {
             Ok(()) => Ok(Script(Program::script(source))),
             Err(tidegate_model::check::LuaFault::Load(reason)) => {
                 Err(format!("failed to load 'script' string: {reason}"))
@@ -45,7 +48,7 @@ pub struct PreFunction(Program);
 
 impl PreFunction {
     pub fn new(source: &str, conf: &serde_json::Value) -> Result<PreFunction, String> {
-        super::check_function(source)?;
+        check::check_function(source)?;
         Ok(PreFunction(Program::before(source, conf.clone())))
     }
 }

@@ -14,11 +14,13 @@ use mlua::{
 };
 
 mod gsub;
+mod search;
+mod stack;
 
-use super::{
-    bounds,
-    pattern::{self, Fault, Found, Matcher, Piece},
-};
+use search::{first, matcher};
+use stack::{push, raise, sound, text};
+
+use super::pattern::{self, Fault, Found, Matcher};
 
 /// Puts the functions into `string`; the prelude gets what it builds upon.
 pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
@@ -32,56 +34,6 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
         native.raw_set("seek", lua.create_c_function(seek)?)?;
     }
     string.raw_remove("gfind")
-}
-
-/// An argument as text; numbers become their text in place.
-///
-/// # Safety
-/// The text is the interpreter's: it stays while the argument is on the stack.
-unsafe fn text<'a>(state: *mut lua_State, argument: c_int) -> &'a [u8] {
-    let mut length = 0;
-    // SAFETY: Lua gives a pointer to that many bytes, or raises an error.
-    unsafe {
-        let start = ffi::luaL_checklstring(state, argument, &mut length);
-        std::slice::from_raw_parts(start.cast(), length)
-    }
-}
-
-unsafe fn push(state: *mut lua_State, piece: Piece<'_>) {
-    // SAFETY: the text is alive, Lua copies it.
-    unsafe {
-        match piece {
-            Piece::Text(text) => {
-                ffi::lua_pushlstring(state, text.as_ptr().cast(), text.len());
-            }
-            Piece::Position(position) => ffi::lua_pushinteger(state, position as ffi::lua_Integer),
-        }
-    }
-}
-
-/// Raises the fault as LuaJIT does, with the place of the call.
-unsafe fn raise(state: *mut lua_State, fault: Fault) -> ! {
-    // SAFETY: the caller's frames hold nothing to be dropped.
-    unsafe {
-        match fault {
-            Fault::Expired => bounds::raise_expired(state),
-            Fault::Pattern(message) => {
-                ffi::luaL_where(state, 1);
-                ffi::lua_pushlstring(state, message.as_ptr().cast(), message.len());
-                ffi::lua_concat(state, 2);
-                ffi::lua_error(state)
-            }
-        }
-    }
-}
-
-/// The value, or the fault as an error of Lua.
-unsafe fn sound<T: Copy>(state: *mut lua_State, result: Result<T, Fault>) -> T {
-    match result {
-        Ok(value) => value,
-        // SAFETY: as `raise` asks; `T` and `Fault` are plain values.
-        Err(fault) => unsafe { raise(state, fault) },
-    }
 }
 
 /// Pushes the first `count` values of a match.
@@ -150,19 +102,6 @@ unsafe fn search(state: *mut lua_State, find: bool) -> c_int {
         ffi::lua_pushinteger(state, found.end as ffi::lua_Integer);
         2 + push_captures(state, matcher, found, matcher.captured())
     }
-}
-
-/// What looks for the pattern, and whether it does so in one place only.
-fn matcher<'a>(subject: &'a [u8], pattern: &'a [u8]) -> (Matcher<'a>, bool) {
-    let anchored = pattern.first() == Some(&b'^');
-    (Matcher::new(subject, &pattern[usize::from(anchored)..]), anchored)
-}
-
-fn first(matcher: &mut Matcher<'_>, anchored: bool, from: usize) -> Result<Option<Found>, Fault> {
-    if !anchored {
-        return matcher.search(from);
-    }
-    matcher.at(from).map(|end| end.map(|end| Found { start: from, end }))
 }
 
 /// A fixed text in another, in time that grows with their lengths only.

@@ -22,7 +22,7 @@ use tidegate_plugin_api::Request;
 use tokio::sync::Semaphore;
 
 use super::{
-    bounds, clock,
+    bounds, chunk, clock,
     current::Phase,
     making::{Entries, Making, Source},
     program::{context, enter},
@@ -84,8 +84,8 @@ impl Template {
         let mut code = String::new();
         let source = to_lua(text, &mut code)?;
         let vm = vm::vm()?;
-        let environment = vm.new_environment.call::<Table>(()).map_err(|error| vm::message(&error))?;
-        Vm::load(&vm.lua, &source, "template", &environment)?;
+        let environment = vm.new_environment.call::<Table>(()).map_err(|error| chunk::message(&error))?;
+        chunk::load(&vm.lua, &source, "template", &environment)?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let shows_body = source.contains("_body");
         Ok(Template {
@@ -111,7 +111,7 @@ impl Template {
         body: Option<&[u8]>,
         names: Entries<'_>,
     ) -> Result<Vec<u8>, String> {
-        self.run(request, phase, body, names).await.map_err(|error| vm::message(&error))
+        self.run(request, phase, body, names).await.map_err(|error| chunk::message(&error))
     }
 
     async fn run(
@@ -142,7 +142,7 @@ impl Template {
         let loaded = vm.loaded(self.serial, &self.alive, |vm| {
             let environment = vm.new_environment.call::<Table>(())?;
             let load =
-                |source, name| Vm::load(&vm.lua, source, name, &environment).map_err(mlua::Error::runtime);
+                |source, name| chunk::load(&vm.lua, source, name, &environment).map_err(mlua::Error::runtime);
             let body = load(&self.source, "template")?;
             let frame = load(FRAME, "template frame")?.call::<Function>(())?;
             Ok(Loaded { functions: vec![frame, body], conf: Value::Nil, table: None, environment })
@@ -303,8 +303,8 @@ mod tests {
         let lua = &vm::vm().unwrap().lua;
         let environment = vm::vm().unwrap().new_environment.call::<Table>(()).unwrap();
         let body =
-            Vm::load(lua, &to_lua(text, &mut String::new()).unwrap(), "template", &environment).unwrap();
-        let frame = Vm::load(lua, FRAME, "frame", &environment).unwrap().call::<Function>(()).unwrap();
+            chunk::load(lua, &to_lua(text, &mut String::new()).unwrap(), "template", &environment).unwrap();
+        let frame = chunk::load(lua, FRAME, "frame", &environment).unwrap().call::<Function>(()).unwrap();
         let document = lua.create_table().unwrap();
         document.raw_set("name", "<a/b>").unwrap();
         document.raw_set("age", "20").unwrap();

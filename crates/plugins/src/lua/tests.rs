@@ -227,7 +227,7 @@ fn messages_of_checks() {
     assert!(matches!(check(LuaChunk::Script, "return {}"), Err(LuaFault::Load(_))));
     assert!(matches!(check(LuaChunk::FilterFunction, "function("), Err(LuaFault::Load(_))));
     let filter = super::filter::Filter::new("function(vars) return vars.arg_x == '1' end").unwrap();
-    assert!(tidegate_plugin_api::snapshot::FilterFunction::matches(&filter, &request(GET)));
+    assert!(tidegate_plugin_api::FilterFunction::matches(&filter, &request(GET)));
 }
 
 /// `cargo test --release -p tidegate-plugins cost_of -- --nocapture --ignored`

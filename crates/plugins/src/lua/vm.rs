@@ -16,9 +16,9 @@ use rustc_hash::FxHashMap;
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
-    api,
+    api, array,
     bounds::{self, Meter},
-    clock, json,
+    chunk, clock,
 };
 
 /// From here on garbage is collected between calls: this part of the limits.
@@ -29,8 +29,6 @@ const LIGHT_BYTES: usize = 16 << 20;
 const COLLECTING: Duration = Duration::from_millis(5);
 /// What a check may leave behind in its thread.
 const CHECKED_BYTES: usize = 8 << 20;
-/// The source of one chunk: Lua compiles it in one go.
-const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// The functions of one configuration, loaded into this worker's interpreter.
 pub struct Loaded {
@@ -78,7 +76,7 @@ pub fn vm() -> Result<Rc<Vm>, String> {
         if let Some(vm) = slot {
             return Ok(vm.clone());
         }
-        let vm = Vm::new().map(Rc::new).map_err(|error| message(&error))?;
+        let vm = Vm::new().map(Rc::new).map_err(|error| chunk::message(&error))?;
         Ok(slot.insert(vm).clone())
     })
 }
@@ -139,7 +137,7 @@ impl Vm {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let meter = bounds::install(&lua)?;
-        json::install(&lua)?;
+        array::install(&lua)?;
         let (new_context, run, new_environment) = api::install(&lua)?;
         let variables = lua.globals().get::<Table>("ngx")?.get("var")?;
         Ok(Vm {
@@ -210,37 +208,8 @@ impl Vm {
 
     /// Runs what a configuration says once, to see what it is.
     pub fn evaluate(&self, source: &str, name: &str) -> Result<mlua::Result<Value>, String> {
-        let environment = self.new_environment.call::<Table>(()).map_err(|error| message(&error))?;
-        let function = Vm::load(&self.lua, source, name, &environment)?;
+        let environment = self.new_environment.call::<Table>(()).map_err(|error| chunk::message(&error))?;
+        let function = chunk::load(&self.lua, source, name, &environment)?;
         Ok(clock::limited(|| self.run.call::<Value>((function, Value::Nil, Value::Nil, environment))))
-    }
-
-    /// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
-    pub fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
-        clock::look().map_err(|error| message(&error))?;
-        if source.len() > MAX_SOURCE_BYTES {
-            return Err(format!(
-                "the source has {} bytes, at most {MAX_SOURCE_BYTES} are read",
-                source.len()
-            ));
-        }
-        lua.load(source)
-            .set_name(name)
-            .set_mode(mlua::chunk::ChunkMode::Text)
-            .set_environment(environment.clone())
-            .into_function()
-            .map_err(|error| message(&error))
-    }
-}
-
-/// The message as Lua prints it, without a stack.
-pub fn message(error: &mlua::Error) -> String {
-    match error {
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
-        mlua::Error::RuntimeError(message) => {
-            message.split("\nstack traceback:").next().unwrap_or_default().to_owned()
-        }
-        mlua::Error::CallbackError { cause, .. } => message(cause),
-        other => other.to_string(),
     }
 }

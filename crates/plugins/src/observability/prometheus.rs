@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
     Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host,
-    snapshot::Peer,
+    upstream::Peer,
 };
 use tidegate_telemetry::metrics::{
     ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,

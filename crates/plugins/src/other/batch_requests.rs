@@ -7,13 +7,14 @@
 //! The requests come in over a separate connection ([`tidegate_plugin_api::inner`]), so that routing, plugins and logs
 //! treat them like any other of the same client.
 
+mod batch;
 mod client;
 mod outgoing;
 
 use std::{net::IpAddr, sync::LazyLock, time::Duration};
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tidegate_model::Schema;
 use tidegate_plugin_api::{
     Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, aside,
@@ -23,6 +24,7 @@ use tidegate_plugin_api::{
     step::Verdict,
 };
 
+use self::batch::Batch;
 use crate::common::json::{self as json_text, Undecoded};
 
 pub static PLUGIN: PluginDef = PluginDef {
@@ -45,31 +47,6 @@ impl Plugin for BatchRequests {}
 
 fn build(_: &Value, _: &BuildContext) -> Result<std::sync::Arc<dyn Plugin>, String> {
     Ok(std::sync::Arc::new(BatchRequests))
-}
-
-#[derive(Deserialize)]
-struct Batch {
-    query: Option<Map<String, Value>>,
-    headers: Option<Map<String, Value>>,
-    /// Milliseconds that one step of one request (connect, send, receive) may take.
-    timeout: u64,
-    pipeline: Vec<Item>,
-    /// `headers`, ready to be sent.
-    #[serde(skip)]
-    common: Vec<(String, Vec<u8>)>,
-    /// The memory that the batch takes.
-    #[serde(skip)]
-    held: Option<Allowance>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    version: f64,
-    method: String,
-    path: String,
-    query: Option<Map<String, Value>>,
-    headers: Option<Map<String, Value>>,
-    body: Option<String>,
 }
 
 static SCHEMA: LazyLock<Result<Schema, String>> = LazyLock::new(|| {

@@ -13,11 +13,11 @@ mod lookup;
 mod open;
 mod path;
 mod range;
+mod try_files;
 mod types;
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -32,7 +32,8 @@ use self::{
     cache::{Cache, Found},
     coding::Coding,
     entry::{Entry, Outcome},
-    lookup::Try,
+    lookup::Files,
+    try_files::Try,
     types::Types,
 };
 use crate::common::conf::typed;
@@ -72,21 +73,6 @@ struct StaticFiles {
     files: Arc<Files>,
     strip_prefix: Box<[u8]>,
     max_ranges: usize,
-}
-
-/// What the disk threads need to find a file.
-struct Files {
-    root: PathBuf,
-    index: Vec<String>,
-    tries: Vec<Try>,
-    /// A request without a file is passed to the upstream.
-    has_upstream: bool,
-    autoindex: bool,
-    dotfiles: bool,
-    precompressed: Vec<Coding>,
-    types: Types,
-    small_file_bytes: u64,
-    cache: Arc<Cache>,
 }
 
 fn start(attributes: &Value) -> Result<(), String> {

@@ -6,6 +6,7 @@
 pub mod amount;
 mod clock;
 pub mod counters;
+mod counting;
 mod delayed;
 mod groups;
 pub mod headers;
@@ -15,6 +16,7 @@ use std::{sync::Arc, time::Instant};
 
 use amount::Amount;
 use counters::{Counters, Quota, Taken};
+use counting::{Counting, NO_DELAY, Store, info};
 use delayed::Syncer;
 use headers::HeaderNames;
 use serde::Deserialize;
@@ -32,7 +34,7 @@ use tidegate_telemetry::error_log;
 use crate::common::{
     clock::monotonic_seconds,
     conf::typed,
-    limit_key::{self, Form, LimitKey, Scope},
+    limit_key::{self, LimitKey, Scope},
     outage::Outage,
     skip,
 };
@@ -83,9 +85,6 @@ struct Conf {
     rules: Option<Vec<RuleConf>>,
     windows: Option<Map<String, Value>>,
 }
-
-/// `sync_interval` that means: at once.
-const NO_DELAY: f64 = -1.0;
 
 const ONE_OF_BOTH: &str = "count/time_window and rules cannot be specified at the same time";
 
@@ -170,25 +169,12 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     Ok(Arc::new(LimitCount::new(conf, context)?))
 }
 
-/// Where counts are kept.
-enum Store {
-    Memory,
-    Redis(RedisClient),
-    Delayed { syncer: Arc<Syncer>, redis: RedisClient, interval: f64 },
-}
-
 pub struct LimitCount {
     rules: Vec<Rule>,
     /// In place of rules.
     clock: Option<clock::Clock>,
-    scope: Scope,
-    store: Store,
-    outage: Outage,
+    counting: Counting,
     sliding: bool,
-    rejected_code: u16,
-    rejected_msg: Option<String>,
-    allow_degradation: bool,
-    show_headers: bool,
     /// Of plugin `workflow`, which runs it in the chain's place.
     is_action: bool,
     _group: Option<groups::Member>,
@@ -230,17 +216,20 @@ impl LimitCount {
         Ok(LimitCount {
             rules: if clock.is_some() { Vec::new() } else { rules(&fields, &names)? },
             clock,
-            scope: match &fields.group {
-                Some(group) => Scope::group(group),
-                None => Scope::new(context.owner, conf),
+            counting: Counting {
+                plugin: PLUGIN.name,
+                store,
+                scope: match &fields.group {
+                    Some(group) => Scope::group(group),
+                    None => Scope::new(context.owner, conf),
+                },
+                rejected_code: fields.rejected_code,
+                rejected_msg: fields.rejected_msg,
+                allow_degradation: fields.allow_degradation,
+                show_headers: fields.show_limit_quota_header,
+                outage: Outage::default(),
             },
-            store,
-            outage: Outage::default(),
             sliding: fields.window_type == "sliding",
-            rejected_code: fields.rejected_code,
-            rejected_msg: fields.rejected_msg,
-            allow_degradation: fields.allow_degradation,
-            show_headers: fields.show_limit_quota_header,
             is_action: conf.get("_vid").is_some(),
             _group: fields.group.as_deref().map(groups::join),
         })
@@ -249,7 +238,7 @@ impl LimitCount {
     /// Takes `cost` from the quotas that apply to the request.
     pub fn limit<'a>(&'a self, request: &'a mut Request, cost: f64) -> Step<'a> {
         if let Some(clock) = &self.clock {
-            return self.limit_by_clock(clock, request, cost);
+            return clock.limit(&self.counting, request, cost);
         }
         let applied = match self.applied(request) {
             Ok(applied) if !applied.is_empty() => applied,
@@ -259,10 +248,14 @@ impl LimitCount {
                     error_log::Level::Error,
                     format_args!("failed to get rate limit rules: {reason}"),
                 );
-                return if self.allow_degradation { Step::Next } else { Step::reply(Reply::page(500)) };
+                return if self.counting.allow_degradation {
+                    Step::Next
+                } else {
+                    Step::reply(Reply::page(500))
+                };
             }
         };
-        if matches!(self.store, Store::Memory) {
+        if self.counting.is_in_memory() {
             let now = monotonic_seconds(Instant::now());
             for rule in &applied {
                 let taken = Counters::global().take(&rule.key, rule.quota, cost, now);
@@ -274,17 +267,9 @@ impl LimitCount {
         }
         Step::wait(async move {
             for rule in &applied {
-                let attempt = self.outage.attempt();
-                match self.take_from_redis(&rule.key, rule.quota, cost).await {
-                    Ok(taken) => {
-                        attempt.passed(PLUGIN.name, request);
-                        self.judge(request, rule, taken)?;
-                    }
-                    Err(reason) => {
-                        let route = limit_key::on_route(request);
-                        attempt.failed(format_args!("failed to limit count: {reason}{route}"));
-                        self.degrade()?;
-                    }
+                let asked = self.counting.take_from_redis(&rule.key, rule.quota, cost);
+                if let Some(taken) = self.counting.ask(request, asked).await? {
+                    self.judge(request, rule, taken)?;
                 }
             }
             Ok(())
@@ -294,68 +279,35 @@ impl LimitCount {
     /// All rules are resolved before the first one counts.
     fn applied(&self, request: &Request) -> Result<SmallVec<[Applied<'_>; 1]>, String> {
         let mut applied = SmallVec::new();
-        let (form, prefix) = match (&self.store, self.sliding) {
-            (Store::Memory, _) => (Form::Compact, ""),
-            (_, true) => (Form::Text, "plugin-limit-count:"),
-            (_, false) => (Form::Text, "plugin-limit-count:v1:"),
-        };
+        let prefix = if self.sliding { "plugin-limit-count:" } else { "plugin-limit-count:v1:" };
+        let (form, prefix) = self.counting.form(prefix);
+        let scope = &self.counting.scope;
         for rule in &self.rules {
-            let Some(key) = self.scope.key(&rule.key, request, form, prefix) else { continue };
+            let Some(key) = scope.key(&rule.key, request, form, prefix) else { continue };
             let quota = Quota {
                 limit: rule.count.positive(request)?,
                 window: rule.time_window.positive(request)?,
                 sliding: self.sliding,
             };
-            let text = wants_rate_limiting_info().then(|| self.scope.key(&rule.key, request, Form::Text, ""));
+            let text =
+                wants_rate_limiting_info().then(|| scope.key(&rule.key, request, limit_key::Form::Text, ""));
             applied.push(Applied { key, text: text.flatten(), quota, headers: &rule.headers });
         }
         Ok(applied)
-    }
-
-    async fn take_from_redis(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
-        match &self.store {
-            Store::Memory => Err("counts are in memory".to_owned()),
-            Store::Redis(redis) => remote::take(redis, key, quota, cost).await,
-            // A window from a variable may turn out shorter than the interval.
-            Store::Delayed { redis, interval, .. } if quota.window <= *interval => {
-                remote::take(redis, key, quota, cost).await
-            }
-            Store::Delayed { syncer, .. } => syncer.take(key, quota, cost).await,
-        }
-    }
-
-    /// The verdict where the count cannot be had.
-    fn degrade(&self) -> Verdict {
-        match self.allow_degradation {
-            true => Ok(()),
-            false => Err(Box::new(Reply::error_msg(500, "failed to limit count"))),
-        }
     }
 
     fn judge(&self, request: &mut Request, rule: &Applied<'_>, taken: Taken) -> Verdict {
         if let Some(key) = &rule.text {
             request.set_variable(RATE_LIMITING_INFO, info(key, rule.quota.limit, &taken));
         }
-        if self.show_headers {
+        if self.counting.show_headers {
             rule.headers.write(request, rule.quota.limit, &taken);
         }
         if taken.allowed {
             return Ok(());
         }
-        Err(Box::new(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref())))
+        Err(self.counting.refusal())
     }
-}
-
-/// The words of APISIX. A key is a client's text: it is put in as JSON has it.
-fn info(key: &[u8], limit: f64, taken: &Taken) -> String {
-    let remaining = if taken.allowed { taken.remaining.max(0.0) } else { 0.0 };
-    format!(
-        "{{\"rate_limiting_key\":{},\"rate_limiting_limit\":{limit:.0},\"rate_limiting_remaining\":{:.0},\
-         \"rate_limiting_reset\":{:.0}}}",
-        Value::from(String::from_utf8_lossy(key)),
-        remaining.floor(),
-        taken.reset_seconds.floor(),
-    )
 }
 
 fn rules(conf: &Conf, names: &HeaderNames) -> Result<Vec<Rule>, String> {

@@ -20,7 +20,7 @@ use tidegate_model::header_text::Text;
 use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
-    snapshot::{PassHost, Peer},
+    upstream::{PassHost, Peer},
 };
 use tidegate_telemetry::error_log;
 

@@ -25,6 +25,7 @@ use tidegate_protocol::{HeaderId, claims, media_type};
 use tidegate_telemetry::error_log;
 
 use crate::common::{
+    auth,
     conf::typed,
     form,
     json::{self, Undecoded},
@@ -39,10 +40,18 @@ pub static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("request_validation.json"),
     phases: Phases::REWRITE,
     check,
-    remarks: |conf| schemas::remarks(conf, &["body_schema", "header_schema"]),
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let fields = conf.pointer("/header_schema/properties").and_then(Value::as_object);
+    let names = fields.into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut found = schemas::remarks(conf, &["body_schema", "header_schema"]);
+    found.extend(auth::remarks_of_names(names));
+    found
+}
 
 #[derive(Deserialize)]
 struct Conf {

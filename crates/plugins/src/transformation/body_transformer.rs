@@ -1,6 +1,7 @@
 //! Makes new request and response bodies from templates over the old ones: JSON, XML, forms, multipart.
 
 mod decoding;
+mod format;
 mod xml;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::{
     lua::{Phase, Template},
 };
 use decoding::{Document, decode};
+use format::Format;
 
 pub static PLUGIN: PluginDef = PluginDef {
     name: "body-transformer",
@@ -52,17 +54,6 @@ struct TransformConf {
     template: String,
     #[serde(default)]
     template_is_base64: bool,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum Format {
-    Xml,
-    Json,
-    Encoded,
-    Args,
-    Plain,
-    Multipart,
 }
 
 struct BodyTransformer {
@@ -111,23 +102,6 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-/// The format that a media type says.
-fn format_of(content_type: &[u8]) -> Option<Format> {
-    let text = String::from_utf8_lossy(content_type);
-    let lower = text.to_ascii_lowercase();
-    if text.contains("text/xml") {
-        Some(Format::Xml)
-    } else if text.contains("application/json") {
-        Some(Format::Json)
-    } else if lower.contains("application/x-www-form-urlencoded") {
-        Some(Format::Encoded)
-    } else if lower.contains("multipart/") {
-        Some(Format::Multipart)
-    } else {
-        None
-    }
-}
-
 /// The response's body on hold, and how to read it.
 struct Held {
     body: HeldBody,
@@ -146,7 +120,7 @@ impl Plugin for BodyTransformer {
     fn header_filter(&self, request: &mut Request) {
         let Some(transform) = &self.response else { return };
         let content_type = request.response.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
-        let format = transform.format.or_else(|| format_of(&content_type));
+        let format = transform.format.or_else(|| Format::of(&content_type));
         request.response.body_modified();
         if let Some(body) = HeldBody::of(request, self.max_response) {
             instance_state::set(request, self, Held { body, format, content_type });
@@ -199,7 +173,7 @@ impl BodyTransformer {
         let format = match transform.format {
             _ if is_get => Some(Format::Args),
             Some(format) => Some(format),
-            None => format_of(&content_type),
+            None => Format::of(&content_type),
         };
         let body = (!body.is_empty()).then_some(body);
         let new =
@@ -273,24 +247,4 @@ impl Transform {
 /// Whether the text can be read within the allowance.
 pub(crate) fn is_xml(text: &str, allowance: &Allowance) -> bool {
     xml::parse(text, allowance).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_of_media_types() {
-        let cases = [
-            ("text/xml; charset=utf-8", Some(Format::Xml)),
-            ("application/json", Some(Format::Json)),
-            ("Application/X-WWW-Form-Urlencoded", Some(Format::Encoded)),
-            ("multipart/form-data; boundary=x", Some(Format::Multipart)),
-            ("text/plain", None),
-            ("", None),
-        ];
-        for (content_type, expected) in cases {
-            assert_eq!(format_of(content_type.as_bytes()), expected, "{content_type}");
-        }
-    }
 }

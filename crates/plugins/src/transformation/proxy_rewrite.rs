@@ -1,10 +1,12 @@
 //! Changes the request on its way upstream: URI, host, method and header fields.
 
+mod captures;
 mod header_value;
 mod target;
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
+use captures::Captures;
 use header_value::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
@@ -158,20 +160,6 @@ impl Headers {
                 request.edits.without.push(id);
             }
         }
-    }
-}
-
-/// What `regex_uri` caught, for `$1` in header values of this and later instances.
-#[derive(Clone, Default)]
-pub(crate) struct Captures {
-    text: Vec<u8>,
-    groups: Vec<Option<Range<usize>>>,
-}
-
-impl Captures {
-    fn get(&self, index: usize) -> &[u8] {
-        let range = self.groups.get(index).cloned().flatten();
-        range.and_then(|range| self.text.get(range)).unwrap_or_default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use tidegate_plugin_api::{BodyError, Request, snapshot::Peer};
+use tidegate_plugin_api::{BodyError, Request, upstream::Peer};
 use tidegate_protocol::{
     BodyLength,
     chunked::{ChunkedDecoder, Event},

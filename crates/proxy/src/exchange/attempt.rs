@@ -12,7 +12,7 @@ use std::{
 use bytes::Buf;
 use tidegate_balancing::retry;
 use tidegate_plugin_api::{
-    BodyError, Request, RequestBody, Source, UpstreamHandle, hops, request::Attempt, snapshot::Peer,
+    BodyError, Request, RequestBody, Source, UpstreamHandle, hops, outcome::Attempt, upstream::Peer,
 };
 use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, connection::ConnectionOptions};
 
@@ -156,8 +156,8 @@ fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBod
 async fn reach(
     client: &Client,
     handle: &UpstreamHandle,
-    node: &tidegate_plugin_api::snapshot::Node,
-    timeouts: tidegate_plugin_api::snapshot::Timeouts,
+    node: &tidegate_plugin_api::upstream::Node,
+    timeouts: tidegate_plugin_api::upstream::Timeouts,
     sni: &[u8],
     fresh: bool,
 ) -> Result<Connected, FailureKind> {
@@ -174,7 +174,7 @@ async fn reach(
 /// Records an attempt that got no connection.
 pub fn note_failed(
     request: &mut Request,
-    node: &tidegate_plugin_api::snapshot::Node,
+    node: &tidegate_plugin_api::upstream::Node,
     started: Instant,
     kind: &FailureKind,
 ) {
@@ -259,7 +259,7 @@ impl Upstream {
         &mut self,
         request: &Request,
         client: &Rc<Client>,
-        timeouts: tidegate_plugin_api::snapshot::Timeouts,
+        timeouts: tidegate_plugin_api::upstream::Timeouts,
     ) -> Result<(), FailureKind> {
         let max_head = client.worker.settings.max_response_head_bytes;
         let mut limit = SendLimit::new(client, timeouts.send_ms);
@@ -462,7 +462,7 @@ impl Upstream {
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &tidegate_plugin_api::snapshot::Node) {
+    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &tidegate_plugin_api::upstream::Node) {
         let worker = client.worker;
         let uses = self.uses + 1;
         let pool = handle.keepalive;

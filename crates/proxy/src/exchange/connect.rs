@@ -6,7 +6,7 @@ use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Instant}
 
 use tidegate_plugin_api::{
     UpstreamHandle, descriptors,
-    snapshot::{Node, ProxyProtocol, Timeouts},
+    upstream::{Node, ProxyProtocol, Timeouts},
 };
 use tokio::net::TcpStream;
 

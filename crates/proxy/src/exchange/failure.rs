@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr};
 
-use tidegate_plugin_api::{BodyError, request::Attempt};
+use tidegate_plugin_api::{BodyError, outcome::Attempt};
 use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,

@@ -18,8 +18,8 @@ use http::{HeaderMap, Request as HttpRequest, header};
 use tidegate_balancing::retry;
 use tidegate_plugin_api::{
     BodyError, Request, RequestBody, Source, UpstreamHandle, hops,
-    request::Attempt,
-    snapshot::{Node, Peer, Timeouts},
+    outcome::Attempt,
+    upstream::{Node, Peer, Timeouts},
 };
 use tidegate_protocol::BodyLength;
 

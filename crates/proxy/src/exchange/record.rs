@@ -1,6 +1,6 @@
 //! How attempts went, for variables and metrics.
 
-use tidegate_plugin_api::{Request, request::Attempt};
+use tidegate_plugin_api::{Request, outcome::Attempt};
 
 use super::Upstream;
 

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::pin, task::Poll};
 
 use rustls_pki_types::ServerName;
-use tidegate_plugin_api::snapshot::{Timeouts, TlsClient};
+use tidegate_plugin_api::upstream::{Timeouts, TlsClient};
 use tokio::net::TcpStream;
 
 use super::failure::FailureKind;

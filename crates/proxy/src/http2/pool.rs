@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use h2::client::SendRequest;
 use rustc_hash::FxHashMap;
-use tidegate_plugin_api::snapshot::KeepalivePool;
+use tidegate_plugin_api::upstream::KeepalivePool;
 
 use self::{
     gate::{Existing, Gate, Turn},
@@ -33,7 +33,7 @@ pub use self::{establish::establish, gate::Waiting, window::Window};
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The pool number of a [`tidegate_plugin_api::snapshot::Node`].
+    /// The pool number of a [`tidegate_plugin_api::upstream::Node`].
     pub pool: u32,
     /// The client connection that they belong to; `None`: shared by all clients.
     pub client: Option<u64>,
@@ -210,7 +210,7 @@ struct Node {
     gate: Rc<Gate>,
 }
 
-/// By the pool number of a [`tidegate_plugin_api::snapshot::Node`].
+/// By the pool number of a [`tidegate_plugin_api::upstream::Node`].
 #[derive(Default)]
 pub struct Http2Pool {
     nodes: RefCell<FxHashMap<u32, Node>>,

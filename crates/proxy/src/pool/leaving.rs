@@ -1,6 +1,6 @@
 //! Closes a client's pooled connections when the client leaves.
 
-use tidegate_plugin_api::request::Connection;
+use tidegate_plugin_api::connection::Connection;
 
 use crate::{stream::Stream, worker::Worker};
 

@@ -12,7 +12,8 @@ use tidegate_config::{Settings, settings::HttpRouter};
 use tidegate_model::{Rejected, idle, resources::DiscoveredService};
 use tidegate_plugin_api::{
     Catalog, Snapshot,
-    snapshot::{KeepalivePool, RouterOptions, Timeouts},
+    route::RouterOptions,
+    upstream::{KeepalivePool, Timeouts},
 };
 use tidegate_proxy::Publisher;
 use tidegate_routing::router::Mode;

@@ -43,6 +43,12 @@ fn misspelled_fields_are_named() {
             "did you mean deny_labels?",
         ),
         (json!({"client-control": {"max_bdy_size": 1}}), "did you mean max_body_size?"),
+        (json!({"jwt-auth": {"header": " Authorization"}}), "no request has a header \" Authorization\""),
+        (json!({"hmac-auth": {"signed_headers": ["date", "x "]}}), "no request has a header \"x \""),
+        (
+            json!({"request-validation": {"header_schema": {"type": "object", "properties": {"x-tok ": {"enum": ["a"]}}}}}),
+            "no request has a header \"x-tok \"",
+        ),
         (
             json!({"uri-blocker": {"block_rules": ["/z/sec"], "case_insensitve": true}}),
             "did you mean case_insensitive?",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Node};
 
-use super::at;
+use super::place::at;
 use crate::fields;
 
 /// Conditions that are lists of texts.

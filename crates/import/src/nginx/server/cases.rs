@@ -1,6 +1,7 @@
 //! What becomes of a request in a location: its cases, one after the other.
 
 use super::super::{
+    arrived::arrived,
     branch::{Branch, all_when},
     chain::Kind,
     condition::Condition,
@@ -112,6 +113,7 @@ impl<'a> Server<'_, 'a> {
             redirects: 0,
             is_page: false,
             is_server: false,
+            arrived,
         };
         if chain.one("internal").is_some() {
             return Ok(vec![refused(404, &at, chain, variables, report)?]);

@@ -14,7 +14,7 @@ use tidegate_clients::{
 use tidegate_plugin_api::{Reply, Request};
 use tidegate_telemetry::error_log;
 
-use super::{OpenidConnect, now_seconds};
+use super::{now::now_seconds, relying_party::OpenidConnect};
 use crate::common::{
     auth,
     token_cache::{self, Verified},

@@ -8,7 +8,11 @@ use tidegate_clients::{
     nginx_base64,
 };
 
-use super::provider::{Provider, json as json_answer};
+use super::{
+    now::now_seconds,
+    provider::{Provider, json as json_answer},
+    random::random_token,
+};
 
 pub struct Client {
     pub id: String,
@@ -76,12 +80,12 @@ impl Client {
 
     /// RFC 7523, section 3.
     fn assertion(&self, key: &SigningKey, url: &str) -> Result<String, String> {
-        let now = super::now_seconds();
+        let now = now_seconds();
         key.sign(&json!({
             "iss": self.id,
             "sub": self.id,
             "aud": self.assertion_audience.as_deref().unwrap_or(url),
-            "jti": super::random_token(),
+            "jti": random_token(),
             "exp": now + self.assertion_lifetime_seconds,
             "iat": now,
         }))

@@ -19,9 +19,11 @@ use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log;
 
 use super::{
-    OpenidConnect, PendingCookies, bearer,
+    bearer,
     client::with_arguments,
-    now_ms, now_seconds, random_token,
+    now::{now_ms, now_seconds},
+    random::random_token,
+    relying_party::{OpenidConnect, PendingCookies},
     session::{Identity, Login, Session, Store},
 };
 use crate::common::auth::Identified;

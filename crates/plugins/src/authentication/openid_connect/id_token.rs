@@ -4,7 +4,7 @@ use serde_json::Value;
 use tidegate_clients::jws::{Algorithm, Token, VerifyingKey};
 use tidegate_telemetry::error_log::{Level, log};
 
-use super::{OpenidConnect, bearer, now_seconds};
+use super::{bearer, now::now_seconds, relying_party::OpenidConnect};
 
 /// Signatures of the IANA registry "JSON Web Signature and Encryption Algorithms" that cannot be checked here.
 const UNSUPPORTED: [&str; 10] =

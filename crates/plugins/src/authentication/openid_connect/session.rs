@@ -4,120 +4,39 @@
 //!
 //! The format is Tidegate's own: sessions of APISIX (lua-resty-session) are not readable, users log in again.
 
+mod contents;
 mod in_redis;
+mod seal;
 
-use aws_lc_rs::{
-    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    hmac,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tidegate_clients::{
-    nginx_base64::{decode_url, encode_url},
-    redis::{self, RedisClient},
-};
-use tidegate_model::random::fill_secret;
+use aws_lc_rs::hmac;
 use tidegate_plugin_api::Request;
 
-use super::{conf::SessionConf, ended, now_ms, random_token};
+pub use contents::{Identity, Login, Session};
 
-/// A login that the browser was sent away for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Login {
-    pub state: String,
-    pub original_url: String,
-    pub nonce: Option<String>,
-    pub verifier: Option<String>,
-    #[serde(default)]
-    pub begun_ms: i64,
-}
+use self::{contents::LONGEST_LOGIN_MS, in_redis::Database, seal::SealingKey};
+use super::{conf::SessionConf, ended, now::now_ms, random::random_token};
 
-/// What a finished login left.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Identity {
-    pub id_token: Option<Value>,
-    pub raw_id_token: Option<String>,
-    pub access_token: Option<String>,
-    /// Seconds since 1970.
-    pub access_token_expires: Option<i64>,
-    pub refresh_token: Option<String>,
-    pub user: Option<Value>,
-    pub since_seconds: i64,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Session {
-    created_ms: i64,
-    rolled_ms: i64,
-    used_ms: i64,
-    /// Oldest first; a browser may have several tabs waiting.
-    pub logins: Vec<Login>,
-    pub original_url: Option<String>,
-    /// Consecutive logins restarted because their callback failed.
-    pub restarts: u32,
-    pub identity: Option<Identity>,
-    /// Names a session that is kept in a cookie; the same in all its copies.
-    mark: Option<String>,
-    /// Where Redis keeps it.
-    #[serde(skip)]
-    id: Option<String>,
-}
-
-/// Logins waiting at once; the oldest goes.
-const MAX_LOGINS: usize = 5;
-/// A login that has waited longer begins again.
-const LONGEST_LOGIN_MS: i64 = 3_600_000;
 /// Browsers take about 4 KB per cookie, attributes included.
 const COOKIE_BYTES: usize = 3800;
 const MAX_COOKIES: usize = 8;
 
-impl Session {
-    /// A new session, with the logins that other tabs still wait for.
-    pub fn logged_in(identity: Identity, logins: Vec<Login>) -> Session {
-        Session { identity: Some(identity), logins, ..Session::default() }
-    }
-
-    pub fn add_login(&mut self, login: Login) {
-        self.original_url = Some(login.original_url.clone());
-        if self.logins.len() >= MAX_LOGINS {
-            self.logins.remove(0);
-        }
-        self.logins.push(login);
-    }
-
-    pub fn take_login(&mut self, state: &str) -> Option<Login> {
-        let at = self.logins.iter().position(|login| login.state == state)?;
-        let login = self.logins.remove(at);
-        (now_ms() - login.begun_ms <= LONGEST_LOGIN_MS).then_some(login)
-    }
-}
-
 pub struct Store {
-    key: LessSafeKey,
-    /// Makes names of ids: an id is a cookie, and a reader of the names in Redis is not the user.
-    names: hmac::Key,
+    key: SealingKey,
+    /// The cookie's.
     name: String,
-    /// What a sealed session is authentic for: the cookie's name, the provider and the client. Another route with the same
-    /// secret takes it only when all three agree.
-    place: Vec<u8>,
     attributes: String,
     secure: Option<bool>,
     /// Milliseconds; 0: no limit.
     idling_ms: i64,
     rolling_ms: i64,
     absolute_ms: i64,
-    redis: Option<(RedisClient, String)>,
+    redis: Option<Database>,
 }
 
 impl Store {
     /// `discovery` and `client_id`: who makes the identities that are kept.
     pub fn new(conf: &SessionConf, discovery: &str, client_id: &str) -> Result<Store, String> {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes());
-        let derived = hmac::sign(&secret, b"tidegate openid-connect session v1");
-        let names = hmac::sign(&secret, b"tidegate openid-connect names v1");
-        let key =
-            UnboundKey::new(&AES_256_GCM, derived.as_ref()).map_err(|_| "session.secret is not usable")?;
         let mut attributes = format!("; Path={}", conf.cookie_path.as_deref().unwrap_or("/"));
         if let Some(domain) = &conf.cookie_domain {
             attributes.push_str(&format!("; Domain={domain}"));
@@ -130,18 +49,17 @@ impl Store {
             attributes.push_str("; HttpOnly");
         }
         let name = conf.cookie_name.clone().unwrap_or_else(|| "session".to_owned());
+        let place = serde_json::to_vec(&[&name, discovery, client_id]).map_err(|error| error.to_string())?;
         let lifetime = conf.cookie.as_ref().and_then(|cookie| cookie.lifetime);
         Ok(Store {
-            key: LessSafeKey::new(key),
-            names: hmac::Key::new(hmac::HMAC_SHA256, names.as_ref()),
-            place: serde_json::to_vec(&[&name, discovery, client_id]).map_err(|error| error.to_string())?,
+            key: SealingKey::new(&secret, place)?,
             name,
             attributes,
             secure: conf.cookie_secure,
             idling_ms: conf.idling_timeout.unwrap_or(900).saturating_mul(1000),
             rolling_ms: conf.rolling_timeout.unwrap_or(3600).saturating_mul(1000),
             absolute_ms: conf.absolute_timeout.or(lifetime).unwrap_or(86_400).saturating_mul(1000),
-            redis: in_redis::client(conf)?,
+            redis: Database::new(conf, &secret)?,
         })
     }
 
@@ -158,18 +76,18 @@ impl Store {
         let now = now_ms();
         let session = match &self.redis {
             None => self
+                .key
                 .open(&sent, IN_COOKIE)
                 .filter(|session| !ended::is_over(session.mark.as_deref(), session.created_ms, now)),
-            Some((client, prefix)) => {
+            Some(redis) => {
                 let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
-                    let waiting = self.open(&sent, IN_COOKIE).filter(|session| session.identity.is_none());
+                    let waiting =
+                        self.key.open(&sent, IN_COOKIE).filter(|session| session.identity.is_none());
                     return Ok(waiting.filter(|session| !self.is_over(session, now)));
                 };
-                let mut get = redis::cmd("GET");
-                get.arg(self.key_in_redis(prefix, id));
-                let sealed: Option<Vec<u8>> = client.command(&get).await?;
+                let sealed = redis.get(id).await?;
                 sealed
-                    .and_then(|sealed| self.open(&sealed, id))
+                    .and_then(|sealed| self.key.open(&sealed, id))
                     .map(|session| Session { id: Some(id.to_owned()), ..session })
             }
         };
@@ -188,9 +106,9 @@ impl Store {
         }
         session.mark.get_or_insert_with(random_token);
         let value = match &self.redis {
-            None => self.seal(session, IN_COOKIE)?,
+            None => self.key.seal(session, IN_COOKIE)?,
             Some(_) if session.identity.is_none() => self.seal_waiting(session)?,
-            Some((client, prefix)) => match self.save_in_redis(client, prefix, session).await? {
+            Some(redis) => match self.save_in_redis(redis, session).await? {
                 Some(id) => id,
                 None => return Ok(Vec::new()),
             },
@@ -198,24 +116,52 @@ impl Store {
         self.cookies(&value, request)
     }
 
+    /// The id of the session; `None` where it has ended meanwhile.
+    async fn save_in_redis(&self, redis: &Database, session: &mut Session) -> Result<Option<String>, String> {
+        let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
+        let lifetime = limits.into_iter().filter(|limit| *limit > 0).min();
+        if let Some(id) = &session.id {
+            let kept = redis.replace(id, &self.key.seal(session, id)?, lifetime).await?;
+            return Ok(kept.then(|| id.clone()));
+        }
+        let id = format!("{}{}", random_token(), random_token());
+        redis.create(&id, &self.key.seal(session, &id)?, lifetime).await?;
+        session.id = Some(id.clone());
+        Ok(Some(id))
+    }
+
+    /// Uses the state of a login; `false`: its callback came before.
+    pub async fn claim(&self, state: &str, session: &Session) -> Result<bool, String> {
+        let now = now_ms();
+        let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
+        match &self.redis {
+            Some(redis) => redis.claim_state(state, until - now).await,
+            None => ended::claim_state(state, until, now),
+        }
+    }
+
+    /// Gives the state of a login back that came to nothing.
+    pub async fn release(&self, state: &str) {
+        match &self.redis {
+            Some(redis) => redis.release_state(state).await,
+            None => ended::release_state(state),
+        }
+    }
+
     /// A session in which no user has logged in, for cookies that a head has room for: the oldest logins go.
     fn seal_waiting(&self, session: &mut Session) -> Result<String, String> {
-        let mut sealed = self.seal(session, IN_COOKIE)?;
+        let mut sealed = self.key.seal(session, IN_COOKIE)?;
         while sealed.len() > 2 * COOKIE_BYTES && session.logins.len() > 1 {
             session.logins.remove(0);
-            sealed = self.seal(session, IN_COOKIE)?;
+            sealed = self.key.seal(session, IN_COOKIE)?;
         }
         Ok(sealed)
     }
 
     /// Forgets the session; answers the lines that remove its cookies.
     pub async fn destroy(&self, session: Option<&Session>, request: &Request) -> Result<Vec<String>, String> {
-        if let (Some((client, prefix)), Some(id)) =
-            (&self.redis, session.and_then(|session| session.id.as_ref()))
-        {
-            let mut delete = redis::cmd("DEL");
-            delete.arg(self.key_in_redis(prefix, id));
-            client.command::<()>(&delete).await?;
+        if let (Some(redis), Some(id)) = (&self.redis, session.and_then(|session| session.id.as_ref())) {
+            redis.delete(id).await?;
         }
         // A cookie that was copied before is as good as the one that is removed here.
         if let Some(Session { mark: Some(mark), identity: Some(_), .. }) = session
@@ -279,29 +225,6 @@ impl Store {
         });
         Ok(lines.collect())
     }
-
-    /// `id`: where it is kept. It opens in no other place.
-    fn seal(&self, session: &Session, id: &str) -> Result<String, String> {
-        let mut sealed = serde_json::to_vec(session).map_err(|error| error.to_string())?;
-        let mut nonce = [0; NONCE_LEN];
-        fill_secret(&mut nonce).map_err(|error| error.to_string())?;
-        self.key
-            .seal_in_place_append_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(self.place_of(id)),
-                &mut sealed,
-            )
-            .map_err(|_| "sealing the session failed")?;
-        Ok(encode_url([&nonce[..], &sealed].concat()))
-    }
-
-    fn open(&self, text: &[u8], id: &str) -> Option<Session> {
-        let mut bytes = decode_url(text)?;
-        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let opened = self.key.open_in_place(nonce, Aad::from(self.place_of(id)), sealed).ok()?;
-        serde_json::from_slice(opened).ok()
-    }
 }
 
 /// A session that is in no database has no id.
@@ -315,7 +238,7 @@ fn is_id(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{contents::MAX_LOGINS, *};
 
     fn store(secret: &str) -> Store {
         store_of(secret, "http://idp/discovery", "c")
@@ -337,19 +260,19 @@ mod tests {
             verifier: None,
             begun_ms: now_ms(),
         });
-        let sealed = store("0123456789abcdef").seal(&session, "a").expect("sealed");
-        let opened = store("0123456789abcdef").open(sealed.as_bytes(), "a").expect("session");
-        assert!(store("0123456789abcdef").open(sealed.as_bytes(), "b").is_none(), "of another id");
+        let sealed = store("0123456789abcdef").key.seal(&session, "a").expect("sealed");
+        let opened = store("0123456789abcdef").key.open(sealed.as_bytes(), "a").expect("session");
+        assert!(store("0123456789abcdef").key.open(sealed.as_bytes(), "b").is_none(), "of another id");
         assert_eq!(opened.original_url.as_deref(), Some("/x"));
-        assert!(store("fedcba9876543210").open(sealed.as_bytes(), "a").is_none());
+        assert!(store("fedcba9876543210").key.open(sealed.as_bytes(), "a").is_none());
         for (discovery, client_id) in [("http://idp/discovery", "d"), ("http://other/discovery", "c")] {
             let other = store_of("0123456789abcdef", discovery, client_id);
-            assert!(other.open(sealed.as_bytes(), "a").is_none(), "{discovery} {client_id}");
+            assert!(other.key.open(sealed.as_bytes(), "a").is_none(), "{discovery} {client_id}");
         }
         let mut other = sealed.into_bytes();
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
-        assert!(store("0123456789abcdef").open(&other, "a").is_none());
-        assert!(store("0123456789abcdef").open(b"short", "a").is_none());
+        assert!(store("0123456789abcdef").key.open(&other, "a").is_none());
+        assert!(store("0123456789abcdef").key.open(b"short", "a").is_none());
     }
 
     #[test]

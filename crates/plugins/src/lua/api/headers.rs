@@ -6,7 +6,7 @@ use tidegate_protocol::Head;
 
 use tidegate_plugin_api::reply::FINAL_STATUSES;
 
-use super::{bytes, native_function};
+use super::{native::native_function, values::bytes};
 use crate::lua::current::{self, Phase};
 
 /// Values of one header: `nil` none, a table several.

@@ -3,8 +3,8 @@
 use mlua::{Lua, Table, Value, Variadic};
 use tidegate_telemetry::error_log::{self, Level};
 
-use super::native_function;
-use crate::common::number;
+use super::native::native_function;
+use crate::{common::number, lua::chunk};
 
 /// The log cuts its lines; no more than that is put together.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
@@ -63,7 +63,7 @@ fn text(value: &Value) -> String {
             String::from_utf8_lossy(bytes.get(..MAX_MESSAGE_BYTES).unwrap_or(&bytes)).into_owned()
         }
         Value::LightUserData(_) => "null".to_owned(),
-        Value::Error(error) => crate::lua::vm::message(error),
+        Value::Error(error) => chunk::message(error),
         other => format!("{}: {:p}", other.type_name(), other.to_pointer()),
     }
 }

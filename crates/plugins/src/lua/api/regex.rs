@@ -8,7 +8,7 @@ use mlua::{Lua, LuaString, Table, Value};
 use tidegate_backtrack::pcre::{Units, translate};
 use tidegate_routing::expr::MAX_STEPS;
 
-use super::native_function;
+use super::native::native_function;
 use crate::lua::clock;
 
 /// Compiled expressions kept per worker, and their states together.

@@ -5,7 +5,7 @@ use mlua::{Lua, LuaString, Table, Value};
 use tidegate_plugin_api::{Request, RequestBody, memory};
 use tidegate_protocol::{HeaderId, uri};
 
-use super::{bytes, native_function};
+use super::{native::native_function, text, values};
 use crate::{
     authentication::jwt_auth::JwtPayload,
     lua::{
@@ -45,7 +45,7 @@ fn install_variables(lua: &Lua, native: &Table) -> mlua::Result<()> {
             let Some(name) = short_name(&Value::String(name)) else {
                 return Err(mlua::Error::runtime("invalid variable name"));
             };
-            let value = bytes(&value);
+            let value = values::bytes(&value);
             current::write(name.len() + value.as_ref().map_or(0, Vec::len) + current::FIELD_BYTES)?;
             current::edit(|request| set_variable(request, &name, value))
         })?,
@@ -172,7 +172,7 @@ fn install_target(lua: &Lua, native: &Table) -> mlua::Result<()> {
         "start_time",
         native_function(lua, |_, ()| {
             let ago = current::read(|request| request.started.elapsed().as_secs_f64())?;
-            Ok(super::text::now() - ago)
+            Ok(text::now() - ago)
         })?,
     )
 }
@@ -253,7 +253,7 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
             let mut data = Vec::new();
             match (index, &value) {
                 (1, Value::Nil) => {}
-                (1, value) => super::append(value, &mut data, 0)?,
+                (1, value) => values::append(value, &mut data, 0)?,
                 // Ending a body early is not offered: the upstream's framing stays.
                 _ => return Ok(()),
             }

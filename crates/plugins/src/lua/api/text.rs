@@ -14,7 +14,7 @@ use tidegate_model::random::random_fraction;
 use tidegate_protocol::uri;
 use tidegate_telemetry::clock::{HTTP_DATE, unix_ms, utc};
 
-use super::{bytes, native_function};
+use super::{native::native_function, values::bytes};
 
 use crate::{common::clock::cookie_time, lua::clock};
 

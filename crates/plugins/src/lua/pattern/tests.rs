@@ -2,7 +2,7 @@
 
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table};
 
-use crate::lua::{api, bounds, clock, json};
+use crate::lua::{api, array, bounds, clock};
 
 /// An interpreter with our functions, and LuaJIT's.
 fn both() -> (Lua, Table) {
@@ -18,7 +18,7 @@ fn both() -> (Lua, Table) {
         .unwrap();
     let loadstring: Function = lua.globals().get("loadstring").unwrap();
     bounds::install(&lua).unwrap();
-    json::install(&lua).unwrap();
+    array::install(&lua).unwrap();
     api::install(&lua).unwrap();
     lua.globals().set("loadstring", loadstring).unwrap();
     (lua, originals)

@@ -7,7 +7,10 @@ use std::{
 
 use mlua::ffi::{self, lua_State};
 
-use super::{first, matcher, push, raise, sound, text};
+use super::{
+    search::{first, matcher},
+    stack::{push, raise, sound, text},
+};
 use crate::lua::{
     clock,
     pattern::{Fault, Found, Matcher, Piece},

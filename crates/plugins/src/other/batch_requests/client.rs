@@ -8,23 +8,12 @@ use tidegate_clients::{
     batch::Weigh,
     verbatim::{Answer, Connection, Excess, Limits},
 };
-use tidegate_plugin_api::{Request, aside, hops::Ticket, memory};
-use tidegate_protocol::{Head, Version};
+use tidegate_plugin_api::{Request, aside, memory};
+use tidegate_protocol::Version;
 use tokio::net::UnixStream;
 
 use super::outgoing::Requests;
 use crate::common::form;
-
-pub(super) struct Outgoing {
-    pub method: String,
-    pub target: Vec<u8>,
-    pub http10: bool,
-    /// Names in lower case.
-    pub headers: Vec<(String, Vec<u8>)>,
-    pub body: Vec<u8>,
-    /// Kept until the answer has come.
-    pub _ticket: Option<Ticket>,
-}
 
 /// All bodies of a batch together.
 const MAX_BODIES_BYTES: usize = 64 * 1024 * 1024;
@@ -91,42 +80,6 @@ fn connect(outer: &Request, limit: Duration) -> io::Result<Connection<UnixStream
     Ok(Connection::new(tidegate_plugin_api::inner::connect(outer)?, limits))
 }
 
-impl Outgoing {
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut head = Head::new();
-        for (name, value) in &self.headers {
-            let is_own = matches!(
-                name.as_str(),
-                "connection"
-                    | "keep-alive"
-                    | "transfer-encoding"
-                    | "te"
-                    | "upgrade"
-                    | "expect"
-                    | "content-length"
-            );
-            let is_token = !name.is_empty() && name.bytes().all(tidegate_protocol::fields::is_token_byte);
-            if !is_own && is_token {
-                head.add(name, value);
-            }
-        }
-        if !head.contains("host") {
-            head.add("host", "127.0.0.1");
-        }
-        if !self.body.is_empty() {
-            head.add("content-length", self.body.len().to_string());
-        }
-        let mut bytes = self.method.as_bytes().to_vec();
-        bytes.push(b' ');
-        bytes.extend_from_slice(&self.target);
-        bytes.extend_from_slice(if self.http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-        head.write_fields(&mut bytes, |_| true);
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&self.body);
-        bytes
-    }
-}
-
 /// Large ones are read and written elsewhere. Beside them `held` bytes are there already.
 async fn text_of_answer(
     answer: Answer,
@@ -162,28 +115,4 @@ fn into_json(Answer { head, body, .. }: Answer, method: &str) -> Value {
         answer.insert("body".to_owned(), Value::String(body));
     }
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_on_the_wire() {
-        let request = Outgoing {
-            method: "POST".to_owned(),
-            target: b"/a".to_vec(),
-            http10: false,
-            headers: vec![
-                ("host".to_owned(), b"h".to_vec()),
-                ("connection".to_owned(), b"close".to_vec()),
-                ("x-a".to_owned(), b"b\r\nc: d".to_vec()),
-                ("bad name".to_owned(), b"x".to_vec()),
-            ],
-            body: b"hi".to_vec(),
-            _ticket: None,
-        };
-        let expected = "POST /a HTTP/1.1\r\nhost: h\r\nx-a: b  c: d\r\ncontent-length: 2\r\n\r\nhi";
-        assert_eq!(String::from_utf8(request.to_bytes()).unwrap(), expected);
-    }
 }

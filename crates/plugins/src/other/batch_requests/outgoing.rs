@@ -3,15 +3,68 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
-use tidegate_plugin_api::{Request, hops};
-use tidegate_protocol::claims::{self, Claim};
+use tidegate_plugin_api::{
+    Request,
+    hops::{self, Ticket},
+};
+use tidegate_protocol::{
+    Head,
+    claims::{self, Claim},
+};
 
-use super::{Batch, Item, client::Outgoing};
+use super::batch::{Batch, Item};
 
 /// No head that is larger can be received.
 const MAX_HEAD_BYTES: usize = 128 << 10;
 
 type Fields = Vec<(String, Vec<u8>)>;
+
+pub(super) struct Outgoing {
+    pub method: String,
+    pub target: Vec<u8>,
+    pub http10: bool,
+    /// Names in lower case.
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
+    /// Kept until the answer has come.
+    pub _ticket: Option<Ticket>,
+}
+
+impl Outgoing {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut head = Head::new();
+        for (name, value) in &self.headers {
+            let is_own = matches!(
+                name.as_str(),
+                "connection"
+                    | "keep-alive"
+                    | "transfer-encoding"
+                    | "te"
+                    | "upgrade"
+                    | "expect"
+                    | "content-length"
+            );
+            let is_token = !name.is_empty() && name.bytes().all(tidegate_protocol::fields::is_token_byte);
+            if !is_own && is_token {
+                head.add(name, value);
+            }
+        }
+        if !head.contains("host") {
+            head.add("host", "127.0.0.1");
+        }
+        if !self.body.is_empty() {
+            head.add("content-length", self.body.len().to_string());
+        }
+        let mut bytes = self.method.as_bytes().to_vec();
+        bytes.push(b' ');
+        bytes.extend_from_slice(&self.target);
+        bytes.extend_from_slice(if self.http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+        head.write_fields(&mut bytes, |_| true);
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}
 
 /// What the requests of a batch are made of.
 pub(super) struct Requests<'a> {
@@ -164,5 +217,24 @@ mod tests {
             assert_eq!(target, expected.as_bytes(), "{path}");
         }
         assert_eq!(target(&"/".repeat(MAX_HEAD_BYTES + 1), None, None), None);
+    }
+
+    #[test]
+    fn requests_on_the_wire() {
+        let request = Outgoing {
+            method: "POST".to_owned(),
+            target: b"/a".to_vec(),
+            http10: false,
+            headers: vec![
+                ("host".to_owned(), b"h".to_vec()),
+                ("connection".to_owned(), b"close".to_vec()),
+                ("x-a".to_owned(), b"b\r\nc: d".to_vec()),
+                ("bad name".to_owned(), b"x".to_vec()),
+            ],
+            body: b"hi".to_vec(),
+            _ticket: None,
+        };
+        let expected = "POST /a HTTP/1.1\r\nhost: h\r\nx-a: b  c: d\r\ncontent-length: 2\r\n\r\nhi";
+        assert_eq!(String::from_utf8(request.to_bytes()).unwrap(), expected);
     }
 }

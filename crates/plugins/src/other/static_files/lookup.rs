@@ -12,54 +12,27 @@ use std::{
 use tidegate_telemetry::error_log;
 
 use super::{
-    Files,
+    cache::Cache,
+    coding::Coding,
     entry::{Entry, Outcome, Presentation, Representation, Served, Stamp},
     listing, open, path,
+    try_files::Try,
+    types::Types,
 };
 
-/// One of `try_files`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Try {
-    /// Text around the path, and whether it must be a directory.
-    Name { before: Box<str>, with_path: bool, after: Box<str>, directory: bool },
-    /// `=404`
-    Status(u16),
-    /// `@upstream`: proxied when no file was found.
-    Upstream,
-}
-
-impl Try {
-    /// `$uri`, `$uri/`, `$uri.html`, `/index.html`, `=404`, `@upstream`.
-    pub fn parse(text: &str) -> Result<Try, String> {
-        if let Some(code) = text.strip_prefix('=') {
-            return match code.parse() {
-                Ok(code @ 200..=599) => Ok(Try::Status(code)),
-                _ => Err(format!(
-                    "try_files: {text} is not a status; give =404 or another one from 200 to 599"
-                )),
-            };
-        }
-        if text == "@upstream" {
-            return Ok(Try::Upstream);
-        }
-        let (before, after, with_path) = match text.split_once("$uri") {
-            Some((before, after)) => (before, after, true),
-            None => (text, "", false),
-        };
-        if before.contains('$') || after.contains('$') {
-            return Err(format!("try_files: {text}: $uri is the only variable, and once in a name"));
-        }
-        if !path::is_safe(before.trim_start_matches('/').as_bytes(), true) {
-            return Err(format!("try_files: {text} does not name something below the root"));
-        }
-        let directory = text.ends_with('/');
-        Ok(Try::Name {
-            before: before.into(),
-            with_path,
-            after: after.trim_end_matches('/').into(),
-            directory,
-        })
-    }
+/// What the disk threads need to find a file.
+pub(super) struct Files {
+    pub(super) root: PathBuf,
+    pub(super) index: Vec<String>,
+    pub(super) tries: Vec<Try>,
+    /// A request without a file is passed to the upstream.
+    pub(super) has_upstream: bool,
+    pub(super) autoindex: bool,
+    pub(super) dotfiles: bool,
+    pub(super) precompressed: Vec<Coding>,
+    pub(super) types: Types,
+    pub(super) small_file_bytes: u64,
+    pub(super) cache: Arc<Cache>,
 }
 
 /// What a name below the root is.
@@ -249,27 +222,4 @@ fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
 /// Where a relative root starts: the installation's directory.
 pub fn absolute_root(root: &str) -> PathBuf {
     tidegate_plugin_api::host().map_or_else(|| PathBuf::from(root), |host| host.prefix.join(root))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_try_files() {
-        let name = |before: &str, with_path, after: &str, directory| Try::Name {
-            before: before.into(),
-            with_path,
-            after: after.into(),
-            directory,
-        };
-        assert_eq!(Try::parse("$uri").unwrap(), name("", true, "", false));
-        assert_eq!(Try::parse("$uri/").unwrap(), name("", true, "", true));
-        assert_eq!(Try::parse("$uri.html").unwrap(), name("", true, ".html", false));
-        assert_eq!(Try::parse("/app/index.html").unwrap(), name("/app/index.html", false, "", false));
-        assert_eq!(Try::parse("=404").unwrap(), Try::Status(404));
-        for bad in ["=40", "=abc", "$uri$args", "$host/x", "../x", "/a/../../x", "$uri/$uri"] {
-            assert!(Try::parse(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -6,16 +6,15 @@
 use chrono::{DateTime, Datelike, NaiveTime};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
-use tidegate_plugin_api::{Reply, Request, Step};
+use tidegate_plugin_api::{Request, Step};
 
 use super::{
-    LimitCount, PLUGIN, Store,
     counters::{Counters, Quota, Taken},
-    info,
+    counting::{Counting, NO_DELAY, info},
 };
 use crate::common::{
     clock::{monotonic_seconds, unix_seconds},
-    limit_key::{self, Form, LimitKey},
+    limit_key::LimitKey,
     number,
 };
 use tidegate_plugin_api::{
@@ -118,7 +117,7 @@ pub fn check(conf: &Value) -> Result<(), String> {
     if conf.get("window_type").and_then(Value::as_str) == Some("sliding") {
         return Err("windows are of the clock, and cannot have window_type sliding".to_owned());
     }
-    if conf.get("sync_interval").and_then(Value::as_f64).is_some_and(|interval| interval != super::NO_DELAY) {
+    if conf.get("sync_interval").and_then(Value::as_f64).is_some_and(|interval| interval != NO_DELAY) {
         return Err("windows are counted at once, and cannot have a sync_interval".to_owned());
     }
     if conf.get("_vid").is_some() {
@@ -142,28 +141,19 @@ impl Clock {
         Clock { windows: PERIODS.iter().filter_map(window).collect(), key: LimitKey::new(key, key_type) }
     }
 
-    fn current(&self, limit: &LimitCount, request: &Request, now: f64) -> SmallVec<[Current<'_>; 2]> {
-        let (form, prefix) = match limit.store {
-            Store::Memory => (Form::Compact, ""),
-            _ => (Form::Text, "plugin-limit-count:clock:"),
-        };
-        let Some(base) = limit.scope.key(&self.key, request, form, prefix) else { return SmallVec::new() };
+    fn current(&self, counting: &Counting, request: &Request, now: f64) -> SmallVec<[Current<'_>; 2]> {
+        let (form, prefix) = counting.form("plugin-limit-count:clock:");
+        let Some(base) = counting.scope.key(&self.key, request, form, prefix) else { return SmallVec::new() };
         // Whole seconds since 1970 fit.
         #[allow(clippy::cast_possible_truncation)]
         let now = now as i64;
         self.windows.iter().map(|window| window.at(now, &base)).collect()
     }
-}
 
-impl LimitCount {
-    pub(super) fn limit_by_clock<'a>(
-        &'a self,
-        clock: &'a Clock,
-        request: &'a mut Request,
-        cost: f64,
-    ) -> Step<'a> {
-        let current = clock.current(self, request, unix_seconds());
-        if matches!(self.store, Store::Memory) {
+    /// Takes `cost` from the quotas of all windows, or of none.
+    pub fn limit<'a>(&'a self, counting: &'a Counting, request: &'a mut Request, cost: f64) -> Step<'a> {
+        let current = self.current(counting, request, unix_seconds());
+        if counting.is_in_memory() {
             let now = monotonic_seconds(std::time::Instant::now());
             let take = |cost: f64| -> Vec<Taken> {
                 let one = |one: &Current| Counters::global().take(&one.key, one.quota(), cost, now);
@@ -174,81 +164,69 @@ impl LimitCount {
             if refused {
                 take(-cost);
             }
-            return self.answer(request, &current, &taken, refused.then_some(cost)).into();
+            return answer(counting, request, &current, &taken, refused.then_some(cost)).into();
         }
         Step::wait(async move {
-            let attempt = self.outage.attempt();
-            let taken = match self.take_all(&current, cost).await {
-                Ok(taken) => {
-                    attempt.passed(PLUGIN.name, request);
-                    taken
-                }
-                Err(reason) => {
-                    let route = limit_key::on_route(request);
-                    attempt.failed(format_args!("failed to limit count: {reason}{route}"));
-                    return self.degrade();
-                }
-            };
+            let asked = take_all(counting, &current, cost);
+            let Some(taken) = counting.ask(request, asked).await? else { return Ok(()) };
             let refused = taken.iter().any(|taken| !taken.allowed);
-            if refused && let Err(reason) = self.take_all(&current, -cost).await {
+            if refused && let Err(reason) = take_all(counting, &current, -cost).await {
                 error_log::log(
                     error_log::Level::Error,
                     format_args!("a refused request stays counted: {reason}"),
                 );
             }
-            self.answer(request, &current, &taken, refused.then_some(cost))
+            answer(counting, request, &current, &taken, refused.then_some(cost))
         })
     }
+}
 
-    async fn take_all(&self, current: &[Current<'_>], cost: f64) -> Result<Vec<Taken>, String> {
-        let mut all = Vec::with_capacity(current.len());
-        for one in current {
-            all.push(self.take_from_redis(&one.key, one.quota(), cost).await?);
-        }
-        Ok(all)
+async fn take_all(counting: &Counting, current: &[Current<'_>], cost: f64) -> Result<Vec<Taken>, String> {
+    let mut all = Vec::with_capacity(current.len());
+    for one in current {
+        all.push(counting.take_from_redis(&one.key, one.quota(), cost).await?);
     }
+    Ok(all)
+}
 
-    /// `given_back`: the request is refused, and so much is no longer counted.
-    fn answer(
-        &self,
-        request: &mut Request,
-        current: &[Current],
-        taken: &[Taken],
-        given_back: Option<f64>,
-    ) -> Verdict {
-        let left = |taken: &Taken| match given_back {
-            Some(cost) if taken.allowed => taken.remaining + cost,
-            _ => taken.remaining.max(0.0),
-        };
-        let windows = || current.iter().zip(taken).map(|(one, taken)| (one, left(taken)));
-        // The longest of those that have the least left.
-        let least = windows().reduce(|best, next| if next.1 <= best.1 { next } else { best });
-        if let Some((one, remaining)) = &least {
-            if wants_rate_limiting_info() {
-                let allowed = given_back.is_none();
-                let taken = Taken { allowed, remaining: *remaining, reset_seconds: one.left };
-                request.set_variable(RATE_LIMITING_INFO, info(&one.key, one.window.limit, &taken));
+/// `given_back`: the request is refused, and so much is no longer counted.
+fn answer(
+    counting: &Counting,
+    request: &mut Request,
+    current: &[Current],
+    taken: &[Taken],
+    given_back: Option<f64>,
+) -> Verdict {
+    let left = |taken: &Taken| match given_back {
+        Some(cost) if taken.allowed => taken.remaining + cost,
+        _ => taken.remaining.max(0.0),
+    };
+    let windows = || current.iter().zip(taken).map(|(one, taken)| (one, left(taken)));
+    // The longest of those that have the least left.
+    let least = windows().reduce(|best, next| if next.1 <= best.1 { next } else { best });
+    if let Some((one, remaining)) = &least {
+        if wants_rate_limiting_info() {
+            let allowed = given_back.is_none();
+            let taken = Taken { allowed, remaining: *remaining, reset_seconds: one.left };
+            request.set_variable(RATE_LIMITING_INFO, info(&one.key, one.window.limit, &taken));
+        }
+        if counting.show_headers {
+            let headers = &mut request.early_headers;
+            headers.set("RateLimit-Limit", number::lua(one.window.limit));
+            headers.set("RateLimit-Remaining", number::lua(*remaining));
+            headers.set("RateLimit-Reset", number::lua(one.left));
+            if given_back.is_some() {
+                headers.set("Retry-After", number::lua(one.left));
             }
-            if self.show_headers {
-                let headers = &mut request.early_headers;
-                headers.set("RateLimit-Limit", number::lua(one.window.limit));
-                headers.set("RateLimit-Remaining", number::lua(*remaining));
-                headers.set("RateLimit-Reset", number::lua(one.left));
-                if given_back.is_some() {
-                    headers.set("Retry-After", number::lua(one.left));
-                }
-                for (one, remaining) in windows() {
-                    headers.set(&one.window.limit_header, number::lua(one.window.limit));
-                    headers.set(&one.window.remaining_header, number::lua(remaining));
-                }
+            for (one, remaining) in windows() {
+                headers.set(&one.window.limit_header, number::lua(one.window.limit));
+                headers.set(&one.window.remaining_header, number::lua(remaining));
             }
         }
-        match given_back {
-            None => Ok(()),
-            Some(_) => {
-                Err(Box::new(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref())))
-            }
-        }
+    }
+    match given_back {
+        None => Ok(()),
+        Some(_) => Err(counting.refusal()),
     }
 }
 

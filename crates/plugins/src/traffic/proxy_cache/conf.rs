@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{Request, Variable, snapshot::Birth, variables::Named};
+use tidegate_plugin_api::{Request, Variable, route::Birth, variables::Named};
 use tidegate_protocol::{HeaderId, Method};
 
 use super::{

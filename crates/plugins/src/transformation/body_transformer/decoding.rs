@@ -8,7 +8,7 @@ use tidegate_plugin_api::{
     multipart,
 };
 
-use super::{Format, xml};
+use super::{format::Format, xml};
 use crate::{
     common::{
         form,

@@ -8,7 +8,7 @@ use tidegate_plugin_api::{
     template::pieces::{Piece, cut},
 };
 
-use super::Captures;
+use super::captures::Captures;
 use crate::common::header_edits;
 
 pub(super) struct HeaderValue(Vec<Part>);

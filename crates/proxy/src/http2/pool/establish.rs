@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Connection;
-use tidegate_plugin_api::snapshot::KeepalivePool;
+use tidegate_plugin_api::upstream::KeepalivePool;
 use tidegate_telemetry::error_log;
 
 use super::{

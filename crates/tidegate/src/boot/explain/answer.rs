@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, schema::lua};
-use tidegate_plugin_api::{
-    Route, Snapshot,
-    snapshot::{Peer, RouteUpstream},
-};
+use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer};
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
 use tidegate_routing::router::{Loss, Verdict};
 

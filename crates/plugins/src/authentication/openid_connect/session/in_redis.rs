@@ -5,71 +5,87 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_clients::redis::{self, RedisClient};
 
-use super::{LONGEST_LOGIN_MS, Session, Store};
-use crate::authentication::openid_connect::{conf::SessionConf, ended, now_ms, random_token};
+use crate::authentication::openid_connect::conf::SessionConf;
 
-impl Store {
-    /// The id of the session; `None` where it has ended meanwhile: a request that was under way must not bring it back.
-    pub(super) async fn save_in_redis(
-        &self,
-        client: &RedisClient,
-        prefix: &str,
-        session: &mut Session,
-    ) -> Result<Option<String>, String> {
-        let set = |id: &str, sealed: &str, condition: &str| {
-            let mut set = redis::cmd("SET");
-            set.arg(self.key_in_redis(prefix, id)).arg(sealed).arg(condition);
-            let limits = [self.idling_ms, self.rolling_ms, self.absolute_ms];
-            if let Some(shortest) = limits.into_iter().filter(|limit| *limit > 0).min() {
-                set.arg("PX").arg(shortest);
-            }
-            set
-        };
-        if let Some(id) = &session.id {
-            let sealed = self.seal(session, id)?;
-            let done: Option<String> = client.command(&set(id, &sealed, "XX")).await?;
-            return Ok(done.map(|_| id.clone()));
-        }
-        let id = format!("{}{}", random_token(), random_token());
-        let sealed = self.seal(session, &id)?;
-        let done: Option<String> = client.command(&set(&id, &sealed, "NX")).await?;
-        done.ok_or("a new session's id is taken")?;
-        session.id = Some(id.clone());
-        Ok(Some(id))
+pub(super) struct Database {
+    client: RedisClient,
+    prefix: String,
+    /// Makes names of ids: an id is a cookie, and a reader of the names in Redis is not the user.
+    names: hmac::Key,
+}
+
+impl Database {
+    /// `None` where sessions are kept in cookies.
+    pub(super) fn new(conf: &SessionConf, secret: &hmac::Key) -> Result<Option<Database>, String> {
+        let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
+        let Some(client) = RedisClient::from_conf("redis", &named(settings))? else { return Ok(None) };
+        let names = hmac::sign(secret, b"tidegate openid-connect names v1");
+        Ok(Some(Database {
+            client,
+            prefix: settings.get("prefix").and_then(Value::as_str).unwrap_or("sessions").to_owned(),
+            names: hmac::Key::new(hmac::HMAC_SHA256, names.as_ref()),
+        }))
     }
 
     /// Under which key Redis has what belongs to an id.
-    pub(super) fn key_in_redis(&self, prefix: &str, id: &str) -> String {
-        format!("{prefix}:{}", HEXLOWER.encode(hmac::sign(&self.names, id.as_bytes()).as_ref()))
+    fn key(&self, id: &str) -> String {
+        format!("{}:{}", self.prefix, HEXLOWER.encode(hmac::sign(&self.names, id.as_bytes()).as_ref()))
     }
 
-    /// What a sealed session is authentic for.
-    pub(super) fn place_of(&self, id: &str) -> Vec<u8> {
-        [self.place.as_slice(), id.as_bytes()].concat()
+    pub(super) async fn get(&self, id: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.client.command(redis::cmd("GET").arg(self.key(id))).await?)
+    }
+
+    /// Keeps a session under an id that nothing is kept under.
+    pub(super) async fn create(
+        &self,
+        id: &str,
+        sealed: &str,
+        lifetime_ms: Option<i64>,
+    ) -> Result<(), String> {
+        let done = self.set(id, sealed, "NX", lifetime_ms).await?;
+        Ok(done.ok_or("a new session's id is taken")?)
+    }
+
+    /// `false`: the session has ended meanwhile, and stays gone. A request that was under way must not bring it back.
+    pub(super) async fn replace(
+        &self,
+        id: &str,
+        sealed: &str,
+        lifetime_ms: Option<i64>,
+    ) -> Result<bool, String> {
+        Ok(self.set(id, sealed, "XX", lifetime_ms).await?.is_some())
+    }
+
+    async fn set(
+        &self,
+        id: &str,
+        sealed: &str,
+        condition: &str,
+        lifetime_ms: Option<i64>,
+    ) -> Result<Option<()>, String> {
+        let mut set = redis::cmd("SET");
+        set.arg(self.key(id)).arg(sealed).arg(condition);
+        if let Some(lifetime) = lifetime_ms {
+            set.arg("PX").arg(lifetime);
+        }
+        let done: Option<String> = self.client.command(&set).await?;
+        Ok(done.map(|_| ()))
+    }
+
+    pub(super) async fn delete(&self, id: &str) -> Result<(), String> {
+        Ok(self.client.command(redis::cmd("DEL").arg(self.key(id))).await?)
     }
 
     /// Uses the state of a login; `false`: its callback came before.
-    pub async fn claim(&self, state: &str, session: &Session) -> Result<bool, String> {
-        let now = now_ms();
-        let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
-        let Some((client, prefix)) = &self.redis else { return ended::claim_state(state, until, now) };
-        let mut set = redis::cmd("SET");
-        set.arg(self.key_in_redis(prefix, &of_state(state)))
-            .arg(1)
-            .arg("NX")
-            .arg("PX")
-            .arg((until - now).max(1));
-        let first: Option<String> = client.command(&set).await?;
-        Ok(first.is_some())
+    pub(super) async fn claim_state(&self, state: &str, lifetime_ms: i64) -> Result<bool, String> {
+        let done = self.set(&of_state(state), "1", "NX", Some(lifetime_ms.max(1))).await?;
+        Ok(done.is_some())
     }
 
-    /// Gives the state of a login back that came to nothing.
-    pub async fn release(&self, state: &str) {
-        let Some((client, prefix)) = &self.redis else { return ended::release_state(state) };
-        let mut delete = redis::cmd("DEL");
-        delete.arg(self.key_in_redis(prefix, &of_state(state)));
+    pub(super) async fn release_state(&self, state: &str) {
         // Otherwise it runs out by itself.
-        let _ = client.command::<()>(&delete).await;
+        _ = self.delete(&of_state(state)).await;
     }
 }
 
@@ -78,8 +94,8 @@ fn of_state(state: &str) -> String {
     format!("state:{state}")
 }
 
-pub(super) fn client(conf: &SessionConf) -> Result<Option<(RedisClient, String)>, String> {
-    let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
+/// The settings under the names that other plugins give them.
+fn named(settings: &Value) -> Value {
     let of = |name: &str| settings.get(name).cloned().unwrap_or(Value::Null);
     let mut named = json!({
         "redis_host": of("host"),
@@ -95,6 +111,5 @@ pub(super) fn client(conf: &SessionConf) -> Result<Option<(RedisClient, String)>
             named[name] = value.clone();
         }
     }
-    let prefix = settings.get("prefix").and_then(Value::as_str).unwrap_or("sessions").to_owned();
-    Ok(RedisClient::from_conf("redis", &named)?.map(|client| (client, prefix)))
+    named
 }

@@ -1,0 +1,56 @@
+//! The client's connection, as requests on it see it.
+
+use std::{
+    any::Any,
+    cell::{Cell, OnceCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+pub use tidegate_protocol::proxy_protocol::Announced;
+
+use crate::{
+    certificates::{ClientVerdict, TlsServer},
+    variables::ClientCertificate,
+};
+
+/// Facts of the client's connection, the same for all its requests.
+#[derive(Debug)]
+pub struct Connection {
+    pub id: u64,
+    pub peer: SocketAddr,
+    pub local: SocketAddr,
+    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header. Boxed, as the
+    /// next ones: plain connections do not carry the size.
+    pub inner_client: Option<Box<SocketAddr>>,
+    pub tls: Option<Rc<TlsFacts>>,
+    /// Addresses from the PROXY protocol header.
+    pub announced: Option<Box<Announced>>,
+    pub requests: Cell<u64>,
+    /// Set by the request path: dropped once the connection and all its requests have ended.
+    pub at_end: OnceCell<Box<dyn Any>>,
+}
+
+#[derive(Debug, Default)]
+pub struct TlsFacts {
+    pub server_name: Option<String>,
+    pub protocol: &'static str,
+    pub cipher: String,
+    /// DER of the client's certificate, verified or not: see `client_verdict`.
+    pub client_certificate: Option<Vec<u8>>,
+    pub alpn: Option<Vec<u8>>,
+    pub client_verdict: ClientVerdict,
+    /// The `ssl` resource of the handshake.
+    pub server: Option<Arc<TlsServer>>,
+    /// See [`TlsFacts::client`].
+    pub client: OnceCell<Option<Box<ClientCertificate>>>,
+}
+
+impl TlsFacts {
+    /// The client's certificate for `$ssl_client_*`, read when it is first asked for.
+    pub fn client(&self) -> Option<&ClientCertificate> {
+        let read = || ClientCertificate::of(self.client_certificate.as_deref()?).map(Box::new);
+        self.client.get_or_init(read).as_deref()
+    }
+}

@@ -1,0 +1,305 @@
+//! The types that refer to each other in a ring: a request has a snapshot and a route, a route has a chain, a chain has
+//! plugins, and the phases of a plugin take the request.
+//!
+//! They are in one file, because none of them can be read without the others. What they do is in files of their own, which
+//! build upon this one: `request.rs`, `chain.rs`, `consumer.rs`, `snapshot.rs`, `defaults.rs`.
+
+use std::{
+    any::Any,
+    cell::{Cell, OnceCell, RefCell},
+    future::ready,
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+use tidegate_model::{Document, SchemaKind, catalog::Nested, header_text::Place};
+use tidegate_protocol::{Head, RequestHead};
+use tidegate_routing::{
+    expr::{Expression, SearchTime},
+    router::Router,
+};
+
+use crate::{
+    BodyChunk, Extensions, RequestBody, Response, Step, Variable,
+    certificates::Certificates,
+    connection::Connection,
+    definition::{BuildContext, ConsumerKey, Owner, Phases},
+    edits::{Asserted, UpstreamEdits},
+    outcome::Outcome,
+    route::{Birth, Matched, RouteUpstream, RouterOptions},
+    sharded::Sharded,
+    step::WholeBody,
+    table::Table,
+    upstream::{Timeouts, UpstreamHandle},
+    variables::BodyValues,
+};
+
+/// A built configuration of a plugin. Shared by all workers; state that changes per request belongs in atomics
+/// or in the request's [`crate::Extensions`].
+#[allow(unused_variables)]
+pub trait Plugin: Send + Sync {
+    /// The phases that this configuration takes part in, of those its declaration names. Fewer cost less.
+    fn phases(&self) -> Phases {
+        Phases::ALL
+    }
+    /// Removes parts of the request that do not belong to the resource, such as a key in the path. Runs before every
+    /// phase, of global rules as well, so that all guards judge what the upstream will see. It decides nothing.
+    fn received(&self, request: &mut Request) {}
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Runs before each attempt to reach an upstream node.
+    fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// The request is about to go to its upstream: all plugins that may refuse or answer it have run. Runs once, before the
+    /// first attempt.
+    fn departing<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Answers from a cache, in the upstream's place. Runs when no plugin that may refuse is left to run before the
+    /// proxy, whatever the priorities, so that a stored answer is only for clients whom the upstream would answer.
+    fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        Step::Next
+    }
+    /// Sees and edits `request.response`, of the upstream or of the gateway itself.
+    fn header_filter(&self, request: &mut Request) {}
+    /// Sees and edits each piece of the response body. A plugin that changes its length calls
+    /// [`crate::Response::body_modified`] in `header_filter` first.
+    fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}
+    /// Makes a new body of the one that `body_filter` took whole, after it set [`crate::Passage::Waits`] at the last
+    /// piece. It may wait, for a thread that does long work. `Err`: see [`crate::Passage::Refused`].
+    fn whole_body<'a>(&'a self, request: &'a mut Request) -> WholeBody<'a> {
+        Box::pin(ready(Ok(Bytes::new())))
+    }
+    /// Runs when the answer is out. It must not block.
+    fn log(&self, request: &mut Request) {}
+}
+
+/// The declaration of a plugin; one `static` per file.
+pub struct PluginDef {
+    pub name: &'static str,
+    pub version: f64,
+    /// Plugins run from the highest priority to the lowest.
+    pub priority: i64,
+    /// `Some("auth")` for authentication plugins.
+    pub kind: Option<&'static str>,
+    /// `Some("global")` when it is not meant for single routes.
+    pub scope: Option<&'static str>,
+    /// Enabled when config.yaml has no list of plugins. Not set for plugins that APISIX leaves off and that cost without being
+    /// used.
+    pub on_by_default: bool,
+    /// JSON schemas, in APISIX's shape and with its defaults.
+    pub schema: &'static str,
+    pub consumer_schema: Option<&'static str>,
+    pub metadata_schema: Option<&'static str>,
+    /// Paths of secret fields, encrypted at rest.
+    pub encrypt_fields: &'static [&'static str],
+    pub phases: Phases,
+    /// A global rule's instance steps back when the route has the plugin itself (`run_policy = prefer_route`).
+    pub prefer_route: bool,
+    /// Replaces the message for a configuration that the schema refuses: gets the configuration and the
+    /// schema's message.
+    pub explain: fn(&Value, String) -> String,
+    /// It may refuse requests: a route that has it is refused when the plugin is not enabled, or when it refers to a
+    /// missing secret. As in APISIX, other plugins are skipped, or keep the reference as a text.
+    pub guards: bool,
+    /// It answers requests in the upstream's place, chooses the upstream, or removes parts of answers: without it the
+    /// upstream would expose what it should not. A route that has it is refused when the plugin is not enabled.
+    pub answers: bool,
+    /// Rules that a schema cannot express. Runs after the schema, on the configuration with defaults.
+    pub check: fn(&Value, SchemaKind) -> Result<(), String>,
+    /// Where a configuration has names and values of header fields. They are checked after `check`.
+    pub headers: &'static [Place],
+    /// The configurations of other plugins inside this one's: they are checked like those of an object.
+    pub nested: fn(&Value) -> Vec<Nested<'_>>,
+    /// Parts of an accepted configuration that have no effect, as messages. They are reported to the author
+    /// of the write, and logged.
+    pub remarks: fn(&Value) -> Vec<String>,
+    /// The same of the plugin's metadata.
+    pub metadata_headers: &'static [Place],
+    pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
+    /// Authentication plugins: how consumers are found.
+    pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
+    /// The upstreams written inside a configuration. They are compiled, resolved and checked like any other.
+    pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
+    pub apis: &'static [Api],
+    /// Called once at start with `plugin_attr.NAME`, before anything is built.
+    pub start: Option<fn(&Value) -> Result<(), String>>,
+}
+
+/// A URI that a plugin answers itself, reachable through plugin `public-api`.
+pub struct Api {
+    pub methods: &'static [&'static str],
+    pub uri: &'static str,
+    pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
+}
+
+/// A built plugin with its `_meta` settings.
+pub struct Instance {
+    pub def: &'static PluginDef,
+    pub plugin: Arc<dyn Plugin>,
+    /// The object whose configuration this is.
+    pub owner: Owner,
+    /// `_meta.priority`, else the plugin's own.
+    pub priority: i64,
+    /// `_meta.filter`: the plugin runs only where this holds.
+    pub filter: Option<Expression<Variable>>,
+    /// `_meta.error_response`: replaces the body of its rejections.
+    pub error_response: Option<Bytes>,
+    /// `_meta.pre_function`, run before each phase.
+    pub pre_function: Option<Arc<dyn Plugin>>,
+}
+
+#[derive(Clone, Default)]
+pub struct Chain {
+    pub(crate) instances: Vec<Arc<Instance>>,
+    pub(crate) rewrite: Vec<u16>,
+    pub(crate) access: Vec<u16>,
+    pub(crate) before_proxy: Vec<u16>,
+    pub(crate) header_filter: Vec<u16>,
+    pub(crate) body_filter: Vec<u16>,
+    pub(crate) log: Vec<u16>,
+    pub(crate) stored: Vec<u16>,
+    pub(crate) received: Vec<u16>,
+    pub(crate) departing: Vec<u16>,
+}
+
+#[derive(Default)]
+pub struct Consumer {
+    pub username: Arc<str>,
+    pub group_id: Option<Arc<str>>,
+    pub labels: Map<String, Value>,
+    /// `labels.custom_id`, sent upstream as `X-Consumer-Custom-ID`.
+    pub custom_id: Option<Arc<str>>,
+    /// Plugins of the consumer over those of its group, without authentication plugins; by falling priority.
+    pub plugins: Vec<Arc<Instance>>,
+    /// The group it names does not exist, or cannot be built: requests of this consumer get 503.
+    pub group_missing: bool,
+    /// The resource as configured, for policy plugins that pass it on.
+    pub document: Document,
+    pub version: u64,
+    /// Number of this consumer within the process, never reused: names it in per-worker caches and metrics.
+    pub serial: u64,
+}
+
+/// A consumer's data for one authentication plugin, from the consumer itself or from one of its credentials.
+pub struct AuthEntry {
+    pub consumer: Arc<Consumer>,
+    pub credential_id: Option<Arc<str>>,
+    /// The result of the plugin's `consumer` function for the configuration.
+    pub data: Box<dyn Any + Send + Sync>,
+    /// The configuration itself, secrets resolved.
+    pub value: Arc<Value>,
+}
+
+/// All consumers of a snapshot.
+#[derive(Clone, Default)]
+pub struct ConsumerIndex {
+    /// One index per authentication plugin; a handful, so a list.
+    pub by_plugin: Vec<(&'static str, Sharded<AuthEntry>)>,
+    pub by_name: Arc<FxHashMap<Arc<str>, Arc<Consumer>>>,
+}
+
+/// A route's Lua condition. Called on a worker while matching.
+pub trait FilterFunction: Send + Sync {
+    fn matches(&self, request: &Request) -> bool;
+}
+
+/// What a route, merged with its plugin config and service, does with a request.
+#[derive(Clone)]
+pub struct Route {
+    pub id: Arc<str>,
+    pub name: Option<Arc<str>>,
+    pub service_id: Option<Arc<str>>,
+    pub service_name: Option<Arc<str>>,
+    pub chain: Chain,
+    pub upstream: RouteUpstream,
+    /// A reference of the route names a missing object, or a part of it cannot be built: answer with this status. Its
+    /// chain is [`Chain::refusing`] then.
+    pub broken: Option<u16>,
+    /// The route's own `timeout`, over the upstream's.
+    pub timeouts: Option<Timeouts>,
+    pub enable_websocket: bool,
+    pub filter: Option<Arc<dyn FilterFunction>>,
+    /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
+    pub document: Document,
+    pub service: Option<Document>,
+    pub birth: Birth,
+    pub service_birth: Option<Birth>,
+    /// Never reused within the process: names the route in per-worker caches and metrics.
+    pub serial: u64,
+    pub version: u64,
+}
+
+pub struct Snapshot {
+    pub revision: u64,
+    pub router: Router<Variable>,
+    /// By the number that the router answers.
+    pub routes: Table<Route>,
+    /// All global rules' plugins, rule after rule.
+    pub globals: Chain,
+    pub consumers: ConsumerIndex,
+    /// The `upstreams` resources by id (traffic-split names them).
+    pub upstreams: Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>,
+    pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
+    /// Some route's `vars` depend on request bodies: they must be read before matching.
+    pub matches_on_body: bool,
+    pub certificates: Arc<Certificates>,
+    pub options: RouterOptions,
+}
+
+/// One worker's reference to a snapshot, with the data that worker derives from it. Cloned per request without
+/// an atomic.
+pub struct WorkerSnapshot {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Route chains merged with a consumer's plugins, by (route, consumer) serial.
+    pub(crate) merged: RefCell<FxHashMap<(u64, u64), Rc<Chain>>>,
+}
+
+pub struct Request {
+    pub head: RequestHead,
+    pub connection: Rc<Connection>,
+    /// The client's address: the peer's, until `real-ip` replaces it.
+    pub remote_addr: IpAddr,
+    pub remote_port: u16,
+    /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
+    pub host: Vec<u8>,
+    /// The normalised path (`$uri`).
+    pub path: Vec<u8>,
+    pub https: bool,
+    pub snapshot: Rc<WorkerSnapshot>,
+    pub route: Option<Arc<Route>>,
+    pub matched: Matched,
+    pub consumer: Option<Arc<Consumer>>,
+    pub credential_id: Option<Arc<str>>,
+    pub edits: UpstreamEdits,
+    pub body: RequestBody,
+    pub asserted: Asserted,
+    /// `client-control`: a larger body is refused while it streams.
+    pub body_limit: Option<u64>,
+    pub body_values: BodyValues,
+    pub response: Response,
+    /// Set by plugins before there is a response; they override its headers when it arrives.
+    pub early_headers: Head,
+    pub extensions: Extensions,
+    /// Variables set by plugins, over the built-in ones.
+    pub variables: SmallVec<[(Box<str>, Vec<u8>); 0]>,
+    pub started: Instant,
+    pub outcome: Outcome,
+    /// 32 hex digits, made on first use.
+    pub id: OnceCell<Box<str>>,
+    pub worker: usize,
+    pub(crate) undecided: Cell<Option<u16>>,
+    /// The time that the regular expressions of its conditions and plugins have taken so far.
+    pub search_time: SearchTime,
+}

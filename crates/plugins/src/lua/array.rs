@@ -1,0 +1,14 @@
+//! The metatable that marks arrays: cjson writes an empty table as `{}` unless it has it.
+
+use mlua::{Lua, Table};
+
+const METATABLE: &str = "array_mt";
+
+/// Puts the metatable into the registry.
+pub fn install(lua: &Lua) -> mlua::Result<()> {
+    lua.set_named_registry_value(METATABLE, lua.create_table()?)
+}
+
+pub fn metatable(lua: &Lua) -> mlua::Result<Table> {
+    lua.named_registry_value(METATABLE)
+}

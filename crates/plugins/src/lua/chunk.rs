@@ -1,0 +1,34 @@
+//! Texts that Lua loads, and what it says of those that fail.
+
+use mlua::{Function, Lua, Table};
+
+use super::clock;
+
+/// The source of one chunk: Lua compiles it in one go.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
+
+/// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
+pub fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
+    clock::look().map_err(|error| message(&error))?;
+    if source.len() > MAX_SOURCE_BYTES {
+        return Err(format!("the source has {} bytes, at most {MAX_SOURCE_BYTES} are read", source.len()));
+    }
+    lua.load(source)
+        .set_name(name)
+        .set_mode(mlua::chunk::ChunkMode::Text)
+        .set_environment(environment.clone())
+        .into_function()
+        .map_err(|error| message(&error))
+}
+
+/// The message as Lua prints it, without a stack.
+pub fn message(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        mlua::Error::RuntimeError(message) => {
+            message.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+        }
+        mlua::Error::CallbackError { cause, .. } => message(cause),
+        other => other.to_string(),
+    }
+}
