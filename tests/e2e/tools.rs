@@ -18,6 +18,8 @@ mod bench_websocket;
 mod import_bounds;
 mod imports;
 mod kong_guards;
+mod kong_orders;
+mod kong_shapes;
 mod new_plugin;
 mod nginx_answers;
 mod nginx_caches;

@@ -23,8 +23,10 @@ mod partials;
 mod pattern;
 mod plugins;
 mod prepare;
+mod priority;
 mod rate_limiting;
 mod routes;
+mod shapes;
 mod ties;
 mod traffic;
 mod transform;
@@ -50,6 +52,7 @@ pub fn convert(
     partials::one_workspace(root)?;
     prepare::prepare(root, files, &mut imported.report)?;
     lists::check(root)?;
+    shapes::check(root)?;
     let version = root.get("_format_version").and_then(crate::fields::text);
     let regex_needs_tilde = match version.as_deref() {
         Some("1.1" | "2.1") => false,
@@ -59,7 +62,7 @@ pub fn convert(
             return Err("_format_version is missing; a declarative configuration of Kong has it".to_owned());
         }
     };
-    let mut entities = Entities::collect(root, &mut imported.report);
+    let mut entities = Entities::collect(root, &mut imported.report)?;
     entities.regex_needs_tilde = regex_needs_tilde;
     entities.allow_missing = options.allow_missing.clone();
     unique::plugins(&entities)?;

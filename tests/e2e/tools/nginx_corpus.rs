@@ -88,7 +88,9 @@ fn corpus(folder: &Path) -> Vec<(String, String)> {
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         all.push((name, whole(&text, folder)));
     }
-    for name in ["access.txt", "conditions.txt", "places.txt", "redirected.txt", "addresses.txt"] {
+    for name in
+        ["access.txt", "conditions.txt", "places.txt", "redirected.txt", "rewritten.txt", "addresses.txt"]
+    {
         all.push((name.to_owned(), configuration(&forms(name), folder, "@PORT@", &[])));
     }
     all

@@ -45,8 +45,10 @@ pub fn forms(file: &str) -> Vec<Form> {
     forms
 }
 
-/// Answers what its paths say.
-pub const CHECK: &str = "location /allowed { return 204; } location /denied { return 403; } location /unauthorized { return 401; }";
+/// Answers what its paths say; below /role what the field says, or whom `Host` names.
+pub const CHECK: &str = "location /allowed { return 204; } location /denied { return 403; } \
+    location /unauthorized { return 401; } \
+    location /role { if ($http_x_role = admin) { return 204; } if ($host = admin.test) { return 204; } return 403; }";
 
 /// Files that forms include, and users.
 pub fn write_files(folder: &Path) {
@@ -122,10 +124,11 @@ fn whom_nginx_turns_away_is_not_served() {
     write_files(folder.path());
     let root = site.root().canonicalize().expect("there");
     make_readable(root.ancestors().take(2).chain([folder.path()]));
-    let all: Vec<Form> = ["access.txt", "conditions.txt", "places.txt", "redirected.txt", "addresses.txt"]
-        .iter()
-        .flat_map(|file| forms(file))
-        .collect();
+    let all: Vec<Form> =
+        ["access.txt", "conditions.txt", "places.txt", "redirected.txt", "rewritten.txt", "addresses.txt"]
+            .iter()
+            .flat_map(|file| forms(file))
+            .collect();
     let port = free_port();
     let (up, asked) = (upstream.address.to_string(), check.address.to_string());
     let (path, root) = (folder.path().display().to_string(), root.display().to_string());

@@ -81,8 +81,6 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
 /// From the path of the request to the path at the upstream.
 pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>, imported: &mut Imported) {
     let fields = Fields::new(entry.node, label("route", entry.node));
-    let strips = fields.flag("strip_path").unwrap_or(true);
-    let glued = fields.text("path_handling").as_deref() == Some("v1");
     let protocols = fields.texts("protocols");
     if !protocols.is_empty() && protocols.iter().all(|name| name == "https" || name == "grpcs") {
         let how = "plain HTTP is redirected to HTTPS with 301";
@@ -92,23 +90,71 @@ pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>,
     if plugins.get("proxy-rewrite").is_some_and(|conf| conf.get("uri").is_some()) {
         return;
     }
-    let base = &target.path;
-    let slash = if glued && !base.is_empty() { "" } else { "/" };
-    let pairs: Vec<String> = match (&entry.path, strips) {
-        (_, false) if base.is_empty() => return,
-        (Path::Prefix(prefix), true) if prefix == "/" && base.is_empty() => return,
-        (_, false) => vec!["(?s)^/(.*)$".to_owned(), format!("{base}{slash}$1")],
-        (path, true) => {
-            let (pattern, groups) = match path {
-                Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
-                // Without one the route is closed.
-                Path::Regex(pattern) => pattern.strip.clone().unwrap_or_default(),
-            };
-            let bare = if base.is_empty() { "/" } else { base.as_str() };
-            let rest = format!("{base}{slash}${}", groups + 1);
-            // A line feed is a part of a path like any other.
-            vec![format!("{pattern}\\z"), bare.to_owned(), format!("(?s){pattern}/?(.*)$"), rest]
-        }
+    let is_glued = fields.text("path_handling").as_deref() == Some("v1") && !target.path.is_empty();
+    if is_glued && entry.is_rust {
+        let how = "`path_handling: v1` holds with `router_flavor: traditional` only; it is v0 here, as with the default";
+        imported.report.approximated(fields.line(), fields.subject(), how);
+    }
+    let paths = Paths { target, is_glued: is_glued && !entry.is_rust };
+    let pairs = match fields.flag("strip_path").unwrap_or(true) {
+        true => paths.stripped(&entry.path),
+        false => paths.whole(),
     };
-    merge::add(plugins, "proxy-rewrite", json!({"regex_uri": pairs}));
+    if !pairs.is_empty() {
+        merge::add(plugins, "proxy-rewrite", json!({"regex_uri": pairs}));
+    }
+}
+
+/// Expressions, each with the path that it makes.
+struct Paths<'t> {
+    target: &'t Target,
+    /// Nothing stands between the service's path and the rest.
+    is_glued: bool,
+}
+
+impl Paths<'_> {
+    fn slash(&self) -> &'static str {
+        if self.is_glued { "" } else { "/" }
+    }
+
+    fn whole(&self) -> Vec<String> {
+        let base = &self.target.path;
+        if base.is_empty() {
+            return Vec::new();
+        }
+        let all = [r"(?s)^/(.*)$".to_owned(), format!("{base}{}$1", self.slash())];
+        match self.target.has_slash || self.is_glued {
+            true => all.to_vec(),
+            // The root alone is the service's path.
+            false => [r"^/\z".to_owned(), base.clone()].into_iter().chain(all).collect(),
+        }
+    }
+
+    fn stripped(&self, path: &Path) -> Vec<String> {
+        let Target { path: base, has_slash, .. } = self.target;
+        let (pattern, groups) = match path {
+            Path::Prefix(prefix) if prefix == "/" && base.is_empty() => return Vec::new(),
+            Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),
+            // Without one the route is closed.
+            Path::Regex(pattern) => pattern.strip.clone().unwrap_or_default(),
+        };
+        let bare = if base.is_empty() { "/" } else { base.as_str() };
+        let mut pairs = Vec::new();
+        // A slash at the end of the request's path stays, unless it is all of the path.
+        let ends = match path {
+            _ if base.is_empty() || self.is_glued => None,
+            Path::Prefix(prefix) => {
+                (prefix.ends_with('/') && (*has_slash || prefix != "/")).then(|| pattern.clone())
+            }
+            Path::Regex(_) if *has_slash => Some(format!("(?=(?s:.*)/\\z){pattern}")),
+            Path::Regex(_) => Some(format!("(?=(?s:.+)/\\z){pattern}")),
+        };
+        if let Some(pattern) = ends {
+            pairs.extend([format!("{pattern}\\z"), format!("{base}/")]);
+        }
+        // A line feed is a part of a path like any other.
+        pairs.extend([format!("{pattern}\\z"), bare.to_owned()]);
+        pairs.extend([format!("(?s){pattern}/?(.*)$"), format!("{base}{}${}", self.slash(), groups + 1)]);
+        pairs
+    }
 }

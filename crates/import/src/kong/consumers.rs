@@ -53,6 +53,12 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
         imported.report.closed(consumer.line, &subject, &why);
         return;
     }
+    if entities.has_lost_a_group(consumer) {
+        let why =
+            "one of its groups, whose plugins hold for it, is not in the file; nobody has its credentials";
+        imported.report.closed(consumer.line, &subject, why);
+        return;
+    }
     if key_text(consumer, "username").is_some_and(|given| given != username) {
         imported.report.approximated(consumer.line, &subject, &format!("its name becomes {username}"));
     }

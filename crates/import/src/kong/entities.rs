@@ -6,7 +6,7 @@ use tidegate_config::yaml::Node;
 
 use super::{
     named::{Named, Owned},
-    node::{children, label},
+    node::{children, is_enabled, label, name},
 };
 use crate::{
     Report,
@@ -43,6 +43,8 @@ pub struct Entities<'a> {
     pub groups: Named<'a>,
     /// The groups of consumers, as numbers in `groups`.
     members: Owned<usize>,
+    /// Consumers of groups that are not in the file.
+    lost_members: HashSet<*const Node>,
     /// Credentials outside of consumers: list name and entity.
     pub loose_credentials: Owned<(&'static str, &'a Node)>,
     pub plugins: Vec<Plugin<'a>>,
@@ -70,7 +72,8 @@ const IGNORED: [(&str, &str); 8] = [
 ];
 
 impl<'a> Entities<'a> {
-    pub fn collect(root: &'a Node, report: &mut Report) -> Self {
+    /// The error names an entity that is not there.
+    pub fn collect(root: &'a Node, report: &mut Report) -> Result<Self, String> {
         let top = Fields::new(root, "file");
         let has_hashes = top.flag("_transform") == Some(false);
         top.skip(&["_format_version", "_transform", "_comment", "_ignore", "_info", "_plugin_configs"]);
@@ -80,8 +83,14 @@ impl<'a> Entities<'a> {
             }
         }
         let named = |list: &str| Named::of(top.list(list).iter());
+        let (on, off): (Vec<_>, Vec<_>) =
+            top.list("services").iter().partition(|service| is_enabled(service));
+        for service in &off {
+            report.ignored(service.line, &name(service), "it is not enabled, and left out");
+        }
+        let mut off = Off { services: Named::of(off.into_iter()), routes: Named::default() };
         let mut all = Entities {
-            services: named("services"),
+            services: Named::of(on.into_iter()),
             upstreams: named("upstreams"),
             consumers: named("consumers"),
             groups: named("consumer_groups"),
@@ -99,21 +108,33 @@ impl<'a> Entities<'a> {
             let owner = |node: &'a Node| all.consumers.find(node.get("consumer")).map(std::ptr::from_ref);
             top.list(list).iter().map(move |node| (owner(node), (list, node)))
         });
-        all.loose_credentials = Owned::by(credentials.collect::<Vec<_>>().into_iter());
-        all.members = all.find_members(top.list("consumer_group_consumers"));
+        let credentials: Vec<_> = credentials.collect();
+        if let Some((_, (list, node))) = credentials.iter().find(|(owner, _)| owner.is_none()) {
+            return Err(absent(node, &format!("the consumer of one of {list}")));
+        }
+        all.loose_credentials = Owned::by(credentials.into_iter());
+        all.find_members(top.list("consumer_group_consumers"))?;
         for service in all.services.iter() {
             all.routes.extend(children(service, "routes").iter().map(|route| (route, Some(*service))));
         }
+        let mut off_routes: Vec<&Node> =
+            off.services.iter().flat_map(|service| children(service, "routes")).collect();
         for route in top.list("routes") {
             let service = all.services.find(route.get("service"));
+            if service.is_none() && off.services.find(route.get("service")).is_some() {
+                report.ignored(route.line, &label("route", route), "its service is not enabled");
+                off_routes.push(route);
+                continue;
+            }
             if service.is_none() && route.get("service").is_some_and(|service| !service.is_null()) {
                 all.lost_routes.insert(std::ptr::from_ref(route));
             }
             all.routes.push((route, service));
         }
-        all.collect_plugins(&top, report);
+        off.routes = Named::of(off_routes.into_iter());
+        all.collect_plugins(&top, &off, report)?;
         top.finish(report);
-        all
+        Ok(all)
     }
 
     pub fn has_lost_its_service(&self, route: &Node) -> bool {
@@ -121,34 +142,49 @@ impl<'a> Entities<'a> {
     }
 
     /// The members of groups, as named by consumers, by groups and by a separate list.
-    fn find_members(&self, loose: &'a [Node]) -> Owned<usize> {
+    fn find_members(&mut self, loose: &'a [Node]) -> Result<(), String> {
         let numbers: HashMap<*const Node, usize> = self
             .groups
             .iter()
             .enumerate()
             .map(|(number, group)| (std::ptr::from_ref(*group), number))
             .collect();
-        let number =
-            |group: Option<&Node>| group.and_then(|group| numbers.get(&std::ptr::from_ref(group)).copied());
-        let mut all: BTreeSet<(*const Node, usize)> = BTreeSet::new();
-        let mut add = |consumer: Option<&Node>, group: Option<usize>| {
-            all.extend(consumer.map(std::ptr::from_ref).zip(group));
+        let number = |group: Option<&Node>| {
+            self.groups.find(group).and_then(|group| numbers.get(&std::ptr::from_ref(group)).copied())
         };
+        let consumer = |node: &Node, named: Option<&Node>| {
+            let found = self.consumers.find(named).map(std::ptr::from_ref);
+            found.ok_or_else(|| absent(node, "a consumer of a group"))
+        };
+        let mut all: BTreeSet<(*const Node, usize)> = BTreeSet::new();
         for (group, node) in self.groups.iter().enumerate() {
             for member in children(node, "consumers") {
-                add(self.consumers.find(Some(member)), Some(group));
+                all.insert((consumer(member, Some(member))?, group));
             }
         }
         for member in loose {
-            let group = self.groups.find(member.get("consumer_group"));
-            add(self.consumers.find(member.get("consumer")), number(group));
+            let group = number(member.get("consumer_group"));
+            let group = group.ok_or_else(|| absent(member, "the group of a consumer"))?;
+            all.insert((consumer(member, member.get("consumer"))?, group));
         }
+        let mut lost = HashSet::new();
         for consumer in self.consumers.iter() {
+            let own = std::ptr::from_ref(*consumer);
             for group in children(consumer, "groups") {
-                add(Some(consumer), number(self.groups.find(Some(group))));
+                match number(Some(group)) {
+                    Some(group) => _ = all.insert((own, group)),
+                    None => _ = lost.insert(own),
+                }
             }
         }
-        Owned::by(all.into_iter().map(|(consumer, group)| (Some(consumer), group)))
+        self.members = Owned::by(all.into_iter().map(|(consumer, group)| (Some(consumer), group)));
+        self.lost_members = lost;
+        Ok(())
+    }
+
+    /// Whether the plugins of one of its groups are not in the file.
+    pub fn has_lost_a_group(&self, consumer: &Node) -> bool {
+        self.lost_members.contains(&std::ptr::from_ref(consumer))
     }
 
     pub fn groups_of(&self, consumer: &Node) -> Vec<&'a Node> {
@@ -168,7 +204,12 @@ impl<'a> Entities<'a> {
         numbers.into_iter().filter_map(|number| self.plugins.get(number))
     }
 
-    fn collect_plugins(&mut self, top: &Fields<'a>, report: &mut Report) {
+    fn collect_plugins(
+        &mut self,
+        top: &Fields<'a>,
+        off: &Off<'a>,
+        report: &mut Report,
+    ) -> Result<(), String> {
         let none = |node| Plugin { node, service: None, route: None, consumer: None, group: None };
         let mut plugins = Vec::new();
         for service in self.services.iter() {
@@ -188,25 +229,38 @@ impl<'a> Entities<'a> {
             plugins.extend(own.map(|node| Plugin { group: Some(group), ..none(node) }));
         }
         plugins.extend(top.list("plugins").iter().map(none));
-        plugins.extend(top.list("consumer_group_plugins").iter().map(none));
+        for node in top.list("consumer_group_plugins") {
+            if node.get("consumer_group").is_none_or(Node::is_null) {
+                return Err(absent(node, &format!("the consumer_group of {}", label("plugin", node))));
+            }
+            plugins.push(none(node));
+        }
         // Filters may guard as plugins do. They have no name, so they count as unknown plugins.
         plugins.extend(top.list("filter_chains").iter().map(none));
         let routes = Named::of(self.routes.iter().map(|(route, _)| *route));
         for plugin in &mut plugins {
-            let mut lost = false;
-            let mut owner = |key: &str, among: &Named<'a>, known: Option<&'a Node>| {
-                let named = plugin.node.get(key).filter(|node| !node.is_null());
-                let found = among.find(named);
-                lost |= named.is_some() && found.is_none();
-                known.or(found)
-            };
-            plugin.service = owner("service", &self.services, plugin.service);
-            plugin.route = owner("route", &routes, plugin.route);
-            plugin.consumer = owner("consumer", &self.consumers, plugin.consumer);
-            plugin.group = owner("consumer_group", &self.groups, plugin.group);
+            let (mut lost, mut is_off) = (None, false);
+            let mut owner =
+                |key: &'static str, among: &Named<'a>, off: Option<&Named>, known: Option<&'a Node>| {
+                    let named = plugin.node.get(key).filter(|node| !node.is_null());
+                    let found = among.find(named);
+                    match named.filter(|_| found.is_none()) {
+                        Some(_) if off.is_some_and(|off| off.find(named).is_some()) => is_off = true,
+                        Some(_) => lost = lost.or(Some(key)),
+                        None => {}
+                    }
+                    known.or(found)
+                };
+            plugin.service = owner("service", &self.services, Some(&off.services), plugin.service);
+            plugin.route = owner("route", &routes, Some(&off.routes), plugin.route);
+            plugin.consumer = owner("consumer", &self.consumers, None, plugin.consumer);
+            plugin.group = owner("consumer_group", &self.groups, None, plugin.group);
             let subject = label("plugin", plugin.node);
-            if lost {
-                report.unsupported(plugin.node.line, &subject, "what it belongs to is not in the file");
+            if let Some(key) = lost {
+                return Err(absent(plugin.node, &format!("the {key} of {subject}")));
+            }
+            if is_off {
+                report.ignored(plugin.node.line, &subject, "its service is not enabled");
             } else if is_for_streams(plugin.node) {
                 report.ignored(plugin.node.line, &subject, "Kong runs it for TCP, TLS and UDP only");
             } else {
@@ -214,6 +268,7 @@ impl<'a> Entities<'a> {
             }
         }
         self.index_plugins();
+        Ok(())
     }
 
     fn index_plugins(&mut self) {
@@ -228,6 +283,16 @@ impl<'a> Entities<'a> {
         }
         self.plugins_of = Owned::by(places.into_iter());
     }
+}
+
+/// What belongs to services that are not enabled.
+struct Off<'a> {
+    services: Named<'a>,
+    routes: Named<'a>,
+}
+
+fn absent(node: &Node, what: &str) -> String {
+    format!("{}:{}: {what} is not in the file; Kong refuses such a file", node.line, node.column)
 }
 
 /// Protocols of requests, by which Kong runs a plugin for all of them, and of what else it proxies.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::Value;
 use tidegate_config::yaml::Node;
 
-use super::order::Path;
+use super::{order::Path, priority::Priorities};
 
 pub struct Entry<'a> {
     pub node: &'a Node,
@@ -13,6 +13,8 @@ pub struct Entry<'a> {
     pub path: Path,
     pub hosts: Vec<String>,
     pub rank: Rank,
+    /// In the versions and settings of Kong; `None`: they agree with the rank.
+    pub priorities: Option<Priorities>,
     /// What its `expression` asks besides the path.
     pub conditions: Vec<Value>,
     /// Its expressions are those of Rust.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Node};
 
-const LISTS: [&str; 11] = [
+const LISTS: [&str; 18] = [
     "services",
     "routes",
     "plugins",
@@ -15,6 +15,13 @@ const LISTS: [&str; 11] = [
     "filter_chains",
     "partials",
     "acls",
+    "groups",
+    "keyauth_credentials",
+    "basicauth_credentials",
+    "jwt_secrets",
+    "hmacauth_credentials",
+    "consumer_group_consumers",
+    "consumer_group_plugins",
 ];
 
 /// Refuses the file at the first of them.

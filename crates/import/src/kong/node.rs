@@ -1,6 +1,7 @@
 //! What is read of any entity.
 
-use tidegate_config::yaml::Node;
+use serde_json::Value;
+use tidegate_config::yaml::{Content, Node};
 
 use crate::fields;
 
@@ -10,6 +11,12 @@ pub fn children<'a>(node: &'a Node, key: &str) -> &'a [Node] {
 
 pub fn key_text(node: &Node, key: &str) -> Option<String> {
     node.get(key).and_then(fields::text)
+}
+
+/// Only what Kong takes for no: a text switches nothing off.
+pub fn is_enabled(node: &Node) -> bool {
+    let enabled = node.get("enabled").map(|enabled| &enabled.content);
+    !matches!(enabled, Some(Content::Scalar { value: Value::Bool(false), .. }))
 }
 
 /// The name, else the id, else the line.

@@ -5,13 +5,13 @@ mod table;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use tidegate_config::yaml::{Content, Node};
+use tidegate_config::yaml::Node;
 
 use super::{
     converted::{Place, name_of},
     entities::{Entities, Plugin},
     merge,
-    node::name,
+    node::{is_enabled, name},
 };
 use crate::{Outcome, closed, imported::Imported};
 
@@ -163,6 +163,26 @@ pub fn of_route(
     Ok(plugins)
 }
 
+/// Plugins of ours that neither turn a client away nor say who it is.
+const OPEN: [&str; 11] = [
+    "cors",
+    "request-id",
+    "prometheus",
+    "zipkin",
+    "opentelemetry",
+    "http-logger",
+    "tcp-logger",
+    "udp-logger",
+    "syslog",
+    "file-logger",
+    "gzip",
+];
+
+pub fn guards_alone(mut plugins: Map<String, Value>) -> Map<String, Value> {
+    plugins.retain(|name, _| !OPEN.contains(&name.as_str()));
+    plugins
+}
+
 /// Whether a route identifies consumers.
 pub fn know_consumers(plugins: &Map<String, Value>) -> bool {
     OURS.iter().any(|name| plugins.contains_key(*name))
@@ -198,12 +218,6 @@ fn may_guard(entities: &Entities, node: &Node) -> bool {
     let left_out =
         [HARMLESS.as_slice(), NO_GUARDS.as_slice()].iter().any(|names| names.contains(&kind.as_str()));
     !left_out && !entities.allow_missing.contains(&kind)
-}
-
-/// Only what Kong takes for no: a text switches nothing off.
-fn is_enabled(node: &Node) -> bool {
-    let enabled = node.get("enabled").map(|enabled| &enabled.content);
-    !matches!(enabled, Some(Content::Scalar { value: Value::Bool(false), .. }))
 }
 
 /// With a separate report: what it lacks must count at each place of the plugin.

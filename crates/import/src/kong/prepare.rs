@@ -1,5 +1,4 @@
-//! What decK does to a file before Kong sees it: variables of the environment, defaults, and shared plugin configurations;
-//! and what is switched off.
+//! What decK does to a file before Kong sees it: variables of the environment, defaults, and shared plugin configurations.
 
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Entry, Node};
@@ -10,10 +9,6 @@ const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 const VAULT: &str = "{vault://";
 
-/// Lists of entities that `enabled: false` takes out, with the lists inside of them.
-const SWITCHED: [(&str, &[&str]); 4] =
-    [("services", &["routes"]), ("routes", &[]), ("targets", &[]), ("upstreams", &["targets"])];
-
 pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Result<(), String> {
     let vaults = environments(root);
     resolve(root, &vaults, files)?;
@@ -21,12 +16,6 @@ pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Resul
     shared_configurations(root, report);
     super::unique::check(root)?;
     super::partials::apply(root);
-    let Content::Map(entries) = &mut root.content else { return Ok(()) };
-    for entry in entries {
-        if let Some((_, inner)) = SWITCHED.iter().find(|(name, _)| *name == entry.key) {
-            take_out(&mut entry.value, inner, report);
-        }
-    }
     Ok(())
 }
 
@@ -212,24 +201,5 @@ fn share_one(plugin: &mut Node, shared: &[Entry], report: &mut Report) {
         Some(own) if !own.value.is_null() => fill(&mut own.value, fields::entries(&base.value)),
         Some(own) => own.value = base.value.clone(),
         None => entries.push(Entry { key: "config".to_owned(), line, column, value: base.value.clone() }),
-    }
-}
-
-/// Kong serves nothing of what is not enabled.
-fn take_out(list: &mut Node, inner: &[&str], report: &mut Report) {
-    let Content::List(items) = &mut list.content else { return };
-    items.retain(|item| {
-        let is_on = item.get("enabled").and_then(fields::text).as_deref() != Some("false");
-        if !is_on {
-            let name = super::node::name(item);
-            report.ignored(item.line, &name, "it is not enabled, and left out");
-        }
-        is_on
-    });
-    for item in items {
-        let Content::Map(entries) = &mut item.content else { continue };
-        for entry in entries.iter_mut().filter(|entry| inner.contains(&entry.key.as_str())) {
-            take_out(&mut entry.value, &[], report);
-        }
     }
 }

@@ -1,14 +1,15 @@
 //! Routes that Kong asks in an order which the file does not determine.
 //!
+//! Versions and settings of Kong differ in how they order routes, see [`super::priority`].
 //! Of two routes with equal priorities Kong asks the one with the higher id first, and makes ids where the file has none. Where such
 //! routes may take the same request, and one of them turns clients away that the other serves, both are closed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 use tidegate_config::yaml::Node;
 
-use super::{entities::Entities, entry::Entry, node::label, order::Path, plugins};
+use super::{entities::Entities, entry::Entry, node::label, order::Path, plugins, priority::Priorities};
 use crate::{
     Imported,
     fields::{self, Fields},
@@ -18,23 +19,35 @@ use crate::{
 /// Pairs of expressions that are compared; more are taken for rivals.
 const MAX_PAIRS: usize = 20_000;
 
+/// Pairs whose order is not the same everywhere.
+const MAX_DISORDERED: usize = 2_000_000;
+
 pub fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut Imported) {
     let mut judge =
         Judge { entities, automata: HashMap::new(), guards: HashMap::new(), known: Vec::new(), pairs: 0 };
+    let mut verdicts = Vec::new();
     let mut start = 0;
     while let Some(first) = entries.get(start) {
         let same = entries.iter().skip(start).take_while(|entry| key(entry) == key(first)).count();
-        for (index, verdict) in judge.verdicts(entries, start, start + same) {
-            let Some(entry) = entries.get_mut(index) else { continue };
-            match verdict {
-                Verdict::Closed(why) => _ = entry.fault.get_or_insert(why),
-                Verdict::Differs(how) => {
-                    imported.report.approximated(entry.node.line, &label("route", entry.node), &how);
-                    entry.differs = true;
-                }
+        verdicts.extend(judge.verdicts(entries, rivals(entries, start, start + same), by_id));
+        start += same;
+    }
+    match disordered(entries) {
+        Ok(pairs) => verdicts.extend(judge.verdicts(entries, pairs, by_version)),
+        Err(all) => {
+            let why = "Kong's versions and settings order too many routes in different ways";
+            verdicts.extend(all.into_iter().map(|index| (index, Verdict::Closed(why.to_owned()))));
+        }
+    }
+    for (index, verdict) in verdicts {
+        let Some(entry) = entries.get_mut(index) else { continue };
+        match verdict {
+            Verdict::Closed(why) => _ = entry.fault.get_or_insert(why),
+            Verdict::Differs(how) => {
+                imported.report.approximated(entry.node.line, &label("route", entry.node), &how);
+                entry.differs = true;
             }
         }
-        start += same;
     }
 }
 
@@ -49,7 +62,15 @@ fn key(entry: &Entry) -> impl PartialEq + use<> {
     (given, plain, headers, regex, priority, length)
 }
 
-fn why(other: &Entry) -> String {
+fn by_version(other: &Entry) -> String {
+    format!(
+        "{} of line {} may take the same requests, and which of the two comes first depends on Kong's version and settings",
+        label("route", other.node),
+        other.node.line
+    )
+}
+
+fn by_id(other: &Entry) -> String {
     format!(
         "{} of line {} has the same priority and may take the same requests, and Kong goes by their ids, which are not in the file",
         label("route", other.node),
@@ -73,6 +94,33 @@ fn rivals(entries: &[Entry], start: usize, end: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
+/// Pairs of entries whose paths begin alike, and whose order is not the same in all of Kong's versions and settings. With too
+/// many pairs the entries that they are made of.
+fn disordered(entries: &[Entry]) -> Result<Vec<(usize, usize)>, Vec<usize>> {
+    let kinds: BTreeSet<Priorities> = entries.iter().filter_map(|entry| entry.priorities).collect();
+    let is_doubtful = |one: &Priorities| kinds.iter().any(|other| one.disagree(other));
+    let doubtful: BTreeSet<Priorities> = kinds.iter().copied().filter(is_doubtful).collect();
+    let at = |index: usize| entries.get(index);
+    let base = |index: usize| at(index).map_or("", |entry| base(&entry.path));
+    let counted = |index: &usize| at(*index)?.priorities.filter(|own| doubtful.contains(own));
+    let mut order: Vec<usize> = (0..entries.len()).filter(|index| counted(index).is_some()).collect();
+    order.sort_by_key(|index| base(*index));
+    let mut pairs = Vec::new();
+    for (place, one) in order.iter().enumerate() {
+        let Some(own) = counted(one) else { continue };
+        let below = order.iter().skip(place + 1).take_while(|other| base(**other).starts_with(base(*one)));
+        pairs.extend(
+            below
+                .filter(|other| counted(other).is_some_and(|theirs| own.disagree(&theirs)))
+                .map(|other| (*one, *other)),
+        );
+        if pairs.len() > MAX_DISORDERED {
+            return Err(order);
+        }
+    }
+    Ok(pairs)
+}
+
 fn base(path: &Path) -> &str {
     match path {
         Path::Prefix(prefix) => prefix,
@@ -80,24 +128,37 @@ fn base(path: &Path) -> &str {
     }
 }
 
+/// What runs on a route, as numbers in `known`.
+#[derive(Clone, Copy, PartialEq)]
+struct Run {
+    all: usize,
+    /// Without those that turn no client away.
+    guards: usize,
+}
+
 struct Judge<'e, 'a> {
     entities: &'e Entities<'a>,
     /// `None`: too large.
     automata: HashMap<usize, Option<Automaton>>,
-    /// What routes turn clients away with, as numbers in `known`.
-    guards: HashMap<*const Node, usize>,
+    guards: HashMap<*const Node, Run>,
     known: Vec<Result<Map<String, Value>, String>>,
     pairs: usize,
 }
 
 impl Judge<'_, '_> {
     /// What becomes of entries whose order is unknown.
-    fn verdicts(&mut self, entries: &[Entry], start: usize, end: usize) -> BTreeMap<usize, Verdict> {
+    fn verdicts(
+        &mut self,
+        entries: &[Entry],
+        pairs: Vec<(usize, usize)>,
+        why: impl Fn(&Entry) -> String,
+    ) -> BTreeMap<usize, Verdict> {
         let mut verdicts = BTreeMap::new();
-        for (one, other) in rivals(entries, start, end) {
+        for (one, other) in pairs {
             let (Some(left), Some(right)) = (entries.get(one), entries.get(other)) else { continue };
-            let is_guarded_alike = self.guards(left) == self.guards(right);
-            let is_alike = is_guarded_alike
+            let (own, theirs) = (self.guards(left), self.guards(right));
+            let is_guarded_alike = own.guards == theirs.guards;
+            let is_alike = own == theirs
                 && left.service.map(std::ptr::from_ref) == right.service.map(std::ptr::from_ref);
             if is_alike || !self.may_meet((one, left), (other, right)) {
                 continue;
@@ -129,14 +190,18 @@ impl Judge<'_, '_> {
         }
     }
 
-    fn guards(&mut self, entry: &Entry) -> usize {
+    fn guards(&mut self, entry: &Entry) -> Run {
         let (entities, known) = (self.entities, &mut self.known);
-        *self.guards.entry(std::ptr::from_ref(entry.node)).or_insert_with(|| {
-            let made = plugins::of_route(entities, entry.node, entry.service, &mut Imported::default());
+        let mut number = |made: Result<Map<String, Value>, String>| {
             known.iter().position(|one| *one == made).unwrap_or_else(|| {
                 known.push(made);
                 known.len() - 1
             })
+        };
+        *self.guards.entry(std::ptr::from_ref(entry.node)).or_insert_with(|| {
+            let made = plugins::of_route(entities, entry.node, entry.service, &mut Imported::default());
+            let all = number(made.clone());
+            Run { all, guards: number(made.map(plugins::guards_alone)) }
         })
     }
 }

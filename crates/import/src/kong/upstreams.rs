@@ -20,6 +20,8 @@ pub struct Target {
     pub port: i64,
     /// Without a slash at the end; empty for the root.
     pub path: String,
+    /// Whether there is one.
+    pub has_slash: bool,
 }
 
 /// Reads a service; `None` says that its protocol is not HTTP.
@@ -52,8 +54,10 @@ pub fn target(service: &Node, imported: &mut Imported) -> Option<Target> {
     } else {
         80
     };
-    let path = path.unwrap_or_default().trim_end_matches('/').to_owned();
-    Some(Target { protocol, host, port: given.or(port).unwrap_or(default), path })
+    let path = path.unwrap_or_default();
+    let has_slash = path.ends_with('/');
+    let path = path.trim_end_matches('/').to_owned();
+    Some(Target { protocol, host, port: given.or(port).unwrap_or(default), path, has_slash })
 }
 
 /// The upstream object of a service.

@@ -7,7 +7,8 @@ use super::{
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
-    program, rewrite,
+    program,
+    rewrite::New,
     variables::Variables,
 };
 use crate::Report;
@@ -27,10 +28,9 @@ pub fn arrived(
         [step] if step.name == "return" => Ok(program::run(block, at, chain, variables, report)?.branches),
         [step] if location.is_named() && leads_all_paths_to_one(step) => {
             chain.take(&["rewrite"]);
-            let cases = content(at, chain, variables, report)?;
-            let moved = |case| rewrite::changed(case, step.argument(0), step.argument(1));
-            let cases: Option<Vec<Branch>> = cases.into_iter().map(moved).collect();
-            cases.ok_or_else(|| Stop::closed(format!("`{}` looks at the path", location.directive.title())))
+            let new = New { pattern: step.argument(0), path: step.argument(1), ends: true };
+            let cases = content(at, chain, &new.variables(variables), report)?;
+            cases.into_iter().map(|case| new.changed(case)).collect()
         }
         _ => Err(Stop::closed(format!("`{}` has steps of its own", location.directive.title()))),
     }

@@ -4,11 +4,23 @@ use serde_json::{Map, Value, json};
 
 use super::condition::Condition;
 
+/// The path that an upstream gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sent {
+    /// That of the request.
+    Whole,
+    /// What `proxy_pass` says, and the part of the request's path behind the location's.
+    Behind { location: String, base: String },
+    /// Another one, whatever the request's is.
+    Decided,
+}
+
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub condition: Condition,
     pub plugins: Map<String, Value>,
     pub upstream: Option<Value>,
+    pub sent: Sent,
     /// `Upgrade` goes to the upstream.
     pub upgrades: bool,
     /// Why it answers 501.
@@ -17,7 +29,8 @@ pub struct Branch {
 
 impl Branch {
     pub fn new(plugins: Map<String, Value>, upstream: Option<Value>) -> Branch {
-        Branch { condition: Condition::Always, plugins, upstream, upgrades: false, closed: None }
+        let (condition, sent) = (Condition::Always, Sent::Whole);
+        Branch { condition, plugins, upstream, sent, upgrades: false, closed: None }
     }
 
     pub fn closed(why: impl Into<String>) -> Branch {

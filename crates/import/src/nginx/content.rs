@@ -116,13 +116,14 @@ fn handled<'a>(
 ) -> Made<Vec<Branch>> {
     let pass = chain.own_one("proxy_pass").or_else(|| chain.own_one("grpc_pass"));
     let mut branches = if let Some(pass) = pass {
-        let (upstream, mut plugins) = proxy::pass(pass, at.place, chain, variables, at.context, report)?;
+        let mut branch = proxy::pass(pass, at.place, chain, variables, at.context, report)?;
+        let plugins = &mut branch.plugins;
         proxy_settings(chain, report);
-        redirects::convert(pass, at.place, chain, variables, &mut plugins, report);
-        proxy::extras(chain, variables, at.context, &mut plugins, report)?;
-        error_pages::proxied(at, chain, &mut plugins, variables, report)?;
+        redirects::convert(pass, at.place, chain, variables, plugins, report);
+        proxy::extras(chain, variables, at.context, plugins, report)?;
+        error_pages::proxied(at, chain, plugins, variables, report)?;
         chain.check(Handler::Proxy, report)?;
-        vec![Branch { upgrades: proxy::upgrades(chain), ..Branch::new(plugins, Some(upstream)) }]
+        vec![branch]
     } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
         index::settle(at, &mut files, chain, variables, report)?;
         // What the fallback's location asks for is compared with the guards here.

@@ -102,7 +102,7 @@ pub fn answered(
             Branch::new(plugins, None)
         }
         // The method of a named location is that of the request, and its status is its own.
-        Page::Content(branch) if entry.status == Status::Own && entry.target.starts_with('@') => branch,
+        Page::Content(branch) if entry.status == Status::Own && entry.target.starts_with('@') => *branch,
         Page::Content(branch) if entry.shows_content() => {
             return Err(entry.closed(&branch.closed.unwrap_or_else(|| "an upstream answers".to_owned())));
         }

@@ -50,11 +50,7 @@ pub fn with_fallback(
         return Ok(vec![ending_with(files, plugins, &[&path, "=404"])]);
     }
     let Some(upstream) = target.upstream else {
-        let status = target
-            .plugins
-            .get("fault-injection")
-            .and_then(|fault| fault.pointer("/abort/http_status"))
-            .filter(|_| target.plugins.len() == 1)
+        let status = bare_status(&target)
             .ok_or_else(|| Stop::closed(format!("what `{path}` answers is not converted for a fallback")))?;
         return Ok(vec![ending_with(files, plugins, &[&format!("={status}")])]);
     };
@@ -78,6 +74,14 @@ pub fn with_fallback(
     branch.upstream = Some(upstream);
     cases.push(branch);
     Ok(cases)
+}
+
+/// The status of an answer that has nothing else; an error's text is one more page.
+fn bare_status(target: &Branch) -> Option<u64> {
+    let abort = target.plugins.get("fault-injection").filter(|_| target.plugins.len() == 1)?.get("abort")?;
+    let status = abort.get("http_status")?.as_u64()?;
+    let is_bare = abort.get("body").and_then(Value::as_str).is_none_or(str::is_empty);
+    (is_bare && (status == 204 || status >= 300)).then_some(status)
 }
 
 /// A route has one plugin of a kind.

@@ -150,7 +150,9 @@ pub fn type_of_text(chain: &Chain) -> (String, bool) {
 fn tried(attempt: &str, is_last: bool, alias: bool, list: &Directive) -> Made<Fallback> {
     let bad = || Stop::closed(format!("`try_files` with {attempt}, line {}, is not converted", list.at.line));
     if let Some(code) = attempt.strip_prefix('=') {
-        let known = code.parse().is_ok_and(|code: u16| (200..600).contains(&code));
+        // nginx has no answer for the others below 300, and closes the connection.
+        let known =
+            code.parse().is_ok_and(|code: u16| [201, 204].contains(&code) || (300..600).contains(&code));
         return if known && is_last { Ok(Fallback::Status) } else { Err(bad()) };
     }
     if is_last && (attempt.starts_with('@') || (attempt.starts_with('/') && !attempt.starts_with("//"))) {

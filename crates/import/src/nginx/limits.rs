@@ -8,6 +8,7 @@ use super::{
     chain::Chain,
     made::{Made, Stop},
     parse::Directive,
+    variables::Variables,
 };
 use crate::Report;
 
@@ -91,6 +92,7 @@ const OWN_COUNT: &str = "each location counts for itself, also with a shared zon
 pub fn requests(
     chain: &Chain,
     zones: &Zones,
+    variables: &Variables,
     plugins: &mut Map<String, Value>,
     report: &mut Report,
 ) -> Made<()> {
@@ -102,6 +104,7 @@ pub fn requests(
     }
     let zone = named(first, "zone=").unwrap_or_default();
     let Some((variable, rate)) = zones.requests.get(zone) else { return Err(unknown(first)) };
+    variables.require_unmoved(variable)?;
     let number = |key: &str| named(first, key).and_then(|number| number.parse::<u32>().ok());
     let conf = json!({
         "rate": rate,
@@ -123,6 +126,7 @@ pub fn requests(
 pub fn connections(
     chain: &Chain,
     zones: &Zones,
+    variables: &Variables,
     plugins: &mut Map<String, Value>,
     report: &mut Report,
 ) -> Made<()> {
@@ -131,6 +135,7 @@ pub fn connections(
         let zone = limit.argument(0);
         let conn = limit.argument(1).parse::<u32>().ok().filter(|number| *number > 0);
         let Some((key, conn)) = zones.connections.get(zone).zip(conn) else { return Err(unknown(limit)) };
+        variables.require_unmoved(key)?;
         if zones.is_shared(zone) {
             report.approximated(&limit.at, "limit_conn", OWN_COUNT);
         }

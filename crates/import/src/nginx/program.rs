@@ -1,5 +1,7 @@
 //! The steps of the rewrite phase: `set`, `if`, `rewrite`, `return`, `break`, one after the other.
 
+use std::rc::Rc;
+
 use super::{
     at::{At, is_step},
     branch::{Branch, all_when},
@@ -10,7 +12,7 @@ use super::{
     parse::Directive,
     referers,
     returns::returned,
-    rewrite::{self, Rewrite},
+    rewrite::{self, Rest, Rewrite},
     variables::{Variables, names::changes_requests},
 };
 use crate::Report;
@@ -45,8 +47,8 @@ const LATER: [&str; 20] = [
 pub struct Steps<'a> {
     /// Cases that end here, the first that holds counts.
     pub branches: Vec<Branch>,
-    /// Rewrites within the server, which need the locations: how many branches stand before each.
-    pub rewrites: Vec<(usize, Condition, &'a Directive)>,
+    /// Rewrites within the server, which need the locations.
+    rewrites: Vec<Pending<'a>>,
     /// Nothing is left behind the branches.
     pub ended: bool,
     /// An `if` with settings, which applies to what follows when it holds.
@@ -55,6 +57,18 @@ pub struct Steps<'a> {
     /// Any `if` that holds has settings: nginx takes its block in place of the one around it, and `try_files` is not
     /// inherited.
     has_attempts: bool,
+    /// Something was set behind the last of the rewrites.
+    is_set: bool,
+}
+
+/// A rewrite, with what holds where it stands.
+struct Pending<'a> {
+    directive: &'a Directive,
+    condition: Condition,
+    /// How many branches stand before it.
+    before: usize,
+    variables: Rc<Variables<'a>>,
+    has_settings: bool,
 }
 
 /// A step that cannot be converted is an error: what follows it is unknown.
@@ -72,6 +86,7 @@ pub fn run<'a>(
         settings: None,
         variables: variables.clone(),
         has_attempts: block.iter().any(|directive| directive.name == "try_files"),
+        is_set: true,
     };
     if let Some(limited) = block.iter().find(|one| one.name == "limit_except")
         && let Some(step) = block.iter().find(|one| is_step(&one.name))
@@ -87,7 +102,10 @@ pub fn run<'a>(
     }
     for step in block.iter().filter(|directive| is_step(&directive.name)) {
         match step.name.as_str() {
-            "set" => steps.variables.set_as(step),
+            "set" => {
+                steps.is_set = true;
+                steps.variables.set_as(step);
+            }
             "break" => break,
             "return" => {
                 let branch = returned(step, at, chain, &steps.variables, report)?;
@@ -98,7 +116,10 @@ pub fn run<'a>(
                 steps.ended = true;
                 break;
             }
-            "rewrite" => steps.rewrites.push((steps.branches.len(), Condition::Always, step)),
+            "rewrite" => {
+                let variables = steps.snapshot();
+                steps.delay(step, Condition::Always, variables);
+            }
             _ => steps.choose(step, at, chain, report)?,
         }
     }
@@ -121,6 +142,20 @@ fn changes_no_request(block: &[Directive]) -> Made<()> {
 }
 
 impl<'a> Steps<'a> {
+    /// The variables here; those of the last rewrite where nothing was set since.
+    fn snapshot(&self) -> Rc<Variables<'a>> {
+        match self.rewrites.last() {
+            Some(last) if !self.is_set => last.variables.clone(),
+            _ => Rc::new(self.variables.clone()),
+        }
+    }
+
+    fn delay(&mut self, directive: &'a Directive, condition: Condition, variables: Rc<Variables<'a>>) {
+        let (before, has_settings) = (self.branches.len(), self.settings.is_some());
+        self.is_set = false;
+        self.rewrites.push(Pending { directive, condition, before, variables, has_settings });
+    }
+
     /// An `if`.
     fn choose(
         &mut self,
@@ -145,6 +180,7 @@ impl<'a> Steps<'a> {
         let inner_chain = chain.inner(Kind::Unnamed, &step.block);
         let mut variables = self.variables.clone();
         let mut has_settings = self.has_attempts;
+        let first = self.rewrites.len();
         for inner in &step.block {
             match inner.name.as_str() {
                 "set" => variables.set_as(inner),
@@ -172,7 +208,8 @@ impl<'a> Steps<'a> {
                         );
                         return Err(Stop::closed(why));
                     }
-                    self.rewrites.push((self.branches.len(), condition.clone(), inner));
+                    self.delay(inner, condition.clone(), Rc::new(variables.clone()));
+                    self.is_set = true;
                 }
                 name => has_settings |= super::effects::of(name) != super::effects::Effect::None,
             }
@@ -186,34 +223,36 @@ impl<'a> Steps<'a> {
                 )));
             }
             self.settings = Some((condition, step));
+            self.rewrites.iter_mut().skip(first).for_each(|rewrite| rewrite.has_settings = true);
         }
         Ok(())
     }
 
     /// What is set on some ways only has no value that is known.
     fn forget(&mut self, step: &Directive) {
+        self.is_set = true;
         step.all("set").for_each(|set| self.variables.forget(set));
     }
 }
 
 /// The branches of steps with the rewrites between them.
-pub fn interleaved(
-    steps: &Steps,
+pub fn interleaved<'a>(
+    steps: &Steps<'a>,
     own: Option<usize>,
-    rest: &[Branch],
-    at: &At,
+    rest: Rest<'_, 'a>,
+    at: &At<'_, 'a>,
     block: &[Directive],
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
     let mut all = Vec::new();
     let mut done = 0;
     let last = block.iter().rfind(|step| is_step(&step.name));
-    for (before, condition, directive) in &steps.rewrites {
+    for Pending { directive, condition, before, variables, has_settings } in &steps.rewrites {
         all.extend(steps.branches.get(done..*before).into_iter().flatten().cloned());
         done = *before;
         let is_last = last.is_some_and(|last| std::ptr::eq(last, *directive));
-        let rewrite = Rewrite { directive, is_last, own, at };
-        all.extend(all_when(rewrite::convert(&rewrite, rest, &steps.variables, report)?, condition));
+        let rewrite = Rewrite { directive, is_last, own, at, has_settings: *has_settings };
+        all.extend(all_when(rewrite::convert(&rewrite, rest, variables, report)?, condition));
     }
     all.extend(steps.branches.get(done..).into_iter().flatten().cloned());
     Ok(all)

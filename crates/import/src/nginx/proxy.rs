@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     answers, bodies,
+    branch::{Branch, Sent},
     chain::Chain,
     context::Context,
     groups, limits,
@@ -48,7 +49,7 @@ pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
     Ok(Target { scheme: scheme.to_owned(), authority: authority.to_owned(), path: path.map(str::to_owned) })
 }
 
-/// The upstream of a `proxy_pass`, and the plugins for its path.
+/// The upstream of a `proxy_pass`, with the plugins for its path.
 pub fn pass(
     directive: &Directive,
     place: &Place,
@@ -56,7 +57,7 @@ pub fn pass(
     variables: &Variables,
     context: &Context,
     report: &mut Report,
-) -> Made<(Value, Map<String, Value>)> {
+) -> Made<Branch> {
     let Target { scheme, authority, path } = target(directive, variables)?;
     let group = context.groups.get(authority.as_str()).copied();
     let mut upstream = match group {
@@ -75,23 +76,24 @@ pub fn pass(
         "read": seconds(&["proxy_read_timeout", "grpc_read_timeout"]),
     });
     let mut plugins = Map::new();
-    let keeps_path = path.is_none();
-    match (path, place) {
-        (None, _) => {}
-        (Some(base), Place::Exact(_)) => {
+    let sent = match (path, place) {
+        (None, _) => Sent::Whole,
+        (Some(base), Place::Exact(path)) => {
             plugins.insert("proxy-rewrite".to_owned(), json!({"uri": base}));
+            Sent::Behind { location: path.clone(), base }
         }
         // With a path nginx sends its own form of it, even where it is the location's.
         (Some(base), Place::Prefix { path, .. }) => {
             let pattern = format!("(?s)^{}(.*)$", regex::escape(path));
             plugins.insert("proxy-rewrite".to_owned(), json!({"regex_uri": [pattern, format!("{base}$1")]}));
+            Sent::Behind { location: path.clone(), base }
         }
         (Some(_), Place::Regex(_) | Place::Named(_)) => {
             return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
-    }
-    request_headers(chain, variables, keeps_path, &mut plugins)?;
-    Ok((upstream, plugins))
+    };
+    request_headers(chain, variables, sent == Sent::Whole, &mut plugins)?;
+    Ok(Branch { sent, upgrades: upgrades(chain), ..Branch::new(plugins, Some(upstream)) })
 }
 
 /// Without a word on it nginx sends the name that `proxy_pass` has.
@@ -183,7 +185,7 @@ fn request_headers(
 }
 
 /// Whether a client may leave HTTP.
-pub fn upgrades(chain: &Chain) -> bool {
+fn upgrades(chain: &Chain) -> bool {
     chain.all("proxy_set_header").iter().any(|header| {
         header.argument(0).eq_ignore_ascii_case("upgrade") && header.argument(1) == "$http_upgrade"
     })
@@ -200,6 +202,6 @@ pub fn extras(
     answers::headers(chain, variables, plugins, report)?;
     answers::gzip(chain, plugins, report);
     bodies::limits(chain, plugins)?;
-    limits::requests(chain, &context.zones, plugins, report)?;
-    limits::connections(chain, &context.zones, plugins, report)
+    limits::requests(chain, &context.zones, variables, plugins, report)?;
+    limits::connections(chain, &context.zones, variables, plugins, report)
 }

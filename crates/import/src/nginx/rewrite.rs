@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     at::{At, is_step},
-    branch::{Branch, all_when},
+    branch::{Branch, Sent, all_when},
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
     patterns,
-    places::Place,
     proxy::REAL_PATH,
-    variables::{Part, Variables, parts},
+    variables::{Part, Query, Variables, parts},
 };
 use crate::{
     Report,
@@ -36,6 +35,8 @@ pub struct Rewrite<'s, 'a> {
     /// The index of the location that it stands in; `None` for the server's.
     pub own: Option<usize>,
     pub at: &'s At<'s, 'a>,
+    /// An `if` with settings came before.
+    pub has_settings: bool,
 }
 
 /// Whether the steps behind it see the new path.
@@ -47,32 +48,43 @@ fn is_absolute(replacement: &str) -> bool {
     ["http://", "https://", "$scheme"].iter().any(|start| replacement.starts_with(start))
 }
 
-/// `rest`: what the location does with paths that are not rewritten.
-pub fn convert(
-    rewrite: &Rewrite,
-    rest: &[Branch],
-    variables: &Variables,
+/// What the location does with requests whose steps end at a rewrite: with their variables, and whether an `if` with settings
+/// came before.
+pub type Rest<'r, 'a> = &'r dyn Fn(&Variables<'a>, bool, &mut Report) -> Made<Vec<Branch>>;
+
+pub fn convert<'a>(
+    rewrite: &Rewrite<'_, 'a>,
+    rest: Rest<'_, 'a>,
+    variables: &Variables<'a>,
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
     let directive = rewrite.directive;
     let matched = patterns::matches("uri", directive.argument(0)).map_err(Stop::Closed)?;
     let made = one(rewrite, rest, variables, report).or_else(|stop| match stop {
         Stop::Closed(why) => Ok(vec![Branch::closed(format!("`{}`: {why}", directive.title()))]),
+        // The server's steps are not converted once for each value.
+        Stop::Split(map) if rewrite.own.is_none() => {
+            Ok(vec![Branch::closed(format!("`{}`: `${map}` is made by a map", directive.title()))])
+        }
         split => Err(split),
     })?;
     Ok(all_when(made, &matched))
 }
 
-fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut Report) -> Made<Vec<Branch>> {
-    let Rewrite { directive, is_last, own, at } = rewrite;
+fn one<'a>(
+    rewrite: &Rewrite<'_, 'a>,
+    rest: Rest<'_, 'a>,
+    variables: &Variables<'a>,
+    report: &mut Report,
+) -> Made<Vec<Branch>> {
+    let Rewrite { directive, is_last, own, at, has_settings } = rewrite;
     let replacement = resolved(directive.argument(1), variables)?;
     let kind = match directive.argument(2) {
         "permanent" => Kind::Redirect(301),
         "redirect" => Kind::Redirect(302),
         _ if is_absolute(&replacement) => Kind::Redirect(302),
-        // The server's rewrites end, and a location is looked for.
-        "break" if own.is_some() => Kind::Break,
-        "break" | "last" => Kind::Last,
+        "break" => Kind::Break,
+        "last" => Kind::Last,
         "" if *is_last => Kind::Last,
         _ => {
             return Err(Stop::closed(
@@ -91,36 +103,31 @@ fn one(rewrite: &Rewrite, rest: &[Branch], variables: &Variables, report: &mut R
             "a question mark at the end, which drops the query, is converted in redirects only",
         ));
     }
-    let with = captures(&replacement).ok_or(Stop::closed("variables are converted in redirects only"))?;
-    let (branches, with) = match (kind, own) {
-        (Kind::Break, Some(_)) => (rest.to_vec(), with),
+    let path = captures(&replacement).ok_or(Stop::closed("variables are converted in redirects only"))?;
+    let new = New { pattern: directive.argument(0), path: &path, ends: matches!(kind, Kind::Break) };
+    let variables = &new.variables(variables);
+    let branches = match (kind, own) {
+        (Kind::Break, Some(_)) => rest(variables, *has_settings, report)?,
         _ => {
-            let (index, location, base) = target(&replacement, at)?;
-            let branches = match Some(index) == *own {
-                true => again(location, &replacement, rest)?,
-                false => {
-                    let inner =
-                        At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..**at };
-                    (at.arrived)(location, &inner, variables, report)?
-                }
-            };
-            let base = match base {
-                Base::Whole => with,
-                Base::Text(text) => text,
-            };
-            (branches, base)
+            let (index, location) = target(&replacement, at)?;
+            if Some(index) == *own {
+                leaves_at_once(location, &replacement)?;
+                rest(variables, *has_settings, report)?
+            } else {
+                let inner =
+                    At { place: &location.place, redirects: at.redirects + 1, is_server: false, ..**at };
+                (at.arrived)(location, &inner, variables, report)?
+            }
         }
     };
-    let changed: Option<Vec<Branch>> =
-        branches.into_iter().map(|branch| changed(branch, directive.argument(0), &with)).collect();
-    let changed =
-        changed.ok_or(Stop::closed("the location it leads to serves files, or looks at the path"))?;
+    let changed: Made<Vec<Branch>> = branches.into_iter().map(|branch| new.changed(branch)).collect();
+    let changed = changed?;
     report.converted(&directive.at, &subject);
     Ok(changed)
 }
 
-/// What the location that a rewrite stands in does with the new path: nginx runs its steps again.
-fn again(found: &Location, replacement: &str, rest: &[Branch]) -> Made<Vec<Branch>> {
+/// Whether the location that a rewrite stands in does nothing to the new path when nginx runs its steps again.
+fn leaves_at_once(found: &Location, replacement: &str) -> Made<()> {
     let path = replacement.split('?').next().unwrap_or_default();
     let all = parts(path);
     let pieces: Vec<Piece> = all
@@ -132,59 +139,98 @@ fn again(found: &Location, replacement: &str, rest: &[Branch]) -> Made<Vec<Branc
         .collect();
     let ends_here = |step: &Directive| step.name == "rewrite" && !reach::may_match(step.argument(0), &pieces);
     match found.directive.block.iter().filter(|step| is_step(&step.name)).all(ends_here) {
-        true => Ok(rest.to_vec()),
+        true => Ok(()),
         false => Err(Stop::closed("the new path comes back to its own location, whose steps run again")),
     }
 }
 
-enum Base {
-    /// The replacement is the path that the upstream gets.
-    Whole,
-    Text(String),
-}
-
-/// The location that takes the new path; and, where its `proxy_pass` replaces its own path, the replacement after that.
-fn target<'s, 'a>(replacement: &str, at: &At<'s, 'a>) -> Made<(usize, &'s Location<'a>, Base)> {
+/// The location that takes the new path.
+fn target<'s, 'a>(replacement: &str, at: &At<'s, 'a>) -> Made<(usize, &'s Location<'a>)> {
     let path = replacement.split('?').next().unwrap_or_default();
     let literal = path.split('$').next().unwrap_or_default();
-    let (index, found) = at.server.locations.found(literal, literal == path)?;
-    let base = found.directive.one("proxy_pass").map(|pass| pass.argument(0)).and_then(|url| {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        rest.find('/').map(|start| rest.get(start..).unwrap_or_default())
-    });
-    let Some(base) = base else { return Ok((index, found, Base::Whole)) };
-    match &found.place {
-        Place::Prefix { path, .. } => {
-            let rest = replacement.strip_prefix(path.as_str()).and_then(captures);
-            let rest = rest.ok_or(Stop::closed("the new path is shorter than its location's"))?;
-            Ok((index, found, Base::Text(format!("{base}{rest}"))))
-        }
-        Place::Exact(_) => Ok((index, found, Base::Text(base.to_owned()))),
-        _ => Err(Stop::closed("the location it leads to has a path of its own")),
-    }
+    at.server.locations.found(literal, literal == path)
 }
 
-/// A location's case for paths that were rewritten. `None` if it takes its path from elsewhere.
-pub fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
-    // It was written for the old path.
-    if branch.condition.names("uri") {
-        return None;
+/// What a rewrite makes of paths.
+pub struct New<'r> {
+    pub pattern: &'r str,
+    /// The replacement, with captures as plugins write them.
+    pub path: &'r str,
+    /// With `break`: nginx forgets which part of the path is the location's.
+    pub ends: bool,
+}
+
+impl New<'_> {
+    fn known_path(&self) -> Option<&str> {
+        let path = self.path.split('?').next().unwrap_or_default();
+        (!path.contains('$')).then_some(path)
     }
-    let has_upstream = branch.upstream.is_some();
-    if let Some(files) = branch.plugins.get_mut("static-files") {
-        // One name for all paths can be said in its own words.
-        let is_name = !with.contains(['$', '?']) && !with.ends_with('/') && !with.contains("..");
-        if !is_name || files.get("strip_prefix").is_some() || has_upstream {
+
+    /// Behind the rewrite; the arguments of the client stand behind new ones.
+    pub fn variables<'a>(&self, variables: &Variables<'a>) -> Variables<'a> {
+        let mut variables = variables.clone();
+        let query = if self.path.contains('?') { Query::Unknown } else { Query::Kept };
+        variables.redirect(self.known_path(), query);
+        variables
+    }
+
+    /// A place's case for paths that were rewritten before they came there.
+    pub fn changed(&self, mut branch: Branch) -> Made<Branch> {
+        // It was written for the old path.
+        if branch.condition.names("uri") || (self.path.contains('?') && branch.condition.names("args")) {
+            return Err(Stop::closed("the place it leads to looks at the path"));
+        }
+        let has_upstream = branch.upstream.is_some();
+        if let Some(files) = branch.plugins.get_mut("static-files") {
+            let attempts = match has_upstream {
+                true => None,
+                false => self.attempts(files),
+            };
+            let why = "the location it leads to serves files, and which ones cannot be told";
+            files["try_files"] = attempts.ok_or_else(|| Stop::closed(why))?;
+        } else if has_upstream && branch.sent != Sent::Decided {
+            let with = match &branch.sent {
+                Sent::Behind { location, base } if !self.ends => {
+                    let rest = self.path.strip_prefix(location.as_str());
+                    let rest = rest.ok_or(Stop::closed("the new path is shorter than its location's"))?;
+                    format!("{base}{rest}")
+                }
+                _ => self.path.to_owned(),
+            };
+            let rewrite = branch.plugins.entry("proxy-rewrite").or_insert_with(|| json!({}));
+            let Some(rewrite) = rewrite.as_object_mut() else { return Ok(branch) };
+            rewrite.remove("uri");
+            rewrite.remove(REAL_PATH);
+            rewrite.insert("regex_uri".to_owned(), json!([whole(self.pattern), with]));
+            if self.known_path().is_some() {
+                branch.sent = Sent::Decided;
+            }
+        } else if has_upstream && self.path.contains('?') {
+            return Err(Stop::closed("its arguments, and a path that is rewritten again"));
+        }
+        Ok(branch)
+    }
+
+    /// The names that are looked for: one name for all paths can be said in its own words.
+    fn attempts(&self, files: &Value) -> Option<Value> {
+        let path = self.path;
+        let is_name = !path.contains(['$', '?']) && !path.ends_with('/') && !path.contains("..");
+        if !is_name || files.get("strip_prefix").is_some() {
             return None;
         }
-        files["try_files"] = json!([with, "=404"]);
-    } else if has_upstream {
-        let rewrite = branch.plugins.entry("proxy-rewrite").or_insert_with(|| json!({})).as_object_mut()?;
-        rewrite.remove("uri");
-        rewrite.remove(REAL_PATH);
-        rewrite.insert("regex_uri".to_owned(), json!([whole(pattern), with]));
+        let Some(given) = files.get("try_files") else { return Some(json!([path, "=404"])) };
+        let one = |attempt: &Value| match attempt.as_str()?.strip_prefix("$uri") {
+            // A directory of this name would be another redirect.
+            Some(rest) if rest.ends_with('/') => None,
+            Some(rest) => Some(Value::from(format!("{path}{rest}"))),
+            None => Some(attempt.clone()),
+        };
+        let mut all = given.as_array()?.iter().map(one).collect::<Option<Vec<_>>>()?;
+        if all.iter().all(|attempt| attempt.as_str().is_some_and(|attempt| attempt.starts_with('/'))) {
+            all.push("=404".into());
+        }
+        Some(all.into())
     }
-    Some(branch)
 }
 
 fn redirect(pattern: &str, replacement: &str, status: u16) -> Made<Map<String, Value>> {

@@ -118,7 +118,7 @@ impl<'a> Server<'_, 'a> {
             if steps.settings.is_some() {
                 return Err(Stop::closed("an `if` with settings in a server is not converted"));
             }
-            let branches = interleaved(&steps, None, &[], at, block, report)?;
+            let branches = interleaved(&steps, None, &|_, _, _| Ok(Vec::new()), at, block, report)?;
             Ok((branches, steps))
         });
         match made {

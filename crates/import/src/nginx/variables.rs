@@ -1,12 +1,17 @@
 //! nginx's variables: those that mean the same here, those that the file sets to a text, and those that a `map` or `geo`
 //! makes of others.
 
+mod moved;
 pub(super) mod names;
 mod parts;
+mod redirect;
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use self::names::{FAMILIES, SAME, as_nginx};
+use self::{
+    moved::{ANY_ARGUMENT, Moved},
+    names::{FAMILIES, SAME, as_nginx},
+};
 use super::{
     condition::Condition,
     made::{Made, Stop},
@@ -24,9 +29,6 @@ pub enum Query<'q> {
     Unknown,
 }
 
-/// Stands for all arguments that are not named.
-const ANY_ARGUMENT: &str = "arg_";
-
 /// Variables may hold variables: `set $b $a$a` doubles with every line.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
@@ -36,6 +38,8 @@ enum Known<'a> {
     /// A text with variables of requests only.
     Text(String),
     Map(&'a Map),
+    /// One of the values of a map.
+    Case(String, &'a Map),
     /// `1` where this holds, else empty.
     Flag(Condition),
     /// Set on some ways and not on others.
@@ -56,6 +60,8 @@ pub struct Variables<'a> {
     pub first_name: String,
     /// The gateway decides whose `X-Forwarded-*` and the like are believed, not the file.
     pub drops_claims: bool,
+    /// By rewrites and redirects within the server.
+    moved: Moved,
 }
 
 impl<'a> Variables<'a> {
@@ -92,33 +98,6 @@ impl<'a> Variables<'a> {
     /// A `set` on some ways only, so that the value is not known.
     pub fn forget(&mut self, step: &Directive) {
         self.unclear(step.argument(0).trim_start_matches('$'), "it is set in an `if`");
-    }
-
-    /// The request has another path, which may not be known, and other arguments.
-    pub fn redirect(&mut self, path: Option<&str>, query: Query) {
-        for name in ["uri", "document_uri"] {
-            match path {
-                Some(path) => self.put(name, Known::Text(path.to_owned())),
-                None => self.unclear(name, "it is another one behind a redirect"),
-            }
-        }
-        let (query, mark) = match query {
-            Query::Kept => return,
-            Query::Is(query) => (Some(query), if query.is_empty() { "" } else { "?" }),
-            Query::Unknown => (None, ""),
-        };
-        for (name, text) in [
-            ("args", query),
-            ("query_string", query),
-            ("is_args", query.map(|_| mark)),
-            (ANY_ARGUMENT, query.filter(|query| query.is_empty())),
-        ] {
-            match text {
-                Some(text) => self.put(name, Known::Text(text.to_owned())),
-                None => self.unclear(name, "arguments are other ones behind a redirect"),
-            }
-        }
-        self.known.retain(|name, _| name == ANY_ARGUMENT || !name.starts_with(ANY_ARGUMENT));
     }
 
     /// A variable that is `1` or empty.
@@ -211,7 +190,7 @@ impl<'a> Variables<'a> {
             return Err(Stop::closed(format!("`${name}` is not known: {why}")));
         }
         match self.known(name) {
-            Some(Known::Text(text)) => Ok(text.clone()),
+            Some(Known::Text(text) | Known::Case(text, _)) => Ok(text.clone()),
             Some(Known::Map(_) | Known::Flag(_)) => Err(Stop::Split(name.to_owned())),
             Some(Known::Unclear(why)) => Err(Stop::closed(format!("`${name}` is not known: {why}"))),
             // Early data is never taken.
@@ -267,6 +246,10 @@ impl<'a> Variables<'a> {
         for (condition, value) in cases? {
             let mut variables = self.clone();
             variables.set(name, &value);
+            if let (Some(map), Some(Known::Text(text))) = (self.map(name), variables.known(name)) {
+                let case = Known::Case(text.clone(), map);
+                variables.put(name, case);
+            }
             all.push((condition, variables));
         }
         Ok(all)

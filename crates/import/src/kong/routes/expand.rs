@@ -17,6 +17,7 @@ use crate::{
     kong::{
         entry::{Entry, Rank},
         node::{key_text, label},
+        priority::{Priorities, Weights},
     },
 };
 
@@ -68,6 +69,7 @@ pub fn expand<'a>(
                     path: choice.path,
                     hosts: Vec::new(),
                     rank: of_expression(priority, id(node), created),
+                    priorities: Some(Priorities::of_expression(priority)),
                     conditions: choice.conditions,
                     is_rust: true,
                     fault: fault.clone(),
@@ -108,6 +110,8 @@ fn by_fields<'a>(
     let Place { given, created, fault } = place;
     let hosts = fields.texts("hosts");
     let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
+    // Before version 3 there was one order; a route with an unknown expression is closed before all others.
+    let is_counted = given.is_none() && entities.regex_needs_tilde;
     let given = given.unwrap_or_else(|| {
         let counted = KINDS.iter().filter(|kind| **kind != UNCOUNTED);
         counted.filter(|kind| fields.get(kind).is_some_and(some)).count()
@@ -143,12 +147,21 @@ fn by_fields<'a>(
                 Reverse(id),
                 created,
             );
+            let weights = Weights {
+                kinds: given,
+                has_sources: fields.get(UNCOUNTED).is_some_and(some),
+                is_plain: plain,
+                headers,
+                is_regex: regex,
+                regex_priority,
+            };
             Entry {
                 node,
                 service,
                 path,
                 hosts: hosts.clone(),
                 rank,
+                priorities: is_counted.then(|| Priorities::of(weights)),
                 conditions: Vec::new(),
                 is_rust: entities.regex_needs_tilde,
                 fault,

@@ -54,7 +54,7 @@ pub enum Page {
     /// Another error, with the gateway's page.
     Bare(u16),
     /// More than a text: what an upstream says, or what is closed.
-    Content(Branch),
+    Content(Box<Branch>),
     /// What it would be cannot be determined.
     Unknown(String),
 }

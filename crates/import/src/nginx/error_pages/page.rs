@@ -25,7 +25,7 @@ pub fn of(target: &str, at: &At<'_, '_>, variables: &Variables, report: &mut Rep
 
 fn page_of(branch: Branch, target: &str, at: &At) -> Page {
     if branch.closed.is_some() || branch.upstream.is_some() {
-        return Page::Content(branch);
+        return Page::Content(Box::new(branch));
     }
     // nginx asks guards of the page's location again.
     if let Some(other) = branch.plugins.keys().find(|name| !OF_PAGES.contains(&name.as_str())) {

@@ -120,21 +120,24 @@ impl<'a> Server<'_, 'a> {
         }
         let block = location.directive.block.as_slice();
         let steps = program::run(block, &at, chain, variables, report)?;
-        let mut rest = Vec::new();
-        if !steps.ended {
-            if let Some((condition, step)) = &steps.settings {
+        let rest = |variables: &Variables<'a>, has_settings: bool, report: &mut Report| {
+            let mut rest = Vec::new();
+            if let Some((condition, step)) = steps.settings.as_ref().filter(|_| has_settings) {
                 let inner = chain.inner(Kind::Unnamed, &step.block);
                 inner.take(&["set", "rewrite", "return", "if", "break", "internal"]);
-                rest.extend(all_when(content(&at, &inner, &steps.variables, report)?, condition));
+                rest.extend(all_when(content(&at, &inner, variables, report)?, condition));
             }
             // What is left behind the steps may be closed alone.
-            rest.extend(match content(&at, chain, &steps.variables, report) {
+            rest.extend(match content(&at, chain, variables, report) {
                 Err(Stop::Closed(why)) => vec![Branch::closed(why)],
                 made => made?,
             });
-        }
+            Ok(rest)
+        };
         let mut branches = interleaved(&steps, Some(index), &rest, &at, block, report)?;
-        branches.extend(rest);
+        if !steps.ended {
+            branches.extend(rest(&steps.variables, true, report)?);
+        }
         Ok(branches)
     }
 }
