@@ -54,12 +54,12 @@ impl Compiler {
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         let is_whole = object.fault.is_none() && faults.is_empty();
-        doubt_hosts(&mut spec, is_whole, (&conf, &value), service_object.as_ref());
         let broken = match self.incomplete.contains(key) {
             false => self.broken_reference(&conf, &upstream),
             true => Some(UNAVAILABLE),
         };
         let has_fault = object.fault.is_some() || broken.is_some();
+        self.doubt_hosts(&mut spec, (is_whole, broken.is_some()), (&conf, &value), service_object.as_ref());
         let is_known = self.keep_paths(key, has_fault, &value, &mut spec, &mut faults);
         let is_placeless = !is_known && conf.is_enabled();
         let broken = if faults.is_empty() { broken } else { Some(UNAVAILABLE) };
@@ -132,6 +132,41 @@ impl Compiler {
         let added: Vec<_> = before.into_iter().filter(|path| !spec.uris.contains(path)).collect();
         spec.uris.extend(added);
         is_known
+    }
+
+    /// Notes what is not known of the hosts of a route, as it is read and as it is written.
+    fn doubt_hosts(
+        &self,
+        spec: &mut RouteSpec<Variable>,
+        (is_whole, is_broken): (bool, bool),
+        (conf, written): (&resources::Route, &Value),
+        service: Option<&tidegate_model::Object>,
+    ) {
+        let are_read = || place::reads_all_hosts(Kind::Route, written, self.matching());
+        spec.hosts_unknown = (!is_whole || is_broken) && !are_read()
+            || conf.host_names().next().is_none()
+                && self.hosts_of_service_are_lost((conf, written), is_broken, service);
+        if spec.hosts_unknown {
+            spec.hosts.clear();
+        }
+        spec.first_of_equals = !is_whole || spec.hosts_unknown;
+    }
+
+    /// Whether the hosts of a route that has none of its own may be those of a service that cannot be read, or used.
+    fn hosts_of_service_are_lost(
+        &self,
+        (conf, route): (&resources::Route, &Value),
+        is_broken: bool,
+        service: Option<&tidegate_model::Object>,
+    ) -> bool {
+        match (service, &conf.service_id) {
+            (Some(service), _) => {
+                (service.fault.is_some() || is_broken)
+                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.matching())
+            }
+            (None, Some(_)) => true,
+            (None, None) => route.get("service_id").is_some(),
+        }
     }
 
     fn matching(&self) -> Matching {
@@ -230,36 +265,6 @@ impl Compiler {
             Some(id) => by_id(id),
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
         }
-    }
-}
-
-/// Notes what is not known of the hosts of a route, as it is read and as it is written.
-fn doubt_hosts(
-    spec: &mut RouteSpec<Variable>,
-    is_whole: bool,
-    (conf, written): (&resources::Route, &Value),
-    service: Option<&tidegate_model::Object>,
-) {
-    spec.hosts_unknown = !is_whole && !place::reads_all_hosts(Kind::Route, written)
-        || conf.host_names().next().is_none() && hosts_of_service_are_lost(conf, written, service);
-    if spec.hosts_unknown {
-        spec.hosts.clear();
-    }
-    spec.first_of_equals = !is_whole || spec.hosts_unknown;
-}
-
-/// Whether the hosts of a route that has none of its own may be those of a service that cannot be read.
-fn hosts_of_service_are_lost(
-    conf: &resources::Route,
-    route: &Value,
-    service: Option<&tidegate_model::Object>,
-) -> bool {
-    match (service, &conf.service_id) {
-        (Some(service), _) => {
-            service.fault.is_some() && !place::reads_all_hosts(Kind::Service, &service.place())
-        }
-        (None, Some(_)) => true,
-        (None, None) => route.get("service_id").is_some(),
     }
 }
 

@@ -88,6 +88,9 @@ pub fn path(path: &str, matching: Matching) -> Option<String> {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
     }
+    if path.trim_ascii_end().chars().any(char::is_control) {
+        return Some(format!("uri {path:?} matches no request: it has control characters"));
+    }
     if path == "*" && matching.parameters {
         return Some("uri * matches no request with radixtree_uri_with_parameter: write /*".to_owned());
     }
