@@ -3,7 +3,7 @@
 mod apisix_details;
 mod changes;
 mod claims;
-pub mod closed;
+pub(crate) mod closed;
 mod config_keys;
 mod dead_nodes;
 mod discovery;

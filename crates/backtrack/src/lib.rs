@@ -5,6 +5,7 @@
 //! to refuse. See docs/adr/0030 and 0035. Searches of one request have a [`SearchTime`] together.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod automaton;
 mod large;
@@ -23,7 +24,7 @@ pub use self::{
     linear::Linear,
     outcome::{GaveUp, Groups},
     size::states,
-    steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern, max_steps},
+    steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern},
     time::{MAX_TIME, MAX_WORK, SearchTime},
 };
 

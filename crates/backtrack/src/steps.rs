@@ -29,7 +29,7 @@ const PATIENT_PASSES: usize = 4;
 const LIMITS: [usize; 6] = [8, 64, 512, 4096, 32_768, MAX_STEPS];
 
 /// How many steps back a search in a text of this length may take.
-pub const fn max_steps(length: usize) -> usize {
+pub(crate) const fn max_steps(length: usize) -> usize {
     let steps = MAX_BYTES / if length == 0 { 1 } else { length };
     if steps > MAX_STEPS { MAX_STEPS } else { steps }
 }

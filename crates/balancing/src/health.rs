@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod checks;
 mod target;
 
-pub use checks::{Active, Checks, ProbeKind, Statuses, Thresholds};
+pub use checks::{Active, Checks, ProbeKind, Thresholds};
 pub use target::{Counters, Outcome, State, Target, Transition};
 
 /// What observed the outcome: a probe or a request.
@@ -51,7 +51,7 @@ impl Health {
     }
 
     /// A request needs this upstream: probing may begin. Cheap enough for every request.
-    pub fn mark_used(&self) {
+    pub(crate) fn mark_used(&self) {
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }

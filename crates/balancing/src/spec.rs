@@ -191,8 +191,4 @@ impl Scheme {
             Self::Tcp | Self::Tls | Self::Udp | Self::Kafka => None,
         }
     }
-
-    pub fn is_encrypted(self) -> bool {
-        matches!(self, Self::Https | Self::Grpcs | Self::Tls)
-    }
 }

@@ -1,6 +1,6 @@
 //! `ssl` resources: from PEM texts to what a handshake needs.
 
-pub mod ciphers;
+pub(crate) mod ciphers;
 mod client;
 mod expiry;
 pub(crate) mod servers;

@@ -8,6 +8,7 @@
 //! Runs on the control thread. Nothing here is called while a request waits.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod certificates;
 mod consumers;

@@ -312,7 +312,7 @@ fn spec(
     spec
 }
 
-pub fn timeouts(timeout: resources::Timeout) -> Timeouts {
+pub(crate) fn timeouts(timeout: resources::Timeout) -> Timeouts {
     let ms = |seconds: f64| (seconds * 1000.0).ceil() as u64;
     Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
 }

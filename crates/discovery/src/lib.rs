@@ -7,6 +7,7 @@
 //! One file per registry: `dns`, `consul`, `consul_kv`, `nacos`, `eureka`, `kubernetes`.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod conf;
 mod consul;

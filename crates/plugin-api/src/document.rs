@@ -23,7 +23,7 @@ use crate::{
 pub use self::limits::{TooLarge, Unread};
 
 /// The memory that one parsed body may take, unless config.yaml sets another limit.
-pub const PARSED_BYTES: usize = 16 << 20;
+pub(crate) const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
 const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>() + 48;

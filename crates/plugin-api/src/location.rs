@@ -135,7 +135,7 @@ impl Location {
     }
 
     /// A client's path and query; in the query of the location as a whole, without escapes.
-    pub fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
+    pub(crate) fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
         match self.place {
             Place::Path => self.push_uri(request, &request.path),
             Place::Name | Place::Value => self.push(Origin::Client, &request.path),

@@ -208,7 +208,7 @@ pub fn hold(bytes: Vec<u8>, client: IpAddr) -> Result<Bytes, Spent> {
 /// Bytes of a body, with what they hold of the budget.
 pub(crate) struct Held {
     pub bytes: Vec<u8>,
-    pub _lease: Lease,
+    pub(crate) _lease: Lease,
 }
 
 impl AsRef<[u8]> for Held {

@@ -32,7 +32,7 @@ pub struct Outcome {
     pub request_length: u64,
     pub finished: Option<Instant>,
     /// Target that was sent upstream.
-    pub upstream_target: Vec<u8>,
+    pub(crate) upstream_target: Vec<u8>,
     pub upstream_host: Vec<u8>,
     /// The node of the last attempt.
     pub peer: Option<Peer>,

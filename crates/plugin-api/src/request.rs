@@ -93,7 +93,7 @@ impl Request {
     }
 
     /// As nginx's `$arg_NAME`: the first with a value whose name is this in any case, not decoded.
-    pub fn raw_arg(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn raw_arg(&self, name: &str) -> Option<&[u8]> {
         let mut pairs = tidegate_protocol::uri::query_pairs(self.head.query()?);
         pairs.find_map(|(key, value)| value.filter(|_| key.eq_ignore_ascii_case(name.as_bytes())))
     }

@@ -91,10 +91,6 @@ impl Template {
         }
     }
 
-    pub fn has_variables(&self) -> bool {
-        self.literal().is_none()
-    }
-
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             Part::Variable { variable, .. } => Some(variable),

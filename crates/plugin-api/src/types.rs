@@ -206,7 +206,7 @@ pub struct AuthEntry {
 #[derive(Clone, Default)]
 pub struct ConsumerIndex {
     /// One index per authentication plugin; a handful, so a list.
-    pub by_plugin: Vec<(&'static str, Sharded<AuthEntry>)>,
+    pub(crate) by_plugin: Vec<(&'static str, Sharded<AuthEntry>)>,
     pub by_name: Arc<FxHashMap<Arc<str>, Arc<Consumer>>>,
 }
 
@@ -287,7 +287,7 @@ pub struct Request {
     pub asserted: Asserted,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
-    pub body_values: BodyValues,
+    pub(crate) body_values: BodyValues,
     pub response: Response,
     /// Set by plugins before there is a response; they override its headers when it arrives.
     pub early_headers: Head,

@@ -27,7 +27,7 @@ pub struct Monitored {
 }
 
 /// Called when a probe changed the state of the node with this number.
-pub type OnTransition = Arc<dyn Fn(&Monitored, u16, Transition) + Send + Sync>;
+pub(crate) type OnTransition = Arc<dyn Fn(&Monitored, u16, Transition) + Send + Sync>;
 
 /// Probes run while this lives.
 pub struct Monitor {

@@ -232,7 +232,7 @@ pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
 }
 
 /// Appends a chunk-size line.
-pub fn write_size(out: &mut Vec<u8>, size: usize) {
+pub(crate) fn write_size(out: &mut Vec<u8>, size: usize) {
     let mut digits = [0u8; 16];
     let mut at = digits.len();
     let mut left = size;

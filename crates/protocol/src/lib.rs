@@ -9,6 +9,7 @@
 //! Absent too: content codings, cookies.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod chunked;
 pub mod claims;

@@ -128,7 +128,7 @@ fn mend_forwarded_for(request: &mut Request) -> bool {
 }
 
 /// Removes the access token that the client sent, after plugins have read it. One that a plugin has set stays.
-pub fn drop_credentials(request: &mut Request, client: &Client) {
+pub(crate) fn drop_credentials(request: &mut Request, client: &Client) {
     let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
     if !sent || is_gateway(&client.worker.settings.reading, client.facts.peer.ip()) {
         return;
@@ -141,7 +141,7 @@ pub fn drop_credentials(request: &mut Request, client: &Client) {
 }
 
 /// Counts the fields that plugins dropped when they set headers.
-pub fn count_of_plugins(request: &Request, client: &Client) {
+pub(crate) fn count_of_plugins(request: &Request, client: &Client) {
     count(&client.worker.stats.dropped.plugin, request.asserted.others_dropped());
 }
 

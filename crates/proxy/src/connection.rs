@@ -61,7 +61,7 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
 
 /// Takes a connection of the gateway to itself: see [`tidegate_plugin_api::inner`]. It does not count for `client_limits`: the outer
 /// connection does.
-pub fn spawn_inner(
+pub(crate) fn spawn_inner(
     worker: &'static Worker,
     socket: std::os::unix::net::UnixStream,
     facts: Connection,

@@ -33,7 +33,7 @@ use crate::{
 };
 
 pub use self::connection::Upstream;
-pub use connect::crowded::Crowded;
+pub(crate) use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.

@@ -28,7 +28,7 @@ pub fn is_due(request: &Request, upstream: &UpstreamHandle) -> bool {
         && !request.edits.unbuffered_body
 }
 
-pub async fn start_of_body(request: &mut Request, client: &Client) -> Result<(), BodyError> {
+pub(crate) async fn start_of_body(request: &mut Request, client: &Client) -> Result<(), BodyError> {
     let RequestBody::Unread { length, reader } = &request.body else { return Ok(()) };
     let wanted = match length {
         Some(length) if *length > WHOLE as u64 => START,

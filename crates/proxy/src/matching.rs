@@ -150,7 +150,7 @@ fn look(request: &Request) -> Option<Found> {
 }
 
 /// After the global rules have run: without a route this is the end, and with a broken one too.
-pub fn require_route(request: &Request) -> Result<(), Box<Reply>> {
+pub(crate) fn require_route(request: &Request) -> Result<(), Box<Reply>> {
     match &request.route {
         // RFC 9110 section 9.3.7: a question to the server as a whole, which is what a ping is. The path can only have come
         // with OPTIONS.

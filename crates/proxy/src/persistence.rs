@@ -5,6 +5,6 @@ use tidegate_plugin_api::Request;
 use crate::client::Client;
 
 /// Whether the client's side of the connection may carry another request after this one.
-pub fn client_persists(request: &Request, client: &Client) -> bool {
+pub(crate) fn client_persists(request: &Request, client: &Client) -> bool {
     request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }

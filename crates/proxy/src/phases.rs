@@ -62,7 +62,7 @@ impl Chains {
     }
 
     /// For the header `Apisix-Plugins`: what ran so far, and what of the route is expected to run once the head is out.
-    pub fn executed(&self) -> Option<String> {
+    pub(crate) fn executed(&self) -> Option<String> {
         let trace = self.trace.as_ref()?;
         if let Some(chain) = self.of_route() {
             for (phase, name) in [(Phases::BODY_FILTER, "body_filter"), (Phases::LOG, "log")] {
@@ -96,11 +96,11 @@ impl Chains {
     }
 
     /// Once it is known whether the request has come back.
-    pub fn set_origin(&mut self, request: &Request) {
+    pub(crate) fn set_origin(&mut self, request: &Request) {
         self.origin = hops::origin(request);
     }
 
-    pub fn set_route(&mut self, route: &Arc<Route>) {
+    pub(crate) fn set_route(&mut self, route: &Arc<Route>) {
         self.route = Some(route.clone());
     }
 
@@ -280,11 +280,11 @@ impl Chains {
         }
     }
 
-    pub fn has_body_filter(&self) -> bool {
+    pub(crate) fn has_body_filter(&self) -> bool {
         self.runs_in(Phases::BODY_FILTER)
     }
 
-    pub fn has_body_filter_from(&self, from: usize) -> bool {
+    pub(crate) fn has_body_filter_from(&self, from: usize) -> bool {
         self.of_phase(Phases::BODY_FILTER).nth(from).is_some()
     }
 
@@ -320,7 +320,7 @@ impl Chains {
         .await
     }
 
-    pub fn has_log(&self) -> bool {
+    pub(crate) fn has_log(&self) -> bool {
         self.runs_in(Phases::LOG)
     }
 

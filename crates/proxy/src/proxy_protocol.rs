@@ -56,7 +56,7 @@ pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
 }
 
 /// Whether `real_ip_from` has the peer: else any client could claim any address.
-pub fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
+pub(crate) fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
     let real_ip = worker.settings.reading.real_ip.as_ref();
     real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))
 }

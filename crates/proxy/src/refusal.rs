@@ -77,14 +77,14 @@ fn describe(client: &Client, head: RequestHead, line: Vec<u8>) -> Request {
 }
 
 /// The request line in what was received, up to a line break or [`LOGGED_LINE_BYTES`].
-pub fn received_line(received: &[u8]) -> Vec<u8> {
+pub(crate) fn received_line(received: &[u8]) -> Vec<u8> {
     let received = received.strip_prefix(b"\r\n").unwrap_or(received);
     let received = received.get(..LOGGED_LINE_BYTES).unwrap_or(received);
     received.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default().to_vec()
 }
 
 /// As HTTP/1 would write it.
-pub fn http2_line(parts: &Parts) -> Vec<u8> {
+pub(crate) fn http2_line(parts: &Parts) -> Vec<u8> {
     let target = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let mut line = format!("{} {target} HTTP/2.0", parts.method).into_bytes();
     line.truncate(LOGGED_LINE_BYTES);

@@ -220,7 +220,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
 }
 
 /// The request that panicked gets 500 if nothing of an answer is out yet.
-pub async fn after_panic(client: &Client) {
+pub(crate) async fn after_panic(client: &Client) {
     if client.answering.get() {
         return;
     }

@@ -54,7 +54,7 @@ impl<N> Expression<N> {
 
     /// The first clause that does not hold, from 0, of a rule whose clauses must all hold. For explanations;
     /// requests use `eval`.
-    pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
+    pub(crate) fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
         match &self.root {
             Some(Node::Group { logic: Logic::And, children }) => {
                 children.iter().position(|child| !eval(child, variables))

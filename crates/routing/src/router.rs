@@ -24,11 +24,11 @@ use std::sync::Arc;
 
 use self::layered::Changes;
 
+pub(crate) use self::explain::Explained;
 pub use self::layer::Layer;
 pub use self::layered::Stale;
-pub use self::parameters::Param;
 pub use self::{
-    explain::{Considered, Explained, Verdict},
+    explain::Verdict,
     lookup::{Match, MatchInput, Mode},
     witness::Loss,
 };

@@ -78,11 +78,6 @@ impl ApiDriven {
         self.current.lock().released = false;
     }
 
-    /// The body of an answer before anything was sent: every version is 0.
-    pub fn empty_body() -> Map<String, Value> {
-        version_names().map(|(_, version)| (version, Value::from(0))).collect()
-    }
-
     /// Applies a whole configuration. A list whose version equals the current one stays unchanged; a missing
     /// version counts as the next. The error is the message of a 400 answer, and nothing has changed then.
     pub fn replace(
@@ -232,7 +227,6 @@ mod tests {
         put(&store, json!({"routes": [{"id": "b"}], "routes_conf_version": 11}), "3").unwrap();
         check(&store, &[("b", 3)]);
         assert_eq!(store.document().unwrap().body["routes_conf_version"], json!(11));
-        assert_eq!(ApiDriven::empty_body()["services_conf_version"], json!(0));
     }
 
     #[test]

@@ -112,7 +112,8 @@ impl Etcd {
     pub fn close(&self) {
         self.follower.abort();
         self.shared.changed.lock().take();
-        if let Some(thread) = self.snapshots.lock().take() {
+        let snapshots = self.snapshots.lock().take();
+        if let Some(thread) = snapshots {
             let _ = thread.join();
         }
     }

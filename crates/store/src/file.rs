@@ -20,7 +20,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::places::Text;
-pub use crate::collections::{Check, PluginList, Report};
+pub(crate) use crate::collections::PluginList;
+pub use crate::collections::{Check, Report};
 use crate::{
     BoxFuture, Changes, ObjectPlaces, State, Store, Write, Written,
     collections::{self, Places as _},
@@ -84,7 +85,8 @@ impl File {
         let live = Live::new(State::default());
         let shared = Arc::new(Shared { path: path.to_owned(), options, live, seen: Mutex::default() });
         shared.look();
-        if let Some(problem) = shared.seen.lock().problem.take() {
+        let problem = shared.seen.lock().problem.take();
+        if let Some(problem) = problem {
             return Err(StoreError::Unavailable(problem));
         }
         if interval.is_zero() {

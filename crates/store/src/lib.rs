@@ -4,6 +4,7 @@
 //! older one. Reads are served from memory; a write is acknowledged when it is durable.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod api_driven;
 mod collections;

@@ -142,7 +142,7 @@ impl<'a> Certificate<'a> {
     }
 
     /// The subject as in `$ssl_client_s_dn`, for messages: a peer chose it, so it is cut.
-    pub fn subject_text(&self) -> String {
+    pub(crate) fn subject_text(&self) -> String {
         let subject = crate::rfc2253(self.subject).unwrap_or_default();
         subject.chars().take(LONGEST_SUBJECT_CHARS).collect()
     }

@@ -12,6 +12,7 @@
 //! A separate crate because upstreams, etcd and the load generator need it and none of them may use another.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod anchors;
 mod any;
@@ -29,7 +30,7 @@ mod refusal;
 mod server;
 mod signature;
 
-pub use anchors::{Anchors, system_authorities};
+pub use anchors::Anchors;
 use any::AnyCertificate;
 pub use certificate::{Certificate, Unreadable};
 pub use client::ClientVerifier;

@@ -165,7 +165,7 @@ pub struct Transition {
 
 impl Transition {
     /// Whether the node became usable or stopped being so.
-    pub fn changes_use(&self) -> bool {
+    pub(crate) fn changes_use(&self) -> bool {
         self.from.is_usable() != self.to.is_usable()
     }
 }

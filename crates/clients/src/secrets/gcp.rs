@@ -48,7 +48,7 @@ struct Token {
 
 static TOKENS: Mutex<Option<FxHashMap<String, Token>>> = Mutex::new(None);
 
-pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
+pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let (name, key) = path.split_once('/').map_or((path, None), |(name, key)| (name, Some(key)));
     if name.is_empty() {
         return Err(Failure::Missing(format!("can't find main key, key: {path}")));

@@ -18,7 +18,7 @@ use crate::{
 /// Pairs of expressions that are compared; more are taken for rivals.
 const MAX_PAIRS: usize = 20_000;
 
-pub fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut Imported) {
+pub(super) fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut Imported) {
     let mut judge =
         Judge { entities, automata: HashMap::new(), guards: HashMap::new(), known: Vec::new(), pairs: 0 };
     let mut start = 0;

@@ -13,7 +13,7 @@ use crate::Report;
 
 /// Zones of the file by name.
 #[derive(Default)]
-pub struct Zones {
+pub(super) struct Zones {
     /// Variable, requests per second.
     requests: BTreeMap<String, (String, f64)>,
     connections: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ pub struct Zones {
 
 impl Zones {
     /// Whether this is the definition of one.
-    pub fn read(&mut self, directive: &Directive) -> bool {
+    pub(super) fn read(&mut self, directive: &Directive) -> bool {
         let key = variable(directive.argument(0));
         let name = named(directive, "zone=").and_then(|zone| zone.split(':').next()).map(str::to_owned);
         match directive.name.as_str() {
@@ -46,7 +46,7 @@ impl Zones {
     }
 
     /// Counts the places that name zones, in the whole file.
-    pub fn count_uses(&mut self, block: &[Directive]) {
+    pub(crate) fn count_uses(&mut self, block: &[Directive]) {
         for directive in block {
             let zone = match directive.name.as_str() {
                 "limit_req" => named(directive, "zone="),
@@ -88,7 +88,7 @@ fn named<'a>(directive: &'a Directive, key: &str) -> Option<&'a str> {
 
 const OWN_COUNT: &str = "each location counts for itself, also with a shared zone";
 
-pub fn requests(
+pub(super) fn requests(
     chain: &Chain,
     zones: &Zones,
     plugins: &mut Map<String, Value>,
@@ -120,7 +120,7 @@ pub fn requests(
     Ok(())
 }
 
-pub fn connections(
+pub(super) fn connections(
     chain: &Chain,
     zones: &Zones,
     plugins: &mut Map<String, Value>,

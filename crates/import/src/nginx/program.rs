@@ -42,7 +42,7 @@ const LATER: [&str; 20] = [
 ];
 
 /// What the steps of a block come to.
-pub struct Steps<'a> {
+pub(super) struct Steps<'a> {
     /// Cases that end here, the first that holds counts.
     pub branches: Vec<Branch>,
     /// Rewrites within the server, which need the locations: how many branches stand before each.
@@ -58,7 +58,7 @@ pub struct Steps<'a> {
 }
 
 /// A step that cannot be converted is an error: what follows it is unknown.
-pub fn run<'a>(
+pub(super) fn run<'a>(
     block: &'a [Directive],
     at: &At<'_, 'a>,
     chain: &Chain<'a>,
@@ -197,7 +197,7 @@ impl<'a> Steps<'a> {
 }
 
 /// The branches of steps with the rewrites between them.
-pub fn interleaved(
+pub(crate) fn interleaved(
     steps: &Steps,
     own: Option<usize>,
     rest: &[Branch],

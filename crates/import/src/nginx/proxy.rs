@@ -16,14 +16,14 @@ use super::{
 use crate::Report;
 
 /// Where a `proxy_pass` leads.
-pub struct Target {
+pub(super) struct Target {
     pub scheme: String,
     pub authority: String,
     /// Replaces what the location matched.
     pub path: Option<String>,
 }
 
-pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
+pub(super) fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
     let given = directive.argument(0);
     let url = variables.literal(given)?;
     let (scheme, rest) = url.split_once("://").unwrap_or(("", &url));
@@ -49,7 +49,7 @@ pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
 }
 
 /// The upstream of a `proxy_pass`, and the plugins for its path.
-pub fn pass(
+pub(super) fn pass(
     directive: &Directive,
     place: &Place,
     chain: &Chain,
@@ -122,7 +122,7 @@ fn host(
 }
 
 /// The field of proxy-rewrite with which the path is passed on as the client wrote it.
-pub const REAL_PATH: &str = "use_real_request_uri_unsafe";
+pub(crate) const REAL_PATH: &str = "use_real_request_uri_unsafe";
 
 /// The fields of `proxy_set_header`.
 fn request_headers(
@@ -183,14 +183,14 @@ fn request_headers(
 }
 
 /// Whether a client may leave HTTP.
-pub fn upgrades(chain: &Chain) -> bool {
+pub(super) fn upgrades(chain: &Chain) -> bool {
     chain.all("proxy_set_header").iter().any(|header| {
         header.argument(0).eq_ignore_ascii_case("upgrade") && header.argument(1) == "$http_upgrade"
     })
 }
 
 /// What applies to files and to proxies.
-pub fn extras(
+pub(crate) fn extras(
     chain: &Chain,
     variables: &Variables,
     context: &Context,

@@ -29,8 +29,8 @@ enum Kind {
 }
 
 /// A rewrite in a place.
-pub struct Rewrite<'s, 'a> {
-    pub directive: &'a Directive,
+pub(super) struct Rewrite<'s, 'a> {
+    pub(crate) directive: &'a Directive,
     /// No other step follows.
     pub is_last: bool,
     /// The index of the location that it stands in; `None` for the server's.
@@ -39,7 +39,7 @@ pub struct Rewrite<'s, 'a> {
 }
 
 /// Whether the steps behind it see the new path.
-pub fn goes_on(rewrite: &Directive) -> bool {
+pub(super) fn goes_on(rewrite: &Directive) -> bool {
     rewrite.argument(2).is_empty() && !is_absolute(rewrite.argument(1))
 }
 
@@ -48,7 +48,7 @@ fn is_absolute(replacement: &str) -> bool {
 }
 
 /// `rest`: what the location does with paths that are not rewritten.
-pub fn convert(
+pub(super) fn convert(
     rewrite: &Rewrite,
     rest: &[Branch],
     variables: &Variables,
@@ -165,7 +165,7 @@ fn target<'s, 'a>(replacement: &str, at: &At<'s, 'a>) -> Made<(usize, &'s Locati
 }
 
 /// A location's case for paths that were rewritten. `None` if it takes its path from elsewhere.
-pub fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
+pub(super) fn changed(mut branch: Branch, pattern: &str, with: &str) -> Option<Branch> {
     // It was written for the old path.
     if branch.condition.names("uri") {
         return None;

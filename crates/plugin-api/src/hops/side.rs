@@ -30,7 +30,7 @@ tokio::task_local! {
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// For whom the running code makes requests.
-pub fn current() -> Origin {
+pub(super) fn current() -> Origin {
     CURRENT.try_with(|origin| *origin).unwrap_or_default()
 }
 

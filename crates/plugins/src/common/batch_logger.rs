@@ -11,14 +11,14 @@ use super::log_entry::{LogEntry, Made};
 /// Makes the entry of a request.
 type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync>;
 
-pub struct BatchLogger<T> {
+pub(crate) struct BatchLogger<T> {
     entry: LogEntry,
     make: Make<T>,
     batch: Batch<T>,
 }
 
 impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
-    pub fn build(
+    pub(crate) fn build(
         plugin: &'static str,
         conf: &Value,
         context: &BuildContext,
@@ -34,12 +34,12 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
 }
 
 /// The entry as it stands, for [`BatchLogger::build`].
-pub fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+pub(crate) fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
     entry.entry(request).then(|entry| entry)
 }
 
 /// The entry with `route_id: no-matched` where no route matched.
-pub fn with_route(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+pub(crate) fn with_route(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
     entry.entry(request).then(|mut entry| {
         entry.entry("route_id").or_insert_with(|| "no-matched".into());
         entry

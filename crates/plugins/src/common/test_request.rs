@@ -8,7 +8,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::{RequestHead, RequestLimits};
 
 /// The request that these bytes are.
-pub fn request(text: &str) -> Request {
+pub(crate) fn request(text: &str) -> Request {
     let mut head = RequestHead::default();
     let parsed = head.parse(text.as_bytes(), &mut 0, &RequestLimits::default());
     assert!(matches!(parsed, Ok(Some(_))), "the test's request does not parse: {parsed:?}");

@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{batch_logger::BatchLogger, conf::typed, log_entry::LogEntry};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "syslog",
     version: 0.1,
     priority: 401,

@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// Restarts the time limit: the body is waited for again, after a wait for something else.
-    pub fn has_time_for_body(&self) {
+    pub(crate) fn has_time_for_body(&self) {
         let held = self.body.borrow().held;
         self.timer.set(self.body_timeout_ms(held));
     }

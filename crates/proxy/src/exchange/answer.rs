@@ -56,7 +56,7 @@ struct Http1Body<'a> {
 }
 
 /// The two sides of an answer.
-pub struct Parties<'a> {
+pub(crate) struct Parties<'a> {
     pub request: &'a mut Request,
     pub client: &'a Rc<Client>,
     pub chains: &'a Chains,
@@ -64,7 +64,7 @@ pub struct Parties<'a> {
 }
 
 /// Sends the answer. Returns whether the client's connection can be reused.
-pub async fn deliver(
+pub(super) async fn deliver(
     parties: Parties<'_>,
     answer: Answer,
     connection: &mut Option<Upstream>,

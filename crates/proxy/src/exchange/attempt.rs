@@ -41,7 +41,7 @@ const WITH_HEAD_BYTES: usize = 64 << 10;
 const TURN_BYTES: usize = 256 << 10;
 
 /// An answer whose head has arrived; it is in `request.response`.
-pub struct Answer {
+pub(super) struct Answer {
     pub length: BodyLength,
     /// The connection may be used again once the body is read.
     pub persists: bool,
@@ -50,7 +50,7 @@ pub struct Answer {
 }
 
 /// With an answer, its connection is in `connection`.
-pub async fn attempt(
+pub(super) async fn attempt(
     request: &mut Request,
     client: &Rc<Client>,
     peer: &Peer,
@@ -172,7 +172,7 @@ async fn reach(
 }
 
 /// Records an attempt that got no connection.
-pub fn note_failed(
+pub(crate) fn note_failed(
     request: &mut Request,
     node: &tidegate_plugin_api::upstream::Node,
     started: Instant,
@@ -317,7 +317,7 @@ impl Upstream {
     }
 
     /// Writes what is pending and fetches more of the body until all is out.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
@@ -450,12 +450,12 @@ impl Upstream {
 
     /// Whether the whole request has been sent. An answer may come earlier; another request on this connection would then be read
     /// as the rest of the body.
-    pub fn request_is_sent(&self) -> bool {
+    pub(crate) fn request_is_sent(&self) -> bool {
         matches!(self.body, SendBody::Done) && self.sent >= self.out.len()
     }
 
     /// Gives the buffers back; the connection is closed.
-    pub fn discard(self, client: &Client) {
+    pub(crate) fn discard(self, client: &Client) {
         client.worker.buffers.give_back(self.input);
         client.worker.buffers.give_back_output(self.out);
         client.worker.recycle_response_head(self.response);

@@ -1,6 +1,6 @@
 //! A connection to a node: an idle one, or a new one.
 
-pub mod crowded;
+pub(super) mod crowded;
 
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Instant};
 
@@ -16,14 +16,14 @@ use crate::{client::Client, proxy_protocol, stream::Stream};
 /// Sent and not acknowledged; by itself Linux waits a quarter of an hour.
 const UNACKNOWLEDGED_MS: u32 = 30_000;
 
-pub struct Connected {
+pub(crate) struct Connected {
     pub stream: Stream,
     /// Requests it has served before.
     pub uses: u32,
     pub address: SocketAddr,
 }
 
-pub async fn connect(
+pub(super) async fn connect(
     client: &Client,
     upstream: &UpstreamHandle,
     node: &Node,

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// An answer whose head is in `request.response`.
-pub struct Answer {
+pub(super) struct Answer {
     pub stream: Stream,
     pub receive: RecvStream,
     pub length: BodyLength,
@@ -49,7 +49,7 @@ pub struct Answer {
 }
 
 /// A stream to a node, and the part of the request that is still to be sent on it.
-pub struct Stream {
+pub(super) struct Stream {
     lease: Lease,
     send: SendStream<Bytes>,
     body: Body,
@@ -75,7 +75,11 @@ struct Piece {
 }
 
 /// Tries a node; on a connection that turns out to be gone, once more on a newer one.
-pub async fn attempt(request: &mut Request, client: &Rc<Client>, peer: &Peer) -> Result<Answer, Failure> {
+pub(super) async fn attempt(
+    request: &mut Request,
+    client: &Rc<Client>,
+    peer: &Peer,
+) -> Result<Answer, Failure> {
     let first = once(request, client, peer, None).await;
     match first {
         Err((failure, true))
@@ -356,7 +360,7 @@ fn take_head(
 
 impl Stream {
     /// Records how the attempt went, for variables and metrics.
-    pub fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
+    pub(super) fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
         request.outcome.attempts.push(Attempt {
             address: self.lease.connection.address,
             status,
@@ -366,27 +370,27 @@ impl Stream {
         });
     }
 
-    pub fn body_is_sent(&self) -> bool {
+    pub(crate) fn body_is_sent(&self) -> bool {
         matches!(self.body, Body::Done)
     }
 
     /// Bytes of the answer that the node may send before any is taken.
-    pub fn window(&self) -> usize {
+    pub(super) fn window(&self) -> usize {
         self.lease.connection.window.bytes() as usize
     }
 
     /// The client takes the answer: from now on the bytes that it does not take are counted.
-    pub fn flows(&mut self) {
+    pub(crate) fn flows(&mut self) {
         self.granted = None;
     }
 
     /// The node did not answer in time.
-    pub fn doubt(&self) {
+    pub(super) fn doubt(&self) {
         self.lease.doubt();
     }
 
     /// Resets the stream: the rest of the exchange is not needed.
-    pub fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         self.send.send_reset(Reason::CANCEL);
     }
 
@@ -402,7 +406,7 @@ impl Stream {
     }
 
     /// Sends what the node has room for and fetches more of the body until all is out, trailers too.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         request: &Request,

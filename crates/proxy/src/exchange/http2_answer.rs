@@ -45,7 +45,7 @@ struct Http2Body<'a> {
 }
 
 /// Sends the answer. Returns whether the client's connection can be reused.
-pub async fn deliver(
+pub(super) async fn deliver(
     request: &mut Request,
     client: &Rc<Client>,
     chains: &Chains,

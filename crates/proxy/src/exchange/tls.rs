@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::failure::FailureKind;
 use crate::{client::Client, stream::Stream};
 
-pub async fn handshake(
+pub(super) async fn handshake(
     client: &Client,
     stream: TcpStream,
     settings: &TlsClient,

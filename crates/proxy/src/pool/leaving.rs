@@ -18,7 +18,7 @@ pub fn keep(
 }
 
 /// Closes this client's pooled connections when it leaves.
-pub fn close_at_end(worker: &'static Worker, client: &Connection) {
+pub(crate) fn close_at_end(worker: &'static Worker, client: &Connection) {
     client.at_end.get_or_init(|| Box::new(Leaving { worker, client: client.id }));
 }
 

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::{Methods, Param, expr::Variables};
+use super::parameters::Param;
+use crate::{Methods, expr::Variables};
 
 /// `apisix.router.http` of config.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

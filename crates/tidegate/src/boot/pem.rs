@@ -6,10 +6,10 @@ use rustls::sign::CertifiedKey;
 use tidegate_config::Settings;
 
 /// A key of config.yaml, and what is wrong with what it names.
-pub type Fault = (Cow<'static, str>, String);
+pub(super) type Fault = (Cow<'static, str>, String);
 
 /// Certificate chain and key from the files of two keys of config.yaml.
-pub fn pair(
+pub(super) fn pair(
     settings: &Settings,
     (certificate_name, certificate): (&'static str, &str),
     (key_name, key): (&'static str, &str),
@@ -26,7 +26,7 @@ pub fn pair(
 }
 
 /// The content of a file that a key of config.yaml names.
-pub fn read(settings: &Settings, name: &'static str, path: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn read(settings: &Settings, name: &'static str, path: &str) -> Result<Vec<u8>, Fault> {
     let path = settings.below_prefix(path);
     std::fs::read(&path).map_err(|error| (name.into(), format!("cannot read {}: {error}", path.display())))
 }
