@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use rustls::sign::CertifiedKey;
 use tidegate_config::Settings;
+use tidegate_tls::PairError;
 
 /// A key of config.yaml, and what is wrong with what it names.
 pub(super) type Fault = (Cow<'static, str>, String);
@@ -17,10 +18,10 @@ pub(super) fn pair(
     let chain = read(settings, certificate_name, certificate)?;
     let pem = read(settings, key_name, key)?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
-    tidegate_tls::certified_key(&provider, &chain, &pem).map_err(|error| {
-        match error.starts_with("certificate:") {
-            true => (certificate_name.into(), format!("{certificate}: {error}")),
-            false => (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}")),
+    tidegate_tls::certified_key(&provider, &chain, &pem).map_err(|error| match error {
+        PairError::Certificate(_) => (certificate_name.into(), format!("{certificate}: {error}")),
+        PairError::Key(_) | PairError::Mismatch(_) => {
+            (key_name.into(), format!("{key}: {error}; give the PEM key of {certificate}"))
         }
     })
 }
