@@ -34,6 +34,7 @@ pub(crate) const fn max_steps(length: usize) -> usize {
     if steps > MAX_STEPS { MAX_STEPS } else { steps }
 }
 
+/// A pattern that is searched step by step, with a bound on the steps.
 pub struct Pattern {
     source: String,
     /// The pattern as it was written.
@@ -96,6 +97,7 @@ impl Pattern {
         Pattern { shown: pattern.into(), ..self }
     }
 
+    /// As configured.
     pub fn as_str(&self) -> &str {
         &self.shown
     }

@@ -4,7 +4,7 @@
 //! connections are not here: the `probes` crate and the proxy do the I/O and report outcomes.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 mod balancer;
 pub mod crc32;

@@ -91,10 +91,12 @@ impl Chain {
         }
     }
 
+    /// All plugins, by falling priority.
     pub fn instances(&self) -> &[Arc<Instance>] {
         &self.instances
     }
 
+    /// The first instance of the plugin of that name.
     pub fn find(&self, name: &str) -> Option<&Arc<Instance>> {
         self.instances.iter().find(|instance| instance.def.name == name)
     }
@@ -114,10 +116,12 @@ impl Chain {
         }
     }
 
+    /// Whether any plugin takes part in the phase. Costs no search.
     pub fn runs_in(&self, phase: Phases) -> bool {
         !self.indices(phase).is_empty()
     }
 
+    /// The plugins that take part in one phase, in order. Other sets of phases yield nothing.
     pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
         self.indices(phase).iter().filter_map(|&at| self.instances.get(usize::from(at)))
     }

@@ -48,6 +48,7 @@ const ENTRIES_PER_LOOK: u32 = 256;
 const LEASE_STEP: usize = 256 << 10;
 
 impl Allowance {
+    /// Of that many bytes of memory, out of no budget.
     pub fn new(limit: usize) -> Allowance {
         Allowance {
             limit,
@@ -81,6 +82,7 @@ impl Allowance {
         Allowance { lease: client.map(|client| RefCell::new(Lease::new(client))), ..Allowance::new(limit) }
     }
 
+    /// Counts bytes that a value takes in memory. After an error, each further call fails.
     pub fn take(&self, bytes: usize) -> Result<(), TooLarge> {
         let result = match self.left.get().checked_sub(bytes) {
             Some(left) => {

@@ -8,7 +8,7 @@
 //! refers to; the code that builds them is crate `compiler`.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod answers;
 pub mod aside;

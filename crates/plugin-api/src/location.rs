@@ -55,6 +55,7 @@ impl Location {
         Location { slashes: tells.then(|| request.slashes()), ..Location::default() }
     }
 
+    /// Appends a text; the origin decides how far it is encoded where it stands.
     pub fn push(&mut self, origin: Origin, text: &[u8]) {
         let piece = self.pieces;
         self.pieces += 1;
@@ -145,6 +146,7 @@ impl Location {
         }
     }
 
+    /// Whether a `?` has been pushed.
     pub fn has_query(&self) -> bool {
         self.bytes.iter().any(|byte| byte.value == b'?')
     }

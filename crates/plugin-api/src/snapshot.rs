@@ -5,10 +5,12 @@ use std::{cell::RefCell, ops::Deref, rc::Rc, sync::Arc};
 use crate::{Chain, Consumer, Route, Snapshot, WorkerSnapshot};
 
 impl WorkerSnapshot {
+    /// With nothing derived from it yet.
     pub fn new(snapshot: Arc<Snapshot>) -> WorkerSnapshot {
         WorkerSnapshot { snapshot, merged: RefCell::default() }
     }
 
+    /// For work that leaves the worker.
     pub fn shared(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }

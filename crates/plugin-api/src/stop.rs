@@ -16,6 +16,7 @@ static WORK_DONE: Condvar = Condvar::new();
 /// While this lives, the end of the process waits for the work that holds it.
 pub struct Guard(());
 
+/// Holds the end of the process up, at most as long as [`finish`] waits.
 pub fn guard() -> Guard {
     *WORK.lock() += 1;
     Guard(())

@@ -4,7 +4,7 @@
 //! [`tidegate_balancing::Upstream`] and the addresses of its nodes.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod dns;
 pub mod health;

@@ -13,7 +13,9 @@ pub use question::{Question, ask};
 /// A certificate and the one it was signed with, both DER.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
+    /// In DER.
     pub certificate: &'a [u8],
+    /// The certificate's issuer, in DER.
     pub issuer: &'a [u8],
 }
 

@@ -5,7 +5,7 @@
 //! [`Variables`] and [`MatchInput`].
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod address;
 pub mod expr;

@@ -55,6 +55,7 @@ impl<N> Router<N> {
         &self.base
     }
 
+    /// The route of the highest priority whose place has the request.
     pub fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
         match &self.changes {
             None => self.base.find(input),

@@ -17,6 +17,7 @@ use crate::{
     live::Live,
 };
 
+/// The configuration of the API-driven standalone mode: one document in memory, replaced as a whole.
 pub struct ApiDriven {
     live: Live,
     check: Check,
@@ -43,6 +44,7 @@ pub struct Document {
     pub last_modified: u64,
 }
 
+/// What became of a document that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
     /// In effect now (202).
@@ -62,6 +64,7 @@ impl ApiDriven {
         self.current.lock().document.clone()
     }
 
+    /// Whether one has been sent yet. Until then the gateway is not ready.
     pub fn has_document(&self) -> bool {
         self.current.lock().document.is_some()
     }

@@ -44,6 +44,7 @@ use crate::{
     BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError, live::Live,
 };
 
+/// An etcd cluster, in the layout of APISIX's keys, with a snapshot on disk for starts without it.
 pub struct Etcd {
     shared: Arc<Shared>,
     follower: task::JoinHandle<()>,

@@ -34,8 +34,11 @@ pub use self::read::Format;
 /// Takes the `plugins` list of a file; `None`: it has none.
 pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
 
+/// How a configuration file is read.
 pub struct Options {
+    /// Of the file.
     pub format: Format,
+    /// For each object; what does not pass is kept out and reported.
     pub check: Check,
     /// Gets the file's plugin list before the objects are checked, so that they are checked against it.
     pub choose_plugins: Option<ChoosePlugins>,
@@ -45,6 +48,7 @@ pub struct Options {
     pub interval: Duration,
 }
 
+/// A file that is read again when it changes, such as `apisix.yaml`.
 pub struct File {
     shared: Arc<Shared>,
     stop: Option<mpsc::Sender<()>>,

@@ -36,7 +36,9 @@ const LONGEST_HEAD: u64 = 1024;
 pub struct Head {
     /// Of the store: see [`super::marker::Progress`].
     pub identity: u128,
+    /// Of the state.
     pub revision: u64,
+    /// How many the state has.
     pub objects: u64,
     /// When this was the newest state, in milliseconds since 1970.
     pub(crate) taken_ms: u64,
@@ -44,7 +46,9 @@ pub struct Head {
 
 /// A whole copy. Secrets in it are still encrypted.
 pub struct Kept {
+    /// First line of the file.
     pub head: Head,
+    /// The objects, kind by kind.
     pub records: Vec<Record>,
 }
 

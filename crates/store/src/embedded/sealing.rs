@@ -16,7 +16,9 @@ pub(crate) type Decrypt = Box<dyn Fn(Kind, &str, &mut Value) -> Result<(), Strin
 /// Encryption at rest. Both or none: what `encrypt` writes, `decrypt` must read.
 #[derive(Default)]
 pub struct Hooks {
+    /// Before a value goes to the disk.
     pub encrypt: Option<Encrypt>,
+    /// After it comes from there.
     pub decrypt: Option<Decrypt>,
 }
 

@@ -112,9 +112,11 @@ fn parse_json(text: String) -> Result<(Value, String), Problem> {
     Ok((value, text))
 }
 
+/// How the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Must end with a line `#END`, so that a file still being written is not taken for whole.
     Yaml,
+    /// One object with the collections as fields.
     Json,
 }
