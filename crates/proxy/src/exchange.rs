@@ -32,7 +32,7 @@ use crate::{
     upstream_head,
 };
 
-pub use self::connection::Upstream;
+pub use self::connection::UpstreamConnection;
 pub(crate) use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
@@ -122,7 +122,7 @@ async fn one_attempt(
     request: &mut Request,
     client: &Rc<Client>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
 ) -> Result<Answer, Failure> {
     match peer.upstream.scheme.is_grpc() {
         false => attempt::attempt(request, client, peer, connection).await.map(Answer::Http1),

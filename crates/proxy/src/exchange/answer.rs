@@ -15,7 +15,7 @@ use tidegate_telemetry::error_log;
 
 use super::{
     attempt::Answer,
-    connection::{SendBody, Upstream},
+    connection::{SendBody, UpstreamConnection},
     failure::FailureKind,
     record::record,
 };
@@ -43,7 +43,7 @@ enum Decoder {
 
 /// A body on an HTTP/1 connection.
 struct Http1Body<'a> {
-    upstream: &'a mut Upstream,
+    upstream: &'a mut UpstreamConnection,
     decoder: Decoder,
     read_ms: u64,
     /// Decoded bytes at the start of the upstream's buffer that are not passed on yet, and whether the body ends with them.
@@ -67,7 +67,7 @@ pub(crate) struct Parties<'a> {
 pub(super) async fn deliver(
     parties: Parties<'_>,
     answer: Answer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
     in_flight: InFlight,
 ) -> bool {
     let Parties { request, client, chains, peer } = parties;
@@ -108,7 +108,7 @@ pub(super) async fn deliver(
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
-fn settle(connection: Option<Upstream>, client: &Client, peer: &Peer, may_go_on: bool) {
+fn settle(connection: Option<UpstreamConnection>, client: &Client, peer: &Peer, may_go_on: bool) {
     let Some(upstream) = connection else { return };
     match peer.node() {
         Some(node) if may_go_on => upstream.keep(client, &peer.upstream, node),
@@ -177,7 +177,7 @@ impl Body for Http1Body<'_> {
 }
 
 impl<'a> Http1Body<'a> {
-    fn new(upstream: &'a mut Upstream, length: BodyLength, read_ms: u64) -> Http1Body<'a> {
+    fn new(upstream: &'a mut UpstreamConnection, length: BodyLength, read_ms: u64) -> Http1Body<'a> {
         let decoder = match length {
             BodyLength::Fixed(length) => Decoder::Fixed(length),
             BodyLength::Chunked => Decoder::Chunked(Box::default()),

@@ -18,7 +18,7 @@ use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, connection::Conne
 
 use super::{
     connect::{self, Connected},
-    connection::{SendBody, Upstream},
+    connection::{SendBody, UpstreamConnection},
     failure::{Failure, FailureKind, warn_of_tls},
     record::record,
     send_limit::{Progress, SendLimit},
@@ -54,7 +54,7 @@ pub(super) async fn attempt(
     request: &mut Request,
     client: &Rc<Client>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
 ) -> Result<Answer, Failure> {
     let first = once(request, client, peer, connection, false).await;
     match first {
@@ -75,7 +75,7 @@ async fn once(
     request: &mut Request,
     client: &Rc<Client>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
@@ -103,7 +103,7 @@ async fn once(
     };
     let body = body_to_send(request, plan, &mut out);
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
-    let upstream = connection.insert(Upstream {
+    let upstream = connection.insert(UpstreamConnection {
         stream,
         input: Buffer::default(),
         out,
@@ -209,14 +209,18 @@ fn wants_upgrade(request: &Request) -> bool {
             .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-fn discard(connection: &mut Option<Upstream>, client: &Client) {
+fn discard(connection: &mut Option<UpstreamConnection>, client: &Client) {
     if let Some(upstream) = connection.take() {
         upstream.discard(client);
     }
 }
 
 /// Moves the parsed head into `request.response` and judges its framing.
-fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) -> Result<Answer, FailureKind> {
+fn finish_head(
+    request: &mut Request,
+    upstream: &mut UpstreamConnection,
+    upgrade: bool,
+) -> Result<Answer, FailureKind> {
     let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
     let head = &mut upstream.response;
     let upgraded = head.status == 101;
@@ -253,7 +257,7 @@ fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) ->
     Ok(Answer { length, persists, header_seconds, upgraded })
 }
 
-impl Upstream {
+impl UpstreamConnection {
     /// Sends the request and reads until a final head is there. An answer may come before all is sent.
     async fn exchange_heads(
         &mut self,
