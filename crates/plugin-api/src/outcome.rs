@@ -28,7 +28,7 @@ impl Attempt {
 
 /// What logs, metrics and `$variables` tell of a request after its answer.
 #[derive(Default)]
-pub struct Outcome {
+pub struct RequestLog {
     /// In order; the last one is the answer's, if any node answered.
     pub attempts: SmallVec<[Attempt; 1]>,
     /// Bytes sent to the client, head included.

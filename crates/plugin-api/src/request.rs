@@ -17,7 +17,7 @@ use crate::{
     AuthEntry, Consumer, Extensions, Reply, Request, RequestBody, Response, WorkerSnapshot,
     connection::Connection,
     edits::{Asserted, UpstreamEdits},
-    outcome::Outcome,
+    outcome::RequestLog,
     route::Matched,
     variables::BodyValues,
 };
@@ -54,7 +54,7 @@ impl Request {
             extensions: Extensions::default(),
             variables: SmallVec::new(),
             started: Instant::now(),
-            outcome: Outcome::default(),
+            outcome: RequestLog::default(),
             id: OnceCell::new(),
             worker,
             undecided: Cell::new(None),

@@ -31,7 +31,7 @@ use crate::{
     connection::Connection,
     definition::{BuildContext, ConsumerKey, Owner, Phases},
     edits::{Asserted, UpstreamEdits},
-    outcome::Outcome,
+    outcome::RequestLog,
     route::{Birth, Matched, RouteUpstream, RouterOptions},
     sharded::Sharded,
     step::WholeBody,
@@ -355,7 +355,7 @@ pub struct Request {
     /// When the first byte of its head came.
     pub started: Instant,
     /// What happened so far.
-    pub outcome: Outcome,
+    pub outcome: RequestLog,
     /// 32 hex digits, made on first use.
     pub id: OnceCell<Box<str>>,
     /// The worker's number, from 0.
