@@ -34,7 +34,7 @@ use tidegate_model::{
     resources::{DiscoveredService, Node},
 };
 use tidegate_plugin_api::{
-    Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, route::RouterOptions,
+    Catalog, Instance, LuaCompiler, Owner, PluginChain, Snapshot, UpstreamHandle, route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
 
@@ -438,18 +438,18 @@ impl Compiler {
 
     /// The plugins of all global rules. If a rule is incomplete, a chain in front of all others refuses every request:
     /// it is unknown which of them the rule would have let through.
-    fn globals(&self) -> Chain {
+    fn globals(&self) -> PluginChain {
         let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
         let mut chains = Vec::new();
         for (id, object) in rules {
             let key = (Kind::GlobalRule, id.clone());
             if self.incomplete.contains(&key) {
                 let owner = Owner { kind: key.0, id: id.clone(), version: object.modified };
-                chains.insert(0, Chain::refusing(UNAVAILABLE, owner));
+                chains.insert(0, PluginChain::refusing(UNAVAILABLE, owner));
             }
-            chains.extend(self.instances.get(&key).map(|instances| Chain::new(instances.clone())));
+            chains.extend(self.instances.get(&key).map(|instances| PluginChain::new(instances.clone())));
         }
-        Chain::concatenate(&chains)
+        PluginChain::concatenate(&chains)
     }
 
     /// The `upstreams` resources by id, made again after one of them has changed.

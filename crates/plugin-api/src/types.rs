@@ -176,7 +176,7 @@ pub struct Instance {
 
 /// Plugins in the order in which they run, with a list for each phase.
 #[derive(Clone, Default)]
-pub struct Chain {
+pub struct PluginChain {
     pub(crate) instances: Vec<Arc<Instance>>,
     pub(crate) rewrite: Vec<u16>,
     pub(crate) access: Vec<u16>,
@@ -251,11 +251,11 @@ pub struct Route {
     /// `$service_name`
     pub service_name: Option<Arc<str>>,
     /// Route, plugin config and service merged; global rules and consumers are not in it.
-    pub chain: Chain,
+    pub chain: PluginChain,
     /// Where it sends requests.
     pub upstream: RouteUpstream,
     /// A reference of the route names a missing object, or a part of it cannot be built: answer with this status. Its
-    /// chain is [`Chain::refusing`] then.
+    /// chain is [`PluginChain::refusing`] then.
     pub broken: Option<u16>,
     /// The route's own `timeout`, over the upstream's.
     pub timeouts: Option<Timeouts>,
@@ -286,7 +286,7 @@ pub struct Snapshot {
     /// By the number that the router answers.
     pub routes: Table<Route>,
     /// All global rules' plugins, rule after rule.
-    pub globals: Chain,
+    pub globals: PluginChain,
     /// Keys of all authentication plugins.
     pub consumers: ConsumerIndex,
     /// The `upstreams` resources by id (traffic-split names them).
@@ -306,7 +306,7 @@ pub struct Snapshot {
 pub struct WorkerSnapshot {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Route chains merged with a consumer's plugins, by (route, consumer) serial.
-    pub(crate) merged: RefCell<FxHashMap<(u64, u64), Rc<Chain>>>,
+    pub(crate) merged: RefCell<FxHashMap<(u64, u64), Rc<PluginChain>>>,
 }
 
 /// A request with all that the gateway knows of it, and the answer to it.

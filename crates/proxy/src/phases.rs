@@ -4,7 +4,7 @@ use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use tidegate_plugin_api::{
-    BodyChunk, Chain, Consumer, Instance, Passage, Phases, Reply, Request, Route, Step, WorkerSnapshot,
+    BodyChunk, Consumer, Instance, Passage, Phases, PluginChain, Reply, Request, Route, Step, WorkerSnapshot,
     hops::{self, Origin},
     reply::ReplyBody,
     step::Verdict,
@@ -27,7 +27,7 @@ pub struct Chains {
     snapshot: Rc<WorkerSnapshot>,
     route: Option<Arc<Route>>,
     /// The route's chain with the consumer's plugins over it.
-    merged: Option<Rc<Chain>>,
+    merged: Option<Rc<PluginChain>>,
     /// `name#phase` of what ran, while conf/debug.yaml asks for it.
     trace: Option<RefCell<Vec<String>>>,
     /// The origin on whose behalf plugins act while they wait.
@@ -104,7 +104,7 @@ impl Chains {
         self.route = Some(route.clone());
     }
 
-    fn of_route(&self) -> Option<&Chain> {
+    fn of_route(&self) -> Option<&PluginChain> {
         self.merged.as_deref().or_else(|| self.route.as_ref().map(|route| &route.chain))
     }
 

@@ -3,7 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use tidegate_plugin_api::{
-    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, connection::Connection, route::RouterOptions,
+    ConsumerIndex, PluginChain, Request, Snapshot, WorkerSnapshot, connection::Connection,
+    route::RouterOptions,
 };
 use tidegate_protocol::{RequestHead, RequestLimits};
 
@@ -30,7 +31,7 @@ pub(crate) fn request(text: &str) -> Request {
             std::iter::empty(),
         ),
         routes: Default::default(),
-        globals: Chain::default(),
+        globals: PluginChain::default(),
         consumers: ConsumerIndex::default(),
         upstreams: Default::default(),
         metadata: Default::default(),
