@@ -17,7 +17,7 @@ use crate::{
 
 /// Facts of the client's connection, the same for all its requests.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ConnectionInfo {
     /// `$connection`: counts up within the process.
     pub id: u64,
     /// The other end of the socket, which may be a balancer.

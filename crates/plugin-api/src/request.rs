@@ -15,7 +15,7 @@ use tidegate_routing::expr::SearchTime;
 
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, Request, RequestBody, Response, WorkerSnapshot,
-    connection::Connection,
+    connection::ConnectionInfo,
     edits::{Asserted, UpstreamEdits},
     outcome::RequestLog,
     route::Matched,
@@ -26,7 +26,7 @@ impl Request {
     /// Of a head that was let in: no route yet, and no consumer.
     pub fn new(
         head: RequestHead,
-        connection: Rc<Connection>,
+        connection: Rc<ConnectionInfo>,
         snapshot: Rc<WorkerSnapshot>,
         worker: usize,
     ) -> Request {

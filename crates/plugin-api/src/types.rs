@@ -28,7 +28,7 @@ use tidegate_routing::{
 use crate::{
     BodyChunk, Extensions, RequestBody, Response, Step, Variable,
     certificates::Certificates,
-    connection::Connection,
+    connection::ConnectionInfo,
     definition::{BuildContext, ConsumerKey, Owner, Phases},
     edits::{Asserted, UpstreamEdits},
     outcome::RequestLog,
@@ -314,7 +314,7 @@ pub struct Request {
     /// As received, less what clients may not claim; plugins' changes to header fields go here.
     pub head: RequestHead,
     /// The client's.
-    pub connection: Rc<Connection>,
+    pub connection: Rc<ConnectionInfo>,
     /// The client's address: the peer's, until `real-ip` replaces it.
     pub remote_addr: IpAddr,
     /// The port that goes with [`Request::remote_addr`].

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tidegate_plugin_api::{BodyError, BodyReader, connection::Connection};
+use tidegate_plugin_api::{BodyError, BodyReader, connection::ConnectionInfo};
 use tidegate_protocol::{
     BodyLength, Head, ParseError, RequestHead,
     chunked::{ChunkedDecoder, Event},
@@ -60,7 +60,7 @@ struct BodyState {
 
 pub struct Client {
     pub worker: &'static Worker,
-    pub facts: Rc<Connection>,
+    pub facts: Rc<ConnectionInfo>,
     pub timer: Timer,
     /// Bytes of an answer to the current request are out: an error can only close.
     pub answering: Cell<bool>,
@@ -91,16 +91,16 @@ fn taken_over() -> ParseError {
 }
 
 impl Client {
-    pub fn new(worker: &'static Worker, stream: Stream, facts: Connection) -> Client {
+    pub fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Client {
         Client::on(worker, stream, Rc::new(facts))
     }
 
     /// Each stream of an HTTP/2 connection is a separate client.
-    pub(crate) fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
+    pub(crate) fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Client {
         Client::on(worker, stream, facts)
     }
 
-    fn on(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
+    fn on(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Client {
         Client {
             worker,
             facts,
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// The parts with which the connection continues in another protocol.
-    pub fn into_stream(self) -> (Stream, Buffer, Rc<Connection>) {
+    pub fn into_stream(self) -> (Stream, Buffer, Rc<ConnectionInfo>) {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::connection::{Announced, Connection, TlsFacts};
+use tidegate_plugin_api::connection::{Announced, ConnectionInfo, TlsFacts};
 use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
@@ -64,11 +64,11 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
 pub(crate) fn spawn_inner(
     worker: &'static Worker,
     socket: std::os::unix::net::UnixStream,
-    facts: Connection,
+    facts: ConnectionInfo,
 ) -> io::Result<()> {
     // A Unix socket; the request path treats it the same.
     let stream = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))?;
-    let facts = Connection { id: worker.connection_id(), ..facts };
+    let facts = ConnectionInfo { id: worker.connection_id(), ..facts };
     let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
     tokio::task::spawn_local(stall::watched(worker, "an inner connection", run(client, Open::new(worker))));
     Ok(())
@@ -96,8 +96,8 @@ struct Ends {
 }
 
 impl Ends {
-    fn facts(self, worker: &Worker, tls: Option<TlsFacts>) -> Connection {
-        Connection {
+    fn facts(self, worker: &Worker, tls: Option<TlsFacts>) -> ConnectionInfo {
+        ConnectionInfo {
             id: worker.connection_id(),
             peer: self.peer,
             local: self.local,
@@ -333,7 +333,7 @@ mod tests {
     /// 10,000 idle connections hold this much each; a field more in the wrong struct shows up here.
     #[test]
     fn an_idle_connection_is_small() {
-        let (client, facts, task) = (size_of::<Client>(), size_of::<Connection>(), future_size(run));
+        let (client, facts, task) = (size_of::<Client>(), size_of::<ConnectionInfo>(), future_size(run));
         assert!(client <= 352, "client: {client} bytes");
         assert!(facts <= 120, "facts: {facts} bytes");
         assert!(task <= 256, "task: {task} bytes");

@@ -5,7 +5,7 @@
 
 use std::{io, net::SocketAddr};
 
-use tidegate_plugin_api::{connection::Connection, upstream::ProxyProtocol};
+use tidegate_plugin_api::{connection::ConnectionInfo, upstream::ProxyProtocol};
 use tidegate_protocol::proxy_protocol::{Announced, Decoder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -48,7 +48,7 @@ pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announc
 
 /// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
 /// nothing: the PROXY header is for all of them.
-pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
+pub fn ends(worker: &Runtime, client: &ConnectionInfo) -> Announced {
     match client.announced.as_deref() {
         Some(announced) if believes(worker, client.peer) => *announced,
         _ => Announced { client: client.peer, server: client.local },

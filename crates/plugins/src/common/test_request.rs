@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use tidegate_plugin_api::{
-    ConsumerIndex, PluginChain, Request, Snapshot, WorkerSnapshot, connection::Connection,
+    ConsumerIndex, PluginChain, Request, Snapshot, WorkerSnapshot, connection::ConnectionInfo,
     route::RouterOptions,
 };
 use tidegate_protocol::{RequestHead, RequestLimits};
@@ -14,7 +14,7 @@ pub(crate) fn request(text: &str) -> Request {
     let parsed = head.parse(text.as_bytes(), &mut 0, &RequestLimits::default());
     assert!(matches!(parsed, Ok(Some(_))), "the test's request does not parse: {parsed:?}");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9080));
-    let connection = Connection {
+    let connection = ConnectionInfo {
         id: 1,
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: address,
