@@ -58,7 +58,7 @@ struct BodyState {
     pace: Pace,
 }
 
-pub struct Client {
+pub struct Downstream {
     pub worker: &'static Worker,
     pub facts: Rc<ConnectionInfo>,
     pub timer: Timer,
@@ -90,18 +90,22 @@ fn taken_over() -> ParseError {
     ParseError::with_status(503, "another process has taken over before the request began")
 }
 
-impl Client {
-    pub fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Client {
-        Client::on(worker, stream, Rc::new(facts))
+impl Downstream {
+    pub fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Downstream {
+        Downstream::on(worker, stream, Rc::new(facts))
     }
 
     /// Each stream of an HTTP/2 connection is a separate client.
-    pub(crate) fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Client {
-        Client::on(worker, stream, facts)
+    pub(crate) fn for_stream(
+        worker: &'static Worker,
+        stream: Stream,
+        facts: Rc<ConnectionInfo>,
+    ) -> Downstream {
+        Downstream::on(worker, stream, facts)
     }
 
-    fn on(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Client {
-        Client {
+    fn on(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Downstream {
+        Downstream {
             worker,
             facts,
             timer: Timer::new(&worker.deadlines),
@@ -420,13 +424,13 @@ impl Client {
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], for data that [`Client::poll_send_file`] follows at once.
+    /// As [`Downstream::poll_send`], for data that [`Downstream::poll_send_file`] follows at once.
     pub(crate) fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.borrow_mut().poll_write_more(context, data);
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], with bytes of a file; only where [`Client::sends_files`].
+    /// As [`Downstream::poll_send`], with bytes of a file; only where [`Downstream::sends_files`].
     pub(crate) fn poll_send_file(
         &self,
         context: &mut Context<'_>,

@@ -9,10 +9,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::Client;
+use super::Downstream;
 use crate::{buffer, stream::Stream};
 
-impl Client {
+impl Downstream {
     /// Ready once the client no longer waits for its answer. Does not look past a body that is still to be read: its
     /// reader sees the end.
     pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {

@@ -27,7 +27,7 @@ use crate::{
     },
     balancer::{self, InFlight},
     buffer,
-    client::Client,
+    client::Downstream,
     filters,
     persistence::client_persists,
     phases::Chains,
@@ -58,7 +58,7 @@ struct Http1Body<'a> {
 /// The two sides of an answer.
 pub(crate) struct Parties<'a> {
     pub request: &'a mut Request,
-    pub client: &'a Rc<Client>,
+    pub client: &'a Rc<Downstream>,
     pub chains: &'a Chains,
     pub peer: &'a Peer,
 }
@@ -108,7 +108,7 @@ pub(super) async fn deliver(
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
-fn settle(connection: Option<UpstreamConnection>, client: &Client, peer: &Peer, may_go_on: bool) {
+fn settle(connection: Option<UpstreamConnection>, client: &Downstream, peer: &Peer, may_go_on: bool) {
     let Some(upstream) = connection else { return };
     match peer.node() {
         Some(node) if may_go_on => upstream.keep(client, &peer.upstream, node),
@@ -158,13 +158,13 @@ impl Body for Http1Body<'_> {
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
-        _: &Client,
+        _: &Downstream,
     ) -> Poll<Result<(), BodyError>> {
         self.upstream.poll_send(context, request).map(FailureKind::refuses)
     }
 
     /// Nothing is read until the client has taken something.
-    fn stalls(&mut self, client: &Client) {
+    fn stalls(&mut self, client: &Downstream) {
         let buffers = &client.worker.buffers;
         if self.upstream.input.is_empty() {
             buffers.give_back(std::mem::take(&mut self.upstream.input));
@@ -187,7 +187,7 @@ impl<'a> Http1Body<'a> {
     }
 
     /// A buffer for reads of this size: fewer and larger ones for a body that is known to be long.
-    fn take_input(&mut self, room: usize, client: &Client) {
+    fn take_input(&mut self, room: usize, client: &Downstream) {
         let (input, buffers) = (&mut self.upstream.input, &client.worker.buffers);
         let long = matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64);
         if !input.is_empty() {

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     balancer,
     buffer::Buffer,
-    client::Client,
+    client::Downstream,
     upstream_head::{BodyPlan, OutgoingHead},
 };
 
@@ -52,7 +52,7 @@ pub(super) struct Answer {
 /// With an answer, its connection is in `connection`.
 pub(super) async fn attempt(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
 ) -> Result<Answer, Failure> {
@@ -73,7 +73,7 @@ pub(super) async fn attempt(
 /// The flag with a failure: it happened on a connection that had been idle.
 async fn once(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
     fresh: bool,
@@ -154,7 +154,7 @@ fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBod
 
 /// A connection to the node. Ends early if the client leaves.
 async fn reach(
-    client: &Client,
+    client: &Downstream,
     handle: &UpstreamHandle,
     node: &tidegate_plugin_api::upstream::Node,
     timeouts: tidegate_plugin_api::upstream::Timeouts,
@@ -209,7 +209,7 @@ fn wants_upgrade(request: &Request) -> bool {
             .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-fn discard(connection: &mut Option<UpstreamConnection>, client: &Client) {
+fn discard(connection: &mut Option<UpstreamConnection>, client: &Downstream) {
     if let Some(upstream) = connection.take() {
         upstream.discard(client);
     }
@@ -262,7 +262,7 @@ impl UpstreamConnection {
     async fn exchange_heads(
         &mut self,
         request: &Request,
-        client: &Rc<Client>,
+        client: &Rc<Downstream>,
         timeouts: tidegate_plugin_api::upstream::Timeouts,
     ) -> Result<(), FailureKind> {
         let max_head = client.worker.settings.max_response_head_bytes;
@@ -401,7 +401,7 @@ impl UpstreamConnection {
         &mut self,
         context: &mut Context<'_>,
         max_head: usize,
-        client: &Client,
+        client: &Downstream,
     ) -> Poll<Result<(), FailureKind>> {
         if self.input.capacity() == 0 {
             // Takes a buffer only once there are bytes to read.
@@ -459,14 +459,19 @@ impl UpstreamConnection {
     }
 
     /// Gives the buffers back; the connection is closed.
-    pub(crate) fn discard(self, client: &Client) {
+    pub(crate) fn discard(self, client: &Downstream) {
         client.worker.buffers.give_back(self.input);
         client.worker.buffers.give_back_output(self.out);
         client.worker.recycle_response_head(self.response);
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &tidegate_plugin_api::upstream::Node) {
+    pub fn keep(
+        self,
+        client: &Downstream,
+        handle: &UpstreamHandle,
+        node: &tidegate_plugin_api::upstream::Node,
+    ) {
         let worker = client.worker;
         let uses = self.uses + 1;
         let pool = handle.keepalive;

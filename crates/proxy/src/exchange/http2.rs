@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     balancer, claims,
-    client::Client,
+    client::Downstream,
     http2::{
         head,
         pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
@@ -77,7 +77,7 @@ struct Piece {
 /// Tries a node; on a connection that turns out to be gone, once more on a newer one.
 pub(super) async fn attempt(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
 ) -> Result<Answer, Failure> {
     let first = once(request, client, peer, None).await;
@@ -96,7 +96,7 @@ pub(super) async fn attempt(
 /// The flag with a failure: it happened on a connection that others have used before.
 async fn once(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
     after: Option<Moment>,
 ) -> Result<Answer, (Failure, bool)> {
@@ -143,7 +143,7 @@ async fn once(
 
 /// A stream on a connection of the pool, or on a new one, for as long as the client waits.
 async fn lease(
-    client: &Client,
+    client: &Downstream,
     handle: &UpstreamHandle,
     node: &Node,
     timeouts: Timeouts,
@@ -179,7 +179,7 @@ async fn lease(
 }
 
 /// Until there may be a stream.
-async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind> {
+async fn wait(waiting: &mut Waiting, client: &Downstream) -> Result<(), FailureKind> {
     let for_node = waiting.is_for_node();
     let waited = waiting.changed(|context| {
         still_there(client, context)?;
@@ -193,7 +193,7 @@ async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind>
 }
 
 /// Checks that the client is still there: nothing is begun or waited for on behalf of one that has left.
-fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), FailureKind> {
+fn still_there(client: &Downstream, context: &mut Context<'_>) -> Result<(), FailureKind> {
     match client.poll_gone(context) {
         Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
         Poll::Pending => Ok(()),
@@ -203,7 +203,7 @@ fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), Failure
 /// Opens the stream.
 async fn start(
     request: &Request,
-    client: &Client,
+    client: &Downstream,
     timeouts: Timeouts,
     lease: Lease,
     message: HttpRequest<()>,
@@ -244,7 +244,7 @@ async fn start(
 /// Sends the body and waits for the head of the answer, which may come before all is sent.
 async fn exchange(
     request: &mut Request,
-    client: &Client,
+    client: &Downstream,
     timeouts: Timeouts,
     response: ResponseFuture,
     mut stream: Stream,
@@ -410,7 +410,7 @@ impl Stream {
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
-        client: &Client,
+        client: &Downstream,
     ) -> Poll<Result<(), FailureKind>> {
         loop {
             match &mut self.body {
