@@ -9,6 +9,7 @@ mod compression;
 mod held_answers;
 mod locations;
 mod logged_bodies;
+mod loggers;
 mod long_searches;
 mod lua_bounds;
 mod lua_globals;

@@ -5,6 +5,7 @@
 //! error log once a second.
 
 mod gauge;
+mod lot;
 pub mod memory;
 mod pending;
 mod weight;
@@ -28,6 +29,7 @@ use tokio::{
 };
 
 pub use gauge::entries;
+pub use lot::Lot;
 pub use pending::{Counts, Pending, counts};
 pub use weight::Weigh;
 
@@ -47,16 +49,23 @@ const MAX_SENDING: usize = 16;
 
 /// Sends one batch; the error is the reason why it could not.
 pub type Sending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-type Send_<T> = Box<dyn Fn(Arc<Vec<T>>) -> Sending + Send + Sync>;
+type Send_<T> = Box<dyn Fn(Arc<Lot<T>>) -> Sending + Send + Sync>;
 
 struct Shared<T> {
     conf: BatchConf,
     send: Send_<T>,
     pending: &'static Pending,
     gauge: Arc<Gauge>,
+    /// What is said of deliveries is not an entry itself.
+    of_error_log: bool,
 }
 
 impl<T> Shared<T> {
+    fn say(&self, message: std::fmt::Arguments<'_>) {
+        let say = || error_log::log(Level::Error, message);
+        if self.of_error_log { error_log::kept_back(say) } else { say() }
+    }
+
     fn done(&self, count: usize, bytes: usize) {
         self.pending.done(count, bytes);
         self.gauge.done(count);
@@ -96,7 +105,26 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         plugin: &'static str,
         conf: &Value,
         metadata: Option<&Value>,
-        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
+    ) -> Result<Batch<T>, String> {
+        Batch::make(plugin, conf, metadata, Box::new(send), false)
+    }
+
+    /// Of lines of the error log.
+    pub fn of_error_log(
+        plugin: &'static str,
+        conf: &Value,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
+    ) -> Result<Batch<T>, String> {
+        Batch::make(plugin, conf, None, Box::new(send), true)
+    }
+
+    fn make(
+        plugin: &'static str,
+        conf: &Value,
+        metadata: Option<&Value>,
+        send: Send_<T>,
+        of_error_log: bool,
     ) -> Result<Batch<T>, String> {
         let conf: BatchConf = tidegate_plugin_api::typed(conf)?;
         let limit = metadata
@@ -104,7 +132,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
             .and_then(Value::as_u64)
             .map_or(DEFAULT_MAX_PENDING, |limit| limit as usize);
         let gauge = Gauge::new(&conf.name);
-        let shared = Shared { conf, send: Box::new(send), pending: pending::of(plugin), gauge };
+        let shared = Shared { conf, send, pending: pending::of(plugin), gauge, of_error_log };
         Ok(Batch { shared: Arc::new(shared), limit, queue: OnceLock::new() })
     }
 
@@ -160,6 +188,15 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
         if hops::origin(request).is_of_delivery() {
             return self.shared.pending.count_own_delivery();
         }
+        self.take(entry, shown_for);
+    }
+
+    /// As [`Batch::push`] of an entry that is about no request.
+    pub fn push_plain(&self, entry: T) {
+        self.take(entry, None);
+    }
+
+    fn take(&self, entry: T, shown_for: Option<&Request>) {
         let bytes = size_of::<T>() + entry.weight();
         if !self.shared.pending.add(self.limit, bytes) {
             return;
@@ -255,28 +292,21 @@ async fn send<T: Send + Sync + 'static>(
         sending.join_next().await;
     }
     let Buffer { entries, bytes } = std::mem::take(buffer);
-    sending.spawn(deliver(shared.clone(), Arc::new(entries), bytes));
+    sending.spawn(deliver(shared.clone(), Arc::new(Lot::new(entries)), bytes));
 }
 
 /// Sends a batch as often as the configuration allows.
-async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) {
+async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) {
     let count = entries.len();
     let name = &shared.conf.name;
     let mut failures = 0;
     while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
-        error_log::log(
-            Level::Error,
-            format_args!("Batch Processor[{name}] failed to process entries: {reason}"),
-        );
+        shared.say(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
         failures += 1;
         if failures > shared.conf.max_retry_count {
-            error_log::log(
-                Level::Error,
-                format_args!(
-                    "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
-                ),
-            );
-            shared.pending.lost(count);
+            shared.say(format_args!(
+                "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
+            ));
             break;
         }
         tokio::select! {
@@ -285,6 +315,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Vec<T>>, bytes: usize) 
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
+    shared.pending.lost(entries.lost());
     drop(entries);
     shared.done(count, bytes);
 }

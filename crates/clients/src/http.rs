@@ -92,6 +92,12 @@ impl Incoming {
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.get(name).map(|value| value.as_bytes())
     }
+
+    /// Status and start of the body, for an answer that refuses: the whole might be long, and end up in a log.
+    pub fn refusal(&self) -> String {
+        let body: String = String::from_utf8_lossy(&self.body).chars().take(200).collect();
+        format!("invalid status code {}, {body}", self.status)
+    }
 }
 
 /// Why there is no answer.

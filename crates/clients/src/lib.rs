@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod google;
 pub mod http;
 pub mod jws;
 pub mod jws_sign;

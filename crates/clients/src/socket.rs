@@ -1,11 +1,17 @@
 //! Sending bytes to a TCP (or TLS) or UDP receiver: one connection per batch.
 
-use std::time::Duration;
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
 
 use tidegate_plugin_api::descriptors;
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpStream, UdpSocket},
+    sync::Mutex,
 };
 
 use crate::http::{TlsWanted, tls_config};
@@ -21,42 +27,26 @@ pub struct SocketSink {
 #[derive(Clone, Debug)]
 pub enum SocketKind {
     Tcp,
-    /// With the server name to ask for; the certificate is not verified, as in APISIX.
     Tls {
+        /// To ask for, in place of the host.
         server_name: Option<String>,
+        /// Whether the certificate is.
+        verify: bool,
     },
     Udp,
 }
 
+/// A connection, with TLS or without.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
 impl SocketSink {
     pub async fn send(&self, data: &[u8]) -> Result<(), String> {
-        match &self.kind {
-            SocketKind::Udp => self.send_datagram(data).await,
-            SocketKind::Tcp => {
-                let mut stream = self.connect().await?;
-                self.write(&mut stream, data).await
-            }
-            SocketKind::Tls { server_name } => {
-                let stream = self.connect().await?;
-                let failed = |reason: String| self.failed("perform TLS handshake to TCP server", &reason);
-                let wanted = TlsWanted { verify: false, client: None };
-                let config = tls_config(&wanted).map_err(failed)?;
-                let name = server_name.as_deref().unwrap_or(&self.host).to_owned();
-                let name = name.try_into().map_err(|_| failed("invalid server name".to_owned()))?;
-                let handshake = self.within(tidegate_tls::connect(config, name, stream)).await;
-                let mut stream = handshake.map_err(failed)?;
-                self.write(&mut stream, data).await
-            }
+        if let SocketKind::Udp = self.kind {
+            return self.datagrams().await?.send(data).await;
         }
-    }
-
-    async fn connect(&self) -> Result<TcpStream, String> {
-        let connecting =
-            async { TcpStream::connect((self.host.as_str(), self.port)).await.and_then(descriptors::spared) };
-        self.within(connecting).await.map_err(|reason| self.failed("connect to TCP server", &reason))
-    }
-
-    async fn write(&self, stream: &mut (impl AsyncWriteExt + Unpin), data: &[u8]) -> Result<(), String> {
+        let mut stream = self.connect().await?;
         let sent = async {
             stream.write_all(data).await?;
             stream.shutdown().await
@@ -64,19 +54,31 @@ impl SocketSink {
         self.within(sent).await.map_err(|reason| self.failed("send data to TCP server", &reason))
     }
 
-    async fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
-        let failed = |what: &str, reason: String| self.failed(what, &reason);
+    async fn connect(&self) -> Result<Box<dyn Stream>, String> {
+        let connecting =
+            async { TcpStream::connect((self.host.as_str(), self.port)).await.and_then(descriptors::spared) };
+        let stream = self.within(connecting).await;
+        let stream = stream.map_err(|reason| self.failed("connect to TCP server", &reason))?;
+        let SocketKind::Tls { server_name, verify } = &self.kind else { return Ok(Box::new(stream)) };
+        let failed = |reason: String| self.failed("perform TLS handshake to TCP server", &reason);
+        let config = tls_config(&TlsWanted { verify: *verify, client: None }).map_err(failed)?;
+        let name = server_name.as_deref().unwrap_or(&self.host).to_owned();
+        let name = name.try_into().map_err(|_| failed("invalid server name".to_owned()))?;
+        let handshake = self.within(tidegate_tls::connect(config, name, stream)).await;
+        Ok(Box::new(handshake.map_err(failed)?))
+    }
+
+    /// A socket for several datagrams, whatever the kind.
+    pub async fn datagrams(&self) -> Result<Datagrams<'_>, String> {
+        let failed = |reason: String| self.failed("connect to UDP server", &reason);
         let address = self
             .within(tokio::net::lookup_host((self.host.as_str(), self.port)))
             .await
             .and_then(|mut found| found.next().ok_or_else(|| "no address".to_owned()))
-            .map_err(|reason| failed("connect to UDP server", reason))?;
+            .map_err(failed)?;
         let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let sending = async {
-            let socket = UdpSocket::bind(local).await?;
-            socket.send_to(data, address).await
-        };
-        self.within(sending).await.map(|_| ()).map_err(|reason| failed("send data to UDP server", reason))
+        let socket = self.within(UdpSocket::bind(local)).await.map_err(failed)?;
+        Ok(Datagrams { sink: self, socket, address })
     }
 
     async fn within<T>(&self, future: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
@@ -91,5 +93,68 @@ impl SocketSink {
 
     fn failed(&self, what: &str, reason: &str) -> String {
         format!("failed to {what}: host[{}] port[{}] err: {reason}", self.host, self.port)
+    }
+}
+
+/// What UDP over IPv4 carries at most.
+pub const MAX_DATAGRAM: usize = 65_507;
+
+/// The datagrams of one batch.
+pub struct Datagrams<'a> {
+    sink: &'a SocketSink,
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+impl Datagrams<'_> {
+    pub async fn send(&self, data: &[u8]) -> Result<(), String> {
+        let sent = self.sink.within(self.socket.send_to(data, self.address)).await;
+        sent.map(|_| ()).map_err(|reason| self.sink.failed("send data to UDP server", &reason))
+    }
+}
+
+/// A sink over TCP or TLS that keeps its connection for the next batch.
+pub struct KeptSink {
+    sink: SocketSink,
+    /// A connection that was idle for longer is not used again.
+    keepalive: Duration,
+    kept: Mutex<Option<(Box<dyn Stream>, Instant)>>,
+}
+
+impl KeptSink {
+    pub fn new(sink: SocketSink, keepalive: Duration) -> KeptSink {
+        KeptSink { sink, keepalive, kept: Mutex::new(None) }
+    }
+
+    /// Batches are sent one after the other.
+    pub async fn send(&self, data: &[u8]) -> Result<(), String> {
+        let mut kept = self.kept.lock().await;
+        let usable = |(stream, since): &mut (Box<dyn Stream>, Instant)| {
+            since.elapsed() < self.keepalive && !has_ended(stream.as_mut())
+        };
+        let known = kept.take().and_then(|mut known| usable(&mut known).then_some(known.0));
+        let mut stream = match known {
+            Some(stream) => stream,
+            None => self.sink.connect().await?,
+        };
+        let sent = async {
+            stream.write_all(data).await?;
+            stream.flush().await
+        };
+        let sent = self.sink.within(sent).await;
+        sent.map_err(|reason| self.sink.failed("send data to TCP server", &reason))?;
+        *kept = Some((stream, Instant::now()));
+        Ok(())
+    }
+}
+
+/// Whether the other side has closed the connection. What it says is ignored.
+fn has_ended(stream: &mut dyn Stream) -> bool {
+    let mut buffer = [0; 256];
+    let mut buffer = ReadBuf::new(&mut buffer);
+    match Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer) {
+        Poll::Ready(Ok(())) => buffer.filled().is_empty(),
+        Poll::Ready(Err(_)) => true,
+        Poll::Pending => false,
     }
 }

@@ -132,6 +132,16 @@ impl Compiler {
         Ok(None)
     }
 
+    /// The metadata of a plugin, with their defaults.
+    pub fn metadata_of(&self, name: &str) -> Option<Value> {
+        let mut metadata = (*self.metadata(name)?).clone();
+        if self.catalog.check(name, SchemaKind::Metadata, &mut metadata).is_err() {
+            // As in APISIX: metadata that does not fit is as good as none.
+            metadata = Value::Object(Map::new());
+        }
+        Some(metadata)
+    }
+
     /// The last step: `conf` has its secrets.
     fn finish_instance(
         &mut self,
@@ -143,13 +153,7 @@ impl Compiler {
     ) -> Result<Instance, String> {
         let name = def.name;
         self.catalog.check(name, SchemaKind::Plugin, &mut conf)?;
-        let mut metadata = self.metadata(name).map(|value| (*value).clone());
-        if let Some(metadata) = &mut metadata
-            && self.catalog.check(name, SchemaKind::Metadata, metadata).is_err()
-        {
-            // As in APISIX: metadata that does not fit is as good as none.
-            *metadata = Value::Object(Map::new());
-        }
+        let metadata = self.metadata_of(name);
         let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;
         let proto = references::id(conf.get("proto_id")).and_then(|id| self.object(Kind::Proto, &id));
         let proto = proto.map(tidegate_model::Object::value);

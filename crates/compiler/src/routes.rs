@@ -6,13 +6,13 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Kind, catalog::built_without, resources};
+use tidegate_model::{Kind, catalog::built_without, idle::Matching, resources};
 use tidegate_plugin_api::{
     FilterFunction, Instance, Owner, PluginChain, Route, Variable,
     route::{Birth, RouteUpstream},
     upstream::Timeouts,
 };
-use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
+use tidegate_routing::{AddressSet, HostPattern, Methods, Mode, RouteSpec, expr::Expression};
 
 use crate::{
     Compiler, UNAVAILABLE,
@@ -55,12 +55,14 @@ impl Compiler {
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         let is_whole = object.fault.is_none() && faults.is_empty();
         doubt_hosts(&mut spec, is_whole, (&conf, &value), service_object.as_ref());
-        let is_known = self.keep_paths(key, object.fault.is_some(), &value, &mut spec, &mut faults);
-        let is_placeless = !is_known && conf.is_enabled();
-        let broken = match faults.is_empty() && !self.incomplete.contains(key) {
-            true => self.broken_reference(&conf, &upstream),
-            false => Some(UNAVAILABLE),
+        let broken = match self.incomplete.contains(key) {
+            false => self.broken_reference(&conf, &upstream),
+            true => Some(UNAVAILABLE),
         };
+        let has_fault = object.fault.is_some() || broken.is_some();
+        let is_known = self.keep_paths(key, has_fault, &value, &mut spec, &mut faults);
+        let is_placeless = !is_known && conf.is_enabled();
+        let broken = if faults.is_empty() { broken } else { Some(UNAVAILABLE) };
         if is_placeless {
             self.problem(key, if spec.uris.is_empty() { PLACELESS } else { PARTLY_PLACELESS }.to_owned());
         }
@@ -121,7 +123,7 @@ impl Compiler {
         if spec.uris.iter().any(|path| path.is_empty()) && !has_fault {
             faults.push("an empty path matches no request".to_owned());
         }
-        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value) {
+        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value, self.matching()) {
             return true;
         }
         spec.uris.retain(|path| place::may_match(path));
@@ -130,6 +132,15 @@ impl Compiler {
         let added: Vec<_> = before.into_iter().filter(|path| !spec.uris.contains(path)).collect();
         spec.uris.extend(added);
         is_known
+    }
+
+    fn matching(&self) -> Matching {
+        Matching {
+            host_ports: self.options.router != Mode::HostUri,
+            parameters: self.options.options.uri_parameters,
+            encoded_slash: self.options.options.match_uri_encoded_slash,
+            is_document: false,
+        }
     }
 
     /// The answer of a route that refers to what is not there, or cannot be built.

@@ -82,7 +82,10 @@ impl Field {
     }
 }
 
-pub use self::matching::Matching;
+pub use self::{
+    matching::Matching,
+    vain::{is_about_place, path as doubt_of_path},
+};
 pub(crate) use values::is_text as is_text_variable;
 
 /// All parts of an object that have no effect, as messages.

@@ -200,10 +200,15 @@ impl PluginCatalog for Catalog {
     }
 }
 
+/// HMAC pads a key with zeros: one of NULs is as an empty one.
+fn is_guessed(letter: char) -> bool {
+    letter.is_whitespace() || letter.is_control()
+}
+
 /// A secret of blanks can be guessed. An empty one may mean that there is none, as for `redis_password`.
 fn refuse_blank(conf: &Value, path: &str) -> Result<(), String> {
     let text = path.split('.').try_fold(conf, |conf, name| conf.get(name)).and_then(Value::as_str);
-    match text.is_some_and(|text| !text.is_empty() && text.trim().is_empty()) {
+    match text.is_some_and(|text| !text.is_empty() && text.chars().all(is_guessed)) {
         true => Err(format!("property \"{path}\" should not be blank")),
         false => Ok(()),
     }
@@ -212,7 +217,7 @@ fn refuse_blank(conf: &Value, path: &str) -> Result<(), String> {
 /// An empty key or password is what clients without credentials send.
 fn refuse_empty(conf: &Value) -> Result<(), String> {
     let mut fields = conf.as_object().into_iter().flatten();
-    let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+    let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.chars().all(is_guessed));
     match fields.find(|(_, value)| is_blank(value)) {
         Some((name, _)) => Err(format!("property \"{name}\" should not be empty or blank")),
         None => Ok(()),

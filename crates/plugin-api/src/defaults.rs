@@ -60,6 +60,7 @@ impl PluginDef {
         consumer: None,
         inline_upstreams: None,
         apis: &[],
+        follow_metadata: None,
         start: None,
     };
 }

@@ -8,38 +8,108 @@ pub struct Doubtful;
 
 type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// Name and value of each part that has a name. Bytes outside of parts are skipped.
+/// Name and value of each part that has a name. A body that is not exactly in the form of RFC 7578 is doubtful as a whole, which
+/// is the first item then: applications differ on what they forgive.
 pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Field<'a>, Doubtful>> {
     let boundary = boundary(content_type);
-    let mut doubt = boundary.err();
     let delimiter = boundary.ok().flatten().map(|boundary| [b"--", boundary].concat());
-    let mut delimiters = Delimiters { body, finder: delimiter.as_deref().map(finder), at: 0 };
-    let mut begin = delimiters.next().map(|(_, end)| end);
+    let finder = delimiter.as_deref().map(finder);
+    let judged = finder
+        .as_ref()
+        .map_or(Ok(()), |finder| Parts::new(body, finder).try_for_each(|part| part.map(|_| ())));
+    let mut doubt = boundary.err().or(judged.err());
+    let mut at = 0;
     std::iter::from_fn(move || {
         if let Some(doubt) = doubt.take() {
+            at = body.len();
             return Some(Err(doubt));
         }
-        loop {
-            let from = begin?;
-            let next = delimiters.next();
-            let part = body.get(from..next.map_or(body.len(), |(start, _)| start))?;
-            begin = next.map(|(_, end)| end);
-            if part.starts_with(b"--") {
-                // The last delimiter; what follows it means nothing.
-                begin = None;
-                return None;
-            }
-            if let Some(field) = field(part).transpose() {
-                return Some(field);
-            }
-        }
+        let mut parts = Parts { body, finder: finder.as_ref()?, at };
+        let found = parts.by_ref().find_map(|part| part.and_then(field).transpose());
+        at = parts.at;
+        found
     })
 }
 
-/// The boundary that a media type names.
-fn boundary(content_type: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
-    Ok(parameter(content_type, b"boundary")?.filter(|boundary| !boundary.is_empty()))
+/// What stands between the delimiters of a body, without the line ends that belong to these.
+struct Parts<'a, 'f> {
+    body: &'a [u8],
+    finder: &'f memchr::memmem::Finder<'static>,
+    /// Where the next delimiter begins. At the end of the body there is none.
+    at: usize,
 }
+
+impl<'a, 'f> Parts<'a, 'f> {
+    fn new(body: &'a [u8], finder: &'f memchr::memmem::Finder<'static>) -> Self {
+        Self { body, finder, at: 0 }
+    }
+
+    /// The end of lines: that of the first delimiter counts for all.
+    fn line_end(&self) -> &'static [u8] {
+        let behind = self.body.get(self.finder.needle().len()..).unwrap_or_default();
+        if behind.starts_with(b"\n") { b"\n" } else { b"\r\n" }
+    }
+
+    /// The part at `self.at`; `None`: the delimiter there is the last.
+    fn part(&self, line_end: &[u8]) -> Result<Option<(&'a [u8], usize)>, Doubtful> {
+        let delimiter = self.finder.needle();
+        let behind =
+            self.body.get(self.at..).and_then(|rest| rest.strip_prefix(delimiter)).ok_or(Doubtful)?;
+        if let Some(epilogue) = behind.strip_prefix(b"--") {
+            let is_last = epilogue.is_empty() || epilogue.starts_with(line_end);
+            return if is_last && self.finder.find(epilogue).is_none() { Ok(None) } else { Err(Doubtful) };
+        }
+        let content = behind.strip_prefix(line_end).ok_or(Doubtful)?;
+        // The line end in front of a delimiter belongs to it; a part without a head and a value has only the one before.
+        let next = self.finder.find(content).ok_or(Doubtful)?;
+        let part = content.get(..next).unwrap_or_default();
+        let at = self.body.len() - content.len() + next;
+        match part.strip_suffix(line_end) {
+            Some(part) => Ok(Some((part, at))),
+            None if part.is_empty() => Ok(Some((part, at))),
+            None => Err(Doubtful),
+        }
+    }
+}
+
+impl<'a> Iterator for Parts<'a, '_> {
+    type Item = Result<&'a [u8], Doubtful>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.body.len() {
+            return None;
+        }
+        match self.part(self.line_end()) {
+            Ok(Some((part, next))) => {
+                self.at = next;
+                Some(Ok(part))
+            }
+            Ok(None) => {
+                self.at = self.body.len();
+                None
+            }
+            Err(doubt) => {
+                self.at = self.body.len();
+                Some(Err(doubt))
+            }
+        }
+    }
+}
+
+/// The boundary that a media type names.
+///
+/// RFC 2046 section 5.1.1 allows more signs, which some applications cut or decode.
+fn boundary(content_type: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/:=?".contains(byte);
+    match parameter(content_type, b"boundary")?.filter(|boundary| !boundary.is_empty()) {
+        Some(boundary) if !boundary.iter().all(is_plain) || boundary.len() > LONGEST_BOUNDARY => {
+            Err(Doubtful)
+        }
+        boundary => Ok(boundary),
+    }
+}
+
+const LONGEST_BOUNDARY: usize = 70;
 
 /// The one parameter of this name behind the first `;` (RFC 9110 section 5.6.6). Quoted texts may hold anything; a name in
 /// parts (`name*`), one that is given twice, and whatever else stands there, are read in different ways.
@@ -101,43 +171,24 @@ fn finder(delimiter: &[u8]) -> memchr::memmem::Finder<'static> {
     memchr::memmem::Finder::new(delimiter).into_owned()
 }
 
-/// Where delimiters start and end. Only those at the start of a line count: a value may hold the same bytes elsewhere.
-struct Delimiters<'a> {
-    body: &'a [u8],
-    finder: Option<memchr::memmem::Finder<'static>>,
-    at: usize,
-}
-
-impl Iterator for Delimiters<'_> {
-    type Item = (usize, usize);
-
-    fn next(&mut self) -> Option<(usize, usize)> {
-        let finder = self.finder.as_ref()?;
-        loop {
-            let start = self.at + finder.find(self.body.get(self.at..)?)?;
-            let end = start + finder.needle().len();
-            self.at = end;
-            if start == 0 || self.body.get(start - 1) == Some(&b'\n') {
-                return Some((start, end));
-            }
-        }
+fn field(part: &[u8]) -> Result<Option<Field<'_>>, Doubtful> {
+    match split_head(part)? {
+        Some((head, value)) => Ok(name(head)?.map(|name| (name, value))),
+        None => Ok(None),
     }
 }
 
-fn field(part: &[u8]) -> Result<Option<Field<'_>>, Doubtful> {
-    let part = part.strip_prefix(b"\r\n").or_else(|| part.strip_prefix(b"\n")).unwrap_or(part);
-    let Some((head, value)) = split_head(part) else { return Ok(None) };
-    let value = value.strip_suffix(b"\n").unwrap_or(value);
-    Ok(name(head)?.map(|name| (name, value.strip_suffix(b"\r").unwrap_or(value))))
-}
-
-/// The head ends at the first blank line. Bare line feeds are common in hand-made bodies.
-fn split_head(part: &[u8]) -> Option<(&[u8], &[u8])> {
-    memchr::memchr_iter(b'\n', part).find_map(|at| {
+/// The head ends at the first blank line. Bare line feeds are common in hand-made bodies; a bare carriage return ends a line to
+/// some.
+fn split_head(part: &[u8]) -> Result<Option<(&[u8], &[u8])>, Doubtful> {
+    let end = memchr::memchr_iter(b'\n', part).find_map(|at| {
         let rest = part.get(at + 1..)?;
         let value = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
         Some((part.get(..at)?, value))
-    })
+    });
+    let head = end.map_or(part, |(head, _)| head);
+    let is_bare = |at: usize| !matches!(head.get(at + 1), Some(b'\n') | None);
+    if memchr::memchr_iter(b'\r', head).any(is_bare) { Err(Doubtful) } else { Ok(end) }
 }
 
 /// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and
@@ -167,7 +218,10 @@ fn name(head: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
             return Err(Doubtful);
         }
     }
-    disposition.map_or(Ok(None), |disposition| parameter(disposition, b"name"))
+    let name = disposition.map_or(Ok(None), |disposition| parameter(disposition, b"name"))?;
+    // Some cut blanks, and what follows a NUL.
+    let is_odd = |name: &[u8]| name.trim_ascii() != name || name.iter().any(u8::is_ascii_control);
+    if name.is_some_and(is_odd) { Err(Doubtful) } else { Ok(name) }
 }
 
 #[cfg(test)]
@@ -227,26 +281,58 @@ mod tests {
 
     #[test]
     fn parts_of_bodies() {
-        let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1 --x\r\n--x\r\n\
-                    content-disposition: form-data; filename=\"f\"; name=b\n\n2\r\n3\r\n--x\r\nnothing\r\n--x--\r\n\
-                    --x\r\nContent-Disposition: form-data; name=\"late\"\r\n\r\n1";
-        let expected = vec![("a".to_owned(), "1 --x".to_owned()), ("b".to_owned(), "2\r\n3".to_owned())];
+        let body = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1 -x\r\n--x\r\n\
+                    content-disposition: form-data; filename=\"f\"; name=b\n\n2\r\n3\r\n--x\r\nnothing\r\n--x\r\n--x--\r\n\
+                    -x\r\nContent-Disposition: form-data; name=\"late\"\r\n\r\n1";
+        let expected = vec![("a".to_owned(), "1 -x".to_owned()), ("b".to_owned(), "2\r\n3".to_owned())];
         assert_eq!(found(body, "multipart/form-data; boundary=x"), expected);
         assert_eq!(found(body, "multipart/form-data; charset=y; Boundary=\"x\""), expected);
-        for content_type in
-            ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=y"]
-        {
+        let with_line_feeds = "--x\nContent-Disposition: form-data; name=a\n\n1\n--x--\n";
+        assert_eq!(found(with_line_feeds, "a; boundary=x"), [("a".to_owned(), "1".to_owned())]);
+        for content_type in ["multipart/form-data", "multipart/form-data; boundary="] {
             assert_eq!(found(body, content_type), [], "{content_type}");
+        }
+        assert_eq!(found("", "multipart/form-data; boundary=x"), []);
+    }
+
+    /// What applications divide in different ways.
+    #[test]
+    fn bodies_that_are_doubtful() {
+        let part = "Content-Disposition: form-data; name=\"a\"\r\n\r\n1";
+        for (body, boundary) in [
+            (format!("pre\r\n--x\r\n{part}\r\n--x--"), "x"),
+            (format!("\r\n--x\r\n{part}\r\n--x--"), "x"),
+            (format!(" --x\r\n{part}\r\n--x--"), "x"),
+            (format!("---x\r\n{part}\r\n--x--"), "x"),
+            (format!("--x \r\n{part}\r\n--x--"), "x"),
+            (format!("--xy\r\n{part}\r\n--x--"), "x"),
+            (format!("--x--\r\n--x\r\n{part}\r\n--x--"), "x"),
+            (format!("--x\r\n{part}\r\n--x--\r\n--x\r\n{part}\r\n--x--"), "x"),
+            (format!("--x\r\n{part} --x\r\n{part}\r\n--x--"), "x"),
+            (format!("--x\r\n{part}--x--"), "x"),
+            (format!("--x\r\n{part}\n--x--"), "x"),
+            (format!("--x\r\n{part}\r\n--x--y"), "x"),
+            (format!("--x\r\n{part}"), "x"),
+            (format!("--x\r{part}\r--x--"), "x"),
+            ("--x\r\nContent-Disposition: form-data; name=\"a\"\r\r1\r\n--x--".to_owned(), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("\"a", "\" a")), "x"),
+            (format!("--x\r\n{}\r\n--x--", part.replace("a\"", "a\0\"")), "x"),
+            (format!("--x,y\r\n{part}\r\n--x,y--"), "x,y"),
+            (format!("--x y\r\n{part}\r\n--x y--"), "\"x y\""),
+            (format!("--\u{e9}\r\n{part}\r\n--\u{e9}--"), "\u{e9}"),
+            (format!("--x\r\n{part}\r\n--x--"), "y"),
+        ] {
+            let content_type = format!("multipart/form-data; boundary={boundary}");
+            let mut found = fields(body.as_bytes(), content_type.as_bytes());
+            assert_eq!((found.next(), found.next()), (Some(Err(Doubtful)), None), "{body:?}");
         }
     }
 
     /// A head never reaches over the next delimiter: looking for its end takes no more time than the part is long.
     #[test]
     fn parts_without_a_head() {
-        let body = format!(
-            "{}\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--",
-            "--x\r\n".repeat(9)
-        );
-        assert_eq!(found(&body.replacen("--x\r\n\r\n", "--x\r\n", 1), "a; boundary=x").len(), 1);
+        let body =
+            format!("{}Content-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--", "--x\r\n".repeat(9));
+        assert_eq!(found(&body, "a; boundary=x").len(), 1);
     }
 }

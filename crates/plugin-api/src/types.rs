@@ -142,6 +142,9 @@ pub struct PluginDef {
     pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
     /// URIs that the plugin answers itself.
     pub apis: &'static [Api],
+    /// A plugin that works beside requests: called with its metadata, defaults filled in, after each change of the
+    /// configuration. `None` where there is none, or the plugin is not enabled.
+    pub follow_metadata: Option<fn(Option<&Value>)>,
     /// Called once at start with `plugin_attr.NAME`, before anything is built.
     pub start: Option<fn(&Value) -> Result<(), String>>,
 }

@@ -74,17 +74,28 @@ mod transformation {
 
 /// What is counted, traced and logged.
 mod observability {
+    pub(crate) mod clickhouse_logger;
+    pub(crate) mod datadog;
     pub(crate) mod elasticsearch_logger;
+    pub(crate) mod error_log_logger;
     pub(crate) mod file_logger;
+    pub(crate) mod google_cloud_logging;
     pub(crate) mod http_logger;
     pub(crate) mod kafka_logger;
+    pub(crate) mod lago;
     pub(crate) mod log_rotate;
+    pub(crate) mod loggly;
     pub(crate) mod loki_logger;
     pub(crate) mod node_status;
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
+    pub(crate) mod rocketmq_logger;
+    pub(crate) mod skywalking_logger;
+    pub(crate) mod sls_logger;
+    pub(crate) mod splunk_hec_logging;
     pub(crate) mod syslog;
     pub(crate) mod tcp_logger;
+    pub(crate) mod tencent_cloud_cls;
     pub(crate) mod udp_logger;
     pub(crate) mod zipkin;
 }

@@ -9,14 +9,14 @@
 mod level;
 mod places;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::Location;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 pub use self::level::Level;
 use self::places::Places;
@@ -84,6 +84,33 @@ pub(crate) fn log_request(level: Level, message: fmt::Arguments<'_>, context: &R
             state.write(level, message, context, place);
         }
     });
+}
+
+/// Takes each line that is written, with its line feed, on the thread that logs. It must not block, and what it logs is
+/// lost.
+pub type Forwarder = Box<dyn Fn(Level, &[u8]) + Send + Sync>;
+
+static FORWARDER: RwLock<Option<Forwarder>> = RwLock::new(None);
+static FORWARDS: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines go there as well.
+pub fn forward(to: Option<Forwarder>) {
+    FORWARDS.store(to.is_some(), Relaxed);
+    let before = std::mem::replace(&mut *FORWARDER.write().unwrap_or_else(PoisonError::into_inner), to);
+    // Not under the lock: the end of a forwarder may log.
+    drop(before);
+}
+
+/// Runs a function whose lines are not forwarded, because they are about forwarding.
+pub fn kept_back<T>(log: impl FnOnce() -> T) -> T {
+    let before = KEPT_BACK.replace(true);
+    let result = log();
+    KEPT_BACK.set(before);
+    result
+}
+
+thread_local! {
+    static KEPT_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Writes a line to the error log: `telemetry::log!(Level::Warn, "route {id} skipped: {error}")`.
@@ -168,7 +195,7 @@ impl ThreadState {
             if let Some(places) = &mut self.places {
                 places.wrote(place, level, &text, line.len());
             }
-            emit(line);
+            emit(level, line);
         }
         self.message = text;
     }
@@ -198,10 +225,10 @@ impl ThreadState {
         for repeats in seen.values().filter(|repeats| repeats.count > SAME_MESSAGE_LIMIT) {
             let mut text = repeats.text.clone();
             let _ = write!(text, " (repeated {} more times)", repeats.count - SAME_MESSAGE_LIMIT);
-            emit(self.line(repeats.level, &text, &RequestContext::default()));
+            emit(repeats.level, self.line(repeats.level, &text, &RequestContext::default()));
         }
         for (level, text) in self.places.as_mut().map(Places::start_second).unwrap_or_default() {
-            emit(self.line(level, &text, &RequestContext::default()));
+            emit(level, self.line(level, &text, &RequestContext::default()));
         }
     }
 
@@ -236,7 +263,13 @@ fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
     line.extend(text.iter().map(harmless));
 }
 
-fn emit(line: Vec<u8>) {
+fn emit(level: Level, line: Vec<u8>) {
+    if FORWARDS.load(Relaxed)
+        && !KEPT_BACK.get()
+        && let Some(forward) = &*FORWARDER.read().unwrap_or_else(PoisonError::into_inner)
+    {
+        forward(level, &line);
+    }
     match SINK.get() {
         // A worker must not wait for a disk, nor for the reader of a pipe.
         Some(sink) => _ = sink.send(line, 1),
@@ -280,6 +313,19 @@ mod tests {
             log!(Level::Error, "again");
         }
         assert!(writer.drain(Duration::from_secs(10)));
+        let forwarded = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let to = forwarded.clone();
+        forward(Some(Box::new(move |level, line: &[u8]| {
+            to.lock().expect("lines").push((level, String::from_utf8_lossy(line).into_owned()));
+        })));
+        log!(Level::Error, "forwarded");
+        kept_back(|| log!(Level::Error, "kept back"));
+        forward(None);
+        log!(Level::Error, "not forwarded");
+        let lines = forwarded.lock().expect("lines");
+        assert_eq!((lines.len(), lines[0].0), (1, Level::Error), "{lines:?}");
+        assert!(lines[0].1.ends_with(": forwarded\n"), "{lines:?}");
+
         let text = std::fs::read_to_string(&path).expect("log");
         let lines: Vec<&str> = text.lines().collect();
         let after = |line: &str| {

@@ -9,6 +9,7 @@
 
 pub mod client;
 pub mod consul;
+pub mod datagrams;
 pub mod etcd;
 pub mod gateway;
 pub mod http2;
@@ -22,6 +23,7 @@ pub mod wrk;
 
 pub use client::Client;
 pub use consul::Consul;
+pub use datagrams::Datagrams;
 pub use etcd::Etcd;
 pub use gateway::Gateway;
 pub use http2::Http2Client;

@@ -29,6 +29,28 @@ const PLUGINS: &[(&str, &str)] = &[
     ("forward-auth", r#"{"uri": "http://127.0.0.1/", "extra_headers": {"X-A": "@"}}"#),
     ("opa", r#"{"host": "http://127.0.0.1", "policy": "p", "send_headers_upstream": ["@"]}"#),
     ("http-logger", r#"{"uri": "http://127.0.0.1/", "auth_header": "@"}"#),
+    ("splunk-hec-logging", r#"{"endpoint": {"uri": "http://127.0.0.1", "token": "@"}}"#),
+    ("splunk-hec-logging", r#"{"endpoint": {"uri": "http://127.0.0.1", "token": "t", "channel": "@"}}"#),
+    ("loggly", r#"{"customer_token": "t", "tags": ["a", "@"]}"#),
+    ("loggly", r#"{"customer_token": "@"}"#),
+    (
+        "clickhouse-logger",
+        r#"{"endpoint_addr": "http://127.0.0.1", "user": "@", "password": "", "database": "", "logtable": ""}"#,
+    ),
+    (
+        "clickhouse-logger",
+        r#"{"endpoint_addr": "http://127.0.0.1", "user": "", "password": "@", "database": "", "logtable": ""}"#,
+    ),
+    (
+        "lago",
+        r#"{"endpoint_addrs": ["http://127.0.0.1"], "token": "@", "event_transaction_id": "a", "event_subscription_id": "b", "event_code": "c"}"#,
+    ),
+    (
+        "tencent-cloud-cls",
+        r#"{"cls_host": "127.0.0.1", "cls_topic": "t", "secret_id": "@", "secret_key": "s"}"#,
+    ),
+    ("rocketmq-logger", r#"{"nameserver_list": ["127.0.0.1:1"], "topic": "t", "key": "@"}"#),
+    ("rocketmq-logger", r#"{"nameserver_list": ["127.0.0.1:1"], "topic": "t", "tag": "@"}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "headers": {"X-A": "@"}}"#),
     ("loki-logger", r#"{"endpoint_addrs": ["http://127.0.0.1"], "tenant_id": "@"}"#),
     (

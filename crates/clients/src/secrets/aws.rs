@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidegate_telemetry::clock;
 
 use super::{
-    manager::{Failure, member_of_text, need, options, refusal, text},
+    manager::{Failure, member_of_text, need, options, text},
     sigv4::{Credentials, Signer},
 };
 use crate::http::{Endpoint, Incoming, Outgoing, send};
@@ -71,7 +71,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
     if is_not_found(&answer) {
         return Err(Failure::Missing(format!("aws has no secret {name}")));
     }
-    Err(unavailable(refusal(&answer)))
+    Err(unavailable(answer.refusal()))
 }
 
 fn unavailable(reason: impl Display) -> Failure {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::http::{Body, ClientOptions, Incoming, TlsWanted};
+use crate::http::{Body, ClientOptions, TlsWanted};
 
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -61,10 +61,4 @@ pub(super) fn member_of_text(secret: &str, name: &str) -> Result<String, Failure
     let value: Value = serde_json::from_str(secret)
         .map_err(|error| missing(format!("failed to decode result, the secret is not JSON: {error}")))?;
     member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
-}
-
-/// Status and start of the body; the whole might be long, and end up in a log.
-pub(super) fn refusal(answer: &Incoming) -> String {
-    let body: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-    format!("invalid status code {}, {body}", answer.status)
 }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use serde_json::Value;
 
-use super::manager::{Failure, json, member, need, options, refusal, text};
+use super::manager::{Failure, json, member, need, options, text};
 use crate::http::{Endpoint, Outgoing, send};
 
 pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
@@ -34,7 +34,7 @@ pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     match answer.status {
         200 => {}
         404 => return Err(missing(format!("vault has no secret {secret}"))),
-        _ => return Err(unavailable(refusal(&answer))),
+        _ => return Err(unavailable(answer.refusal())),
     }
     let answer = json(&answer.body)?;
     let data = answer.get("data").ok_or_else(|| unavailable("no data in the answer"))?;

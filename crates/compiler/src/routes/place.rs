@@ -4,7 +4,12 @@
 //! readable path has no place.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, host, nearest::nearest, resources, schemas};
+use tidegate_model::{
+    Kind, host,
+    idle::{Matching, doubt_of_path},
+    nearest::nearest,
+    resources, schemas,
+};
 use tidegate_routing::Methods;
 
 /// What of a route has a part in its place besides its conditions. Everything else is about what becomes of its requests.
@@ -13,6 +18,11 @@ const PLACE: [&str; 6] = ["priority", "status", "service_id", "plugin_config_id"
 pub(super) fn of_route(value: &Value) -> resources::Route {
     let fields = resources::Route::CONDITIONS.iter().chain(&PLACE);
     let mut kept = readable(value, fields, |field| resources::Route::from_value(field).is_ok());
+    // What is lost of one may be in the other.
+    let addresses = ["remote_addr", "remote_addrs"];
+    if addresses.iter().any(|field| value.get(field).is_some() && !kept.contains_key(*field)) {
+        addresses.iter().for_each(|field| drop(kept.remove(*field)));
+    }
     kept.remove("uri");
     kept.insert("uris".to_owned(), written_paths(value).filter(|path| path.is_string()).cloned().collect());
     keep_hosts(&mut kept, value);
@@ -43,13 +53,13 @@ fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 }
 
 /// Whether there are paths, a request can have each of them, and no others are meant.
-pub(super) fn reads_all_paths(value: &Value) -> bool {
+pub(super) fn reads_all_paths(value: &Value, matching: Matching) -> bool {
     let may_mean_paths = |(name, value): (&str, &Value)| {
         nearest(name, ["uri", "uris"]).is_some() || name.eq_ignore_ascii_case("paths") || holds_path(value)
     };
     let mut paths = written_paths(value).peekable();
     paths.peek().is_some()
-        && paths.all(|path| path.as_str().is_some_and(may_match))
+        && paths.all(|path| path.as_str().is_some_and(|path| doubt_of_path(path, matching).is_none()))
         && !schemas::unknown_fields(Kind::Route, value).any(may_mean_paths)
 }
 
@@ -161,6 +171,8 @@ mod tests {
         assert_eq!((route.methods.len(), route.priority), (1, i64::MAX));
         assert_eq!((route.service_id.as_deref(), route.is_enabled()), (Some("7"), true));
         assert_eq!(of_route(&json!({"uri": 17})).paths().count(), 0);
+        let twins = json!({"uri": "/a", "remote_addrs": ["10.0.0.1"], "remote_addr": ["127.0.0.1"]});
+        assert_eq!(of_route(&twins).client_addresses().count(), 0);
         assert_eq!(of_route(&json!({"uri": "/a", "hosts": "a.com"})).hosts, ["a.com"]);
         assert_eq!(of_route(&json!({"uri": "/a", "host": ["a.com", "b.com"]})).hosts, ["a.com", "b.com"]);
         for misplaced in
@@ -172,6 +184,10 @@ mod tests {
             (json!({"uri": "/a"}), true),
             (json!({"uris": ["/a", "*"], "timeout": 3}), true),
             (json!({"uris": ["/a", ""]}), false),
+            (json!({"uri": "//a"}), false),
+            (json!({"uri": "/%67/*"}), false),
+            (json!({"uri": "/a,/b"}), false),
+            (json!({"uri": "***"}), false),
             (json!({"uris": ["/a", ["/b"]]}), false),
             (json!({"uri": null, "uris": ["/a"]}), false),
             (json!({"uris": ["/a", "b"]}), false),
@@ -183,7 +199,7 @@ mod tests {
             (json!({"uris": []}), false),
             (json!({}), false),
         ] {
-            assert_eq!(reads_all_paths(&paths), expected, "{paths}");
+            assert_eq!(reads_all_paths(&paths, Matching::default()), expected, "{paths}");
         }
         for (hosts, expected) in [
             (json!({"uri": "/a"}), true),

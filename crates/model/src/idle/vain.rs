@@ -17,6 +17,11 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     found
 }
 
+/// Whether a message says that a route, or a name of a certificate, is for no request or for others than it seems.
+pub fn is_about_place(message: &str) -> bool {
+    ["uri ", "host ", "the condition ", "vars"].iter().any(|start| message.starts_with(start))
+}
+
 /// The `retries` of an upstream, wherever it is written.
 fn retries(object: &Object) -> Option<String> {
     let value = object.value();
@@ -74,13 +79,21 @@ fn texts<'a>(value: &'a Value, one: &str, several: &str) -> impl Iterator<Item =
     value.get(one).into_iter().chain(several).filter_map(Value::as_str)
 }
 
-fn path(path: &str, matching: Matching) -> Option<String> {
+/// Why no request has the path, or only one that was not meant.
+pub fn path(path: &str, matching: Matching) -> Option<String> {
     if !path.trim_start().starts_with('/') && path != "*" {
         return Some(format!("uri {path} matches no request: paths begin with /"));
     }
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
+    }
+    if path == "*" && matching.parameters {
+        return Some("uri * matches no request with radixtree_uri_with_parameter: write /*".to_owned());
+    }
+    if let Some(sign) = [",/", ", /", " /", ";/"].into_iter().find(|sign| path.contains(sign)) {
+        let several = sign.trim_end_matches('/');
+        return Some(format!("uri {path} is one path, with {several:?} in it: write several as uris"));
     }
     if let Some(literal) = literal(path, matching) {
         return Some(literal);
@@ -103,8 +116,11 @@ fn literal(path: &str, matching: Matching) -> Option<String> {
         segment.len() > 2 && ends.iter().any(|ends| segment.starts_with(ends.0) && segment.ends_with(ends.1))
     };
     let is_class = |segment: &str| segment.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
-    let is_pattern =
-        |segment: &&str| is_class(segment) || ["(.", "\\"].iter().any(|part| segment.contains(part));
+    let is_pattern = |segment: &&str| {
+        is_class(segment)
+            || [".*", ".+"].contains(segment)
+            || ["(.", "\\"].iter().any(|part| segment.contains(part))
+    };
     let find = |test: &dyn Fn(&&str) -> bool| path.split('/').find(test);
     let router = "set apisix.router.http to radixtree_uri_with_parameter";
     let (segment, remedy) = if let Some(segment) = find(&is_parameter) {

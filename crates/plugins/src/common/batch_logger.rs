@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tidegate_clients::batch::{Batch, Sending, Weigh};
+use tidegate_clients::batch::{self, Batch, Lot, Sending, Weigh};
 use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
 
 use super::log_entry::{LogEntry, Made};
@@ -23,7 +23,7 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
         conf: &Value,
         context: &BuildContext,
         make: impl Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync + 'static,
-        send: impl Fn(Arc<Vec<T>>) -> Sending + Send + Sync + 'static,
+        send: impl Fn(Arc<Lot<T>>) -> Sending + Send + Sync + 'static,
     ) -> Result<Arc<dyn Plugin>, String> {
         Ok(Arc::new(BatchLogger {
             entry: LogEntry::new(conf, context.metadata)?,
@@ -36,6 +36,22 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
 /// The entry as it stands, for [`BatchLogger::build`].
 pub(crate) fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
     entry.entry(request).then(|entry| entry)
+}
+
+/// As `meta_format` says: the request as it was sent, or the entry.
+pub fn in_format(original: bool) -> impl Fn(&LogEntry, &mut Request) -> Made<Value> + Send + Sync + 'static {
+    move |entry, request| match original {
+        true => entry.original(request).map(Value::String),
+        false => entry.entry(request).then(Value::Object),
+    }
+}
+
+/// The message that entries of [`in_format`] make for a queue.
+pub fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
+    match entries {
+        [Value::String(only)] if batch_max_size == 1 => only.clone().into_bytes(),
+        entries => batch::json(entries, batch_max_size),
+    }
 }
 
 /// The entry with `route_id: no-matched` where no route matched.

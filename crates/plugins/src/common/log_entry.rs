@@ -164,6 +164,15 @@ impl LogEntry {
 
     /// The entry for the log.
     pub(crate) fn entry(&self, request: &mut Request) -> Entry {
+        self.entry_as(request, |fields| fields)
+    }
+
+    /// As [`LogEntry::entry`] for a logger whose default entry is another one, which `form` makes of the common one.
+    pub(crate) fn entry_as(
+        &self,
+        request: &mut Request,
+        form: impl FnOnce(Map<String, Value>) -> Map<String, Value>,
+    ) -> Entry {
         let (mut response_body, mut unread, mut named) = (None, None, false);
         // Formats may name `$resp_body`.
         let known = request.variables.iter().any(|(name, _)| &**name == "resp_body");
@@ -176,7 +185,7 @@ impl LogEntry {
         }
         let fields = match &self.format {
             Some(format) => self.formatted(format, request),
-            None => self.full(request, response_body),
+            None => self.full(request, response_body, form),
         };
         if unread.is_some() && named {
             // The mark is of this entry only.
@@ -209,11 +218,16 @@ impl LogEntry {
         log_format::Limits { max: self.max_req_body_bytes, marked: aside::SMALL, mark: &MARKS.request }
     }
 
-    fn full(&self, request: &Request, response_body: Option<String>) -> Map<String, Value> {
+    fn full(
+        &self,
+        request: &Request,
+        response_body: Option<String>,
+        form: impl FnOnce(Map<String, Value>) -> Map<String, Value>,
+    ) -> Map<String, Value> {
         let request_body = (self.include_req_body && holds(&self.req_expr, request))
             .then(|| log_format::request_body(request, &self.limits()))
             .flatten();
-        let mut entry = full(request, request_body, response_body.map(Value::from));
+        let mut entry = form(full(request, request_body, response_body.map(Value::from)));
         if let Some(extra) = &self.extra {
             for (name, value) in extra.render(request, &self.limits()) {
                 entry.entry(name).or_insert(value);
@@ -247,7 +261,7 @@ fn holds(rule: &Option<Expression<Variable>>, request: &Request) -> bool {
     rule.as_ref().is_none_or(|rule| rule.eval(request))
 }
 
-fn variable(request: &Request, named: Named) -> Option<String> {
+pub fn variable(request: &Request, named: Named) -> Option<String> {
     request.variable(&Variable::Named(named)).map(|value| text(&value))
 }
 
@@ -281,6 +295,25 @@ fn query(request: &Request) -> Map<String, Value> {
     map
 }
 
+/// Milliseconds, of the whole request, its upstream, and the gateway itself.
+pub struct Latencies {
+    pub total: Value,
+    /// Where one was asked.
+    pub upstream: Option<Value>,
+    pub gateway: Value,
+}
+
+impl Latencies {
+    pub fn of(request: &Request) -> Latencies {
+        let (total, upstream) = (request.elapsed_seconds(), request.upstream_seconds());
+        Latencies {
+            total: milliseconds(total),
+            upstream: upstream.map(milliseconds),
+            gateway: milliseconds((total - upstream.unwrap_or(0.0)).max(0.0)),
+        }
+    }
+}
+
 /// Milliseconds with three digits, as a whole number where it is one.
 fn milliseconds(seconds: f64) -> Value {
     let rounded = (seconds * 1e6).round() / 1e3;
@@ -307,8 +340,7 @@ fn full(request: &Request, request_body: Option<Value>, response_body: Option<Va
     let named = |named| variable(request, named).unwrap_or_default();
     let uri = named(Named::RequestUri);
     let (scheme, host_name, port) = (named(Named::Scheme), named(Named::Host), named(Named::ServerPort));
-    let latency = request.elapsed_seconds();
-    let upstream = request.upstream_seconds();
+    let latencies = Latencies::of(request);
     let started = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
@@ -354,10 +386,10 @@ fn full(request: &Request, request_body: Option<Value>, response_body: Option<Va
     }
     entry.insert("client_ip".to_owned(), named(Named::RemoteAddr).into());
     entry.insert("start_time".to_owned(), (started.as_millis() as u64).into());
-    entry.insert("latency".to_owned(), milliseconds(latency));
-    if let Some(upstream) = upstream {
-        entry.insert("upstream_latency".to_owned(), milliseconds(upstream));
+    entry.insert("latency".to_owned(), latencies.total);
+    if let Some(upstream) = latencies.upstream {
+        entry.insert("upstream_latency".to_owned(), upstream);
     }
-    entry.insert("apisix_latency".to_owned(), milliseconds((latency - upstream.unwrap_or(0.0)).max(0.0)));
+    entry.insert("apisix_latency".to_owned(), latencies.gateway);
     entry
 }

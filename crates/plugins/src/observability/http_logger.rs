@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_clients::{
     batch,
-    http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
+    http::{Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
 };
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
@@ -14,6 +14,7 @@ use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
+    deliver::deliver,
     log_entry::{self, LogEntry},
 };
 
@@ -75,22 +76,11 @@ impl Receiver {
     }
 
     async fn send(&self, entries: &[Map<String, Value>]) -> Result<(), String> {
-        let Endpoint { host, port, .. } = &self.endpoint;
         let content_type = if self.conf.concat_method == "json" { "application/json" } else { "text/plain" };
         let mut outgoing = Outgoing::post(self.endpoint.clone(), content_type, self.body(entries));
         if let Some(authorization) = &self.conf.auth_header {
             outgoing = outgoing.header("Authorization", authorization.as_bytes());
         }
-        let answer = http::send(outgoing, &self.options)
-            .await
-            .map_err(|reason| format!("error while sending data to [{host}] port[{port}] {reason}"))?;
-        if answer.status < 400 {
-            return Ok(());
-        }
-        Err(format!(
-            "server returned status code[{}] host[{host}] port[{port}] body[{}]",
-            answer.status,
-            String::from_utf8_lossy(&answer.body)
-        ))
+        deliver(outgoing, &self.options).await
     }
 }

@@ -3,17 +3,17 @@
 //! The producer is a small one of our own (see [`producer`]): it needs four requests of the protocol, and a client
 //! library would bring a second TLS implementation.
 
-mod connection;
-mod producer;
+pub(super) mod connection;
+pub(super) mod producer;
 mod protocol;
-mod sasl;
+pub(super) mod sasl;
 
 use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tidegate_clients::{batch, http::TlsWanted};
-use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
+use tidegate_clients::{batch::Lot, http::TlsWanted};
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use self::{
     connection::{Broker, Settings},
@@ -21,7 +21,7 @@ use self::{
     sasl::Credentials,
 };
 use crate::common::{
-    batch_logger::BatchLogger,
+    batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::{self, LogEntry},
 };
@@ -89,19 +89,9 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         typed.required_acks,
         Duration::from_secs(typed.meta_refresh_interval),
     ));
-    let origin = typed.meta_format == "origin";
-    let make = move |entry: &LogEntry, request: &mut Request| match origin {
-        true => entry.original(request).map(Value::String),
-        false => entry.entry(request).then(Value::Object),
-    };
-    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Vec<Value>>| {
+    let make = batch_logger::in_format(typed.meta_format == "origin");
+    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Lot<Value>>| {
         let producer = producer.clone();
-        Box::pin(async move {
-            let message = match entries.as_slice() {
-                [Value::String(only)] if typed.batch_max_size == 1 => only.clone().into_bytes(),
-                entries => batch::json(entries, typed.batch_max_size),
-            };
-            producer.send(&message).await
-        })
+        Box::pin(async move { producer.send(&batch_logger::message(&entries, typed.batch_max_size)).await })
     })
 }

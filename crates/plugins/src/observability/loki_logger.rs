@@ -10,12 +10,13 @@ use tidegate_clients::{
 };
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_below;
-use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, Template};
+use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 
 use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::{self, LogEntry},
+    variable_text::VariableText,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -67,12 +68,6 @@ impl Weigh for Line {
     }
 }
 
-struct Label {
-    name: String,
-    text: String,
-    template: Template,
-}
-
 struct Receiver {
     endpoints: Vec<Endpoint>,
     headers: Vec<(String, String)>,
@@ -104,17 +99,13 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             body: Body::SAID,
         },
     });
-    let labels: Vec<Label> = typed
+    let labels: Vec<(String, VariableText)> = typed
         .log_labels
         .iter()
-        .map(|(name, value)| Label {
-            name: name.clone(),
-            text: text(value),
-            template: Template::compile(&text(value)),
-        })
+        .map(|(name, value)| (name.clone(), VariableText::new(value.as_str().unwrap_or_default())))
         .collect();
     let make = move |entry: &LogEntry, request: &mut Request| {
-        let labels = labels.iter().map(|label| label.resolve(request)).collect();
+        let labels = labels.iter().map(|(name, text)| (name.clone(), text.render(request))).collect();
         let time = nanoseconds(request);
         batch_logger::with_route(entry, request).map(move |entry| Line { labels, time, entry })
     };
@@ -122,17 +113,6 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         let receiver = receiver.clone();
         Box::pin(async move { receiver.send(&lines).await })
     })
-}
-
-impl Label {
-    /// A text none of whose variables has a value stays unchanged.
-    fn resolve(&self, request: &Request) -> (String, String) {
-        let mut rendered = Vec::new();
-        let resolved = self.template.render_into(request, &mut rendered);
-        let value =
-            if resolved > 0 { String::from_utf8_lossy(&rendered).into_owned() } else { self.text.clone() };
-        (self.name.clone(), value)
-    }
 }
 
 /// When the request came in.

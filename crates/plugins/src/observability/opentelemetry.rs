@@ -13,7 +13,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_clients::{
-    batch::Batch,
+    batch::{Batch, Lot},
     http::{self, Body, ClientOptions, Endpoint, Outgoing},
 };
 use tidegate_model::header_text::Text;
@@ -168,7 +168,7 @@ fn batch(metadata: Metadata) -> Result<Batch<Span>, String> {
         "inactive_timeout": processor.inactive_timeout,
     });
     let limits = json!({ "max_pending_entries": processor.max_queue_size.max(1) });
-    Batch::new(PLUGIN.name, &conf, Some(&limits), move |spans: Arc<Vec<Span>>| {
+    Batch::new(PLUGIN.name, &conf, Some(&limits), move |spans: Arc<Lot<Span>>| {
         let exporter = exporter.clone();
         Box::pin(async move {
             let (endpoint, options, headers, resource) = &*exporter;

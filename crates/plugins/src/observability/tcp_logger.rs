@@ -41,7 +41,11 @@ struct Conf {
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
-    let kind = if typed.tls { SocketKind::Tls { server_name: typed.tls_options } } else { SocketKind::Tcp };
+    let kind = match typed.tls {
+        // As in APISIX, the certificate is not verified.
+        true => SocketKind::Tls { server_name: typed.tls_options, verify: false },
+        false => SocketKind::Tcp,
+    };
     let timeout = Duration::from_millis(typed.timeout);
     let sink = Arc::new(SocketSink { host: typed.host, port: typed.port, timeout, kind });
     BatchLogger::build(PLUGIN.name, conf, context, batch_logger::plain, move |entries| {

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_clients::{
-    batch::{self, Batch},
+    batch::{self, Batch, Lot},
     http::{self, Body, ClientOptions, Endpoint, Outgoing},
 };
 use tidegate_model::random::random_fraction;
@@ -60,7 +60,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         "buffer_duration": 60,
         "inactive_timeout": 5,
     });
-    let batch = Batch::new(PLUGIN.name, &processor, None, move |spans: Arc<Vec<Value>>| {
+    let batch = Batch::new(PLUGIN.name, &processor, None, move |spans: Arc<Lot<Value>>| {
         let (endpoint, url) = (endpoint.clone(), url.clone());
         Box::pin(async move {
             let outgoing = Outgoing::post(endpoint, "application/json", batch::json(&spans, 0));

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use tidegate_compiler::{Compiler, Options, Trial, UpstreamTrust};
 use tidegate_config::{Settings, settings::HttpRouter};
-use tidegate_model::{Rejected, idle, resources::DiscoveredService};
+use tidegate_model::{Rejected, catalog::PluginCatalog, idle, resources::DiscoveredService};
 use tidegate_plugin_api::{
     Catalog, Snapshot,
     route::RouterOptions,
@@ -383,8 +383,12 @@ impl Follower {
         !changed.is_empty()
     }
 
-    /// Shows the APIs and the probes what there is now.
+    /// Shows the APIs, the probes and the plugins beside requests what there is now.
     fn share(&mut self) {
+        for (name, follow) in self.catalog.defs().filter_map(|def| Some((def.name, def.follow_metadata?))) {
+            let enabled = self.catalog.is_enabled(name);
+            follow(self.compiler.metadata_of(name).filter(|_| enabled).as_ref());
+        }
         let handles: Vec<_> = self.compiler.checked_upstreams().cloned().collect();
         self.health.follow(handles);
         self.places.forget();

@@ -56,14 +56,21 @@ pub(super) fn log<'a>(
 
 /// So many are named, and the rest counted: a configuration may have as many as routes.
 const MOST_NAMED: usize = 10;
+/// Of those that keep a route from requests that it was meant for, which another route may serve without its guards.
+const MOST_OF_PLACES: usize = 1000;
 
 fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &KeptPlaces) {
-    for (object, text) in found.iter().take(MOST_NAMED) {
+    let (of_places, others): (Vec<_>, Vec<_>) =
+        found.iter().partition(|(_, text)| idle::is_about_place(text));
+    let named = of_places.iter().take(MOST_OF_PLACES).chain(others.iter().take(MOST_NAMED));
+    let mut count = 0;
+    for (object, text) in named {
+        count += 1;
         let place = places.tell(object.kind, &object.id, text);
         let text = mask_message(object.kind, &object.id, &object.value(), catalog, text);
         error_log::log(Level::Warn, format_args!("{place}{}/{}: {text}", object.kind.directory(), object.id));
     }
-    if let Some(more @ 1..) = found.len().checked_sub(MOST_NAMED) {
+    if let Some(more @ 1..) = found.len().checked_sub(count) {
         error_log::log(Level::Warn, format_args!("{more} more fields and places of objects have no effect"));
     }
 }

@@ -8,21 +8,30 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 33] = [
+const NEEDED: [(&str, &str); 38] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
+    (
+        "clickhouse-logger",
+        r#"{"endpoint_addr":"http://127.0.0.1:1","user":"u","password":"p","database":"d","logtable":"t"}"#,
+    ),
     ("consumer-restriction", r#"{"whitelist":["a"]}"#),
     ("echo", r#"{"body":"a"}"#),
     ("elasticsearch-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"],"field":{"index":"i"}}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     ("file-logger", r#"{"path":"logs/numbers.log"}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("google-cloud-logging", r#"{"auth_file":"/nowhere"}"#),
     ("grpc-transcode", r#"{"proto_id":"1","service":"s.S","method":"M"}"#),
     ("http-logger", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
     ("jwt-auth of a consumer", r#"{"key":"a","secret":"0123456789abcdef0123456789abcdef"}"#),
     ("kafka-logger", r#"{"brokers":[{"host":"127.0.0.1","port":1}],"kafka_topic":"t"}"#),
+    (
+        "lago",
+        r#"{"endpoint_addrs":["http://127.0.0.1:1"],"token":"t","event_transaction_id":"a","event_subscription_id":"b","event_code":"c"}"#,
+    ),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
@@ -41,6 +50,8 @@ const NEEDED: [(&str, &str); 33] = [
     ("request-validation", r#"{"header_schema":{"type":"object"}}"#),
     ("serverless-post-function", r#"{"functions":["return function() end"]}"#),
     ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
+    ("skywalking-logger", r#"{"endpoint_addr":"http://127.0.0.1:1"}"#),
+    ("splunk-hec-logging", r#"{"endpoint":{"uri":"http://127.0.0.1:1","token":"t"}}"#),
     ("traffic-split", r#"{"rules":[{"weighted_upstreams":[{"weight":1}]}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),

@@ -73,6 +73,8 @@ fn a_path_that_becomes_unreadable_among_others_stays_shut() {
         "uri: 5, uris: [/b]",
         "uris: [a, /b], timeout: 3",
         "uris: [/b], path: /a",
+        "uris: [//a, /b], timeout: 3",
+        "uris: [/b], plugin_config_id: '9', uri: /%61",
         "uris: [/a, /b], methods: [GET, PSOT]",
         "uris: [/a, /b], methods: [GET], Methods: [POST]",
     ] {

@@ -72,6 +72,26 @@ impl Connection {
         }
     }
 
+    /// Sends a request that has no answer.
+    pub async fn tell(
+        &mut self,
+        api: (i16, i16),
+        fill: impl FnOnce(&mut Writer) + Send,
+    ) -> Result<(), String> {
+        self.correlation = self.correlation.wrapping_add(1);
+        let mut writer = Writer::request(api, self.correlation);
+        fill(&mut writer);
+        let request = writer.framed();
+        let sending = async {
+            self.stream.write_all(&request).await?;
+            self.stream.flush().await
+        };
+        match tokio::time::timeout(self.timeout, sending).await {
+            Ok(sent) => sent.map_err(|error| error.to_string()),
+            Err(_) => Err("timeout".to_owned()),
+        }
+    }
+
     /// Sends a request, reads its answer without the header.
     pub(super) async fn ask(
         &mut self,

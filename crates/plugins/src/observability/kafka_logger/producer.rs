@@ -7,7 +7,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     connection::{Connection, Settings},
-    protocol::{self, METADATA, PRODUCE, Reader},
+    protocol::{self, METADATA, PRODUCE, Reader, Writer},
 };
 
 /// Tries per message before the batch counts as failed.
@@ -110,19 +110,21 @@ impl Producer {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
         let batch = protocol::record_batch(self.key.as_deref().map(str::as_bytes), message, now);
         let timeout_ms = self.settings.timeout.as_millis().min(i32::MAX as u128) as i32;
-        let answer = connection
-            .ask(PRODUCE, |request| {
-                // No transaction.
-                request.i16(-1);
-                request.i16(self.acks);
-                request.i32(timeout_ms);
-                request.i32(1);
-                request.string(&self.topic);
-                request.i32(1);
-                request.i32(partition);
-                request.bytes(&batch);
-            })
-            .await?;
+        let fill = |request: &mut Writer| {
+            // No transaction.
+            request.i16(-1);
+            request.i16(self.acks);
+            request.i32(timeout_ms);
+            request.i32(1);
+            request.string(&self.topic);
+            request.i32(1);
+            request.i32(partition);
+            request.bytes(&batch);
+        };
+        if self.acks == 0 {
+            return connection.tell(PRODUCE, fill).await;
+        }
+        let answer = connection.ask(PRODUCE, fill).await?;
         let codes = Reader(&answer).list(|reader| {
             reader.string()?;
             reader.list(|reader| {

@@ -4,6 +4,8 @@
 use data_encoding::HEXLOWER_PERMISSIVE;
 use tidegate_clients::batch::Weigh;
 
+use crate::common::protobuf::{fixed, message, number, text};
+
 /// Values that attributes have here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Attribute {
@@ -104,34 +106,6 @@ fn key_value(key: &str, value: &Attribute) -> Vec<u8> {
     text(1, key, &mut out);
     message(2, &any, &mut out);
     out
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn number(field: u64, value: u64, out: &mut Vec<u8>) {
-    varint(field << 3, out);
-    varint(value, out);
-}
-
-fn fixed(field: u64, value: u64, out: &mut Vec<u8>) {
-    varint(field << 3 | 1, out);
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn message(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
-    varint(field << 3 | 2, out);
-    varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
-}
-
-fn text(field: u64, value: &str, out: &mut Vec<u8>) {
-    message(field, value.as_bytes(), out);
 }
 
 /// An id that is not one is empty.
