@@ -16,7 +16,7 @@ mod masked;
 mod max_conn;
 mod probes;
 mod rebinding;
-pub mod secrets;
+pub(crate) mod secrets;
 mod servlet;
 mod star_paths;
 mod told;

@@ -39,7 +39,9 @@ pub(crate) fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String,
 }
 
 /// As `meta_format` says: the request as it was sent, or the entry.
-pub fn in_format(original: bool) -> impl Fn(&LogEntry, &mut Request) -> Made<Value> + Send + Sync + 'static {
+pub(crate) fn in_format(
+    original: bool,
+) -> impl Fn(&LogEntry, &mut Request) -> Made<Value> + Send + Sync + 'static {
     move |entry, request| match original {
         true => entry.original(request).map(Value::String),
         false => entry.entry(request).then(Value::Object),
@@ -47,7 +49,7 @@ pub fn in_format(original: bool) -> impl Fn(&LogEntry, &mut Request) -> Made<Val
 }
 
 /// The message that entries of [`in_format`] make for a queue.
-pub fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
+pub(crate) fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
     match entries {
         [Value::String(only)] if batch_max_size == 1 => only.clone().into_bytes(),
         entries => batch::json(entries, batch_max_size),

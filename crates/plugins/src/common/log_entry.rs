@@ -261,7 +261,7 @@ fn holds(rule: &Option<Expression<Variable>>, request: &Request) -> bool {
     rule.as_ref().is_none_or(|rule| rule.eval(request))
 }
 
-pub fn variable(request: &Request, named: Named) -> Option<String> {
+pub(crate) fn variable(request: &Request, named: Named) -> Option<String> {
     request.variable(&Variable::Named(named)).map(|value| text(&value))
 }
 
@@ -296,7 +296,7 @@ fn query(request: &Request) -> Map<String, Value> {
 }
 
 /// Milliseconds, of the whole request, its upstream, and the gateway itself.
-pub struct Latencies {
+pub(crate) struct Latencies {
     pub total: Value,
     /// Where one was asked.
     pub upstream: Option<Value>,
@@ -304,7 +304,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub fn of(request: &Request) -> Latencies {
+    pub(crate) fn of(request: &Request) -> Latencies {
         let (total, upstream) = (request.elapsed_seconds(), request.upstream_seconds());
         Latencies {
             total: milliseconds(total),
