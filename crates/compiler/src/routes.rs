@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{Kind, catalog::built_without, idle::Matching, resources};
 use tidegate_plugin_api::{
-    Chain, FilterFunction, Instance, Owner, Route, Variable,
+    FilterFunction, Instance, Owner, PluginChain, Route, Variable,
     route::{Birth, RouteUpstream},
     upstream::Timeouts,
 };
@@ -49,7 +49,7 @@ impl Compiler {
         });
         let chain = self.chain(key, &conf, service.as_ref()).unwrap_or_else(|reason| {
             faults.push(reason);
-            Chain::default()
+            PluginChain::default()
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
@@ -79,7 +79,7 @@ impl Compiler {
             name: conf.name.as_deref().map(Arc::from),
             service_id: conf.service_id.as_deref().map(Arc::from),
             service_name: service.as_ref().and_then(|service| service.name.as_deref()).map(Arc::from),
-            chain: broken.map_or(chain, |status| Chain::refusing(status, owner)),
+            chain: broken.map_or(chain, |status| PluginChain::refusing(status, owner)),
             upstream,
             broken,
             timeouts: conf.timeout.map(timeouts),
@@ -205,7 +205,7 @@ impl Compiler {
         key: &Key,
         conf: &resources::Route,
         service: Option<&resources::Service>,
-    ) -> Result<Chain, String> {
+    ) -> Result<PluginChain, String> {
         if let Some(script) = &conf.script {
             check_alone(conf, service)?;
             let Some(lua) = &self.lua else {
@@ -213,7 +213,7 @@ impl Compiler {
             };
             let version = self.object(Kind::Route, &key.1).map_or(0, |object| object.modified);
             let owner = Owner { kind: key.0, id: key.1.clone(), version };
-            return Ok(Chain::script(lua.script(script)?, owner));
+            return Ok(PluginChain::script(lua.script(script)?, owner));
         }
         let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
         let configured: Vec<&str> = conf.plugins.keys().map(String::as_str).collect();
@@ -237,7 +237,7 @@ impl Compiler {
                 );
             }
         }
-        Ok(Chain::new(merged))
+        Ok(PluginChain::new(merged))
     }
 
     fn route_upstream(
@@ -328,7 +328,7 @@ fn spec(
     spec
 }
 
-pub fn timeouts(timeout: resources::Timeout) -> Timeouts {
+pub(crate) fn timeouts(timeout: resources::Timeout) -> Timeouts {
     let ms = |seconds: f64| (seconds * 1000.0).ceil() as u64;
     Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
 }

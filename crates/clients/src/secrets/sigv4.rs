@@ -4,16 +4,16 @@ use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;
 use tidegate_telemetry::clock;
 
-pub struct Credentials<'a> {
+pub(super) struct Credentials<'a> {
     pub access_key_id: &'a str,
     pub secret_access_key: &'a str,
     /// Of temporary credentials.
     pub session_token: Option<&'a str>,
 }
 
-pub struct Signer<'a> {
+pub(crate) struct Signer<'a> {
     pub credentials: Credentials<'a>,
-    pub region: &'a str,
+    pub(crate) region: &'a str,
     pub service: &'a str,
     /// Milliseconds since 1970.
     pub now_ms: i64,
@@ -22,7 +22,7 @@ pub struct Signer<'a> {
 impl Signer<'_> {
     /// The headers to send: `headers`, which must have `Host`, and those of the signature. `path` is encoded and
     /// without a query.
-    pub fn sign(
+    pub(super) fn sign(
         &self,
         method: &str,
         path: &str,

@@ -9,7 +9,7 @@ use super::{
 use crate::{Kind, Object, PluginCatalog, host, resources::MOST_RETRIES};
 
 /// Messages for the parts of an object that can never have an effect.
-pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
+pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));

@@ -12,7 +12,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
     version: 0.1,
     priority: 966,
