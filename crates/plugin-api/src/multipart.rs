@@ -211,16 +211,26 @@ fn field<'a>(part: &'a [u8], line_end: &[u8]) -> Result<Option<Field<'a>>, Doubt
     let blank_line: &[u8] = if line_end == b"\n" { b"\n\n" } else { b"\r\n\r\n" };
     let end = memchr::memmem::find(part, blank_line).ok_or(Doubtful)?;
     let (head, value) = (&part[..end], &part[end + blank_line.len()..]);
-    Ok(name(head, line_end)?.map(|name| (name, value)))
+    Ok(name(head, line_end, value.is_ascii())?.map(|name| (name, value)))
 }
 
 /// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and
 /// taken as part of the value by others: RFC 7578 section 4.7 deprecates it.
 const PLAIN_ENCODINGS: [&str; 3] = ["7bit", "8bit", "binary"];
 
+/// Whether the only charset of a media type is one of those that leave ASCII unchanged and that clients name by default.
+fn is_above_ascii(content_type: &[u8]) -> bool {
+    let lower = content_type.to_ascii_lowercase();
+    let mut parts = lower.split(|&byte| byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let Some(charset) = parts.next().and_then(|part| part.strip_prefix(b"charset=")) else { return false };
+    parts.next().is_none() && matches!(charset, b"iso-8859-1" | b"windows-1252" | b"iso-8859-15")
+}
+
 /// `name` of `Content-Disposition`. Lines end as the body's do, and are fields with a token for a name: what else stands there is
 /// skipped by some, cut off by others, and a blank to a third.
-fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtful> {
+///
+/// `is_ascii`: of the part's value, which charsets on top of ASCII do not change.
+fn name<'a>(head: &'a [u8], line_end: &[u8], is_ascii: bool) -> Result<Option<&'a [u8]>, Doubtful> {
     let (mut disposition, mut is_coded) = (None, false);
     let mut lines = head.split(|&byte| byte == b'\n').peekable();
     while let Some(line) = lines.next() {
@@ -238,7 +248,9 @@ fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtfu
         let is_plain =
             || PLAIN_ENCODINGS.iter().any(|plain| value.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
         is_coded |= name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain()
-            || name.eq_ignore_ascii_case(b"content-type") && media_type::names_other_charset(value);
+            || name.eq_ignore_ascii_case(b"content-type")
+                && media_type::names_other_charset(value)
+                && !(is_ascii && is_above_ascii(value));
         if name.eq_ignore_ascii_case(b"content-disposition")
             && disposition.replace(value.trim_ascii()).is_some()
         {
@@ -285,6 +297,7 @@ mod tests {
             ("form-data; name=\"a\"; filename=\"C:\\dir\\\"", Some(Ok("a"))),
             ("form-data; name=\"a\"; filename=\"f\\\"; name=b; x=\"", Some(Err(Doubtful))),
             ("form-data; name=a; filename=\"f\"\r\nContent-Type: text/csv; charset=utf-16", Some(Ok("a"))),
+            ("form-data; name=a\r\nContent-Type: text/plain; charset=ISO-8859-1", Some(Ok("a"))),
             ("form-data; name=a; filename=\"f\"\r\nContent-Transfer-Encoding: base64", Some(Ok("a"))),
             ("form-data; name = \"a\"", Some(Err(Doubtful))),
             ("form-data; name*=UTF-8''a", Some(Err(Doubtful))),
