@@ -194,7 +194,7 @@ fn is_token(name: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
-/// What an unquoted value may hold, so that nobody takes a part of it for a blank or a quote.
+/// What an unquoted value may hold, so that no application takes a part of it for a blank or a quote.
 fn is_plain(byte: &u8) -> bool {
     byte.is_ascii_graphic() && *byte != b'"'
 }

@@ -60,7 +60,7 @@ pub enum Operation {
         /// Time to live; `None`: for ever.
         ttl_seconds: Option<u64>,
     },
-    /// Removes an object; one that does not exist is no error.
+    /// Removes an object; succeeds if there is none.
     Delete {
         /// Of the object.
         kind: Kind,

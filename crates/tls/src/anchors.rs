@@ -82,7 +82,7 @@ impl Anchors {
         }
     }
 
-    /// Trusts a certificate, also one that is no authority. The error says why it cannot be read.
+    /// Trusts a certificate, an authority or not. The error says why it cannot be read.
     pub fn add(&mut self, certificate: CertificateDer<'static>) -> Result<(), String> {
         let parsed = Certificate::parse(&certificate).map_err(|error| error.to_string())?;
         let anchor = webpki::anchor_from_trusted_cert(&certificate)

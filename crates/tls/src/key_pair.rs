@@ -10,7 +10,7 @@ use rustls::{
 
 use crate::certificate::Certificate;
 
-/// Why a chain and a key are no pair. The texts name neither file nor object.
+/// Why a chain and a key do not belong together. The texts name neither file nor object.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairError {
     /// The chain is empty or cannot be read, for this reason.

@@ -209,6 +209,10 @@ mod tests {
         ] {
             assert_eq!(reads_all_paths(&paths, Matching::default()), expected, "{paths}");
         }
+    }
+
+    #[test]
+    fn hosts_are_read_or_doubtful() {
         for (hosts, expected) in [
             (json!({"uri": "/a"}), true),
             (json!({"host": "a.com", "hosts": ["*.b.com", "[::1]:80"], "timeout": 3}), true),
@@ -233,6 +237,10 @@ mod tests {
                 "{hosts}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_lost_widens() {
         let misspelled = json!({"uri": "/a", "Priority": 1});
         let mut route = of_route(&misspelled);
         widen(&mut route, &misspelled);

@@ -9,7 +9,7 @@ use super::{
     made::{Made, Stop},
     parse::Directive,
     time::time,
-    variables::Variables,
+    variables::{Variables, in_templates},
 };
 use crate::Report;
 
@@ -26,7 +26,7 @@ pub(super) fn headers(
     let mut always = fields.iter().filter(|header| header.argument(2) == "always").count();
     let (mut add, mut set) = (Vec::new(), Map::new());
     for header in &fields {
-        let (name, value) = (header.argument(0), plain(&variables.text(header.argument(1))?));
+        let (name, value) = (header.argument(0), in_templates(&variables.text(header.argument(1))?));
         if value.is_empty() {
             // nginx sends no field without a value.
             continue;
@@ -67,11 +67,6 @@ pub(super) fn headers(
     }
     plugins.insert("response-rewrite".to_owned(), conf.into());
     Ok(())
-}
-
-/// As plugins write variables.
-fn plain(text: &str) -> String {
-    text.replace("${", "$").replace('}', "")
 }
 
 fn expires(chain: &Chain, set: &mut Map<String, Value>, report: &mut Report) {
@@ -160,7 +155,7 @@ pub(super) fn returned(
     if !(200..600).contains(&status) {
         return Err(Stop::closed(format!("`{}` is not converted", directive.title())));
     }
-    let text = plain(&variables.text(text)?);
+    let text = in_templates(&variables.text(text)?);
     let mut branch = match status {
         301 | 302 | 303 | 307 | 308 if !text.is_empty() => {
             let redirect = json!({"uri": text.replace("$uri", "${uri}"), "ret_code": status});

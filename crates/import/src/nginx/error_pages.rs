@@ -18,7 +18,7 @@ use super::{
     branch::Branch,
     chain::Chain,
     made::{Made, Stop},
-    variables::Variables,
+    variables::{Variables, in_templates},
 };
 use crate::Report;
 
@@ -55,7 +55,7 @@ impl Entry<'_> {
                 // A path would be an internal redirect.
                 return Ok(Page::Unknown("where it leads depends on the request".to_owned()));
             }
-            return Ok(Page::Url(text.replace("${", "$").replace('}', "")));
+            return Ok(Page::Url(in_templates(&text)));
         }
         let mut own = Report::default();
         let page = page::of(self.target, at, variables, &mut own);

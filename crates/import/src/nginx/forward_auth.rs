@@ -9,7 +9,7 @@ use super::{
     made::{Made, Stop},
     places::Place,
     proxy,
-    variables::{Variables, names::changes_requests},
+    variables::{Variables, in_templates, names::changes_requests},
 };
 use crate::Report;
 
@@ -53,7 +53,7 @@ fn extra_fields(
             continue;
         }
         let text = variables.text(&value.replace("$proxy_add_x_forwarded_for", "$remote_addr"))?;
-        extra.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into());
+        extra.insert(name.to_owned(), in_templates(&text).into());
     }
     Ok(extra)
 }

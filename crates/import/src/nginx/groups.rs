@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     made::{Made, Stop},
     parse::Directive,
-    variables::Variables,
+    variables::{Variables, in_templates},
 };
 use crate::Report;
 
@@ -89,7 +89,7 @@ fn hash(directive: &Directive, upstream: &mut Value) -> Made<()> {
         }
         None => {
             upstream["hash_on"] = "vars_combinations".into();
-            upstream["key"] = text.replace("${", "$").replace('}', "").into();
+            upstream["key"] = in_templates(&text).into();
         }
     }
     Ok(())

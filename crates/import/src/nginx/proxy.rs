@@ -12,7 +12,7 @@ use super::{
     parse::Directive,
     places::Place,
     time::time,
-    variables::Variables,
+    variables::{Variables, in_templates},
 };
 use crate::Report;
 
@@ -164,7 +164,7 @@ fn request_headers(
         };
         match text.as_str() {
             "" => remove.push(name.to_owned()),
-            _ => _ = set.insert(name.to_owned(), text.replace("${", "$").replace('}', "").into()),
+            _ => _ = set.insert(name.to_owned(), in_templates(&text).into()),
         }
     }
     if !set.is_empty() || !remove.is_empty() {

@@ -14,7 +14,7 @@ use super::{
     parse::Directive,
     patterns,
     proxy::REAL_PATH,
-    variables::{Part, Query, Variables, parts},
+    variables::{Part, Query, Variables, in_templates, parts},
 };
 use crate::{
     Report,
@@ -263,12 +263,11 @@ fn resolved(text: &str, variables: &Variables) -> Made<String> {
             Part::Text(text) => out.push_str(text),
             Part::Capture(digit) => out.extend(['$', digit]),
             Part::Variable(name) => {
-                let text = variables.text(&format!("${{{name}}}"))?;
-                out.push_str(&text.replace("${", "$").replace('}', ""));
+                out.push_str(&variables.text(&format!("${{{name}}}"))?);
             }
         }
     }
-    Ok(out)
+    Ok(in_templates(&out))
 }
 
 /// `$1` as `${1}`, for a digit may follow; `None` if there are other variables.

@@ -256,9 +256,36 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// A text of [`Variables::text`] as the templates of plugins have it: braces stay where the name would go on without them.
+pub(crate) fn in_templates(text: &str) -> String {
+    let mut written = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, behind)) = after.split_once('}') else { break };
+        let goes_on = behind.starts_with(|next: char| next.is_ascii_alphanumeric() || "_.".contains(next));
+        written.push_str(before);
+        written.push_str(&if goes_on { format!("${{{name}}}") } else { format!("${name}") });
+        rest = behind;
+    }
+    written + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn braces_that_end_a_name_stay() {
+        for (text, expected) in [
+            ("${host}", "$host"),
+            ("${host}/${uri}-x}", "$host/$uri-x}"),
+            ("${arg_a}b", "${arg_a}b"),
+            ("${a}_${b}.c", "${a}_${b}.c"),
+            ("{x}", "{x}"),
+        ] {
+            assert_eq!(in_templates(text), expected);
+        }
+    }
 
     #[test]
     fn texts_are_resolved_or_not_at_all() {
