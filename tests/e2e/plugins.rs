@@ -7,6 +7,7 @@ mod byte_bounds;
 mod caching;
 mod compression;
 mod held_answers;
+mod labels;
 mod locations;
 mod logged_bodies;
 mod loggers;

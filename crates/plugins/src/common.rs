@@ -33,5 +33,6 @@ pub mod spent;
 #[cfg(test)]
 pub mod test_request;
 pub mod token_cache;
+pub mod turns;
 pub mod uuid;
 pub mod variable_text;

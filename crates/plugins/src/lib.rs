@@ -40,6 +40,7 @@ mod traffic {
     pub(crate) mod request_id;
     pub(crate) mod request_validation;
     pub(crate) mod sla;
+    pub(crate) mod traffic_label;
     pub(crate) mod traffic_split;
     pub(crate) mod workflow;
 }

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 38] = [
+const NEEDED: [(&str, &str); 39] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
@@ -52,6 +52,7 @@ const NEEDED: [(&str, &str); 38] = [
     ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
     ("skywalking-logger", r#"{"endpoint_addr":"http://127.0.0.1:1"}"#),
     ("splunk-hec-logging", r#"{"endpoint":{"uri":"http://127.0.0.1:1","token":"t"}}"#),
+    ("traffic-label", r#"{"rules":[{"actions":[{"set_headers":{"X-A":"a"}}]}]}"#),
     ("traffic-split", r#"{"rules":[{"weighted_upstreams":[{"weight":1}]}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
