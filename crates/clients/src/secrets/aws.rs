@@ -7,11 +7,11 @@ use std::fmt::Display;
 use serde_json::{Value, json};
 use tidegate_telemetry::clock;
 
-use super::{
-    manager::{Failure, member_of_text, need, options, text},
+use super::manager::{Failure, member_of_text, need, options, text};
+use crate::{
+    http::{Endpoint, Incoming, Outgoing, send},
     sigv4::{Credentials, Signer},
 };
-use crate::http::{Endpoint, Incoming, Outgoing, send};
 
 pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if path.is_empty() || path.starts_with('/') {
