@@ -15,6 +15,7 @@ mod long_searches;
 mod lua_bounds;
 mod lua_globals;
 mod oidc;
+mod own_pages;
 mod pages;
 mod path_escapes;
 mod prometheus;

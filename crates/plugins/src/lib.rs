@@ -34,6 +34,7 @@ mod traffic {
     pub(crate) mod limit_conn;
     pub(crate) mod limit_count;
     pub(crate) mod limit_req;
+    pub(crate) mod proxy_buffering;
     pub(crate) mod proxy_cache;
     pub(crate) mod proxy_control;
     pub(crate) mod proxy_mirror;
@@ -63,6 +64,7 @@ mod transformation {
     pub(crate) mod attach_consumer_label;
     #[cfg(feature = "lua")]
     pub(crate) mod body_transformer;
+    pub(crate) mod error_page;
     pub(crate) mod fault_injection;
     #[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
     pub(crate) mod grpc_transcode;
@@ -101,7 +103,6 @@ mod observability {
     pub(crate) mod zipkin;
 }
 
-/// Functions of the configuration.
 mod serverless {
     #[cfg(feature = "lua")]
     mod function;
