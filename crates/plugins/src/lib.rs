@@ -103,9 +103,15 @@ mod observability {
     pub(crate) mod zipkin;
 }
 
+/// Functions of the configuration, and of other systems.
 mod serverless {
+    pub(crate) mod aws_lambda;
+    pub(crate) mod azure_functions;
     #[cfg(feature = "lua")]
     mod function;
+    pub(crate) mod openfunction;
+    pub(crate) mod openwhisk;
+    mod remote;
     #[cfg(feature = "lua")]
     pub(crate) mod serverless_post_function;
     #[cfg(feature = "lua")]

@@ -58,7 +58,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
     ];
     let mut request = Outgoing::post(endpoint, "application/x-amz-json-1.1", body.clone());
     request.headers.clear();
-    for (name, value) in signer.sign("POST", "/", &headers, body.as_bytes()) {
+    for (name, value) in signer.sign("POST", ("/", ""), &headers, body.as_bytes()) {
         request = request.header(&name, value);
     }
     let answer = send(request, &options(true)).await.map_err(unavailable)?;
