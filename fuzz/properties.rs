@@ -12,7 +12,7 @@ use tidegate_protocol::proxy_protocol::{Announced, Decoder, Version};
 use tidegate_protocol::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
 
 /// A request head read at once, in pieces, and written again.
-pub fn request_head(data: &[u8]) {
+pub(crate) fn request_head(data: &[u8]) {
     let limits = RequestLimits::default();
     let mut whole = RequestHead::default();
     let at_once = whole.parse(data, &mut 0, &limits);
@@ -56,7 +56,7 @@ pub fn request_head(data: &[u8]) {
 }
 
 /// A response head, and that an unframed body can never be taken for a framed one.
-pub fn response_head(data: &[u8]) {
+pub(crate) fn response_head(data: &[u8]) {
     let mut head = ResponseHead::default();
     let Ok(Some(used)) = head.parse(data, 64 * 1024, 200) else { return };
     assert!(used <= data.len() && (100..=999).contains(&head.status), "status or length out of range");
@@ -79,7 +79,7 @@ pub fn response_head(data: &[u8]) {
 }
 
 /// A chunked body: the data is the same whatever the reads, and survives being coded again.
-pub fn chunked(data: &[u8]) {
+pub(crate) fn chunked(data: &[u8]) {
     let at_once = decode(data, &[data.len()]);
     let in_pieces = decode(data, &ends(data).collect::<Vec<_>>());
     assert_eq!(at_once, in_pieces, "cut into reads");
@@ -94,7 +94,7 @@ pub fn chunked(data: &[u8]) {
 }
 
 /// Paths: normalising twice changes nothing more than normalising once, and never leaves a way out of the root.
-pub fn uri(data: &[u8]) {
+pub(crate) fn uri(data: &[u8]) {
     let mut once = Vec::new();
     if tidegate_protocol::uri::normalize_path(data, &mut once).is_ok() && once.starts_with(b"/") {
         let climbs = once.split(|byte| *byte == b'/').any(|part| part == b"..");
@@ -110,7 +110,7 @@ pub fn uri(data: &[u8]) {
 
 /// The header that balancers put in front: the same however it is cut, not a byte more, and the same once it is
 /// written by the book.
-pub fn proxy_header(data: &[u8]) {
+pub(crate) fn proxy_header(data: &[u8]) {
     let at_once = announced(data, &[data.len()]);
     assert_eq!(at_once, announced(data, &ends(data).collect::<Vec<_>>()), "cut into reads");
     let Ok(Some((used, Some(found)))) = at_once else { return };
@@ -142,7 +142,7 @@ fn announced(data: &[u8], ends: &[usize]) -> Result<Option<Header>, &'static str
 
 /// A head that came as HTTP/2 fields: what is let through is read from an HTTP/1 head as the same, with the same
 /// framing. `data`: method, authority and path, then names and values, each ended by `0xff`.
-pub fn http2_head(data: &[u8]) {
+pub(crate) fn http2_head(data: &[u8]) {
     let mut parts = data.split(|byte| *byte == 0xff);
     let mut part = || parts.next().unwrap_or_default();
     let (method, authority, path) = (part(), part(), part());
@@ -195,7 +195,7 @@ pub fn http2_head(data: &[u8]) {
 }
 
 /// An OCSP answer: one that passes with its signature passes without, and says the same.
-pub fn ocsp_answer(data: &[u8]) {
+pub(crate) fn ocsp_answer(data: &[u8]) {
     const SUBJECT: Subject<'_> = Subject {
         certificate: include_bytes!("data/ocsp-certificate.der"),
         issuer: include_bytes!("data/ocsp-issuer.der"),

@@ -20,7 +20,7 @@ fn pair(data: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// What is read with little memory is read with much.
-pub fn xml(data: &[u8]) {
+pub(crate) fn xml(data: &[u8]) {
     let text = text(data);
     if parsers::xml(&text, 1 << 12) {
         assert!(parsers::xml(&text, 1 << 24), "more memory, and no document");
@@ -28,16 +28,16 @@ pub fn xml(data: &[u8]) {
 }
 
 /// Texts of `protos` objects.
-pub fn proto(data: &[u8]) {
+pub(crate) fn proto(data: &[u8]) {
     let _ = tidegate_plugins::check_proto(&text(data));
 }
 
 /// Templates of body-transformer, which are compiled to Lua, and those with variables.
-pub fn template(data: &[u8]) {
+pub(crate) fn template(data: &[u8]) {
     let text = text(data);
     let _ = parsers::template(&text);
     for template in [Template::compile(&text), Template::compile_simple(&text)] {
-        assert_eq!(template.has_variables(), template.variables().next().is_some());
+        assert_eq!(template.literal().is_none(), template.variables().next().is_some());
         if let Some(literal) = template.literal() {
             assert!(literal.len() <= text.len(), "a literal longer than its text");
         }
@@ -45,7 +45,7 @@ pub fn template(data: &[u8]) {
 }
 
 /// A document of YAML means the same when it is written as JSON, which is YAML too.
-pub fn yaml(data: &[u8]) {
+pub(crate) fn yaml(data: &[u8]) {
     let Ok(value) = tidegate_config::yaml::to_value(&text(data)) else { return };
     let json = value.to_string();
     match tidegate_config::yaml::to_value(&json) {
@@ -80,7 +80,7 @@ impl Variables for Request<'_> {
 }
 
 /// A rule and the value of `$text`: whatever it says, its negation says the opposite.
-pub fn expression(data: &[u8]) {
+pub(crate) fn expression(data: &[u8]) {
     let (rule, value) = pair(data);
     let Ok(rule) = serde_json::from_slice::<Value>(rule) else { return };
     let mut name = |name: &str| name.to_owned();
@@ -97,7 +97,7 @@ pub fn expression(data: &[u8]) {
 }
 
 /// A line of cookies and a name: the value is a piece of the line, and alone it is the same.
-pub fn cookie(data: &[u8]) {
+pub(crate) fn cookie(data: &[u8]) {
     let (line, name) = pair(data);
     let Some(value) = cookie_in(line, name) else { return };
     assert!(!value.contains(&b';'), "a value beyond its end");
@@ -106,7 +106,7 @@ pub fn cookie(data: &[u8]) {
 }
 
 /// A token: what is signed and the signature are all of it, and nobody's key has signed what the fuzzer makes.
-pub fn jwt(data: &[u8]) {
+pub(crate) fn jwt(data: &[u8]) {
     let Ok(token) = Token::parse(data) else { return };
     let signature = token.signature_text();
     assert!(data.ends_with(signature.as_bytes()) || signature.contains('\u{fffd}'), "another signature");
@@ -131,20 +131,20 @@ fn imported(source: tidegate_import::Source, data: &[u8]) {
     }
 }
 
-pub fn import_nginx(data: &[u8]) {
+pub(crate) fn import_nginx(data: &[u8]) {
     imported(tidegate_import::Source::Nginx, data);
 }
 
-pub fn import_kong(data: &[u8]) {
+pub(crate) fn import_kong(data: &[u8]) {
     imported(tidegate_import::Source::Kong, data);
 }
 
-pub fn import_apisix(data: &[u8]) {
+pub(crate) fn import_apisix(data: &[u8]) {
     imported(tidegate_import::Source::Apisix, data);
 }
 
 /// A body and its media type: the parts lie one behind the other in the body.
-pub fn form(data: &[u8]) {
+pub(crate) fn form(data: &[u8]) {
     let (body, content_type) = pair(data);
     let mut end = 0;
     for (name, value) in multipart::fields(body, content_type).flatten() {
@@ -156,7 +156,7 @@ pub fn form(data: &[u8]) {
 }
 
 /// A document and a path: what is picked out of the bytes is what the tree has.
-pub fn json_path(data: &[u8]) {
+pub(crate) fn json_path(data: &[u8]) {
     let (document, path) = pair(data);
     let path = text(path);
     let checked = paths::check(&path);

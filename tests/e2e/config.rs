@@ -3,7 +3,7 @@
 mod apisix_details;
 mod changes;
 mod claims;
-pub mod closed;
+pub(crate) mod closed;
 mod config_keys;
 mod dead_nodes;
 mod discovery;
@@ -16,7 +16,7 @@ mod masked;
 mod max_conn;
 mod probes;
 mod rebinding;
-pub mod secrets;
+pub(crate) mod secrets;
 mod servlet;
 mod star_paths;
 mod told;

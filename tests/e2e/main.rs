@@ -3,6 +3,8 @@
 //! In folders as the docs are: [`protocols`], [`config`], [`plugins`], [`operations`], [`tools`]. [`tidy`] reads the sources
 //! instead of running anything.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests show what they measured")]
+
 mod config;
 mod operations;
 mod plugins;

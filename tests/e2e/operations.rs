@@ -1,6 +1,6 @@
 //! Starting, stopping, upgrades, the store, the Admin API, logs: what an operator sees.
 
-pub mod admin_bounds;
+pub(crate) mod admin_bounds;
 mod admin_keys;
 mod audit;
 mod control_documents;

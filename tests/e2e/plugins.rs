@@ -29,7 +29,7 @@ mod side_floods;
 mod side_loops;
 mod slow_scrapes;
 mod static_beside_nginx;
-pub mod static_files;
+pub(crate) mod static_files;
 mod stored_answers;
 mod tokens;
 mod verdicts_of_others;

@@ -4,7 +4,7 @@
 //! conversation is in [`connections`] and [`responses`].
 
 mod case;
-pub mod certs;
+pub(crate) mod certs;
 mod chunks;
 mod connections;
 mod crowded;
@@ -16,7 +16,7 @@ mod final_status;
 mod forwarding;
 mod gathering;
 mod grpc;
-pub mod grpc_peer;
+pub(crate) mod grpc_peer;
 mod half_handshakes;
 mod hash_flood;
 mod http2;
@@ -37,7 +37,7 @@ mod readings;
 mod refused;
 mod responses;
 mod robustness;
-pub mod secure;
+pub(crate) mod secure;
 mod silence;
 mod slow_clients;
 mod slow_readers;

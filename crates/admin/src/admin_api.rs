@@ -1,6 +1,6 @@
 //! The Admin API: what it is made of, and what every part of it asks.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_model::{
@@ -15,15 +15,15 @@ pub(crate) const PREFIX: &str = "/apisix/admin";
 
 /// Answers requests below `/apisix/admin`.
 pub struct AdminApi {
-    pub(crate) settings: AdminSettings,
-    pub(crate) store: Arc<dyn Store>,
-    plugins: RwLock<Arc<dyn PluginCatalog>>,
+    pub settings: AdminSettings,
+    pub store: Arc<dyn Store>,
+    plugins: Arc<dyn PluginCatalog>,
     pub(super) stream_plugins: Option<Arc<dyn PluginCatalog>>,
     languages: Arc<dyn Languages>,
     pub(super) hooks: Arc<dyn Hooks>,
     pub(super) standalone: Option<Arc<dyn Standalone>>,
     pub(super) audit: Option<Arc<Audit>>,
-    pub(crate) compiled: Arc<dyn Compiled>,
+    pub compiled: Arc<dyn Compiled>,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -92,7 +92,7 @@ impl AdminApi {
         AdminApi {
             settings: parts.settings,
             store: parts.store,
-            plugins: RwLock::new(parts.plugins),
+            plugins: parts.plugins,
             stream_plugins: parts.stream_plugins,
             languages: parts.languages,
             hooks: parts.hooks,
@@ -107,13 +107,8 @@ impl AdminApi {
         path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Takes another set of plugins from now on, as after a reload.
-    pub fn set_plugins(&self, plugins: Arc<dyn PluginCatalog>) {
-        *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = plugins;
-    }
-
-    pub(crate) fn plugins(&self) -> Arc<dyn PluginCatalog> {
-        self.plugins.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn plugins(&self) -> &Arc<dyn PluginCatalog> {
+        &self.plugins
     }
 
     /// Calls `check` with what resources are checked against.
@@ -127,9 +122,8 @@ impl AdminApi {
         skip_references: bool,
         check: impl FnOnce(&Context<'_>) -> T,
     ) -> T {
-        let plugins = self.plugins();
         check(&Context {
-            plugins: plugins.as_ref(),
+            plugins: self.plugins.as_ref(),
             stream_plugins: self.stream_plugins.as_deref(),
             languages: self.languages.as_ref(),
             references,

@@ -116,7 +116,7 @@ impl Response {
         self
     }
 
-    pub fn has_header(&self, name: &str) -> bool {
+    pub(crate) fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
 }

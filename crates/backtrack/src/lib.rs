@@ -5,6 +5,7 @@
 //! to refuse. See docs/adr/0030 and 0035. Searches of one request have a [`SearchTime`] together.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod automaton;
 mod large;
@@ -23,14 +24,16 @@ pub use self::{
     linear::Linear,
     outcome::{GaveUp, Groups},
     size::states,
-    steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern, max_steps},
+    steps::{MAX_BYTES, MAX_GROUPS, MAX_STEPS, Pattern},
     time::{MAX_TIME, MAX_WORK, SearchTime},
 };
 
 /// Why neither engine takes a pattern.
 #[derive(Debug)]
 pub struct Refused {
+    /// From the engine without back-references.
     pub linear: String,
+    /// From the engine that steps back.
     pub backtracking: String,
 }
 
@@ -49,7 +52,9 @@ impl fmt::Display for Refused {
 
 /// A regular expression with the engine that it needs.
 pub enum Expression {
+    /// Takes time in proportion to the text.
     Linear(Box<Linear>),
+    /// Has look-around or back-references.
     Backtracking(Box<Pattern>),
 }
 
@@ -85,6 +90,7 @@ impl Expression {
         }
     }
 
+    /// As configured.
     pub fn as_str(&self) -> &str {
         match self {
             Expression::Linear(linear) => linear.as_str(),

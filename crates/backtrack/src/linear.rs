@@ -30,6 +30,7 @@ const LARGE: usize = 2048;
 const FIRST_SEARCHES: u8 = 16;
 const SHORT_WORK: usize = 16 << 10;
 
+/// A pattern without look-around and back-references, searched in linear time.
 pub struct Linear {
     source: Box<str>,
     /// The pattern as it was written.
@@ -94,6 +95,7 @@ impl Linear {
         Linear { shown: pattern.into(), ..self }
     }
 
+    /// As configured.
     pub fn as_str(&self) -> &str {
         &self.shown
     }

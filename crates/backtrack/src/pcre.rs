@@ -16,6 +16,7 @@ pub use self::translator::Units;
 /// A pattern for the engines here.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Translated {
+    /// In the engines' syntax.
     pub pattern: String,
     /// It says the same to the engines here as it stands.
     pub is_common: bool,

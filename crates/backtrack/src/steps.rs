@@ -29,11 +29,12 @@ const PATIENT_PASSES: usize = 4;
 const LIMITS: [usize; 6] = [8, 64, 512, 4096, 32_768, MAX_STEPS];
 
 /// How many steps back a search in a text of this length may take.
-pub const fn max_steps(length: usize) -> usize {
+pub(crate) const fn max_steps(length: usize) -> usize {
     let steps = MAX_BYTES / if length == 0 { 1 } else { length };
     if steps > MAX_STEPS { MAX_STEPS } else { steps }
 }
 
+/// A pattern that is searched step by step, with a bound on the steps.
 pub struct Pattern {
     source: String,
     /// The pattern as it was written.
@@ -96,6 +97,7 @@ impl Pattern {
         Pattern { shown: pattern.into(), ..self }
     }
 
+    /// As configured.
     pub fn as_str(&self) -> &str {
         &self.shown
     }

@@ -43,6 +43,7 @@ impl Default for SearchTime {
 }
 
 impl SearchTime {
+    /// For one request, of which searches may take that long together.
     pub fn of(most: Duration) -> SearchTime {
         SearchTime { nanoseconds: Cell::new(nanoseconds(most)), work: Cell::new(0) }
     }

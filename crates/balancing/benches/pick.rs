@@ -1,5 +1,7 @@
 //! Nanoseconds per pick for each balancer. Run with `cargo bench -p tidegate-balancing`.
 
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
+
 use std::{hint::black_box, time::Instant};
 
 use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};

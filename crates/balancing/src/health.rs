@@ -18,20 +18,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod checks;
 mod target;
 
-pub use checks::{Active, Checks, ProbeKind, Statuses, Thresholds};
+pub use checks::{Active, Checks, ProbeKind, Thresholds};
 pub use target::{Counters, Outcome, State, Target, Transition};
 
 /// What observed the outcome: a probe or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// A probe of the gateway.
     Active,
+    /// The outcome of a client's request.
     Passive,
 }
 
 /// The checks of an upstream and the state of each of its nodes, in their order.
 #[derive(Debug)]
 pub struct Health {
+    /// Thresholds and the way to probe, as the upstream object has them.
     pub checks: Checks,
+    /// In the order of the upstream's nodes.
     pub targets: Vec<Arc<Target>>,
     used: AtomicBool,
 }
@@ -39,8 +43,11 @@ pub struct Health {
 /// One line of the Control API's `/v1/healthcheck`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStatus {
+    /// The node's position in the upstream.
     pub node: u16,
+    /// As of the last outcome.
     pub state: State,
+    /// Outcomes in a row that led to the state.
     pub counters: Counters,
 }
 
@@ -51,16 +58,18 @@ impl Health {
     }
 
     /// A request needs this upstream: probing may begin. Cheap enough for every request.
-    pub fn mark_used(&self) {
+    pub(crate) fn mark_used(&self) {
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
+    /// Whether a request has needed this upstream yet. Others are not probed, as in APISIX.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether the balancer may choose the node. A position that no node has counts as usable.
     pub fn is_usable(&self, node: u16) -> bool {
         self.targets.get(usize::from(node)).is_none_or(|target| target.state().is_usable())
     }
@@ -74,6 +83,7 @@ impl Health {
         self.targets.get(usize::from(node))?.report(thresholds, outcome)
     }
 
+    /// A consistent view of each target, in the order of the nodes.
     pub fn statuses(&self) -> Vec<TargetStatus> {
         let statuses = (0u16..).zip(&self.targets).map(|(node, target)| {
             let (state, counters) = target.snapshot();

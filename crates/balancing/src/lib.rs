@@ -4,6 +4,7 @@
 //! connections are not here: the `probes` crate and the proxy do the I/O and report outcomes.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod balancer;
 pub mod crc32;
@@ -17,4 +18,4 @@ pub use health::{Checks, Health, Outcome, Source};
 pub use node::Node;
 pub use pool::Upstream;
 pub use retry::RetryPolicy;
-pub use spec::{Algorithm, HashOn, Keepalive, NodeSpec, PassHost, Scheme, Timeouts, UpstreamSpec};
+pub use spec::{Algorithm, HashOn, NodeSpec, PassHost, Scheme, Timeouts, UpstreamSpec};

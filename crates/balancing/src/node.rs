@@ -9,6 +9,7 @@ use std::sync::{
 /// A node and its measurements. They survive a change of the upstream.
 #[derive(Debug)]
 pub struct Node {
+    /// As the compiler made it of the object.
     pub spec: NodeSpec,
     pub(crate) statistics: Arc<Statistics>,
 }

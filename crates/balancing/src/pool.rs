@@ -23,8 +23,11 @@ use crate::{
 /// Share it in an `Arc`; every method takes `&self` and none blocks or, but for a change of health, allocates.
 #[derive(Debug)]
 pub struct Upstream {
+    /// What it was built from.
     pub spec: UpstreamSpec,
+    /// In the order of the specification.
     pub nodes: Vec<Node>,
+    /// `None`: the object has no `checks`, and all nodes are usable.
     pub health: Option<Box<Health>>,
     lanes: Vec<Lane>,
     all: Vec<Group>,

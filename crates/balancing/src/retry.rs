@@ -1,6 +1,7 @@
 //! When a failed attempt may be repeated on another node: nginx's `proxy_next_upstream error timeout` with
 //! APISIX's defaults. The status of a response never causes a retry.
 
+/// The bounds on further attempts: `retries` and `retry_timeout` of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first.
@@ -14,6 +15,7 @@ pub struct RetryPolicy {
 pub enum Progress {
     /// No byte of the request was sent, so that repeating is safe for every method.
     NothingSent,
+    /// The request went out, or part of it: repeated unless its method is not idempotent.
     RequestSent,
     /// Part of the response reached the client, or part of the request body is gone: never repeated.
     Committed,
@@ -22,6 +24,7 @@ pub enum Progress {
 /// What to do after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Another node may be tried.
     Retry,
     /// Answer with the failure itself (502 or 504).
     GiveUp,

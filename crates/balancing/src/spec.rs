@@ -4,28 +4,37 @@ use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc};
 
 use crate::health::Checks;
 
+/// An `upstream` object, its names resolved: <https://apisix.apache.org/docs/apisix/admin-api/#upstream>.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamSpec {
+    /// One entry per address.
     pub nodes: Vec<NodeSpec>,
+    /// `type`
     pub algorithm: Algorithm,
+    /// `hash_on`; used by [`Algorithm::ConsistentHash`] alone.
     pub hash_on: HashOn,
     /// What `hash_on` looks up: a variable, a header, a cookie or a text with variables.
     pub key: Option<Box<str>>,
     /// `None`: the gateway's defaults.
     pub timeouts: Option<Timeouts>,
+    /// `None`: the gateway's pool.
     pub keepalive: Option<Keepalive>,
+    /// `pass_host`
     pub pass_host: PassHost,
     /// The `Host` sent with [`PassHost::Rewrite`].
     pub upstream_host: Option<Box<str>>,
+    /// `scheme`
     pub scheme: Scheme,
     /// Boxed: most upstreams have none, and there may be 50,000.
     pub checks: Option<Box<Checks>>,
 }
 
+/// One address of an upstream.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSpec {
     /// An address or a domain, as configured. A domain with several addresses is several nodes.
     pub host: Box<str>,
+    /// From the object, or the scheme's default.
     pub port: u16,
     /// The weight of all nodes of this domain together: each of the `siblings` has an equal share.
     pub weight: u32,
@@ -37,62 +46,94 @@ pub struct NodeSpec {
     pub priority: i32,
     /// Where the node is; `None`: its host cannot be resolved now.
     pub address: Option<IpAddr>,
+    /// `metadata` of the node, passed on to the Control API.
     pub metadata: Option<Arc<serde_json::Value>>,
 }
 
+/// How the next node is chosen: `type` of an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
+    /// Smooth weighted round robin, as nginx has it.
     #[default]
     RoundRobin,
     /// `chash`
     ConsistentHash,
+    /// The lower of two nodes by a moving average of response times.
     Ewma,
     /// `least_conn`
     LeastConnections,
 }
 
+/// Where the key of consistent hashing is taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashOn {
+    /// A variable.
     #[default]
     Vars,
+    /// A header field of the request.
     Header,
+    /// A cookie.
     Cookie,
+    /// The name of the authenticated consumer.
     Consumer,
+    /// A text with several variables.
     VarsCombinations,
 }
 
+/// `timeout` of an upstream, or its defaults. Each is for one wait and not for the whole exchange, as nginx's
+/// `proxy_*_timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
+    /// To connect; a TLS handshake may take as long again.
     pub connect_ms: u64,
+    /// Between two writes of the request.
     pub send_ms: u64,
+    /// Between two reads of the answer.
     pub read_ms: u64,
 }
 
+/// `keepalive_pool`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
+    /// Idle connections kept.
     pub size: u32,
+    /// How long a connection may be idle.
     pub idle_timeout_ms: u64,
+    /// Requests after which a connection is closed.
     pub requests: u32,
 }
 
+/// Which `Host` the upstream gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PassHost {
+    /// The client's.
     #[default]
     Pass,
+    /// The node's name, with the port unless it is the scheme's own.
     Node,
+    /// `upstream_host`.
     Rewrite,
 }
 
+/// What the nodes speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheme {
+    /// HTTP/1.1 in clear text.
     #[default]
     Http,
+    /// HTTP/1.1 over TLS.
     Https,
+    /// gRPC over HTTP/2 in clear text.
     Grpc,
+    /// gRPC over HTTP/2 and TLS.
     Grpcs,
+    /// A byte stream; of stream routes only.
     Tcp,
+    /// A byte stream over TLS; of stream routes only.
     Tls,
+    /// Datagrams; of stream routes only.
     Udp,
+    /// Kafka's protocol; not for HTTP routes.
     Kafka,
 }
 
@@ -109,6 +150,7 @@ impl Default for Keepalive {
 }
 
 impl NodeSpec {
+    /// Never 0.
     pub fn siblings(&self) -> u32 {
         self.siblings.max(1)
     }
@@ -145,6 +187,7 @@ impl Algorithm {
 }
 
 impl HashOn {
+    /// The balancer of that `type`; `None` for others.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "vars" => Self::Vars,
@@ -158,6 +201,7 @@ impl HashOn {
 }
 
 impl PassHost {
+    /// The source of that name; `None` for others.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "pass" => Self::Pass,
@@ -169,6 +213,7 @@ impl PassHost {
 }
 
 impl Scheme {
+    /// The scheme of that name; `None` for others.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "http" => Self::Http,
@@ -190,9 +235,5 @@ impl Scheme {
             Self::Https | Self::Grpcs => Some(443),
             Self::Tcp | Self::Tls | Self::Udp | Self::Kafka => None,
         }
-    }
-
-    pub fn is_encrypted(self) -> bool {
-        matches!(self, Self::Https | Self::Grpcs | Self::Tls)
     }
 }

@@ -1,5 +1,7 @@
 //! The engine alone, for profiling: `drive URL CONNECTIONS SECONDS [RATE]`.
 
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
+
 use std::{sync::Arc, time::Duration};
 
 use tidegate_bench::{

@@ -12,8 +12,6 @@ mod saturation;
 
 use crate::{Outcome, outcome::Finding};
 
-pub use self::limits::is_client_bound;
-
 type Rule = fn(&Outcome) -> Option<Finding>;
 
 /// In the order in which they are reported.

@@ -75,7 +75,7 @@ pub fn start(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
 }
 
 /// As [`start`], without looking for the server on this machine, which takes time.
-pub fn start_unwatched(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
+pub(crate) fn start_unwatched(plan: Plan, stop: Arc<AtomicBool>) -> Result<Running, Problem> {
     plan.check()?;
     launch(plan, stop, None)
 }

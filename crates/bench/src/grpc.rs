@@ -36,7 +36,7 @@ pub fn is_known(code: u32) -> bool {
 }
 
 /// What a status of HTTP stands for where there is no `grpc-status`, as gRPC's own table has it.
-pub fn code_of_status(status: u16) -> u32 {
+pub(crate) fn code_of_status(status: u16) -> u32 {
     match status {
         400 => 13,
         401 => 16,

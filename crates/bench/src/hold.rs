@@ -30,12 +30,12 @@ pub struct Held {
     pub opened: usize,
     pub seconds: f64,
     /// Why no more were opened; `None` when all were.
-    pub stopped_by: Option<String>,
+    pub(crate) stopped_by: Option<String>,
     /// Resident memory that the server took more, when it is on this machine.
-    pub server_bytes: Option<u64>,
+    pub(crate) server_bytes: Option<u64>,
     pub server_name: String,
     /// What the kernel took more for sockets of both ends; `None` when others on the machine gave more back.
-    pub kernel_bytes: Option<u64>,
+    pub(crate) kernel_bytes: Option<u64>,
     /// Connections that the server closed again while others were opened.
     pub closed: usize,
 }

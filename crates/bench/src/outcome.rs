@@ -13,8 +13,9 @@ use crate::{
     system::{Counters, Machine, sockets::Sockets},
 };
 
-pub use beyond::{Events, Grpc, GrpcStatus, Visits, WebSocket};
-pub use parts::{ByStatus, ByUrl};
+pub(crate) use beyond::{Events, GrpcStatus, Visits};
+pub use beyond::{Grpc, WebSocket};
+pub(crate) use parts::{ByStatus, ByUrl};
 
 pub use self::latency::{Latency, SHOWN};
 
@@ -33,11 +34,11 @@ pub struct Outcome {
     pub pipeline: usize,
     pub seconds: f64,
     pub requests: u64,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
     /// Of bodies alone.
     pub body_bytes: u64,
-    pub server_software: String,
+    pub(crate) server_software: String,
     /// From sending a request to its whole answer.
     pub latency: Latency,
     /// From the moment it was due: what a user would have waited. Runs at a constant rate only.
@@ -71,14 +72,14 @@ pub struct Outcome {
     /// (kind, how many).
     pub failures: Vec<(String, u64)>,
     pub messages: Vec<(String, u64)>,
-    pub server_closes: u64,
+    pub(crate) server_closes: u64,
     pub unfinished: u64,
-    pub oldest_unfinished_ms: f64,
+    pub(crate) oldest_unfinished_ms: f64,
     pub unsent: u64,
     pub interrupted: bool,
     pub series: Series,
     /// (answers, usual latency in microseconds, which is the geometric mean) of each connection.
-    pub per_connection: Vec<(u64, f64)>,
+    pub(crate) per_connection: Vec<(u64, f64)>,
     pub client: Client,
     /// The process behind the port, when it is on this machine.
     pub server: Option<Server>,
@@ -134,12 +135,12 @@ impl Outcome {
         self.failures.iter().map(|(_, count)| count).sum()
     }
 
-    pub fn failures_of(&self, kind: &str) -> u64 {
+    pub(crate) fn failures_of(&self, kind: &str) -> u64 {
         self.failures.iter().filter(|(name, _)| name == kind).map(|(_, count)| count).sum()
     }
 
     /// CPU microseconds of the server for each request.
-    pub fn server_cpu_us(&self) -> Option<f64> {
+    pub(crate) fn server_cpu_us(&self) -> Option<f64> {
         let server = self.server.as_ref()?;
         (self.requests > 0).then(|| server.cpu_seconds * 1e6 / self.requests as f64)
     }
@@ -149,11 +150,11 @@ impl Outcome {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Length of a slot in milliseconds.
-    pub slot_ms: u64,
+    pub(crate) slot_ms: u64,
     pub slots: Vec<SlotFigures>,
     /// Length of a fine step, and the slowest request that began in each, in microseconds.
-    pub fine_ms: u64,
-    pub fine_max_us: Vec<u32>,
+    pub(crate) fine_ms: u64,
+    pub(crate) fine_max_us: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -188,25 +189,25 @@ impl SlotFigures {
 pub struct Client {
     pub cpu_seconds: f64,
     /// CPU of the busiest thread as a share of the run.
-    pub busiest_thread: f64,
+    pub(crate) busiest_thread: f64,
     /// Time that the threads were ready but had no CPU, as a share of their run.
-    pub waiting_share: f64,
+    pub(crate) waiting_share: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     pub name: String,
-    pub processes: usize,
+    pub(crate) processes: usize,
     pub cpu_seconds: f64,
     /// CPU of the thread that wanted most of it, as a share of the run, and how long that thread was ready but had none.
     #[serde(default)]
-    pub busiest_thread: f64,
+    pub(crate) busiest_thread: f64,
     #[serde(default)]
-    pub busiest_waited: f64,
-    pub memory_kib: u64,
+    pub(crate) busiest_waited: f64,
+    pub(crate) memory_kib: u64,
     /// Processes of it began or ended during the run: some of their CPU time may not be counted.
     #[serde(default)]
-    pub comes_and_goes: bool,
+    pub(crate) comes_and_goes: bool,
 }
 
 /// A cause of latency, named.
@@ -216,7 +217,7 @@ pub struct Finding {
     pub name: String,
     pub title: String,
     /// What was seen.
-    pub evidence: Vec<String>,
+    pub(crate) evidence: Vec<String>,
     pub remedy: String,
     /// Seconds into the run at which it was seen, for the charts.
     #[serde(default)]

@@ -11,9 +11,10 @@ use crate::{
     target::Origin,
 };
 
-pub use options::{Acknowledgements, Arrivals, Options};
+pub(crate) use options::Acknowledgements;
+pub use options::{Arrivals, Options};
 
-pub const MAX_PIPELINE: usize = 1024;
+pub(crate) const MAX_PIPELINE: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -130,7 +131,7 @@ impl Plan {
         Ok(())
     }
 
-    pub fn protocol_name(&self) -> &'static str {
+    pub(crate) fn protocol_name(&self) -> &'static str {
         match &self.options {
             Options { grpc: Some(_), .. } => "gRPC over HTTP/2",
             Options { echo: Some(_), .. } => "WebSocket",
@@ -139,7 +140,7 @@ impl Plan {
     }
 
     /// The request in this place of the endless order.
-    pub fn request_at(&self, place: usize) -> usize {
+    pub(crate) fn request_at(&self, place: usize) -> usize {
         options::request_at(&self.options.order, place, self.requests.len())
     }
 
@@ -159,11 +160,11 @@ impl Plan {
     }
 
     /// Whether connections are opened and used once before the clock starts.
-    pub fn warms_up(&self) -> bool {
+    pub(crate) fn warms_up(&self) -> bool {
         self.options.warm_up && self.rate.is_some() && self.protocol.keep_alive() && !self.options.lasting()
     }
 
-    pub fn has_bodies(&self) -> bool {
+    pub(crate) fn has_bodies(&self) -> bool {
         self.requests.iter().any(|request| request.body.is_some())
     }
 

@@ -28,7 +28,7 @@ pub struct Http1 {
 pub struct Request {
     bytes: Bytes,
     /// Its answer has no body whatever the head says.
-    pub is_head: bool,
+    pub(crate) is_head: bool,
 }
 
 #[derive(Clone, Debug)]

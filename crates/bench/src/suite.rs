@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-pub use runner::{Measured, Runner, Settings};
+pub(crate) use runner::Measured;
+pub use runner::{Runner, Settings};
 pub use table::{markdown, summary};
 
 use crate::Problem;
@@ -29,7 +30,7 @@ pub struct Suite {
     #[serde(default = "ten")]
     pub seconds: f64,
     #[serde(default = "two")]
-    pub warmup_seconds: f64,
+    pub(crate) warmup_seconds: f64,
     #[serde(default = "five")]
     pub repetitions: usize,
     /// Bytes of the upstream's page.

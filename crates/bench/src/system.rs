@@ -8,11 +8,12 @@ pub mod process;
 mod processes;
 pub mod sockets;
 
-pub use process::{Listener, Thread, find_listener, find_program};
+pub use process::Listener;
+pub(crate) use process::{Thread, find_listener, find_program};
 pub use processes::Tree;
 
 /// How long the calling thread was ready to run and had no CPU, since it began.
-pub fn thread_wait_ns() -> u64 {
+pub(crate) fn thread_wait_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
@@ -25,20 +26,20 @@ pub fn cpus() -> usize {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Segments sent again.
-    pub retransmitted: u64,
+    pub(crate) retransmitted: u64,
     /// Retransmission timers that fired.
     pub timeouts: u64,
     /// SYN and SYN-ACK segments sent again.
-    pub syn_retransmitted: u64,
+    pub(crate) syn_retransmitted: u64,
     /// Connections that found the accept queue full.
-    pub listen_overflows: u64,
-    pub listen_drops: u64,
+    pub(crate) listen_overflows: u64,
+    pub(crate) listen_drops: u64,
     /// Acknowledgements that waited for the delay timer.
-    pub delayed_acks: u64,
+    pub(crate) delayed_acks: u64,
     /// CPU time of the machine in ticks: all, idle, taken by the hypervisor.
-    pub cpu_total: u64,
-    pub cpu_idle: u64,
-    pub cpu_steal: u64,
+    pub(crate) cpu_total: u64,
+    pub(crate) cpu_idle: u64,
+    pub(crate) cpu_steal: u64,
 }
 
 impl Counters {
@@ -79,12 +80,12 @@ impl Counters {
     }
 
     /// Of the machine's CPU time, that of all processes.
-    pub fn busy_share(&self) -> f64 {
+    pub(crate) fn busy_share(&self) -> f64 {
         let idle = self.cpu_idle + self.cpu_steal;
         self.cpu_total.saturating_sub(idle) as f64 / self.cpu_total.max(1) as f64
     }
 
-    pub fn steal_percent(&self) -> f64 {
+    pub(crate) fn steal_percent(&self) -> f64 {
         100.0 * self.cpu_steal as f64 / self.cpu_total.max(1) as f64
     }
 }
@@ -119,8 +120,8 @@ pub struct Machine {
     pub cpu: String,
     pub cpus: usize,
     pub kernel: String,
-    pub memory_mib: u64,
-    pub hypervisor: bool,
+    pub(crate) memory_mib: u64,
+    pub(crate) hypervisor: bool,
 }
 
 impl Machine {

@@ -174,7 +174,7 @@ fn lines(file: &str) -> Result<Arc<[Vec<u8>]>, Problem> {
     if lines.is_empty() { Err(failed(&"the file has no lines")) } else { Ok(lines) }
 }
 
-pub fn write_number(out: &mut Vec<u8>, number: u64) {
+pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0u8; 20];
     let (mut at, mut left) = (digits.len(), number);
     loop {

@@ -3,7 +3,7 @@
 /// The same on all connections: it shows that the server understood, and hides nothing.
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 /// What a server makes of the key (RFC 6455 section 1.3).
-pub const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+pub(crate) const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// Fields of the request.
 pub const FIELDS: [(&str, &str); 4] = [

@@ -35,7 +35,7 @@ pub use weight::Weigh;
 
 /// The fields that all batching loggers share; times in seconds.
 #[derive(Clone, Debug, Deserialize)]
-pub struct BatchConf {
+pub(crate) struct BatchConf {
     pub name: String,
     pub batch_max_size: usize,
     pub max_retry_count: u32,

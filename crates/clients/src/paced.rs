@@ -20,31 +20,31 @@ const TURN: usize = 256 << 10;
 
 /// How much the other side may still send.
 #[derive(Clone, Debug)]
-pub struct Credit {
+pub(crate) struct Credit {
     left: Arc<AtomicUsize>,
     grant: Grant,
 }
 
 /// How much a write allows the other side to answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Grant {
-    pub per_write: usize,
-    pub per_byte: usize,
+pub(crate) struct Grant {
+    pub(crate) per_write: usize,
+    pub(crate) per_byte: usize,
     /// More than this is never allowed.
     pub most: usize,
 }
 
 impl Credit {
-    pub fn new(bytes: usize, grant: Grant) -> Credit {
+    pub(crate) fn new(bytes: usize, grant: Grant) -> Credit {
         Credit { left: Arc::new(AtomicUsize::new(bytes)), grant }
     }
 
-    pub fn set(&self, bytes: usize) {
+    pub(crate) fn set(&self, bytes: usize) {
         self.left.store(bytes, Relaxed);
     }
 
     /// Whether nothing has come since the credit was set to `bytes`.
-    pub fn is_unspent(&self, bytes: usize) -> bool {
+    pub(crate) fn is_unspent(&self, bytes: usize) -> bool {
         self.left.load(Relaxed) == bytes
     }
 
@@ -63,7 +63,7 @@ impl Credit {
     }
 }
 
-pub struct Paced<S> {
+pub(crate) struct Paced<S> {
     stream: S,
     credit: Credit,
     /// The bytes left of this turn.
@@ -71,7 +71,7 @@ pub struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    pub fn new(stream: S, credit: Credit) -> Paced<S> {
+    pub(crate) fn new(stream: S, credit: Credit) -> Paced<S> {
         Paced { stream, credit, left: TURN }
     }
 

@@ -26,7 +26,8 @@ use settings::{Settings, Target};
 use tokio::sync::Mutex;
 
 pub use error::{Error, Failure};
-pub use redis::{Cmd, FromRedisValue, Script, cmd};
+pub(crate) use redis::FromRedisValue;
+pub use redis::{Cmd, Script, cmd};
 
 /// A client of a Redis server. Cheap to clone.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! `ssl` resources: from PEM texts to what a handshake needs.
 
-pub mod ciphers;
+pub(crate) mod ciphers;
 mod client;
 mod expiry;
 pub(crate) mod servers;
@@ -21,6 +21,7 @@ use tidegate_plugin_api::{
     MISFIT,
     certificates::{Pair, Stapling, TlsServer},
 };
+use tidegate_tls::PairError;
 
 use self::client::{Asking, Lenient};
 use crate::{
@@ -79,7 +80,7 @@ impl Compiler {
         let pairs = std::iter::once((&conf.cert, &conf.key)).chain(conf.certs.iter().zip(&conf.keys));
         let keys =
             pairs.map(|(cert, key)| tidegate_tls::certified_key(&provider, cert.as_bytes(), key.as_bytes()));
-        let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys.collect::<Result<_, _>>().map_err(|error: PairError| error.to_string())?;
         let names: Vec<String> = conf.sni.iter().chain(&conf.snis).cloned().collect();
         if conf.kind == "server"
             && let Some(fault) = names.iter().find_map(|name| server_name_fault(name))

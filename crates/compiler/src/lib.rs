@@ -8,6 +8,7 @@
 //! Runs on the control thread. Nothing here is called while a request waits.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod certificates;
 mod consumers;
@@ -33,7 +34,7 @@ use tidegate_model::{
     resources::{DiscoveredService, Node},
 };
 use tidegate_plugin_api::{
-    Catalog, Chain, Instance, LuaCompiler, Owner, Snapshot, UpstreamHandle, route::RouterOptions,
+    Catalog, Instance, LuaCompiler, Owner, PluginChain, Snapshot, UpstreamHandle, route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
 
@@ -58,8 +59,11 @@ pub trait ServiceNodes: Send + Sync {
 /// What the compiler needs of config.yaml.
 #[derive(Clone)]
 pub struct Options {
+    /// `apisix.router.http`.
     pub router: Mode,
+    /// Normalisation of paths before they are matched.
     pub options: RouterOptions,
+    /// Number of worker threads: each has a place of its own in the balancers.
     pub workers: usize,
     /// The authorities of upstreams that are verified.
     pub upstream_trust: UpstreamTrust,
@@ -71,7 +75,9 @@ pub struct Options {
     pub http2: bool,
     /// `apisix.ssl.ssl_session_tickets`
     pub session_tickets: bool,
+    /// For upstreams without `keepalive_pool`.
     pub keepalive: tidegate_plugin_api::upstream::KeepalivePool,
+    /// For upstreams without `timeout`.
     pub timeouts: tidegate_plugin_api::upstream::Timeouts,
 }
 
@@ -81,6 +87,7 @@ pub type Places = Arc<dyn Fn(Kind, &str, &str) -> String + Send + Sync>;
 /// The status of answers in place of what cannot be built.
 const UNAVAILABLE: u16 = 503;
 
+/// Keeps what the last snapshot was made of, so that a change costs what it changes and not the configuration.
 pub struct Compiler {
     options: Options,
     catalog: Arc<Catalog>,
@@ -132,6 +139,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
+    /// Without objects: its snapshot has no route until some are applied.
     pub fn new(
         options: Options,
         catalog: Arc<Catalog>,
@@ -407,6 +415,7 @@ impl Compiler {
         self.forget_pools();
     }
 
+    /// The snapshot of what has been applied so far, labelled with that revision of the store.
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
@@ -429,18 +438,18 @@ impl Compiler {
 
     /// The plugins of all global rules. If a rule is incomplete, a chain in front of all others refuses every request:
     /// it is unknown which of them the rule would have let through.
-    fn globals(&self) -> Chain {
+    fn globals(&self) -> PluginChain {
         let rules = self.objects.get(&Kind::GlobalRule).into_iter().flatten();
         let mut chains = Vec::new();
         for (id, object) in rules {
             let key = (Kind::GlobalRule, id.clone());
             if self.incomplete.contains(&key) {
                 let owner = Owner { kind: key.0, id: id.clone(), version: object.modified };
-                chains.insert(0, Chain::refusing(UNAVAILABLE, owner));
+                chains.insert(0, PluginChain::refusing(UNAVAILABLE, owner));
             }
-            chains.extend(self.instances.get(&key).map(|instances| Chain::new(instances.clone())));
+            chains.extend(self.instances.get(&key).map(|instances| PluginChain::new(instances.clone())));
         }
-        Chain::concatenate(&chains)
+        PluginChain::concatenate(&chains)
     }
 
     /// The `upstreams` resources by id, made again after one of them has changed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::Kind;
 
+/// Names an object among all kinds.
 pub type Key = (Kind, Arc<str>);
 
 /// `_meta.disable`

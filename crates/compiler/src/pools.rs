@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A number is never given twice: connections of a node that is gone may still come back to its pool.
 #[derive(Default)]
-pub struct PoolNumbers {
+pub(crate) struct PoolNumbers {
     numbers: FxHashMap<String, u32>,
     next: u32,
     /// How many names were left after the last look.
@@ -15,7 +15,7 @@ pub struct PoolNumbers {
 const FEW: usize = 1024;
 
 impl PoolNumbers {
-    pub fn number(&mut self, name: String) -> u32 {
+    pub(crate) fn number(&mut self, name: String) -> u32 {
         let next = &mut self.next;
         *self.numbers.entry(name).or_insert_with(|| {
             let number = *next;
@@ -25,12 +25,12 @@ impl PoolNumbers {
     }
 
     /// Whether addresses have come and gone so often that most names may be out of use.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.numbers.len() > 2 * self.left + FEW
     }
 
     /// Forgets the names of all other numbers.
-    pub fn keep(&mut self, used: &FxHashSet<u32>) {
+    pub(crate) fn keep(&mut self, used: &FxHashSet<u32>) {
         self.numbers.retain(|_, number| used.contains(number));
         self.left = self.numbers.len();
     }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Default)]
-pub struct References {
+pub(crate) struct References {
     /// Object to what it names.
     targets: FxHashMap<Key, Vec<Key>>,
     /// And back.
@@ -20,7 +20,7 @@ pub struct References {
 }
 
 impl References {
-    pub fn set(&mut self, key: &Key, targets: Vec<Key>) {
+    pub(crate) fn set(&mut self, key: &Key, targets: Vec<Key>) {
         for old in self.targets.remove(key).into_iter().flatten() {
             if let Some(sources) = self.sources.get_mut(&old) {
                 sources.remove(key);
@@ -38,12 +38,12 @@ impl References {
     }
 
     /// What an object names.
-    pub fn of(&self, key: &Key) -> &[Key] {
+    pub(crate) fn of(&self, key: &Key) -> &[Key] {
         self.targets.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// The keys and everything that depends on them, directly or not.
-    pub fn closure(&self, keys: FxHashSet<Key>) -> FxHashSet<Key> {
+    pub(crate) fn closure(&self, keys: FxHashSet<Key>) -> FxHashSet<Key> {
         let mut all = keys.clone();
         let mut waiting: Vec<Key> = keys.into_iter().collect();
         while let Some(key) = waiting.pop() {
@@ -58,12 +58,12 @@ impl References {
 }
 
 /// Ids may be numbers.
-pub fn id(value: Option<&Value>) -> Option<String> {
+pub(crate) fn id(value: Option<&Value>) -> Option<String> {
     value.filter(|value| value.is_string() || value.is_number()).map(lua::text)
 }
 
 /// What an object names: by reference fields, and the metadata of the plugins it uses.
-pub fn of(object: &Object) -> Vec<Key> {
+pub(crate) fn of(object: &Object) -> Vec<Key> {
     let mut targets = Vec::new();
     let mut named = |kind: Kind, value: Option<&Value>| {
         targets.extend(id(value).map(|id| (kind, Arc::from(id))));
@@ -94,10 +94,10 @@ pub fn of(object: &Object) -> Vec<Key> {
     targets
 }
 
-pub const SPLIT: &str = "traffic-split";
+pub(crate) const SPLIT: &str = "traffic-split";
 
 /// The upstreams that traffic-split names.
-pub fn split_upstreams(conf: &Value) -> impl Iterator<Item = String> {
+pub(crate) fn split_upstreams(conf: &Value) -> impl Iterator<Item = String> {
     let disabled = is_disabled(conf);
     let rules = conf.get("rules").and_then(Value::as_array).filter(|_| !disabled);
     let weighted = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
@@ -113,7 +113,7 @@ fn manager(reference: &str) -> Option<&str> {
 
 impl References {
     /// The objects that have one of these secrets in them.
-    pub fn users_of_secret<'a>(&'a self, reference: &str) -> impl Iterator<Item = &'a Key> {
+    pub(crate) fn users_of_secret<'a>(&'a self, reference: &str) -> impl Iterator<Item = &'a Key> {
         let manager = manager(reference).map(|id| (Kind::Secret, Arc::from(id)));
         manager.and_then(|key| self.sources.get(&key)).into_iter().flatten()
     }

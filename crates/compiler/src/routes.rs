@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{Kind, catalog::built_without, idle::Matching, resources};
 use tidegate_plugin_api::{
-    Chain, FilterFunction, Instance, Owner, Route, Variable,
+    FilterFunction, Instance, Owner, PluginChain, Route, Variable,
     route::{Birth, RouteUpstream},
     upstream::Timeouts,
 };
@@ -49,17 +49,17 @@ impl Compiler {
         });
         let chain = self.chain(key, &conf, service.as_ref()).unwrap_or_else(|reason| {
             faults.push(reason);
-            Chain::default()
+            PluginChain::default()
         });
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         let is_whole = object.fault.is_none() && faults.is_empty();
-        doubt_hosts(&mut spec, is_whole, (&conf, &value), service_object.as_ref());
         let broken = match self.incomplete.contains(key) {
             false => self.broken_reference(&conf, &upstream),
             true => Some(UNAVAILABLE),
         };
         let has_fault = object.fault.is_some() || broken.is_some();
+        self.doubt_hosts(&mut spec, (is_whole, broken.is_some()), (&conf, &value), service_object.as_ref());
         let is_known = self.keep_paths(key, has_fault, &value, &mut spec, &mut faults);
         let is_placeless = !is_known && conf.is_enabled();
         let broken = if faults.is_empty() { broken } else { Some(UNAVAILABLE) };
@@ -79,7 +79,7 @@ impl Compiler {
             name: conf.name.as_deref().map(Arc::from),
             service_id: conf.service_id.as_deref().map(Arc::from),
             service_name: service.as_ref().and_then(|service| service.name.as_deref()).map(Arc::from),
-            chain: broken.map_or(chain, |status| Chain::refusing(status, owner)),
+            chain: broken.map_or(chain, |status| PluginChain::refusing(status, owner)),
             upstream,
             broken,
             timeouts: conf.timeout.map(timeouts),
@@ -134,6 +134,41 @@ impl Compiler {
         is_known
     }
 
+    /// Notes what is not known of the hosts of a route, as it is read and as it is written.
+    fn doubt_hosts(
+        &self,
+        spec: &mut RouteSpec<Variable>,
+        (is_whole, is_broken): (bool, bool),
+        (conf, written): (&resources::Route, &Value),
+        service: Option<&tidegate_model::Object>,
+    ) {
+        let are_read = || place::reads_all_hosts(Kind::Route, written, self.matching());
+        spec.hosts_unknown = (!is_whole || is_broken) && !are_read()
+            || conf.host_names().next().is_none()
+                && self.hosts_of_service_are_lost((conf, written), is_broken, service);
+        if spec.hosts_unknown {
+            spec.hosts.clear();
+        }
+        spec.first_of_equals = !is_whole || spec.hosts_unknown;
+    }
+
+    /// Whether the hosts of a route that has none of its own may be those of a service that cannot be read, or used.
+    fn hosts_of_service_are_lost(
+        &self,
+        (conf, route): (&resources::Route, &Value),
+        is_broken: bool,
+        service: Option<&tidegate_model::Object>,
+    ) -> bool {
+        match (service, &conf.service_id) {
+            (Some(service), _) => {
+                (service.fault.is_some() || is_broken)
+                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.matching())
+            }
+            (None, Some(_)) => true,
+            (None, None) => route.get("service_id").is_some(),
+        }
+    }
+
     fn matching(&self) -> Matching {
         Matching {
             host_ports: self.options.router != Mode::HostUri,
@@ -170,7 +205,7 @@ impl Compiler {
         key: &Key,
         conf: &resources::Route,
         service: Option<&resources::Service>,
-    ) -> Result<Chain, String> {
+    ) -> Result<PluginChain, String> {
         if let Some(script) = &conf.script {
             check_alone(conf, service)?;
             let Some(lua) = &self.lua else {
@@ -178,7 +213,7 @@ impl Compiler {
             };
             let version = self.object(Kind::Route, &key.1).map_or(0, |object| object.modified);
             let owner = Owner { kind: key.0, id: key.1.clone(), version };
-            return Ok(Chain::script(lua.script(script)?, owner));
+            return Ok(PluginChain::script(lua.script(script)?, owner));
         }
         let mut merged: Vec<Arc<Instance>> = self.instances(Kind::Route, &key.1).to_vec();
         let configured: Vec<&str> = conf.plugins.keys().map(String::as_str).collect();
@@ -202,7 +237,7 @@ impl Compiler {
                 );
             }
         }
-        Ok(Chain::new(merged))
+        Ok(PluginChain::new(merged))
     }
 
     fn route_upstream(
@@ -230,36 +265,6 @@ impl Compiler {
             Some(id) => by_id(id),
             None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
         }
-    }
-}
-
-/// Notes what is not known of the hosts of a route, as it is read and as it is written.
-fn doubt_hosts(
-    spec: &mut RouteSpec<Variable>,
-    is_whole: bool,
-    (conf, written): (&resources::Route, &Value),
-    service: Option<&tidegate_model::Object>,
-) {
-    spec.hosts_unknown = !is_whole && !place::reads_all_hosts(Kind::Route, written)
-        || conf.host_names().next().is_none() && hosts_of_service_are_lost(conf, written, service);
-    if spec.hosts_unknown {
-        spec.hosts.clear();
-    }
-    spec.first_of_equals = !is_whole || spec.hosts_unknown;
-}
-
-/// Whether the hosts of a route that has none of its own may be those of a service that cannot be read.
-fn hosts_of_service_are_lost(
-    conf: &resources::Route,
-    route: &Value,
-    service: Option<&tidegate_model::Object>,
-) -> bool {
-    match (service, &conf.service_id) {
-        (Some(service), _) => {
-            service.fault.is_some() && !place::reads_all_hosts(Kind::Service, &service.place())
-        }
-        (None, Some(_)) => true,
-        (None, None) => route.get("service_id").is_some(),
     }
 }
 
@@ -323,7 +328,7 @@ fn spec(
     spec
 }
 
-pub fn timeouts(timeout: resources::Timeout) -> Timeouts {
+pub(crate) fn timeouts(timeout: resources::Timeout) -> Timeouts {
     let ms = |seconds: f64| (seconds * 1000.0).ceil() as u64;
     Timeouts { connect_ms: ms(timeout.connect), send_ms: ms(timeout.send), read_ms: ms(timeout.read) }
 }

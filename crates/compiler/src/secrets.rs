@@ -27,7 +27,7 @@ pub fn secret_references(value: &Value) -> Vec<&str> {
 
 /// A reference that leads nowhere.
 #[derive(Debug)]
-pub struct Unresolved {
+pub(crate) struct Unresolved {
     pub reason: String,
     /// The names on the way to it, with dots between.
     path: String,
@@ -35,7 +35,7 @@ pub struct Unresolved {
 
 impl Unresolved {
     /// Whether it is in, or below, one of these fields.
-    pub fn is_in(&self, fields: &[&str]) -> bool {
+    pub(crate) fn is_in(&self, fields: &[&str]) -> bool {
         let inside = |field: &&str| {
             self.path.strip_prefix(*field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
@@ -45,7 +45,7 @@ impl Unresolved {
 
 /// Replaces the references below `value`. Those that lead nowhere stay unchanged, and are returned. `note` gets each
 /// value that is put in.
-pub fn resolve(value: &mut Value, source: &dyn SecretSource, note: &dyn Fn(&str)) -> Vec<Unresolved> {
+pub(crate) fn resolve(value: &mut Value, source: &dyn SecretSource, note: &dyn Fn(&str)) -> Vec<Unresolved> {
     let mut unresolved = Vec::new();
     walk(value, &mut Vec::new(), &mut |text, field| {
         let found = lookup(text, source).unwrap_or_else(|reason| {

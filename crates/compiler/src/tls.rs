@@ -8,7 +8,7 @@ use tidegate_tls::{Anchors, Trust, client_config};
 
 /// What distinguishes two settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub verify: bool,
     /// PEM of the certificate chain and key shown to the upstream.
     pub client: Option<(String, String)>,
@@ -25,7 +25,7 @@ pub struct UpstreamTrust {
     pub send_server_name: bool,
 }
 
-pub struct TlsClients {
+pub(crate) struct TlsClients {
     trusted: UpstreamTrust,
     /// With a number for each, which distinguishes them in the names of keep-alive pools.
     made: FxHashMap<Wanted, (u64, Arc<ClientConfig>)>,
@@ -36,11 +36,11 @@ pub struct TlsClients {
 const SESSIONS: usize = 1024;
 
 impl TlsClients {
-    pub fn new(trusted: UpstreamTrust) -> TlsClients {
+    pub(crate) fn new(trusted: UpstreamTrust) -> TlsClients {
         TlsClients { trusted, made: FxHashMap::default(), next: 0 }
     }
 
-    pub fn get(&mut self, wanted: Wanted) -> Result<(u64, Arc<ClientConfig>), String> {
+    pub(crate) fn get(&mut self, wanted: Wanted) -> Result<(u64, Arc<ClientConfig>), String> {
         if let Some(made) = self.made.get(&wanted) {
             return Ok(made.clone());
         }

@@ -16,6 +16,7 @@ use crate::{Addresses, Compiler, Options, SecretSource, ServiceNodes, object::Ke
 /// So many objects are built before others may have their turn.
 const AT_ONCE: usize = 500;
 
+/// A compiler of its own, for writes that are not made yet.
 pub struct Trial(Mutex<Compiler>);
 
 /// Neither names nor services are looked up for a trial.
@@ -34,6 +35,7 @@ impl ServiceNodes for Nowhere {
 }
 
 impl Trial {
+    /// With the same settings as the compiler that serves.
     pub fn new(
         options: Options,
         catalog: Arc<Catalog>,

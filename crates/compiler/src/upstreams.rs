@@ -346,8 +346,22 @@ fn checks(conf: &resources::Checks, proxy_protocol: Option<ProxyProtocol>) -> he
 
 #[cfg(test)]
 mod tests {
-    use super::{bracketed, split_port};
-    use tidegate_model::resources::Node;
+    use super::{bracketed, checks, split_port};
+    use tidegate_balancing::health;
+    use tidegate_model::resources::{Checks, Node};
+
+    #[test]
+    fn checks_without_values_are_the_defaults() {
+        let conf = serde_json::json!({
+            "active": {"healthy": {}, "unhealthy": {}}, "passive": {"healthy": {}, "unhealthy": {}}
+        });
+        let conf: Checks = serde_json::from_value(conf).expect("every value has a default");
+        let expected = health::Checks {
+            active: health::Checks::default().active,
+            passive: Some(health::Thresholds::passive()),
+        };
+        assert_eq!(checks(&conf, None), expected);
+    }
 
     #[test]
     fn addresses_of_registries_get_brackets() {

@@ -20,7 +20,7 @@ use crate::{
 
 /// What was found, each with its place.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     pub errors: Vec<Fault>,
     pub warnings: Vec<Fault>,
     pub(crate) idle: Vec<fate::Unserved>,
@@ -34,7 +34,7 @@ impl Findings {
 }
 
 /// Checks a whole config.yaml, and gives each value the form its key takes (`off` is text where text is meant).
-pub fn document(root: &mut Node, found: &mut Findings) {
+pub(crate) fn document(root: &mut Node, found: &mut Findings) {
     match &root.content {
         Content::Map(_) => table(root, "", found),
         _ if root.is_null() => {}
@@ -46,7 +46,7 @@ pub fn document(root: &mut Node, found: &mut Findings) {
 }
 
 /// Checks the value of one key.
-pub fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
+pub(crate) fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findings) {
     // Null removes a key, whatever it takes otherwise.
     if node.is_null() {
         return;

@@ -19,7 +19,7 @@ pub fn process(name: &str) -> Option<String> {
 }
 
 /// Replaces all variables in `text`; `None` when there are none.
-pub fn substitute(text: &str, lookup: Lookup) -> Result<Option<String>, String> {
+pub(crate) fn substitute(text: &str, lookup: Lookup) -> Result<Option<String>, String> {
     let mut out = String::new();
     let mut rest = text;
     let mut used = false;
@@ -88,7 +88,7 @@ pub fn substitute_value(value: &mut Value, lookup: Lookup) -> Result<(), String>
 }
 
 /// `substitute_value` for a tree with places: the error has the place of the variable.
-pub fn substitute_node(node: &mut Node, lookup: Lookup) -> Result<(), Fault> {
+pub(crate) fn substitute_node(node: &mut Node, lookup: Lookup) -> Result<(), Fault> {
     let (line, column) = (node.line, node.column);
     match &mut node.content {
         Content::Scalar { value, text } => {

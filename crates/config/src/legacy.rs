@@ -35,7 +35,7 @@ const OLD_DEFAULTS: &[(&str, &str, &str)] = &[
 ];
 
 /// Moves all old keys. Where the new key is set too, the new one counts.
-pub fn modernise(root: &mut Node, notes: &mut Vec<Fault>) {
+pub(crate) fn modernise(root: &mut Node, notes: &mut Vec<Fault>) {
     let has_deployment = root.get("deployment").is_some();
     let mut mark = None;
     for (old, new) in MOVED {

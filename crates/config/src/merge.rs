@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-pub fn merge(base: &mut Value, over: Value) {
+pub(crate) fn merge(base: &mut Value, over: Value) {
     match over {
         Value::Object(over) => {
             if !base.is_object() {

@@ -12,7 +12,7 @@ struct Claim {
 }
 
 /// One message for each conflict, with the key of the later of the two.
-pub fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
+pub(crate) fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
     let claims = claims(settings);
     let mut messages = Vec::new();
     for (place, later) in claims.iter().enumerate() {

@@ -4,7 +4,7 @@ mod idle;
 mod metrics;
 mod said;
 
-pub use self::said::Said;
+pub(crate) use self::said::Said;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ use crate::{
 pub const PUBLISHED_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 /// What keeps the gateway from starting.
-pub fn refusals(settings: &Settings) -> Vec<Said> {
+pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
     for (key, message) in ports::conflicts(settings) {
         said.push((key.to_owned(), message));
@@ -65,7 +65,7 @@ pub fn refusals(settings: &Settings) -> Vec<Said> {
 }
 
 /// What starts nevertheless.
-pub fn warnings(settings: &Settings) -> Vec<Said> {
+pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = idle::warnings(settings);
     let old: Vec<&str> = settings
         .apisix

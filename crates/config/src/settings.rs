@@ -20,11 +20,11 @@ use crate::places::Places;
 
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
-    apisix::{Apisix, CacheZone, ClientLimits, DataEncryption, HttpRouter, ProxyProtocol, SecretCache, Tls},
-    deployment::{Admin, AdminLimits, Etcd, EtcdTls, Provider, Role},
+    apisix::{Apisix, HttpRouter, ProxyProtocol, Tls},
+    deployment::{Admin, Etcd, Provider, Role},
     history::History,
     listener::Listener,
-    nginx::{AccessLog, Level, Nginx, Timeouts, UpstreamKeepalive},
+    nginx::{AccessLog, Level, Nginx, Timeouts},
     reader::Reader,
 };
 
@@ -115,7 +115,7 @@ impl Settings {
     }
 
     /// The text of a key that has no field.
-    pub fn raw_text(&self, path: &str) -> Option<String> {
+    pub(crate) fn raw_text(&self, path: &str) -> Option<String> {
         Reader::new(&self.raw).text(path)
     }
 

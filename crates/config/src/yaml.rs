@@ -6,7 +6,7 @@
 
 mod build;
 pub(super) mod node;
-pub mod scalar;
+pub(crate) mod scalar;
 
 pub use self::node::{Content, Entry, Fault, Node};
 use serde_json::Value;

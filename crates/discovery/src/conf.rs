@@ -24,7 +24,7 @@ pub fn check(conf: &Value) -> Result<(), String> {
 }
 
 /// The configuration of one registry with its defaults.
-pub fn checked(kind: &str, conf: &Value) -> Result<Value, String> {
+pub(crate) fn checked(kind: &str, conf: &Value) -> Result<Value, String> {
     let known = KINDS.iter().find(|(name, _)| *name == kind && !is_missing(name));
     let Some((_, schema)) = known else { return Err(not_supported(kind)) };
     // Several clusters are a list.
@@ -41,7 +41,7 @@ fn is_missing(kind: &str) -> bool {
 }
 
 /// Why a registry cannot be followed.
-pub fn not_supported(kind: &str) -> String {
+pub(crate) fn not_supported(kind: &str) -> String {
     if is_missing(kind) {
         return format!("discovery.{kind}: {}", built_without("kubernetes"));
     }
@@ -50,6 +50,6 @@ pub fn not_supported(kind: &str) -> String {
 }
 
 /// Reads a configuration that has passed its schema.
-pub fn typed<T: DeserializeOwned>(kind: &str, conf: &Value) -> Result<T, String> {
+pub(crate) fn typed<T: DeserializeOwned>(kind: &str, conf: &Value) -> Result<T, String> {
     T::deserialize(conf).map_err(|error| format!("discovery.{kind}: {error}"))
 }

@@ -3,8 +3,8 @@
 //! Two blocking queries wait for changes, of the catalog and of the states of checks. When either returns with a new
 //! index, all services are fetched again, as APISIX does.
 
-pub mod conf;
-pub mod registry;
+pub(crate) mod conf;
+pub(crate) mod registry;
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ struct Consul {
     skip_services: Vec<String>,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let Conf { common, consul } = typed("consul", conf)?;
     registry::start(consul, common, conf, start)
 }
@@ -147,4 +147,4 @@ impl Consul {
 }
 
 /// Nodes by name, as consul_kv collects them.
-pub type Collected = BTreeMap<String, Vec<Node>>;
+pub(crate) type Collected = BTreeMap<String, Vec<Node>>;

@@ -39,7 +39,7 @@ struct ConsulKv {
     pattern: Regex,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let Conf { common, prefix, skip_keys } = typed("consul_kv", conf)?;
     let pattern = format!("({}/.*/)([a-zA-Z0-9.]+):([0-9]+)", regex::escape(&prefix));
     let pattern = Regex::new(&pattern).map_err(|error| format!("discovery.consul_kv.prefix: {error}"))?;

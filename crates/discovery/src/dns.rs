@@ -59,7 +59,7 @@ struct Following {
     attempted: bool,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let conf: Conf = typed("dns", conf)?;
     let resolver = resolver(&conf)?;
     let lookups = Lookups::new(resolver, &conf.order, start.ipv6);

@@ -13,16 +13,16 @@ use tidegate_model::resources::Node;
 use crate::{http, known::Services, registry::log_error, shown};
 
 #[derive(Clone, Deserialize)]
-pub struct Dump {
+pub(crate) struct Dump {
     pub path: PathBuf,
-    pub load_on_init: bool,
+    pub(crate) load_on_init: bool,
     /// Seconds; 0: for ever.
     pub expire: i64,
 }
 
 impl Dump {
     /// The services of the file, unless there is none, it is broken or too old.
-    pub fn read(&self, kind: &str) -> Option<Services> {
+    pub(crate) fn read(&self, kind: &str) -> Option<Services> {
         let wrong = |reason: &str| {
             log_error(kind, &format!("dump file {} is not used: {reason}", self.path.display()));
             None
@@ -48,7 +48,7 @@ impl Dump {
     }
 
     /// A new file takes the place of the old one: a crash leaves one of them.
-    pub async fn write(&self, kind: &'static str, services: &Services) {
+    pub(crate) async fn write(&self, kind: &'static str, services: &Services) {
         let document = json!({
             "services": shown::services(services),
             "last_update": now(),
@@ -65,7 +65,7 @@ impl Dump {
         }
     }
 
-    pub fn below(mut self, prefix: &Path) -> Dump {
+    pub(crate) fn below(mut self, prefix: &Path) -> Dump {
         self.path = prefix.join(&self.path);
         self
     }

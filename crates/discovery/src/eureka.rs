@@ -23,7 +23,7 @@ struct Eureka {
     known: Known,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let hosts: Hosts = typed("eureka", conf)?;
     // As APISIX: certificates of Eureka servers are mostly self-signed.
     let clients = hosts.clients("eureka", false, |mut client, user| {

@@ -9,7 +9,7 @@ use tidegate_model::random::random_below;
 use crate::http;
 
 #[derive(Deserialize)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     host: Vec<String>,
     /// Seconds.
     fetch_interval: u64,
@@ -28,7 +28,7 @@ struct Timeout {
 
 impl Hosts {
     /// For each host a client, and `user:password` of its URL, made into what the registry `kind` asks with.
-    pub fn clients<T>(
+    pub(crate) fn clients<T>(
         &self,
         kind: &str,
         verify: bool,
@@ -43,13 +43,13 @@ impl Hosts {
         self.host.iter().map(one).collect()
     }
 
-    pub fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs(self.fetch_interval)
     }
 }
 
 /// All of them once, beginning anywhere, so that many gateways spread over many hosts.
-pub fn in_turn(count: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn in_turn(count: usize) -> impl Iterator<Item = usize> {
     let first = random_below(count);
     (0..count).map(move |turn| (first + turn) % count)
 }

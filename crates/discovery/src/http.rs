@@ -12,22 +12,22 @@ const MAX_BODY_BYTES: usize = 256 << 20;
 const MAX_VALUES: usize = 1_000_000;
 
 /// What a registry says, if it is not too much.
-pub fn document(text: &[u8]) -> Result<Value, String> {
+pub(crate) fn document(text: &[u8]) -> Result<Value, String> {
     tidegate_model::json::parse_within(text, MAX_VALUES).map_err(|fault| fault.to_string())
 }
 
 /// A client of one server of a registry.
-pub fn client(endpoint: Endpoint, verify: bool, connect_ms: u64, read_ms: u64) -> KeptClient {
+pub(crate) fn client(endpoint: Endpoint, verify: bool, connect_ms: u64, read_ms: u64) -> KeptClient {
     KeptClient::new(endpoint, verify, [connect_ms, read_ms].map(Duration::from_millis), MAX_BODY_BYTES)
 }
 
 /// The document that an answer is.
-pub fn json(answer: &Answer) -> Result<Value, String> {
+pub(crate) fn json(answer: &Answer) -> Result<Value, String> {
     document(&answer.body).map_err(|reason| format!("answer is not read: {reason}"))
 }
 
 /// The document of an answer with status 200.
-pub fn good(answer: &Answer) -> Result<Value, String> {
+pub(crate) fn good(answer: &Answer) -> Result<Value, String> {
     if answer.status != 200 {
         return Err(format!("status {}", answer.status));
     }
@@ -35,7 +35,7 @@ pub fn good(answer: &Answer) -> Result<Value, String> {
 }
 
 /// `user:password` of a URL that has it, and the URL without.
-pub fn split_user(url: &str) -> (Option<&str>, String) {
+pub(crate) fn split_user(url: &str) -> (Option<&str>, String) {
     let Some((scheme, rest)) = url.split_once("://") else { return (None, url.to_owned()) };
     match rest.rsplit_once('@') {
         Some((user, host)) => (Some(user), format!("{scheme}://{host}")),
@@ -44,7 +44,7 @@ pub fn split_user(url: &str) -> (Option<&str>, String) {
 }
 
 /// Weights come as integers, fractions and texts. A fraction that is not nothing counts as one at least.
-pub fn weight(value: Option<&Value>, default: u32) -> u32 {
+pub(crate) fn weight(value: Option<&Value>, default: u32) -> u32 {
     let number = match value {
         Some(Value::Number(number)) => number.as_f64(),
         Some(Value::String(text)) => text.trim().parse().ok(),
@@ -57,7 +57,7 @@ pub fn weight(value: Option<&Value>, default: u32) -> u32 {
     }
 }
 
-pub fn port(value: Option<&Value>) -> Option<u16> {
+pub(crate) fn port(value: Option<&Value>) -> Option<u16> {
     match value? {
         Value::Number(number) => u16::try_from(number.as_u64()?).ok(),
         Value::String(text) => text.parse().ok(),

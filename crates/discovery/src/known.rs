@@ -9,14 +9,14 @@ use tidegate_model::resources::Node;
 
 use crate::registry::Signals;
 
-pub type Services = BTreeMap<String, Arc<[Node]>>;
+pub(crate) type Services = BTreeMap<String, Arc<[Node]>>;
 
 /// The number, in place of a server's, of what a file says until the first answer comes.
-pub const FILE: usize = usize::MAX;
+pub(crate) const FILE: usize = usize::MAX;
 
 /// The answers of one or several servers. Where several know a service, the one that changed its mind last is right.
 /// What a server removes is also removed from servers that do not answer: they may be members of one cluster.
-pub struct Known {
+pub(crate) struct Known {
     state: Mutex<State>,
     signals: Signals,
 }
@@ -39,17 +39,17 @@ struct Answer {
 }
 
 impl Known {
-    pub fn new(signals: &Signals) -> Known {
+    pub(crate) fn new(signals: &Signals) -> Known {
         Known { state: Mutex::default(), signals: signals.clone() }
     }
 
     /// Replaces everything that a server said before.
-    pub fn set(&self, server: usize, services: Services) {
+    pub(crate) fn set(&self, server: usize, services: Services) {
         self.update(server, |known| *known = services);
     }
 
     /// Changes what a server said before.
-    pub fn update(&self, server: usize, change: impl FnOnce(&mut Services)) {
+    pub(crate) fn update(&self, server: usize, change: impl FnOnce(&mut Services)) {
         let mut state = self.lock();
         state.attempted = true;
         let before = state.answers.remove(&server);
@@ -75,7 +75,7 @@ impl Known {
     }
 
     /// There was no answer; the old one stays.
-    pub fn failed(&self, server: usize) {
+    pub(crate) fn failed(&self, server: usize) {
         let mut state = self.lock();
         state.attempted = true;
         if let Some(answer) = state.answers.get_mut(&server) {
@@ -85,22 +85,22 @@ impl Known {
         self.signals.attempted();
     }
 
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.lock().attempted
     }
 
-    pub fn nodes(&self, service: &str) -> Option<Arc<[Node]>> {
+    pub(crate) fn nodes(&self, service: &str) -> Option<Arc<[Node]>> {
         let state = self.lock();
         let knowing = state.answers.values().filter_map(|it| Some((it.turn, it.services.get(service)?)));
         knowing.max_by_key(|(turn, _)| *turn).map(|(_, nodes)| nodes.clone())
     }
 
     /// What a server said last.
-    pub fn of(&self, server: usize) -> Services {
+    pub(crate) fn of(&self, server: usize) -> Services {
         self.lock().answers.get(&server).map(|it| it.services.clone()).unwrap_or_default()
     }
 
-    pub fn all(&self) -> Services {
+    pub(crate) fn all(&self) -> Services {
         let state = self.lock();
         let mut answers: Vec<&Answer> = state.answers.values().collect();
         answers.sort_by_key(|answer| answer.turn);

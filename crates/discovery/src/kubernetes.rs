@@ -28,7 +28,7 @@ struct Kubernetes {
     clusters: BTreeMap<String, Arc<Followed>>,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let confs: Vec<Conf> = match conf {
         Value::Array(_) => typed("kubernetes", conf)?,
         _ => vec![typed("kubernetes", conf)?],

@@ -7,6 +7,7 @@
 //! One file per registry: `dns`, `consul`, `consul_kv`, `nacos`, `eureka`, `kubernetes`.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod conf;
 mod consul;
@@ -102,6 +103,7 @@ impl Discovery {
         self.signals.changes.subscribe()
     }
 
+    /// For the Control API's `/v1/discovery/{kind}/dump`; `None`: that registry is not configured.
     pub fn dump(&self, kind: &str) -> Option<Value> {
         self.registries.get(kind)?.dump()
     }

@@ -44,7 +44,7 @@ struct Host {
     login: Login,
 }
 
-pub fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
+pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, String> {
     let Conf { hosts, access_key, secret_key } = typed("nacos", conf)?;
     let servers = hosts.clients("nacos", true, |client, user| Host {
         client,

@@ -8,11 +8,11 @@ use tidegate_model::url::without_user;
 
 use crate::known::Services;
 
-pub fn services(services: &Services) -> Value {
+pub(crate) fn services(services: &Services) -> Value {
     Value::Object(services.iter().map(|(name, list)| (name.clone(), nodes(list))).collect())
 }
 
-pub fn nodes(nodes: &Arc<[Node]>) -> Value {
+pub(crate) fn nodes(nodes: &Arc<[Node]>) -> Value {
     nodes.iter().map(node).collect()
 }
 
@@ -33,7 +33,7 @@ fn node(node: &Node) -> Value {
 }
 
 /// A configuration with its secrets masked, those in URLs included.
-pub fn configuration(conf: &Value) -> Value {
+pub(crate) fn configuration(conf: &Value) -> Value {
     match conf {
         Value::Object(fields) => fields
             .iter()

@@ -21,7 +21,7 @@ const LISTS: [&str; 13] = [
     "stream_routes",
 ];
 
-pub fn convert(root: Node, imported: &mut Imported) -> Result<(), String> {
+pub(crate) fn convert(root: Node, imported: &mut Imported) -> Result<(), String> {
     let Content::Map(entries) = root.content else {
         return Err(format!(
             "{}:{}: an apisix.yaml is a mapping with lists like routes",

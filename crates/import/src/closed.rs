@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use crate::output::plain_id;
 
 /// What an answer names, and the report and the route with it.
-pub fn id(name: &str) -> String {
+pub(crate) fn id(name: &str) -> String {
     plain_id(name)
 }
 
-pub fn route(id: &str, why: &str) -> Value {
+pub(crate) fn route(id: &str, why: &str) -> Value {
     json!({
         "desc": why.chars().take(200).collect::<String>(),
         "plugins": plugins(id),
     })
 }
 
-pub fn plugins(id: &str) -> Value {
+pub(crate) fn plugins(id: &str) -> Value {
     let body = format!("closed by import ({id})\n");
     json!({"fault-injection": {"abort": {"http_status": 501, "body": body, "headers": {"Content-Type": "text/plain"}}}})
 }

@@ -7,7 +7,7 @@ use tidegate_config::yaml::{Content, Entry, Node};
 
 use crate::Report;
 
-pub struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     node: Option<&'a Node>,
     line: usize,
     subject: String,
@@ -17,12 +17,12 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub fn new(node: &'a Node, subject: impl Into<String>) -> Self {
+    pub(crate) fn new(node: &'a Node, subject: impl Into<String>) -> Self {
         Fields::maybe(Some(node), node.line, subject)
     }
 
     /// A mapping that may be missing: then everything in it is, and the line is the given one.
-    pub fn maybe(node: Option<&'a Node>, line: usize, subject: impl Into<String>) -> Self {
+    pub(crate) fn maybe(node: Option<&'a Node>, line: usize, subject: impl Into<String>) -> Self {
         Fields {
             node,
             line: node.map_or(line, |node| node.line),
@@ -32,29 +32,29 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         self.line
     }
 
-    pub fn subject(&self) -> &str {
+    pub(crate) fn subject(&self) -> &str {
         &self.subject
     }
 
-    pub fn get(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.read.borrow_mut().push(key.to_owned());
         self.node?.get(key).filter(|node| !node.is_null())
     }
 
     /// Text as the file has it: `1` is `"1"`.
-    pub fn text(&self, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.get(key).and_then(text)
     }
 
-    pub fn number(&self, key: &str) -> Option<f64> {
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
         self.get(key).and_then(number)
     }
 
-    pub fn integer(&self, key: &str) -> Option<i64> {
+    pub(crate) fn integer(&self, key: &str) -> Option<i64> {
         let number = self.number(key)?;
         // Truncation is what is wanted: times in whole units.
         #[allow(clippy::cast_possible_truncation)]
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
     }
 
     /// What is neither true nor false is a fault, which [`Fields::finish`] reports.
-    pub fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         match &self.get(key)?.content {
             Content::Scalar { value: Value::Bool(flag), .. } => Some(*flag),
             _ => {
@@ -73,25 +73,25 @@ impl<'a> Fields<'a> {
     }
 
     /// The texts of a list; a single text is a list of one.
-    pub fn texts(&self, key: &str) -> Vec<String> {
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         self.get(key).map(texts).unwrap_or_default()
     }
 
-    pub fn list(&self, key: &str) -> &'a [Node] {
+    pub(crate) fn list(&self, key: &str) -> &'a [Node] {
         self.get(key).map(list).unwrap_or_default()
     }
 
-    pub fn inner(&self, key: &str) -> Fields<'a> {
+    pub(crate) fn inner(&self, key: &str) -> Fields<'a> {
         Fields::maybe(self.get(key), self.line, format!("{}: {key}", self.subject))
     }
 
     /// Keys that change nothing in how requests are served.
-    pub fn skip(&self, keys: &[&str]) {
+    pub(crate) fn skip(&self, keys: &[&str]) {
         self.read.borrow_mut().extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
     /// Keys without a counterpart that say what holds anyway. Another value is reported as left out.
-    pub fn skip_defaults(&self, defaults: &[(&str, &str)]) {
+    pub(crate) fn skip_defaults(&self, defaults: &[(&str, &str)]) {
         for (key, default) in defaults {
             let node = self.node.and_then(|node| node.get(key));
             if node.is_some_and(|node| texts(node).join(",") == *default) {
@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports the keys that no converter asked for, unless they are empty, and those with a wrong value.
-    pub fn finish(&self, report: &mut Report) {
+    pub(crate) fn finish(&self, report: &mut Report) {
         for key in self.wrong.borrow().iter() {
             let line = self.node.and_then(|node| node.get(key)).map_or(self.line, |node| node.line);
             report.unsupported(line, &self.subject, &format!("`{key}` is neither true nor false"));
@@ -116,7 +116,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether it says nothing: nor does a mapping of such.
-pub fn is_empty(node: &Node) -> bool {
+pub(crate) fn is_empty(node: &Node) -> bool {
     match &node.content {
         Content::Scalar { value, .. } => *value == Value::Null || *value == Value::Bool(false),
         Content::List(items) => items.is_empty(),
@@ -124,7 +124,7 @@ pub fn is_empty(node: &Node) -> bool {
     }
 }
 
-pub fn text(node: &Node) -> Option<String> {
+pub(crate) fn text(node: &Node) -> Option<String> {
     match &node.content {
         Content::Scalar { value: Value::String(text), .. } => Some(text.clone()),
         Content::Scalar { value: Value::Null, .. } => None,
@@ -133,28 +133,28 @@ pub fn text(node: &Node) -> Option<String> {
     }
 }
 
-pub fn number(node: &Node) -> Option<f64> {
+pub(crate) fn number(node: &Node) -> Option<f64> {
     match &node.content {
         Content::Scalar { value, text } => value.as_f64().or_else(|| text.parse().ok()),
         _ => None,
     }
 }
 
-pub fn list(node: &Node) -> &[Node] {
+pub(crate) fn list(node: &Node) -> &[Node] {
     match &node.content {
         Content::List(items) => items,
         _ => &[],
     }
 }
 
-pub fn texts(node: &Node) -> Vec<String> {
+pub(crate) fn texts(node: &Node) -> Vec<String> {
     match &node.content {
         Content::List(items) => items.iter().filter_map(text).collect(),
         _ => text(node).into_iter().collect(),
     }
 }
 
-pub fn entries(node: &Node) -> &[Entry] {
+pub(crate) fn entries(node: &Node) -> &[Entry] {
     match &node.content {
         Content::Map(entries) => entries,
         _ => &[],

@@ -14,7 +14,7 @@ use crate::{
 };
 use clients::Client;
 
-pub fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
+pub(crate) fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
     let top = Fields::new(root, "file");
     if top.get("services").is_none() {
         return Err(format!("{}: no list `services`; hyperapi's configuration has one", root.line));

@@ -23,7 +23,7 @@ pub struct Sample {
 }
 
 /// What `work` makes, and whether an answer changes by it. Its lines are in the report then.
-pub fn aside<T>(imported: &mut Imported, work: impl FnOnce(&mut Imported) -> T) -> (T, bool) {
+pub(crate) fn aside<T>(imported: &mut Imported, work: impl FnOnce(&mut Imported) -> T) -> (T, bool) {
     let outer = std::mem::take(&mut imported.report);
     let made = work(imported);
     let own = std::mem::replace(&mut imported.report, outer);

@@ -40,9 +40,9 @@ use crate::{
     input::{Files, Options},
 };
 use entities::Entities;
-pub use prepare::readable;
+pub(crate) use prepare::readable;
 
-pub fn convert(
+pub(crate) fn convert(
     root: &mut Node,
     files: &dyn Files,
     options: &Options,

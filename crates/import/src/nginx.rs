@@ -65,7 +65,7 @@ use parse::Directive;
 use sites::Sites;
 use variables::Variables;
 
-pub fn convert(
+pub(crate) fn convert(
     text: &str,
     files: &dyn Files,
     placement: Placement,

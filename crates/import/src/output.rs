@@ -93,7 +93,7 @@ impl Output {
 }
 
 /// At most 60 of the characters an id may have, so that a number still fits behind it.
-pub fn plain_id(name: &str) -> String {
+pub(crate) fn plain_id(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let plain: String = name.chars().take(60).map(allowed).collect();
     if plain.is_empty() { "unnamed".to_owned() } else { plain }

@@ -2,7 +2,7 @@
 
 mod both;
 
-pub use both::{Automaton, may_both_match};
+pub(crate) use both::{Automaton, may_both_match};
 use regex_automata::{
     nfa::thompson::{self, NFA, State},
     util::{look::Look, primitives::StateID, syntax},
@@ -11,7 +11,7 @@ use tidegate_backtrack::pcre;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece<'t> {
+pub(crate) enum Piece<'t> {
     Text(&'t str),
     Any,
 }
@@ -33,23 +33,23 @@ fn automaton(pattern: &str) -> Option<NFA> {
 }
 
 /// Whether a text of these pieces may match.
-pub fn may_match(pattern: &str, pieces: &[Piece]) -> bool {
+pub(crate) fn may_match(pattern: &str, pieces: &[Piece]) -> bool {
     found(pattern, &[], pieces)
 }
 
 /// Whether the expression may match a text that continues with `last` though it does not match what stands before.
-pub fn may_match_with(pattern: &str, before: &[Piece], last: &str) -> bool {
+pub(crate) fn may_match_with(pattern: &str, before: &[Piece], last: &str) -> bool {
     found(pattern, before, &[Piece::Text(last)])
 }
 
 /// Whether a text that matches still matches with anything behind it.
-pub fn stays(pattern: &str) -> bool {
+pub(crate) fn stays(pattern: &str) -> bool {
     automaton(pattern).is_some_and(|nfa| nfa.look_set_any().iter().all(|look| look == Look::Start))
 }
 
 /// What the gateway's engines read otherwise than PCRE: `$` before a line feed that something takes, and `^` of `(?m)` behind the
 /// last one.
-pub fn is_odd(pattern: &str) -> bool {
+pub(crate) fn is_odd(pattern: &str) -> bool {
     // The usual case: one `$`, at the end.
     let before = pattern.trim_end_matches(['$', ')']);
     if !before.contains('$') && !before.contains("(?") {

@@ -22,7 +22,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether clients may notice.
-    pub fn changes_answers(self) -> bool {
+    pub(crate) fn changes_answers(self) -> bool {
         !matches!(self, Outcome::Converted | Outcome::Ignored)
     }
 }
@@ -115,7 +115,7 @@ impl Report {
     }
 
     /// Takes over what was noted on the side.
-    pub fn absorb(&mut self, other: Report) {
+    pub(crate) fn absorb(&mut self, other: Report) {
         for entry in other.entries {
             self.push(entry);
         }

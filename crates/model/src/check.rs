@@ -13,7 +13,6 @@ mod upstream;
 use serde_json::Value;
 
 pub(crate) use self::addresses::node_fault;
-pub use self::certificate::check_pair;
 use self::context::check_schema;
 pub use self::plugins::known as check_known;
 pub use self::relations::clashes;

@@ -7,7 +7,7 @@ mod sent_back;
 
 use fields::{hide, holds_fields, is_variable, shows_scheme};
 pub use messages::{mask_message, mask_texts};
-pub use sent_back::masked_place;
+pub(crate) use sent_back::masked_place;
 use serde_json::Value;
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     url::without_user,
 };
 
-pub use self::fields::MASK;
+pub(crate) use self::fields::MASK;
 
 /// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a

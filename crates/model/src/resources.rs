@@ -9,10 +9,7 @@ mod upstream;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub use self::upstream::{
-    ActiveCheck, ActiveHealthy, ActiveUnhealthy, Checks, DiscoveredService, KeepalivePool, MOST_RETRIES,
-    Node, PassiveCheck, PassiveHealthy, PassiveUnhealthy, Timeout, Upstream, UpstreamTls,
-};
+pub use self::upstream::{Checks, DiscoveredService, KeepalivePool, MOST_RETRIES, Node, Timeout, Upstream};
 
 /// Plugin name to configuration.
 pub type Plugins = Map<String, Value>;

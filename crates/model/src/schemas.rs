@@ -42,7 +42,7 @@ pub(crate) fn secret_document(manager: &str) -> Option<&'static Value> {
     SECRETS.documents.get(manager)
 }
 
-pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
+pub(crate) fn name_of_kind(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Proto => "proto",
         Kind::Ssl => "ssl",

@@ -44,6 +44,7 @@ pub fn set_limit(bytes: usize) {
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Bytes that answers hold now.
     pub held: usize,
     /// Answers that exceeded their limit.
     pub too_long: u64,
@@ -51,6 +52,7 @@ pub struct Usage {
     pub no_memory: u64,
 }
 
+/// As of now, over all workers.
 pub fn usage() -> Usage {
     let held = HELD.lock().as_ref().map_or(0, |held| held.all);
     let [too_long, no_memory] = &REFUSED;
@@ -60,7 +62,12 @@ pub fn usage() -> Usage {
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    TooLong { limit: usize },
+    /// The service sent more than the caller allows.
+    TooLong {
+        /// The most bytes allowed.
+        limit: usize,
+    },
+    /// The budget for answers, or the service's part of it, is spent.
     NoMemory,
 }
 
@@ -83,6 +90,7 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Holds nothing yet. The service's name is the key of its part of the budget.
     pub fn new(service: &str) -> Lease {
         Lease { service: service.into(), bytes: 0 }
     }
@@ -157,6 +165,7 @@ impl Answer {
         Answer { bytes: Vec::new(), limit, lease: Lease::new(service) }
     }
 
+    /// Appends, or refuses without having changed anything.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), Refused> {
         let length = self.bytes.len().saturating_add(piece.len());
         if length > self.limit {

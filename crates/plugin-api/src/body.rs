@@ -17,10 +17,13 @@ use crate::{
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
+    /// More bytes than the limit of the route or of the gateway.
     TooLarge,
+    /// Wrong framing, with the reason for the error log.
     Malformed(&'static str),
     /// The trailers exceed their limit.
     LargeTrailers,
+    /// Nothing came within `client_body_timeout`, or less than the least rate for bodies in memory.
     Timeout,
     /// The memory for bodies is spent.
     Overloaded,
@@ -29,6 +32,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
+    /// What the client gets: 499 is for the log alone.
     pub fn status(self) -> u16 {
         match self {
             BodyError::TooLarge => 413,
@@ -59,15 +63,20 @@ pub trait BodyReader {
     fn rewind(&self) -> bool;
 }
 
+/// The client's body, on its way or in memory.
 #[derive(Default)]
 pub enum RequestBody {
+    /// There is none.
     #[default]
     Empty,
     /// Still on the wire. `length` is `None` for a chunked body.
     Unread {
+        /// From `Content-Length`; `None`: chunked, or a stream of HTTP/2 that does not say.
         length: Option<u64>,
+        /// Takes it from the connection.
         reader: Rc<dyn BodyReader>,
     },
+    /// All of it, read by a plugin or given by one.
     Collected(Bytes),
 }
 
@@ -106,6 +115,7 @@ const SLICE: usize = 256 << 10;
 const PIECE: usize = 16 << 10;
 
 impl RequestBody {
+    /// Whether it is known to have no bytes. A chunked body that turns out empty is not.
     pub fn is_empty(&self) -> bool {
         match self {
             RequestBody::Empty => true,

@@ -72,10 +72,12 @@ impl Catalog {
         self.enabled.store(Arc::new(enabled.into_iter().map(|def| def.name).collect()));
     }
 
+    /// The plugin of that name, if it is enabled.
     pub fn def(&self, name: &str) -> Option<&'static PluginDef> {
         self.entries.get(name).map(|entry| entry.def)
     }
 
+    /// Those enabled, by name.
     pub fn defs(&self) -> impl Iterator<Item = &'static PluginDef> {
         self.entries.values().map(|entry| entry.def)
     }

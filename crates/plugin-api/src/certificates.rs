@@ -16,9 +16,13 @@ use tidegate_routing::expr::{Pattern, SearchTime};
 
 /// An `ssl` resource ready for handshakes.
 pub struct TlsServer {
+    /// Of the `ssl` object.
     pub id: Arc<str>,
+    /// Protocols, ciphers and the choice among [`TlsServer::pairs`].
     pub config: Arc<rustls::ServerConfig>,
+    /// `client`; `None`: clients need no certificate.
     pub client: Option<ClientCheck>,
+    /// `cert` and `key`, then those of `certs` and `keys`.
     pub pairs: Vec<Arc<Pair>>,
     /// `ocsp_stapling`, when it is on.
     pub stapling: Option<Stapling>,
@@ -28,10 +32,12 @@ pub struct TlsServer {
 pub struct Pair(ArcSwap<CertifiedKey>);
 
 impl Pair {
+    /// Without an OCSP response, unless the key carries one.
     pub fn new(key: CertifiedKey) -> Pair {
         Pair(ArcSwap::from_pointee(key))
     }
 
+    /// As handshakes use it now.
     pub fn key(&self) -> Arc<CertifiedKey> {
         self.0.load_full()
     }
@@ -55,11 +61,13 @@ impl fmt::Debug for Pair {
 pub struct Stapling {
     /// The authority's answer is passed on unverified.
     pub skip_verify: bool,
+    /// How long a response is kept, unless it says an earlier end itself.
     pub cache_seconds: u64,
 }
 
 /// The resource's `client`: certificates that clients have to present.
 pub struct ClientCheck {
+    /// Against `client.ca` and `client.depth`.
     pub verifier: Arc<dyn ClientCertVerifier>,
     /// Paths that need no certificate (`skip_mtls_uri_regex`). With any, handshakes accept all clients and requests
     /// decide.
@@ -69,8 +77,10 @@ pub struct ClientCheck {
 /// The result of verifying a client's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientVerdict {
+    /// The client presented none: `$ssl_client_verify` is `NONE`.
     #[default]
     None,
+    /// A chain to a trusted authority.
     Success,
     /// With OpenSSL's message as the reason.
     Failed(&'static str),
@@ -97,6 +107,7 @@ impl ClientCheck {
         }
     }
 
+    /// Whether requests for this path need no certificate. A pattern that gives up counts as no match.
     pub fn skips(&self, path: &[u8], time: &SearchTime) -> bool {
         self.skip.iter().any(|pattern| pattern.is_match(path, Some(time)) == Ok(true))
     }
@@ -126,7 +137,9 @@ impl Claim {
 /// Two resources with one name, of which only the one that keeps it asks for client certificates.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contest {
+    /// Id of the `ssl` object that answers for the name.
     pub keeper: Arc<str>,
+    /// Id of the one that does not.
     pub other: Arc<str>,
 }
 
@@ -226,6 +239,7 @@ impl Certificates {
         self.guards
     }
 
+    /// Whether no server name has a certificate.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcards.is_empty() && self.any.is_none()
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Chain, Instance, Owner, Phases, Plugin, PluginDef, Reply, Request, Step};
+use crate::{Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step};
 
-/// The name of the plugin that [`Chain::refusing`] runs, in explanations and traces.
+/// The name of the plugin that [`PluginChain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
 
 /// Replaces a guard that cannot be built.
@@ -16,15 +16,15 @@ impl Plugin for Refusal {
     }
 }
 
-impl Chain {
+impl PluginChain {
     /// Sorts by falling priority; equal priorities by name, so that the order does not depend on JSON's.
-    pub fn new(mut instances: Vec<Arc<Instance>>) -> Chain {
+    pub fn new(mut instances: Vec<Arc<Instance>>) -> PluginChain {
         instances.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.def.name.cmp(b.def.name)));
-        Chain::in_order(instances)
+        PluginChain::in_order(instances)
     }
 
     /// The chain of a route that has a `script` instead of plugins.
-    pub fn script(plugin: Arc<dyn Plugin>, owner: Owner) -> Chain {
+    pub fn script(plugin: Arc<dyn Plugin>, owner: Owner) -> PluginChain {
         static SCRIPT: PluginDef = PluginDef {
             name: "script",
             phases: Phases::REWRITE
@@ -43,11 +43,11 @@ impl Chain {
             error_response: None,
             pre_function: None,
         };
-        Chain::in_order(vec![Arc::new(instance)])
+        PluginChain::in_order(vec![Arc::new(instance)])
     }
 
     /// Refuses every request with this status, before any other plugin of its place could answer.
-    pub fn refusing(status: u16, owner: Owner) -> Chain {
+    pub fn refusing(status: u16, owner: Owner) -> PluginChain {
         static DEF: PluginDef = PluginDef { name: REFUSAL, phases: Phases::REWRITE, ..PluginDef::DEFAULT };
         let instance = Instance {
             def: &DEF,
@@ -58,15 +58,15 @@ impl Chain {
             error_response: None,
             pre_function: None,
         };
-        Chain::in_order(vec![Arc::new(instance)])
+        PluginChain::in_order(vec![Arc::new(instance)])
     }
 
     /// Several chains one after the other (global rules).
-    pub fn concatenate<'a>(chains: impl IntoIterator<Item = &'a Chain>) -> Chain {
-        Chain::in_order(chains.into_iter().flat_map(|chain| chain.instances.iter().cloned()).collect())
+    pub fn concatenate<'a>(chains: impl IntoIterator<Item = &'a PluginChain>) -> PluginChain {
+        PluginChain::in_order(chains.into_iter().flat_map(|chain| chain.instances.iter().cloned()).collect())
     }
 
-    fn in_order(instances: Vec<Arc<Instance>>) -> Chain {
+    fn in_order(instances: Vec<Arc<Instance>>) -> PluginChain {
         let of = |phase: Phases| {
             let runs = |instance: &Arc<Instance>| {
                 instance.def.phases.contains(phase) && instance.plugin.phases().contains(phase)
@@ -77,7 +77,7 @@ impl Chain {
                 .map(|(at, _)| at)
                 .collect::<Vec<u16>>()
         };
-        Chain {
+        PluginChain {
             rewrite: of(Phases::REWRITE),
             access: of(Phases::ACCESS),
             before_proxy: of(Phases::BEFORE_PROXY),
@@ -91,10 +91,12 @@ impl Chain {
         }
     }
 
+    /// All plugins, by falling priority.
     pub fn instances(&self) -> &[Arc<Instance>] {
         &self.instances
     }
 
+    /// The first instance of the plugin of that name.
     pub fn find(&self, name: &str) -> Option<&Arc<Instance>> {
         self.instances.iter().find(|instance| instance.def.name == name)
     }
@@ -114,10 +116,12 @@ impl Chain {
         }
     }
 
+    /// Whether any plugin takes part in the phase. Costs no search.
     pub fn runs_in(&self, phase: Phases) -> bool {
         !self.indices(phase).is_empty()
     }
 
+    /// The plugins that take part in one phase, in order. Other sets of phases yield nothing.
     pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
         self.indices(phase).iter().filter_map(|&at| self.instances.get(usize::from(at)))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{AuthEntry, Consumer, ConsumerIndex, sharded::Sharded};
 
 impl AuthEntry {
+    /// What the plugin's `consumer` function made; `None` for another type.
     pub fn data<T: 'static>(&self) -> Option<&T> {
         self.data.downcast_ref()
     }
@@ -18,14 +19,17 @@ impl Sharded<AuthEntry> {
 }
 
 impl ConsumerIndex {
+    /// The entry with that key (user name, API key, …) for that plugin.
     pub fn find(&self, plugin: &str, key: &str) -> Option<&Arc<AuthEntry>> {
         self.by_plugin.iter().find(|(name, _)| *name == plugin)?.1.find(key)
     }
 
+    /// All keys for that plugin; `None` when no consumer has it.
     pub fn index(&self, plugin: &str) -> Option<&Sharded<AuthEntry>> {
         self.by_plugin.iter().find(|(name, _)| *name == plugin).map(|(_, index)| index)
     }
 
+    /// For the compiler: all keys for that plugin, to be changed.
     pub fn entry_of(&mut self, plugin: &'static str) -> &mut Sharded<AuthEntry> {
         let at = self.by_plugin.iter().position(|(name, _)| *name == plugin).unwrap_or_else(|| {
             self.by_plugin.push((plugin, Sharded::default()));

@@ -34,6 +34,7 @@ impl PluginDef {
         }
     }
 
+    /// The rest of a declaration: `..PluginDef::DEFAULT`.
     pub const DEFAULT: PluginDef = PluginDef {
         name: "",
         version: 0.1,

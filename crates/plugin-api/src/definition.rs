@@ -13,13 +13,21 @@ use crate::UpstreamHandle;
 pub struct Phases(pub u16);
 
 impl Phases {
+    /// Takes part in none, as a plugin of metadata alone.
     pub const NONE: Phases = Phases(0);
+    /// Takes part in each.
     pub const ALL: Phases = Phases(511);
+    /// After matching; authentication belongs here.
     pub const REWRITE: Phases = Phases(1);
+    /// After all plugins' `rewrite`, with the consumer known.
     pub const ACCESS: Phases = Phases(2);
+    /// Before each attempt to reach a node.
     pub const BEFORE_PROXY: Phases = Phases(4);
+    /// With the answer's head, before it is sent.
     pub const HEADER_FILTER: Phases = Phases(8);
+    /// With each piece of the answer's body.
     pub const BODY_FILTER: Phases = Phases(16);
+    /// After the answer.
     pub const LOG: Phases = Phases(32);
     /// Counts only beside `ACCESS`. APISIX has no such phase: see [`crate::Plugin::stored`].
     pub const STORED: Phases = Phases(64);
@@ -28,10 +36,12 @@ impl Phases {
     /// APISIX has no such phase: see [`crate::Plugin::departing`].
     pub const DEPARTING: Phases = Phases(256);
 
+    /// Both sets together.
     pub const fn and(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
     }
 
+    /// Whether all of `other` are in it.
     pub const fn contains(self, other: Phases) -> bool {
         self.0 & other.0 == other.0
     }
@@ -48,7 +58,9 @@ pub fn typed<T: DeserializeOwned>(conf: &Value) -> Result<T, String> {
 /// Whose configuration an instance is built from.
 #[derive(Clone, Debug)]
 pub struct Owner {
+    /// Of the object that has the plugin.
     pub kind: Kind,
+    /// Of the object that has the plugin.
     pub id: Arc<str>,
     /// The revision that wrote the owner: limits start over when it changes, as in APISIX.
     pub version: u64,
@@ -56,6 +68,7 @@ pub struct Owner {
 
 /// The inputs of `build` besides the configuration itself.
 pub struct BuildContext<'a> {
+    /// The object that has the plugin.
     pub owner: &'a Owner,
     /// The plugin's `plugin_metadata`, defaults filled in.
     pub metadata: Option<&'a Value>,
@@ -67,6 +80,8 @@ pub struct BuildContext<'a> {
 
 /// A consumer's (or credential's) authentication data: the key it is found by, and its typed form.
 pub struct ConsumerKey {
+    /// Unique among the consumers of a plugin.
     pub key: String,
+    /// Found again by [`crate::AuthEntry::data`].
     pub data: Box<dyn Any + Send + Sync>,
 }

@@ -23,7 +23,7 @@ use crate::{
 pub use self::limits::{TooLarge, Unread};
 
 /// The memory that one parsed body may take, unless config.yaml sets another limit.
-pub const PARSED_BYTES: usize = 16 << 20;
+pub(crate) const PARSED_BYTES: usize = 16 << 20;
 
 /// Beside its name and value: the place in the list and in the table that finds it, which grow by doubling.
 const ENTRY_BYTES: usize = size_of::<(u64, String, Value)>() + 48;
@@ -48,6 +48,7 @@ const ENTRIES_PER_LOOK: u32 = 256;
 const LEASE_STEP: usize = 256 << 10;
 
 impl Allowance {
+    /// Of that many bytes of memory, out of no budget.
     pub fn new(limit: usize) -> Allowance {
         Allowance {
             limit,
@@ -81,6 +82,7 @@ impl Allowance {
         Allowance { lease: client.map(|client| RefCell::new(Lease::new(client))), ..Allowance::new(limit) }
     }
 
+    /// Counts bytes that a value takes in memory. After an error, each further call fails.
     pub fn take(&self, bytes: usize) -> Result<(), TooLarge> {
         let result = match self.left.get().checked_sub(bytes) {
             Some(left) => {

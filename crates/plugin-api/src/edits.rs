@@ -12,10 +12,13 @@ use crate::upstream::{Timeouts, UpstreamHandle};
 pub struct UpstreamEdits {
     /// Raw target (path and query) to send.
     pub target: Option<Vec<u8>>,
+    /// `Host` of the request to the node, in place of `pass_host`.
     pub host: Option<Vec<u8>>,
+    /// In place of the client's.
     pub method: Option<Method>,
     /// Used instead of the route's upstream.
     pub upstream: Option<Arc<UpstreamHandle>>,
+    /// In place of the route's and the upstream's.
     pub timeouts: Option<Timeouts>,
     /// `X-Forwarded-*` fields that a plugin removed: the gateway does not add them.
     pub without: SmallVec<[HeaderId; 0]>,

@@ -25,27 +25,40 @@ pub enum Residence {
     Unknown,
 }
 
+/// A body that the request path reads from a file, with sendfile where nothing stands between.
 #[derive(Clone, Debug)]
 pub struct FileBody {
+    /// Open for reading; the position is not used.
     pub file: Arc<File>,
+    /// How to find out which bytes are in memory.
     pub residence: Residence,
     /// Sent one after the other.
     pub parts: Vec<Part>,
 }
 
+/// A piece of such a body.
 #[derive(Clone, Debug)]
 pub enum Part {
+    /// From memory, as the head of a part of `multipart/byteranges`.
     Bytes(Bytes),
-    File { offset: u64, length: u64 },
+    /// From the file.
+    File {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        length: u64,
+    },
 }
 
 impl FileBody {
+    /// Bytes of all parts.
     pub fn length(&self) -> u64 {
         self.parts.iter().map(Part::length).sum()
     }
 }
 
 impl Part {
+    /// Bytes of this part.
     pub fn length(&self) -> u64 {
         match self {
             Part::Bytes(bytes) => bytes.len() as u64,

@@ -7,10 +7,13 @@ use serde_json::Value;
 
 use crate::Catalog;
 
+/// What the process offers to plugins; see [`host`].
 pub struct Host {
     /// The control runtime: for work that must not run on a worker (batches, tokens, probes).
     pub background: tokio::runtime::Handle,
+    /// The plugins that are enabled.
     pub catalog: Arc<Catalog>,
+    /// Counters of the metrics page, one shard per worker.
     pub metrics: Arc<tidegate_telemetry::metrics::Registry>,
     /// The thread that writes the log files; to be asked to reopen after they are moved.
     pub log_writer: tidegate_telemetry::log_writer::LogWriter,
@@ -20,6 +23,7 @@ pub struct Host {
     pub connections: Box<dyn Fn() -> ConnectionCounts + Send + Sync>,
     /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.
     pub server_token: String,
+    /// Of the machine: `$hostname`.
     pub hostname: String,
     /// `plugin_attr` of config.yaml.
     pub plugin_attributes: Value,
@@ -31,23 +35,28 @@ pub struct Host {
     pub condition_body_bytes: usize,
     /// `apisix.body_memory.parsed`
     pub parsed_body_bytes: usize,
+    /// Worker threads.
     pub workers: usize,
     /// The installation's directory (`--prefix`): relative paths in configurations start here.
     pub prefix: std::path::PathBuf,
     /// The prefix in etcd, which precedes `/routes/1` where other gateways name that resource. Empty with files.
     pub resource_prefix: String,
+    /// When the process was started, for uptimes.
     pub started: std::time::SystemTime,
 }
 
 /// Client connections and requests of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionCounts {
+    /// Connections since the start, refused ones included.
     pub accepted: u64,
     /// Accepted and not refused for lack of room.
     pub handled: u64,
+    /// Connections open now.
     pub active: u64,
     /// Active, between two requests.
     pub idle: u64,
+    /// Requests since the start.
     pub requests: u64,
 }
 

@@ -7,10 +7,10 @@ use std::{cell::OnceCell, io, net::SocketAddr};
 
 use tokio::net::UnixStream;
 
-use crate::{Request, connection::Connection};
+use crate::{Request, connection::ConnectionInfo};
 
 /// Serves a connection on this worker.
-pub type Serve = Box<dyn Fn(std::os::unix::net::UnixStream, Connection) -> io::Result<()>>;
+pub type Serve = Box<dyn Fn(std::os::unix::net::UnixStream, ConnectionInfo) -> io::Result<()>>;
 
 thread_local! {
     static SERVE: OnceCell<Serve> = const { OnceCell::new() };
@@ -26,7 +26,7 @@ pub fn connect(outer: &Request) -> io::Result<UnixStream> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     near.set_nonblocking(true)?;
     far.set_nonblocking(true)?;
-    let facts = Connection {
+    let facts = ConnectionInfo {
         id: outer.connection.id,
         peer: outer.connection.peer,
         local: outer.connection.local,

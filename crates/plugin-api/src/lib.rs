@@ -8,6 +8,7 @@
 //! refers to; the code that builds them is crate `compiler`.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod answers;
 pub mod aside;
@@ -67,8 +68,8 @@ pub use step::{Step, Verdict, WholeBody};
 pub use template::Template;
 pub use tidegate_model::SchemaKind;
 pub use types::{
-    Api, AuthEntry, Chain, Consumer, ConsumerIndex, FilterFunction, Instance, Plugin, PluginDef, Request,
-    Route, Snapshot, WorkerSnapshot,
+    Api, AuthEntry, Consumer, ConsumerIndex, FilterFunction, Instance, Plugin, PluginChain, PluginDef,
+    Request, Route, Snapshot, WorkerSnapshot,
 };
 pub use upstream::UpstreamHandle;
 pub use variables::variable::Variable;

@@ -55,6 +55,7 @@ impl Location {
         Location { slashes: tells.then(|| request.slashes()), ..Location::default() }
     }
 
+    /// Appends a text; the origin decides how far it is encoded where it stands.
     pub fn push(&mut self, origin: Origin, text: &[u8]) {
         let piece = self.pieces;
         self.pieces += 1;
@@ -135,7 +136,7 @@ impl Location {
     }
 
     /// A client's path and query; in the query of the location as a whole, without escapes.
-    pub fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
+    pub(crate) fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
         match self.place {
             Place::Path => self.push_uri(request, &request.path),
             Place::Name | Place::Value => self.push(Origin::Client, &request.path),
@@ -145,6 +146,7 @@ impl Location {
         }
     }
 
+    /// Whether a `?` has been pushed.
     pub fn has_query(&self) -> bool {
         self.bytes.iter().any(|byte| byte.value == b'?')
     }

@@ -6,6 +6,7 @@ use crate::{FilterFunction, Plugin};
 
 /// Compiles the Lua that configurations may contain. `None` in a build without Lua.
 pub trait LuaCompiler: Send + Sync {
+    /// Compiles `filter_func` of a route. The error is the message for its author.
     fn filter(&self, source: &str) -> Result<Arc<dyn FilterFunction>, String>;
     /// `_meta.pre_function` of a plugin with that configuration.
     fn pre_function(&self, source: &str, conf: &serde_json::Value) -> Result<Arc<dyn Plugin>, String>;

@@ -63,10 +63,13 @@ impl Default for Budget {
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// The budget in bytes.
     pub limit: usize,
+    /// Bytes that bodies hold now.
     pub held: usize,
-    /// Requests refused because the budget was spent, or their client's part of it.
+    /// Requests refused because the budget was spent.
     pub refused_total: u64,
+    /// Requests refused because their client's part of it was spent.
     pub refused_client: u64,
     /// Bodies that came too slowly to be held.
     pub slow: u64,
@@ -81,10 +84,12 @@ pub fn set_limit(bytes: usize) {
     BUDGET.limit.store(bytes, Relaxed);
 }
 
+/// The budget in bytes; without limit before [`set_limit`].
 pub fn limit() -> usize {
     BUDGET.limit.load(Relaxed)
 }
 
+/// As of now, over all workers.
 pub fn usage() -> Usage {
     let [total, client] = &BUDGET.refused;
     Usage {
@@ -109,6 +114,7 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Holds nothing yet. The address is the key of the client's part of the budget.
     pub fn new(client: IpAddr) -> Lease {
         Lease { client: network(client), bytes: 0 }
     }
@@ -208,7 +214,7 @@ pub fn hold(bytes: Vec<u8>, client: IpAddr) -> Result<Bytes, Spent> {
 /// Bytes of a body, with what they hold of the budget.
 pub(crate) struct Held {
     pub bytes: Vec<u8>,
-    pub _lease: Lease,
+    pub(crate) _lease: Lease,
 }
 
 impl AsRef<[u8]> for Held {

@@ -20,7 +20,7 @@ pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = R
         parts.try_for_each(|part| field(part?, line_end).map(|_| ()))
     });
     let mut doubt = boundary.err().or(judged.err());
-    let mut at = 0;
+    let mut at = start(body);
     std::iter::from_fn(move || {
         if let Some(doubt) = doubt.take() {
             at = body.len();
@@ -34,6 +34,11 @@ pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = R
     })
 }
 
+/// Where the first delimiter begins: some clients put a line end in front of each.
+fn start(body: &[u8]) -> usize {
+    [&b"\r\n--"[..], b"\n--"].iter().find(|start| body.starts_with(start)).map_or(0, |start| start.len() - 2)
+}
+
 /// What stands between the delimiters of a body, without the line ends that belong to these.
 struct Parts<'a, 'f> {
     body: &'a [u8],
@@ -44,12 +49,12 @@ struct Parts<'a, 'f> {
 
 impl<'a, 'f> Parts<'a, 'f> {
     fn new(body: &'a [u8], finder: &'f memchr::memmem::Finder<'static>) -> Self {
-        Self { body, finder, at: 0 }
+        Self { body, finder, at: start(body) }
     }
 
     /// The end of lines: that of the first delimiter counts for all.
     fn line_end(&self) -> &'static [u8] {
-        let behind = self.body.get(self.finder.needle().len()..).unwrap_or_default();
+        let behind = self.body.get(start(self.body) + self.finder.needle().len()..).unwrap_or_default();
         if behind.starts_with(b"\n") { b"\n" } else { b"\r\n" }
     }
 
@@ -136,7 +141,12 @@ fn parameter<'a>(field: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Dou
         if !is_token(name) || value.first().is_some_and(u8::is_ascii_whitespace) {
             return Err(Doubtful);
         }
-        let (value, after) = value_of(value)?;
+        let (value, after) = match value_of(value) {
+            Ok(read) => read,
+            // Names of files with a quote or a backslash at their end are common; nothing behind them can be the one that is wanted.
+            Err(Doubtful) if found.is_some() && !mentions(value, wanted) => return Ok(found),
+            Err(Doubtful) => return Err(Doubtful),
+        };
         rest = after.trim_ascii_start();
         let is_part =
             name.split(|&byte| byte == b'*').next().is_some_and(|start| start.eq_ignore_ascii_case(wanted));
@@ -153,6 +163,10 @@ fn parameter<'a>(field: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Dou
         }
     }
     if rest.is_empty() { Ok(found) } else { Err(Doubtful) }
+}
+
+fn mentions(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// A token or a quoted text, and what follows it.
@@ -197,17 +211,27 @@ fn field<'a>(part: &'a [u8], line_end: &[u8]) -> Result<Option<Field<'a>>, Doubt
     let blank_line: &[u8] = if line_end == b"\n" { b"\n\n" } else { b"\r\n\r\n" };
     let end = memchr::memmem::find(part, blank_line).ok_or(Doubtful)?;
     let (head, value) = (&part[..end], &part[end + blank_line.len()..]);
-    Ok(name(head, line_end)?.map(|name| (name, value)))
+    Ok(name(head, line_end, value.is_ascii())?.map(|name| (name, value)))
 }
 
 /// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and
 /// taken as part of the value by others: RFC 7578 section 4.7 deprecates it.
 const PLAIN_ENCODINGS: [&str; 3] = ["7bit", "8bit", "binary"];
 
+/// Whether the only charset of a media type is one of those that leave ASCII unchanged and that clients name by default.
+fn is_above_ascii(content_type: &[u8]) -> bool {
+    let lower = content_type.to_ascii_lowercase();
+    let mut parts = lower.split(|&byte| byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let Some(charset) = parts.next().and_then(|part| part.strip_prefix(b"charset=")) else { return false };
+    parts.next().is_none() && matches!(charset, b"iso-8859-1" | b"windows-1252" | b"iso-8859-15")
+}
+
 /// `name` of `Content-Disposition`. Lines end as the body's do, and are fields with a token for a name: what else stands there is
 /// skipped by some, cut off by others, and a blank to a third.
-fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtful> {
-    let mut disposition = None;
+///
+/// `is_ascii`: of the part's value, which charsets on top of ASCII do not change.
+fn name<'a>(head: &'a [u8], line_end: &[u8], is_ascii: bool) -> Result<Option<&'a [u8]>, Doubtful> {
+    let (mut disposition, mut is_coded) = (None, false);
     let mut lines = head.split(|&byte| byte == b'\n').peekable();
     while let Some(line) = lines.next() {
         let is_last = lines.peek().is_none();
@@ -223,11 +247,10 @@ fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtfu
         }
         let is_plain =
             || PLAIN_ENCODINGS.iter().any(|plain| value.trim_ascii().eq_ignore_ascii_case(plain.as_bytes()));
-        if name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain()
-            || name.eq_ignore_ascii_case(b"content-type") && media_type::names_other_charset(value)
-        {
-            return Err(Doubtful);
-        }
+        is_coded |= name.eq_ignore_ascii_case(b"content-transfer-encoding") && !is_plain()
+            || name.eq_ignore_ascii_case(b"content-type")
+                && media_type::names_other_charset(value)
+                && !(is_ascii && is_above_ascii(value));
         if name.eq_ignore_ascii_case(b"content-disposition")
             && disposition.replace(value.trim_ascii()).is_some()
         {
@@ -236,6 +259,10 @@ fn name<'a>(head: &'a [u8], line_end: &[u8]) -> Result<Option<&'a [u8]>, Doubtfu
     }
     let name = disposition.map_or(Ok(None), |disposition| parameter(disposition, b"name"))?;
     // Some cut blanks, and what follows a NUL.
+    let is_file = || disposition.is_some_and(|value| mentions(value, b"filename="));
+    if is_coded && !is_file() {
+        return Err(Doubtful);
+    }
     let is_odd = |name: &[u8]| name.trim_ascii() != name || name.iter().any(u8::is_ascii_control);
     if name.is_some_and(is_odd) { Err(Doubtful) } else { Ok(name) }
 }
@@ -266,6 +293,12 @@ mod tests {
             ("form-data; filename=\"; name=b\"; name=\"a\"", Some(Ok("a"))),
             ("form-data; name=\"a\"; filename=\"C:\\f.txt\"; x=y;", Some(Ok("a"))),
             ("form-data; filename=f", None),
+            ("form-data; name=\"a\"; filename=\"f\\\"g.png\"", Some(Ok("a"))),
+            ("form-data; name=\"a\"; filename=\"C:\\dir\\\"", Some(Ok("a"))),
+            ("form-data; name=\"a\"; filename=\"f\\\"; name=b; x=\"", Some(Err(Doubtful))),
+            ("form-data; name=a; filename=\"f\"\r\nContent-Type: text/csv; charset=utf-16", Some(Ok("a"))),
+            ("form-data; name=a\r\nContent-Type: text/plain; charset=ISO-8859-1", Some(Ok("a"))),
+            ("form-data; name=a; filename=\"f\"\r\nContent-Transfer-Encoding: base64", Some(Ok("a"))),
             ("form-data; name = \"a\"", Some(Err(Doubtful))),
             ("form-data; name*=UTF-8''a", Some(Err(Doubtful))),
             ("form-data; name=\"b\"; name*=UTF-8''a", Some(Err(Doubtful))),
@@ -311,6 +344,8 @@ mod tests {
             assert_eq!(found(body, content_type), [], "{content_type}");
         }
         assert_eq!(found("", "multipart/form-data; boundary=x"), []);
+        let in_front = format!("\r\n{body}");
+        assert_eq!(found(&in_front, "multipart/form-data; boundary=x"), expected);
     }
 
     /// What applications divide in different ways.
@@ -319,7 +354,6 @@ mod tests {
         let part = "Content-Disposition: form-data; name=\"a\"\r\n\r\n1";
         for (body, boundary) in [
             (format!("pre\r\n--x\r\n{part}\r\n--x--"), "x"),
-            (format!("\r\n--x\r\n{part}\r\n--x--"), "x"),
             (format!(" --x\r\n{part}\r\n--x--"), "x"),
             (format!("---x\r\n{part}\r\n--x--"), "x"),
             (format!("--x \r\n{part}\r\n--x--"), "x"),

@@ -14,15 +14,20 @@ pub const FINAL_STATUSES: std::ops::Range<u16> = 200..1000;
 pub enum ReplyBody {
     /// The HTML page of the status (see [`crate::error_page`]); nothing below 300.
     Page,
+    /// In memory.
     Bytes(Bytes),
     /// Read while it is sent.
     File(Box<FileBody>),
 }
 
+/// An answer made by the gateway or a plugin.
 #[derive(Clone, Debug)]
 pub struct Reply {
+    /// Final, never 1xx.
     pub status: u16,
+    /// Framing fields are added when it is sent.
     pub headers: Head,
+    /// Of the answer; not sent in answers to HEAD.
     pub body: ReplyBody,
 }
 
@@ -54,11 +59,13 @@ impl Reply {
         Reply::json(status, &json!({ "error_msg": message }))
     }
 
+    /// Adds a field; those of the same name stay.
     pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Reply {
         self.headers.add(name, value);
         self
     }
 
+    /// Replaces `Content-Type`.
     pub fn content_type(self, value: &str) -> Reply {
         self.header("Content-Type", value)
     }

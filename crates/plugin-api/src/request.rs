@@ -15,17 +15,18 @@ use tidegate_routing::expr::SearchTime;
 
 use crate::{
     AuthEntry, Consumer, Extensions, Reply, Request, RequestBody, Response, WorkerSnapshot,
-    connection::Connection,
+    connection::ConnectionInfo,
     edits::{Asserted, UpstreamEdits},
-    outcome::Outcome,
+    outcome::RequestLog,
     route::Matched,
     variables::BodyValues,
 };
 
 impl Request {
+    /// Of a head that was let in: no route yet, and no consumer.
     pub fn new(
         head: RequestHead,
-        connection: Rc<Connection>,
+        connection: Rc<ConnectionInfo>,
         snapshot: Rc<WorkerSnapshot>,
         worker: usize,
     ) -> Request {
@@ -53,7 +54,7 @@ impl Request {
             extensions: Extensions::default(),
             variables: SmallVec::new(),
             started: Instant::now(),
-            outcome: Outcome::default(),
+            outcome: RequestLog::default(),
             id: OnceCell::new(),
             worker,
             undecided: Cell::new(None),
@@ -72,10 +73,12 @@ impl Request {
         self.undecided.get().map_or(Ok(()), |status| Err(Box::new(Reply::page(status))))
     }
 
+    /// The first value of that name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.headers.get(name)
     }
 
+    /// As [`Request::header`]; `None` if it is not UTF-8.
     pub fn header_str(&self, name: &str) -> Option<&str> {
         self.head.headers.get_str(name)
     }
@@ -93,7 +96,7 @@ impl Request {
     }
 
     /// As nginx's `$arg_NAME`: the first with a value whose name is this in any case, not decoded.
-    pub fn raw_arg(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn raw_arg(&self, name: &str) -> Option<&[u8]> {
         let mut pairs = tidegate_protocol::uri::query_pairs(self.head.query()?);
         pairs.find_map(|(key, value)| value.filter(|_| key.eq_ignore_ascii_case(name.as_bytes())))
     }
@@ -126,6 +129,7 @@ impl Request {
         Ok(self.body.collect(limit.min(allowed), self.remote_addr).await?)
     }
 
+    /// Sets `$name` for this request, over a built-in variable too.
     pub fn set_variable(&mut self, name: &str, value: impl Into<Vec<u8>>) {
         let value = value.into();
         match self.variables.iter_mut().find(|(other, _)| **other == *name) {
@@ -147,6 +151,7 @@ impl Request {
         self.attach_consumer(&entry.consumer, entry.credential_id.clone());
     }
 
+    /// As [`Request::attach`], for a consumer that no key was looked up for.
     pub fn attach_consumer(&mut self, consumer: &Arc<Consumer>, credential_id: Option<Arc<str>>) {
         self.head.headers.set("X-Consumer-Username", consumer.username.as_bytes());
         match &credential_id {
@@ -187,6 +192,7 @@ impl Request {
         }
     }
 
+    /// No trailer of the client goes upstream.
     pub fn withhold_trailers(&mut self) {
         self.asserted.all_trailers = true;
     }
@@ -203,6 +209,7 @@ impl Request {
         self.outcome.finished.unwrap_or_else(Instant::now).duration_since(self.started).as_secs_f64()
     }
 
+    /// `$upstream_response_time` of all attempts together; `None` without one.
     pub fn upstream_seconds(&self) -> Option<f64> {
         let attempts = &self.outcome.attempts;
         (!attempts.is_empty()).then(|| attempts.iter().map(|attempt| attempt.response_seconds).sum())

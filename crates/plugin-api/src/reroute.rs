@@ -10,6 +10,7 @@ type Find = fn(&Request, &[u8]) -> Option<u32>;
 
 static FIND: OnceLock<Find> = OnceLock::new();
 
+/// Called once, before the first request; later calls change nothing.
 pub fn install(find: Find) {
     let _ = FIND.set(find);
 }

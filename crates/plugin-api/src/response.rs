@@ -12,6 +12,7 @@ pub enum Source {
     Gateway,
     /// The gateway's page for a failure (nginx's role in APISIX).
     ErrorPage,
+    /// A node, unchanged as far as the gateway is concerned.
     Upstream,
 }
 
@@ -22,12 +23,16 @@ struct Withheld {
     names: String,
 }
 
+/// The answer as the filters see it.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
+    /// 0 until there is an answer.
     pub status: u16,
     /// The upstream's reason phrase; empty for the registered one.
     pub reason: Vec<u8>,
+    /// To be sent; framing and hop-by-hop fields are rewritten afterwards.
     pub headers: Head,
+    /// Who made it.
     pub source: Source,
     /// Fields that follow the body of a gRPC upstream; there once the last piece is.
     pub trailers: Head,
@@ -44,6 +49,7 @@ pub struct Response {
 }
 
 impl Response {
+    /// Back to no answer; the memory stays for the connection's next request.
     pub fn clear(&mut self) {
         self.status = 0;
         self.reason.clear();
@@ -69,6 +75,7 @@ impl Response {
         self.withheld.all = true;
     }
 
+    /// Whether a trailer of the upstream goes to the client.
     pub fn passes_trailer(&self, name: &[u8]) -> bool {
         let is_status = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"grpc-"));
         (!self.withheld.all || is_status)
@@ -91,6 +98,7 @@ impl Response {
         self.body_step = NonZeroUsize::new(step);
     }
 
+    /// Bytes that body filters take at once; `usize::MAX` for any number.
     pub fn body_step(&self) -> usize {
         self.body_step.map_or(usize::MAX, NonZeroUsize::get)
     }
@@ -120,6 +128,7 @@ impl Response {
         }
     }
 
+    /// Another status drops the upstream's reason phrase.
     pub fn set_status(&mut self, status: u16) {
         if status != self.status {
             self.status = status;
@@ -131,6 +140,7 @@ impl Response {
 /// A piece of a response body on its way to the client.
 #[derive(Debug, Default)]
 pub struct BodyChunk {
+    /// The bytes; a filter may put others in their place.
     pub data: Vec<u8>,
     /// Nothing follows.
     pub last: bool,
@@ -139,6 +149,7 @@ pub struct BodyChunk {
 }
 
 impl BodyChunk {
+    /// `last`: the body ends with it.
     pub fn new(data: Vec<u8>, last: bool) -> BodyChunk {
         BodyChunk { data, last, passage: Passage::Free }
     }

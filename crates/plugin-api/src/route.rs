@@ -12,17 +12,22 @@ use crate::UpstreamHandle;
 /// The pattern of the route that matched, and the values of its parameters.
 #[derive(Default)]
 pub struct Matched {
+    /// `uri` or the entry of `uris`, as configured.
     pub uri: Box<str>,
+    /// `host` or the entry of `hosts`; empty for a route of any host.
     pub host: Box<str>,
+    /// Of `radixtree_uri_with_parameter`: names and raw values.
     pub parameters: SmallVec<[(Box<str>, Box<[u8]>); 0]>,
 }
 
+/// Where a route sends requests.
 #[derive(Clone)]
 pub enum RouteUpstream {
     /// None configured: a plugin must answer, else 503.
     None,
     /// `upstream_id` names nothing.
     Missing,
+    /// Inline, by `upstream_id`, or the service's.
     Some(Arc<UpstreamHandle>),
 }
 
@@ -49,6 +54,7 @@ impl Birth {
         Birth(birth)
     }
 
+    /// A digest, for keys of caches.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -57,8 +63,12 @@ impl Birth {
 /// `apisix.delete_uri_tail_slash` and its neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RouterOptions {
+    /// `/a/` is matched as `/a`.
     pub delete_uri_tail_slash: bool,
+    /// Drops path parameters and resolves dots as servlet containers do:
+    /// <https://apisix.apache.org/docs/apisix/router-radixtree/>.
     pub normalize_uri_like_servlet: bool,
+    /// The path is matched as it came, so that `%2F` is not a slash.
     pub match_uri_encoded_slash: bool,
     /// `apisix.router.http` is `radixtree_uri_with_parameter`.
     pub uri_parameters: bool,

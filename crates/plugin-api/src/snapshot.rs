@@ -2,19 +2,21 @@
 
 use std::{cell::RefCell, ops::Deref, rc::Rc, sync::Arc};
 
-use crate::{Chain, Consumer, Route, Snapshot, WorkerSnapshot};
+use crate::{Consumer, PluginChain, Route, Snapshot, WorkerSnapshot};
 
 impl WorkerSnapshot {
+    /// With nothing derived from it yet.
     pub fn new(snapshot: Arc<Snapshot>) -> WorkerSnapshot {
         WorkerSnapshot { snapshot, merged: RefCell::default() }
     }
 
+    /// For work that leaves the worker.
     pub fn shared(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
     /// The route's chain with the consumer's plugins over it: a plugin of the consumer replaces the route's.
-    pub fn merged_chain(&self, route: &Route, consumer: &Consumer) -> Rc<Chain> {
+    pub fn merged_chain(&self, route: &Route, consumer: &Consumer) -> Rc<PluginChain> {
         let key = (route.serial, consumer.serial);
         if let Some(chain) = self.merged.borrow().get(&key) {
             return chain.clone();
@@ -25,7 +27,7 @@ impl WorkerSnapshot {
                 instances.push(instance.clone());
             }
         }
-        let chain = Rc::new(Chain::new(instances));
+        let chain = Rc::new(PluginChain::new(instances));
         let mut merged = self.merged.borrow_mut();
         // Bounded: 100,000 pairs are a few MB; past that they are made again when needed.
         if merged.len() >= 100_000 {

@@ -9,8 +9,11 @@ use crate::Reply;
 /// `Ok`: continue. `Err`: answer the client with this. So `?` ends a request.
 pub type Verdict = Result<(), Box<Reply>>;
 
+/// What a phase answers.
 pub enum Step<'a> {
+    /// The next plugin's turn.
     Next,
+    /// Ends the request with this answer; header and body filters still run.
     Reply(Box<Reply>),
     /// Only plugins that wait for something allocate.
     Wait(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
@@ -20,10 +23,12 @@ pub enum Step<'a> {
 pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
 
 impl<'a> Step<'a> {
+    /// Asks to be waited for; allocates once.
     pub fn wait(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {
         Step::Wait(Box::pin(future))
     }
 
+    /// Ends the request with this answer.
     pub fn reply(reply: Reply) -> Step<'a> {
         Step::Reply(Box::new(reply))
     }

@@ -16,6 +16,7 @@ static WORK_DONE: Condvar = Condvar::new();
 /// While this lives, the end of the process waits for the work that holds it.
 pub struct Guard(());
 
+/// Holds the end of the process up, at most as long as [`finish`] waits.
 pub fn guard() -> Guard {
     *WORK.lock() += 1;
     Guard(())
@@ -36,10 +37,6 @@ pub async fn requested() {
     let mut stopping = STOPPING.subscribe();
     // The sender is static: it is never gone.
     let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-pub fn is_requested() -> bool {
-    *STOPPING.borrow()
 }
 
 /// Requests the stop and waits for the guarded work, at most that long. Returns whether all of it ended.

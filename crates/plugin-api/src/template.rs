@@ -17,8 +17,11 @@ use crate::Variable;
 /// A part of a compiled text.
 #[derive(Clone, Debug)]
 pub enum Part {
+    /// As written.
     Literal(Box<[u8]>),
+    /// Looked up for each request.
     Variable {
+        /// Its value, in full.
         variable: Variable,
         /// In place of a value that is not there.
         default: Option<Box<[u8]>>,
@@ -32,6 +35,7 @@ pub struct Template {
 }
 
 impl Template {
+    /// Takes `$name`, `${name}` and `${name ?? default}`; what is none of them stays as it is written.
     pub fn compile(text: &str) -> Template {
         Template::with(text, reference)
     }
@@ -78,6 +82,7 @@ impl Template {
         Template { parts: pieces.into_iter().map(part).collect() }
     }
 
+    /// In order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -91,10 +96,7 @@ impl Template {
         }
     }
 
-    pub fn has_variables(&self) -> bool {
-        self.literal().is_none()
-    }
-
+    /// Those in it, in order; one that occurs twice comes twice.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             Part::Variable { variable, .. } => Some(variable),

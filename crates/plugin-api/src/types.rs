@@ -28,10 +28,10 @@ use tidegate_routing::{
 use crate::{
     BodyChunk, Extensions, RequestBody, Response, Step, Variable,
     certificates::Certificates,
-    connection::Connection,
+    connection::ConnectionInfo,
     definition::{BuildContext, ConsumerKey, Owner, Phases},
     edits::{Asserted, UpstreamEdits},
-    outcome::Outcome,
+    outcome::RequestLog,
     route::{Birth, Matched, RouteUpstream, RouterOptions},
     sharded::Sharded,
     step::WholeBody,
@@ -51,9 +51,11 @@ pub trait Plugin: Send + Sync {
     /// Removes parts of the request that do not belong to the resource, such as a key in the path. Runs before every
     /// phase, of global rules as well, so that all guards judge what the upstream will see. It decides nothing.
     fn received(&self, request: &mut Request) {}
+    /// Runs after matching, before any plugin's `access`.
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
+    /// Runs after each plugin's `rewrite`.
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
     }
@@ -87,7 +89,9 @@ pub trait Plugin: Send + Sync {
 
 /// The declaration of a plugin; one `static` per file.
 pub struct PluginDef {
+    /// The key under `plugins`, with `-` between words.
     pub name: &'static str,
+    /// As APISIX's plugin says; shown by `/apisix/admin/plugins`.
     pub version: f64,
     /// Plugins run from the highest priority to the lowest.
     pub priority: i64,
@@ -100,10 +104,13 @@ pub struct PluginDef {
     pub on_by_default: bool,
     /// JSON schemas, in APISIX's shape and with its defaults.
     pub schema: &'static str,
+    /// Of authentication plugins: what a consumer or credential has.
     pub consumer_schema: Option<&'static str>,
+    /// Of `plugin_metadata` objects.
     pub metadata_schema: Option<&'static str>,
     /// Paths of secret fields, encrypted at rest.
     pub encrypt_fields: &'static [&'static str],
+    /// The methods of [`Plugin`] that do something; others are not called.
     pub phases: Phases,
     /// A global rule's instance steps back when the route has the plugin itself (`run_policy = prefer_route`).
     pub prefer_route: bool,
@@ -127,11 +134,13 @@ pub struct PluginDef {
     pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
     pub metadata_headers: &'static [Place],
+    /// Makes an instance of a configuration that passed schema and `check`. The error names what does not fit.
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
     /// Authentication plugins: how consumers are found.
     pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
     /// The upstreams written inside a configuration. They are compiled, resolved and checked like any other.
     pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
+    /// URIs that the plugin answers itself.
     pub apis: &'static [Api],
     /// A plugin that works beside requests: called with its metadata, defaults filled in, after each change of the
     /// configuration. `None` where there is none, or the plugin is not enabled.
@@ -142,14 +151,19 @@ pub struct PluginDef {
 
 /// A URI that a plugin answers itself, reachable through plugin `public-api`.
 pub struct Api {
+    /// Upper case.
     pub methods: &'static [&'static str],
+    /// Exact path; `plugin_attr.NAME.uri` moves it where the plugin has a single one.
     pub uri: &'static str,
+    /// Answers requests for it.
     pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
 }
 
 /// A built plugin with its `_meta` settings.
 pub struct Instance {
+    /// The plugin's declaration.
     pub def: &'static PluginDef,
+    /// Built of the configuration.
     pub plugin: Arc<dyn Plugin>,
     /// The object whose configuration this is.
     pub owner: Owner,
@@ -163,8 +177,9 @@ pub struct Instance {
     pub pre_function: Option<Arc<dyn Plugin>>,
 }
 
+/// Plugins in the order in which they run, with a list for each phase.
 #[derive(Clone, Default)]
-pub struct Chain {
+pub struct PluginChain {
     pub(crate) instances: Vec<Arc<Instance>>,
     pub(crate) rewrite: Vec<u16>,
     pub(crate) access: Vec<u16>,
@@ -177,10 +192,14 @@ pub struct Chain {
     pub(crate) departing: Vec<u16>,
 }
 
+/// Who a request is from.
 #[derive(Default)]
 pub struct Consumer {
+    /// Unique; `$consumer_name`.
     pub username: Arc<str>,
+    /// `group_id`
     pub group_id: Option<Arc<str>>,
+    /// As configured.
     pub labels: Map<String, Value>,
     /// `labels.custom_id`, sent upstream as `X-Consumer-Custom-ID`.
     pub custom_id: Option<Arc<str>>,
@@ -190,6 +209,7 @@ pub struct Consumer {
     pub group_missing: bool,
     /// The resource as configured, for policy plugins that pass it on.
     pub document: Document,
+    /// The revision that wrote it.
     pub version: u64,
     /// Number of this consumer within the process, never reused: names it in per-worker caches and metrics.
     pub serial: u64,
@@ -197,7 +217,9 @@ pub struct Consumer {
 
 /// A consumer's data for one authentication plugin, from the consumer itself or from one of its credentials.
 pub struct AuthEntry {
+    /// The owner of the key.
     pub consumer: Arc<Consumer>,
+    /// `None`: the key is in the consumer itself.
     pub credential_id: Option<Arc<str>>,
     /// The result of the plugin's `consumer` function for the configuration.
     pub data: Box<dyn Any + Send + Sync>,
@@ -209,55 +231,76 @@ pub struct AuthEntry {
 #[derive(Clone, Default)]
 pub struct ConsumerIndex {
     /// One index per authentication plugin; a handful, so a list.
-    pub by_plugin: Vec<(&'static str, Sharded<AuthEntry>)>,
+    pub(crate) by_plugin: Vec<(&'static str, Sharded<AuthEntry>)>,
+    /// For plugins that name a consumer.
     pub by_name: Arc<FxHashMap<Arc<str>, Arc<Consumer>>>,
 }
 
 /// A route's Lua condition. Called on a worker while matching.
 pub trait FilterFunction: Send + Sync {
+    /// An error of the function counts as no match and marks the request (`Request::set_undecided`).
     fn matches(&self, request: &Request) -> bool;
 }
 
 /// What a route, merged with its plugin config and service, does with a request.
 #[derive(Clone)]
 pub struct Route {
+    /// `$route_id`
     pub id: Arc<str>,
+    /// `$route_name`
     pub name: Option<Arc<str>>,
+    /// `$service_id`
     pub service_id: Option<Arc<str>>,
+    /// `$service_name`
     pub service_name: Option<Arc<str>>,
-    pub chain: Chain,
+    /// Route, plugin config and service merged; global rules and consumers are not in it.
+    pub chain: PluginChain,
+    /// Where it sends requests.
     pub upstream: RouteUpstream,
     /// A reference of the route names a missing object, or a part of it cannot be built: answer with this status. Its
-    /// chain is [`Chain::refusing`] then.
+    /// chain is [`PluginChain::refusing`] then.
     pub broken: Option<u16>,
     /// The route's own `timeout`, over the upstream's.
     pub timeouts: Option<Timeouts>,
+    /// Whether `Upgrade: websocket` goes upstream.
     pub enable_websocket: bool,
+    /// `filter_func`
     pub filter: Option<Arc<dyn FilterFunction>>,
     /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
     pub document: Document,
+    /// The service as configured.
     pub service: Option<Document>,
+    /// Of the route itself.
     pub birth: Birth,
+    /// Of its service.
     pub service_birth: Option<Birth>,
     /// Never reused within the process: names the route in per-worker caches and metrics.
     pub serial: u64,
+    /// The revision that wrote the newest of the objects merged into it.
     pub version: u64,
 }
 
+/// The configuration of one revision, compiled. Never changes.
 pub struct Snapshot {
+    /// Of the store.
     pub revision: u64,
+    /// Finds a route's number by host, path, method, address and conditions.
     pub router: Router<Variable>,
     /// By the number that the router answers.
     pub routes: Table<Route>,
     /// All global rules' plugins, rule after rule.
-    pub globals: Chain,
+    pub globals: PluginChain,
+    /// Keys of all authentication plugins.
     pub consumers: ConsumerIndex,
     /// The `upstreams` resources by id (traffic-split names them).
     pub upstreams: Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>,
+    /// `plugin_metadata` by plugin, defaults filled in.
     pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
     /// Some route's `vars` depend on request bodies: they must be read before matching.
     pub matches_on_body: bool,
+    /// By server name.
     pub certificates: Arc<Certificates>,
+    /// Normalisation of paths before they are matched.
     pub options: RouterOptions,
 }
 
@@ -266,41 +309,59 @@ pub struct Snapshot {
 pub struct WorkerSnapshot {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Route chains merged with a consumer's plugins, by (route, consumer) serial.
-    pub(crate) merged: RefCell<FxHashMap<(u64, u64), Rc<Chain>>>,
+    pub(crate) merged: RefCell<FxHashMap<(u64, u64), Rc<PluginChain>>>,
 }
 
+/// A request with all that the gateway knows of it, and the answer to it.
 pub struct Request {
+    /// As received, less what clients may not claim; plugins' changes to header fields go here.
     pub head: RequestHead,
-    pub connection: Rc<Connection>,
+    /// The client's.
+    pub connection: Rc<ConnectionInfo>,
     /// The client's address: the peer's, until `real-ip` replaces it.
     pub remote_addr: IpAddr,
+    /// The port that goes with [`Request::remote_addr`].
     pub remote_port: u16,
     /// Lower case, without port. Empty for an HTTP/1.0 request without Host.
     pub host: Vec<u8>,
     /// The normalised path (`$uri`).
     pub path: Vec<u8>,
+    /// `$scheme` is `https`: the connection is TLS, or a trusted peer says so.
     pub https: bool,
+    /// The same from matching to the log.
     pub snapshot: Rc<WorkerSnapshot>,
+    /// `None` before matching, and without a match.
     pub route: Option<Arc<Route>>,
+    /// What of the route's pattern matched.
     pub matched: Matched,
+    /// Set by authentication plugins.
     pub consumer: Option<Arc<Consumer>>,
+    /// The credential whose key was used, if it was one's.
     pub credential_id: Option<Arc<str>>,
+    /// Changes to the request upstream, beside those to `head`.
     pub edits: UpstreamEdits,
+    /// Of the client, unless a plugin has replaced it.
     pub body: RequestBody,
+    /// Header fields that plugins vouch for: clients cannot send them in another spelling.
     pub asserted: Asserted,
     /// `client-control`: a larger body is refused while it streams.
     pub body_limit: Option<u64>,
-    pub body_values: BodyValues,
+    pub(crate) body_values: BodyValues,
+    /// Empty until there is one.
     pub response: Response,
     /// Set by plugins before there is a response; they override its headers when it arrives.
     pub early_headers: Head,
+    /// State of plugins between phases.
     pub extensions: Extensions,
     /// Variables set by plugins, over the built-in ones.
     pub variables: SmallVec<[(Box<str>, Vec<u8>); 0]>,
+    /// When the first byte of its head came.
     pub started: Instant,
-    pub outcome: Outcome,
+    /// What happened so far.
+    pub outcome: RequestLog,
     /// 32 hex digits, made on first use.
     pub id: OnceCell<Box<str>>,
+    /// The worker's number, from 0.
     pub worker: usize,
     pub(crate) undecided: Cell<Option<u16>>,
     /// The time that the regular expressions of its conditions and plugins have taken so far.

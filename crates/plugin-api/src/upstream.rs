@@ -7,10 +7,14 @@ pub use tidegate_protocol::proxy_protocol::Version as ProxyProtocol;
 
 use crate::{Template, Variable};
 
+/// Each for one wait and not for the whole exchange, as nginx's `proxy_*_timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
+    /// To connect; a TLS handshake may take as long again.
     pub connect_ms: u64,
+    /// Between two writes of the request.
     pub send_ms: u64,
+    /// Between two reads of the answer.
     pub read_ms: u64,
 }
 
@@ -20,23 +24,31 @@ impl Default for Timeouts {
     }
 }
 
+/// What nodes speak to HTTP routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
+    /// HTTP/1.1 in clear text.
     Http,
+    /// HTTP/1.1 over TLS.
     Https,
+    /// gRPC over HTTP/2 in clear text.
     Grpc,
+    /// gRPC over HTTP/2 and TLS.
     Grpcs,
 }
 
 impl Scheme {
+    /// Whether connections begin with a handshake.
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Grpcs)
     }
 
+    /// Whether nodes get HTTP/2.
     pub fn is_grpc(self) -> bool {
         matches!(self, Scheme::Grpc | Scheme::Grpcs)
     }
 
+    /// `$upstream_scheme`
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -46,30 +58,40 @@ impl Scheme {
         }
     }
 
+    /// 443 over TLS, else 80.
     pub fn default_port(self) -> u16 {
         if self.is_tls() { 443 } else { 80 }
     }
 }
 
+/// Which `Host` the upstream gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassHost {
+    /// The client's.
     Pass,
+    /// [`Node::host_header`].
     Node,
+    /// `upstream_host`.
     Rewrite(Box<str>),
 }
 
 /// The key of consistent hashing.
 #[derive(Clone, Debug)]
 pub enum HashKey {
+    /// Of `hash_on` `vars`, `header` or `cookie`.
     Variable(Variable),
+    /// Of `vars_combinations`: several variables in a text.
     Combination(Template),
+    /// The consumer's name.
     Consumer,
 }
 
+/// `keepalive_pool` of an upstream, or the gateway's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepalivePool {
     /// Idle connections kept per worker and node.
     pub size: usize,
+    /// How long a connection may be idle.
     pub idle_timeout_ms: u64,
     /// Requests after which a connection is closed.
     pub requests: u32,
@@ -83,6 +105,7 @@ impl Default for KeepalivePool {
 
 /// TLS toward an upstream.
 pub struct TlsClient {
+    /// Trust, and the client's certificate if the upstream object has one.
     pub config: Arc<rustls::ClientConfig>,
 }
 
@@ -90,21 +113,31 @@ pub struct TlsClient {
 pub struct UpstreamHandle {
     /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
     pub name: Arc<str>,
+    /// Chooses nodes, and knows their health.
     pub balancer: Arc<tidegate_balancing::Upstream>,
     /// In the balancer's order.
     pub nodes: Vec<Node>,
+    /// What its nodes speak.
     pub scheme: Scheme,
+    /// Which `Host` they get.
     pub pass_host: PassHost,
+    /// For routes without their own.
     pub timeouts: Timeouts,
     /// `None`: one try per further node.
     pub retries: Option<u32>,
+    /// From the first attempt; 0: no limit.
     pub retry_timeout_ms: u64,
+    /// Of connections to its nodes.
     pub keepalive: KeepalivePool,
     /// Connections begin with this header. Each then belongs to one client: see `proxy/src/pool/own.rs`.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// For consistent hashing.
     pub hash_key: Option<HashKey>,
+    /// Of `https` and `grpcs`.
     pub tls: Option<TlsClient>,
+    /// The object as configured.
     pub document: Document,
+    /// The revision that wrote it.
     pub version: u64,
 }
 
@@ -112,6 +145,7 @@ pub struct UpstreamHandle {
 pub struct Node {
     /// The name or the address, as configured.
     pub host: Box<str>,
+    /// Of the socket.
     pub port: u16,
     /// `None`: the name is not resolved.
     pub address: Option<SocketAddr>,
@@ -134,11 +168,14 @@ impl fmt::Display for Node {
 /// The node that the balancer chose for an attempt, and its upstream.
 #[derive(Clone)]
 pub struct Peer {
+    /// The one chosen from.
     pub upstream: Arc<UpstreamHandle>,
+    /// The node's position in it.
     pub index: u16,
 }
 
 impl Peer {
+    /// `None` only if the position is out of range.
     pub fn node(&self) -> Option<&Node> {
         self.upstream.nodes.get(usize::from(self.index))
     }

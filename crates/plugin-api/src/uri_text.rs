@@ -6,6 +6,7 @@ use crate::{Variable, variables::Named};
 /// Where in a URI the next byte goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
+    /// Before the `?`.
     #[default]
     Path,
     /// In the query, before the `=` of an argument.
@@ -39,6 +40,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How the gateway has decoded the variable's value, if at all.
     pub fn of(variable: &Variable) -> Kind {
         match variable {
             Variable::Named(Named::Uri | Named::DocumentUri) | Variable::UriParameter(_) => Kind::Path,

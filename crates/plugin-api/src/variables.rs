@@ -19,10 +19,11 @@ use tidegate_routing::expr::{Operand, SearchTime, Variables};
 
 use crate::{Request, host, upstream::Peer};
 
-pub use self::known::BodyValues;
-pub use client_certificate::ClientCertificate;
+pub(crate) use self::known::BodyValues;
+pub(crate) use client_certificate::ClientCertificate;
 pub use json_path::{is_valid as is_json_path, select as json_path};
-pub use time_text::{http_date, iso8601, local};
+pub(crate) use time_text::iso8601;
+pub use time_text::{http_date, local};
 
 pub use self::variable::{Named, RATE_LIMITING_INFO, Variable, wants_rate_limiting_info};
 

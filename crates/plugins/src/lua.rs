@@ -32,13 +32,15 @@ use std::sync::Arc;
 
 use tidegate_plugin_api::{FilterFunction, LuaCompiler, Plugin};
 
-pub use check::{check, check_function};
-pub use making::{Entries, Key, Source};
-pub use program::{Phase, Program, context_field};
-pub use template::Template;
+pub(crate) use check::check;
+pub(crate) use check::check_function;
+pub(crate) use making::{Entries, Key, Source};
+pub(crate) use program::context_field;
+pub(crate) use program::{Phase, Program};
+pub(crate) use template::Template;
 
 /// What compiles the Lua of configurations.
-pub fn compiler() -> Option<Arc<dyn LuaCompiler>> {
+pub(crate) fn compiler() -> Option<Arc<dyn LuaCompiler>> {
     Some(Arc::new(Compiler))
 }
 
@@ -64,7 +66,7 @@ impl LuaCompiler for Compiler {
 
 /// What an expression says of a value `t`.
 #[cfg(test)]
-pub fn evaluate(source: Source<'_>, expression: &str) -> String {
+pub(crate) fn evaluate(source: Source<'_>, expression: &str) -> String {
     let vm = vm::vm().unwrap();
     let value = making::Making::new(&vm.lua, source).unwrap().go_on(|| Ok(true)).unwrap();
     vm.lua.globals().set("t", value).unwrap();

@@ -20,6 +20,7 @@ pub use system::{SystemLookup, SystemLookupOptions};
 
 /// Where answers come from.
 pub trait Lookup: Send + Sync + 'static {
+    /// Asks for the addresses of a name. The error is for the log.
     fn lookup<'a>(
         &'a self,
         name: &'a str,
@@ -42,9 +43,12 @@ impl LookupError {
     }
 }
 
+/// What a name server knows of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// In the order of the answer.
     pub addresses: Vec<IpAddr>,
+    /// The least TTL of its records (RFC 1035 section 3.2.1).
     pub valid_for: Duration,
 }
 
@@ -83,6 +87,7 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 const STALE_WHEN_GONE: Duration = Duration::from_secs(30);
 
 impl Domains {
+    /// Resolves nothing until names are added; the work is done on that runtime.
     pub fn new(runtime: Handle, lookup: Arc<dyn Lookup>) -> Self {
         let shared = Shared {
             lookup,

@@ -22,12 +22,14 @@ pub use tls::ProbeTls;
 /// An upstream in use, under the name that goes to the log.
 #[derive(Clone, Debug)]
 pub struct Monitored {
+    /// As the Control API and the log show it.
     pub name: Arc<str>,
+    /// Its checks and targets.
     pub upstream: Arc<Upstream>,
 }
 
 /// Called when a probe changed the state of the node with this number.
-pub type OnTransition = Arc<dyn Fn(&Monitored, u16, Transition) + Send + Sync>;
+pub(crate) type OnTransition = Arc<dyn Fn(&Monitored, u16, Transition) + Send + Sync>;
 
 /// Probes run while this lives.
 pub struct Monitor {
@@ -39,6 +41,7 @@ pub struct Monitor {
 const NOTICE: Duration = Duration::from_secs(1);
 
 impl Monitor {
+    /// Without upstreams: nothing is probed until some are given.
     pub fn spawn(runtime: &Handle, tls: ProbeTls, on_transition: OnTransition) -> Self {
         let (upstreams, receiver) = watch::channel(Vec::new());
         let supervisor = runtime.spawn(supervise(receiver, Prober { tls, on_transition }));

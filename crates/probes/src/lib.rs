@@ -4,10 +4,11 @@
 //! [`tidegate_balancing::Upstream`] and the addresses of its nodes.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod dns;
 pub mod health;
 pub mod ocsp;
 
 pub use dns::{Answer, Domains, Lookup, LookupError, MOST_ADDRESSES, SystemLookup, SystemLookupOptions};
-pub use health::{Monitor, Monitored, OnTransition, ProbeTls, probe};
+pub use health::{Monitor, Monitored, ProbeTls, probe};

@@ -7,13 +7,15 @@ mod question;
 use der::Decode;
 use x509_cert::Certificate;
 
-pub use answer::{Judgement, judge};
+pub use answer::judge;
 pub use question::{Question, ask};
 
 /// A certificate and the one it was signed with, both DER.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
+    /// In DER.
     pub certificate: &'a [u8],
+    /// The certificate's issuer, in DER.
     pub issuer: &'a [u8],
 }
 

@@ -22,6 +22,7 @@ enum State {
     Done,
 }
 
+/// Where in a chunked body (RFC 9112 section 7.1) the next byte is. Keeps no bytes.
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: State,
@@ -32,11 +33,22 @@ pub struct ChunkedDecoder {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// Input ends inside framing; `skip` bytes of it are used up.
-    NeedMore { skip: usize },
+    NeedMore {
+        /// Bytes of it that are used up.
+        skip: usize,
+    },
     /// `length` bytes of data follow after `skip` bytes of framing.
-    Data { skip: usize, length: usize },
+    Data {
+        /// Bytes of framing before it.
+        skip: usize,
+        /// Bytes of data, as far as the input has them.
+        length: usize,
+    },
     /// The body ended after `skip` bytes.
-    End { skip: usize },
+    End {
+        /// Bytes up to its end.
+        skip: usize,
+    },
 }
 
 impl Default for ChunkedDecoder {
@@ -46,6 +58,7 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
+    /// Whether the last chunk and the trailers have been read.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -232,7 +245,7 @@ pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
 }
 
 /// Appends a chunk-size line.
-pub fn write_size(out: &mut Vec<u8>, size: usize) {
+pub(crate) fn write_size(out: &mut Vec<u8>, size: usize) {
     let mut digits = [0u8; 16];
     let mut at = digits.len();
     let mut left = size;

@@ -4,17 +4,22 @@ use crate::{Head, HeaderId, Method, ParseError, RequestHead, ResponseHead, Versi
 
 pub use crate::connection::ConnectionOptions;
 
+/// How the end of a body is found (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
+    /// `Content-Length`
     Fixed(u64),
+    /// `Transfer-Encoding: chunked`
     Chunked,
     /// Responses only: the body ends when the connection does.
     UntilClose,
 }
 
 impl BodyLength {
+    /// No body.
     pub const EMPTY: BodyLength = BodyLength::Fixed(0);
 
+    /// Whether there is none for certain.
     pub fn is_empty(self) -> bool {
         self == BodyLength::EMPTY
     }
@@ -65,6 +70,7 @@ fn transfer_encoding(headers: &Head) -> Result<Option<Codings>, ParseError> {
     Ok(Some(if chunked_last && once { Codings::OthersThenChunked } else { Codings::Endless }))
 }
 
+/// Of a request: without framing fields there is no body. Refuses what could be read in two ways.
 pub fn request_body(head: &RequestHead) -> Result<BodyLength, ParseError> {
     let length = content_length(&head.headers)?;
     match transfer_encoding(&head.headers)? {

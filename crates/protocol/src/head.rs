@@ -12,6 +12,7 @@ pub struct Field {
     value_at: u32,
     value_len: u32,
     name_len: u16,
+    /// [`HeaderId::Other`] for names that the gateway does not act on.
     pub id: HeaderId,
     /// The bytes are exactly `Name: value CRLF`, so that the line can be copied unchanged.
     canonical: bool,
@@ -42,6 +43,7 @@ fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
     id.bit() | prefixed | signed
 }
 
+/// Header fields in one buffer, with an index of ranges.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     bytes: Vec<u8>,
@@ -91,6 +93,7 @@ const CLAIMS: u64 = HeaderId::Forwarded.bit()
     | PREFIXED;
 
 impl Head {
+    /// Without fields and without memory.
     pub fn new() -> Head {
         Head::default()
     }
@@ -109,10 +112,12 @@ impl Head {
         self.bytes.capacity()
     }
 
+    /// Number of fields.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
+    /// Whether there is no field.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -198,18 +203,22 @@ impl Head {
         self.seen & id.bit() != 0
     }
 
+    /// As received.
     pub fn name(&self, field: &Field) -> &[u8] {
         field.name_in(&self.bytes)
     }
 
+    /// Without white space around it.
     pub fn value(&self, field: &Field) -> &[u8] {
         field.value_in(&self.bytes)
     }
 
+    /// In the order received.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
+    /// Names and values, in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| (self.name(field), self.value(field)))
     }
@@ -226,6 +235,7 @@ impl Head {
         self.fields.iter().find(|field| field.id == id).map(|field| self.value(field))
     }
 
+    /// The values of all fields of the name, in order.
     pub fn all_known(&self, id: HeaderId) -> impl Iterator<Item = &[u8]> {
         let fields = if self.has_seen(id) { &self.fields[..] } else { &[] };
         fields.iter().filter(move |field| field.id == id).map(|field| self.value(field))
@@ -248,6 +258,7 @@ impl Head {
         self.get(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
+    /// The values of all fields of the name, in any case of letters.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         let id = HeaderId::of(name.as_bytes());
         self.fields
@@ -256,6 +267,7 @@ impl Head {
             .map(|field| self.value(field))
     }
 
+    /// Whether there is a field of the name, in any case of letters.
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -311,6 +323,7 @@ impl Head {
         before != self.fields.len()
     }
 
+    /// Removes all fields of the name.
     pub fn remove_known(&mut self, id: HeaderId) {
         if self.has_seen(id) {
             self.fields.retain(|field| field.id != id);

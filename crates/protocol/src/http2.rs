@@ -13,6 +13,7 @@ use crate::{
 /// The pseudo-header fields of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Pseudo<'a> {
+    /// `:method`
     pub method: &'a [u8],
     /// `:authority`; an empty one counts as absent.
     pub authority: Option<&'a [u8]>,

@@ -5,7 +5,11 @@ macro_rules! known_headers {
         /// A known header name, or [`HeaderId::Other`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum HeaderId { Other = 0, $($variant,)* }
+        pub enum HeaderId {
+            /// Any other name.
+            Other = 0,
+            $(#[doc = concat!("`", $name, "`")] $variant,)*
+        }
 
         impl HeaderId {
             /// The usual spelling; empty for [`HeaderId::Other`].

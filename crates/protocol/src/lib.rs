@@ -9,6 +9,7 @@
 //! Absent too: content codings, cookies.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod chunked;
 pub mod claims;
@@ -38,12 +39,16 @@ pub use response::ResponseHead;
 /// The protocol version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
+    /// RFC 1945
     Http10,
+    /// RFC 9112
     Http11,
+    /// RFC 9113; its heads are read by crate `h2`
     Http2,
 }
 
 impl Version {
+    /// As in `$server_protocol`.
     pub fn as_str(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",
@@ -56,15 +61,19 @@ impl Version {
 /// Why bytes were refused. The text is shown in the error log; the status is what the client sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
+    /// For the error log, without what the peer sent.
     pub reason: &'static str,
+    /// For the client.
     pub status: u16,
 }
 
 impl ParseError {
+    /// Answered with 400.
     pub const fn bad(reason: &'static str) -> ParseError {
         ParseError { reason, status: 400 }
     }
 
+    /// For what has a status of its own, such as 414, 431 or 505.
     pub const fn with_status(status: u16, reason: &'static str) -> ParseError {
         ParseError { reason, status }
     }

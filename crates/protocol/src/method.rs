@@ -2,8 +2,13 @@
 
 macro_rules! methods {
     ($($variant:ident = $name:literal,)*) => {
+        /// What the request line begins with.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum Method { $($variant,)* Extension(Box<[u8]>) }
+        pub enum Method {
+            $(#[doc = concat!("`", $name, "`")] $variant,)*
+            /// A token that is none of them.
+            Extension(Box<[u8]>),
+        }
 
         impl Method {
             /// Methods are case-sensitive (RFC 9110 section 9.1).
@@ -12,6 +17,7 @@ macro_rules! methods {
                 Method::Extension(token.into())
             }
 
+            /// As on the request line.
             pub fn as_bytes(&self) -> &[u8] {
                 match self { $(Method::$variant => $name.as_bytes(),)* Method::Extension(token) => token }
             }

@@ -22,7 +22,9 @@ const LONGEST_BINARY: usize = 4096;
 /// Both ends of the connection that a balancer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
+    /// Source address of the header.
     pub client: SocketAddr,
+    /// Destination address of the header.
     pub server: SocketAddr,
 }
 

@@ -16,7 +16,9 @@ pub use crate::fields::is_token_byte;
 pub struct RequestLimits {
     /// Bytes of the request line and all fields. Exceeded by the target: 414, else 431.
     pub head_bytes: usize,
+    /// Of the target on the request line, else 414.
     pub target_bytes: usize,
+    /// Number of header fields, else 431.
     pub fields: usize,
     /// Fields with `_` in their name are taken (`underscores_in_headers`); otherwise they are left out.
     pub underscores: bool,
@@ -31,8 +33,11 @@ impl Default for RequestLimits {
 /// At most 128 bytes: it moves several times per request, and longer ones are moved by calls of memcpy.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
+    /// Of the request line.
     pub method: Method,
+    /// Of the request line; no later minor version of HTTP/1.
     pub version: Version,
+    /// Without those of [`RequestHead::left_out`].
     pub headers: Head,
     /// The options of the `Connection` fields.
     pub connection: ConnectionOptions,
@@ -76,12 +81,14 @@ impl RequestHead {
         self.target.get(self.path_len as usize + 1..)
     }
 
+    /// Replaces path and query; `received_len` stays.
     pub fn set_target(&mut self, target: &[u8]) {
         self.target.clear();
         self.target.extend_from_slice(target);
         self.path_len = memchr(b'?', &self.target).unwrap_or(self.target.len()) as u32;
     }
 
+    /// Back to no request; the memory stays for the connection's next one.
     pub fn clear(&mut self) {
         self.headers.clear();
         self.target.clear();
@@ -89,6 +96,7 @@ impl RequestHead {
         self.received_len = 0;
     }
 
+    /// Fields that were not taken over from the received head.
     pub fn left_out(&self) -> LeftOut {
         self.headers.left_out
     }
@@ -128,6 +136,7 @@ impl RequestHead {
         }
     }
 
+    /// Bytes of the head as it came, request line and empty line included.
     pub fn received_len(&self) -> usize {
         self.received_len as usize
     }

@@ -5,11 +5,16 @@ use crate::{
     fields::{Lines, find_head_end, parse_fields},
 };
 
+/// Status line and fields of an answer (RFC 9112 section 4).
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
+    /// Of the status line.
     pub version: Version,
+    /// 100 to 999.
     pub status: u16,
+    /// Without the space before it; may be empty.
     pub reason: Vec<u8>,
+    /// As received.
     pub headers: Head,
 }
 
@@ -20,6 +25,7 @@ impl Default for ResponseHead {
 }
 
 impl ResponseHead {
+    /// Back to no answer; the memory stays for the connection's next one.
     pub fn clear(&mut self) {
         self.status = 0;
         self.reason.clear();

@@ -1,5 +1,6 @@
 //! Reason phrases: the IANA registry's, with nginx's wording where its users see it.
 
+/// The registered phrase (RFC 9110 section 15), and nginx's for its own statuses; empty for others.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

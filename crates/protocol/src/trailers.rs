@@ -4,10 +4,11 @@ use crate::{Head, ParseError, claims};
 
 /// All of them together, each counted as a line of HTTP/1.
 pub const MOST_BYTES: usize = 16 * 1024;
+/// The most trailers of one message; more are an error of the peer.
 pub const MOST_FIELDS: usize = 64;
 
 /// Checks that they are within the limit. `lengths`: of each name and value.
-pub fn check_size(lengths: impl Iterator<Item = usize>) -> Result<(), ParseError> {
+pub(crate) fn check_size(lengths: impl Iterator<Item = usize>) -> Result<(), ParseError> {
     let (mut count, mut bytes) = (0, 0);
     for length in lengths {
         count += 1;

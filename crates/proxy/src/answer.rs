@@ -21,7 +21,7 @@ use tidegate_protocol::{chunked, trailers::may_be_trailer};
 use tidegate_telemetry::error_log;
 
 use crate::{
-    client::Client,
+    client::Downstream,
     phases::{Chains, Passed},
 };
 use body::{Body, End, Step};
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(crate) fn begin(
         request: &'a mut Request,
-        client: &'a Client,
+        client: &'a Downstream,
         chains: Option<&'a Chains>,
         frame: Frame,
     ) -> Writer<'a> {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::{Request, RequestBody, WorkerSnapshot, connection::Connection};
+use tidegate_plugin_api::{Request, RequestBody, WorkerSnapshot, connection::ConnectionInfo};
 use tidegate_protocol::RequestHead;
 use tidegate_telemetry::error_log;
 
@@ -28,7 +28,7 @@ const LARGE_BYTES: usize = 16 * 1024;
 /// A request as it came.
 pub(crate) struct Asked {
     head: RequestHead,
-    connection: Rc<Connection>,
+    connection: Rc<ConnectionInfo>,
     snapshot: Rc<WorkerSnapshot>,
 }
 

@@ -61,20 +61,20 @@ pub fn pick(
 }
 
 /// Counts a request as in flight on its node, until dropped.
-pub struct InFlight {
+pub(crate) struct InFlight {
     peer: Peer,
     worker: &'static Runtime,
     latency_ms: Cell<Option<f64>>,
 }
 
 impl InFlight {
-    pub fn new(peer: Peer, worker: &'static Runtime) -> InFlight {
+    pub(crate) fn new(peer: Peer, worker: &'static Runtime) -> InFlight {
         peer.upstream.balancer.started(peer.index);
         InFlight { peer, worker, latency_ms: Cell::new(None) }
     }
 
     /// The node answered after that time.
-    pub fn answered(&self, latency_ms: f64) {
+    pub(crate) fn answered(&self, latency_ms: f64) {
         self.latency_ms.set(Some(latency_ms));
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 /// Holds a usual head, and a 10 KB body with it.
-pub const SIZE: usize = 16 * 1024;
+pub(crate) const SIZE: usize = 16 * 1024;
 /// For bodies that are known to be large: fewer system calls.
 pub const LARGE: usize = 64 * 1024;
 
@@ -16,7 +16,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    pub fn with_size(size: usize) -> Buffer {
+    pub(crate) fn with_size(size: usize) -> Buffer {
         Buffer { data: vec![0; size], start: 0, end: 0 }
     }
 
@@ -118,7 +118,7 @@ impl Buffers {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
-    pub fn give_back_output(&self, mut buffer: Vec<u8>) {
+    pub(crate) fn give_back_output(&self, mut buffer: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
         if buffer.capacity() <= LARGE && buffer.capacity() > 0 && outputs.len() < KEPT {
             buffer.clear();

@@ -11,7 +11,7 @@ use tidegate_protocol::{Head, HeaderId, claims::Claim};
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::clean_trailers::count;
-use crate::{client::Client, settings::Reading, worker::Worker};
+use crate::{client::Downstream, settings::Reading, worker::Worker};
 
 /// Which claims of a peer are believed.
 struct Trust {
@@ -57,7 +57,7 @@ fn is_gateway(reading: &Reading, peer: IpAddr) -> bool {
 pub(crate) fn drop_untrusted(
     request: &mut Request,
     reading: &Reading,
-    client: Option<&Client>,
+    client: Option<&Downstream>,
 ) -> Result<(), Box<Reply>> {
     let left_out = request.head.left_out();
     if let Some(client) = client {
@@ -76,7 +76,7 @@ pub(crate) fn drop_untrusted(
 }
 
 #[cold]
-fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Client>) {
+fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Downstream>) {
     let (identity, forwarding) = strip(request, reading, |name| {
         client.into_iter().for_each(|client| tell(client.worker, client, name));
     });
@@ -128,7 +128,7 @@ fn mend_forwarded_for(request: &mut Request) -> bool {
 }
 
 /// Removes the access token that the client sent, after plugins have read it. One that a plugin has set stays.
-pub fn drop_credentials(request: &mut Request, client: &Client) {
+pub(crate) fn drop_credentials(request: &mut Request, client: &Downstream) {
     let sent = request.head.headers.known(HeaderId::XAccessToken).is_some();
     if !sent || is_gateway(&client.worker.settings.reading, client.facts.peer.ip()) {
         return;
@@ -141,12 +141,12 @@ pub fn drop_credentials(request: &mut Request, client: &Client) {
 }
 
 /// Counts the fields that plugins dropped when they set headers.
-pub fn count_of_plugins(request: &Request, client: &Client) {
+pub(crate) fn count_of_plugins(request: &Request, client: &Downstream) {
     count(&client.worker.stats.dropped.plugin, request.asserted.others_dropped());
 }
 
 /// The part of the client's trailers that may go upstream.
-pub fn trailers(request: &Request, client: &Client) -> Head {
+pub fn trailers(request: &Request, client: &Downstream) -> Head {
     let mut trailers = client.take_trailers();
     if trailers.is_empty() {
         return trailers;
@@ -159,7 +159,7 @@ pub fn trailers(request: &Request, client: &Client) -> Head {
 }
 
 /// Logged once as a warning, since an application may use the name for something else; then at level info.
-fn tell(worker: &Worker, client: &Client, name: &[u8]) {
+fn tell(worker: &Worker, client: &Downstream, name: &[u8]) {
     static WARNED: Once = Once::new();
     let name = String::from_utf8_lossy(name);
     let peer = client.facts.peer.ip();

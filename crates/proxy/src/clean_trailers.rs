@@ -13,7 +13,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 }
 
 /// Removes claims from received trailers.
-pub fn clean_trailers(runtime: &Runtime, trailers: &mut Head) {
+pub(crate) fn clean_trailers(runtime: &Runtime, trailers: &mut Head) {
     if trailers.is_empty() {
         return;
     }

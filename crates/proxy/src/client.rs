@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tidegate_plugin_api::{BodyError, BodyReader, connection::Connection};
+use tidegate_plugin_api::{BodyError, BodyReader, connection::ConnectionInfo};
 use tidegate_protocol::{
     BodyLength, Head, ParseError, RequestHead,
     chunked::{ChunkedDecoder, Event},
@@ -58,9 +58,9 @@ struct BodyState {
     pace: Pace,
 }
 
-pub struct Client {
+pub struct Downstream {
     pub worker: &'static Worker,
-    pub facts: Rc<Connection>,
+    pub facts: Rc<ConnectionInfo>,
     pub timer: Timer,
     /// Bytes of an answer to the current request are out: an error can only close.
     pub answering: Cell<bool>,
@@ -77,7 +77,7 @@ fn unreadable(error: ParseError) -> BodyError {
 }
 
 /// Why there is no request head.
-pub enum HeadError {
+pub(crate) enum HeadError {
     /// The client closed, or was idle for too long: there is nothing to answer.
     Gone,
     Refused(ParseError),
@@ -90,18 +90,22 @@ fn taken_over() -> ParseError {
     ParseError::with_status(503, "another process has taken over before the request began")
 }
 
-impl Client {
-    pub fn new(worker: &'static Worker, stream: Stream, facts: Connection) -> Client {
-        Client::on(worker, stream, Rc::new(facts))
+impl Downstream {
+    pub fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Downstream {
+        Downstream::on(worker, stream, Rc::new(facts))
     }
 
     /// Each stream of an HTTP/2 connection is a separate client.
-    pub fn for_stream(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
-        Client::on(worker, stream, facts)
+    pub(crate) fn for_stream(
+        worker: &'static Worker,
+        stream: Stream,
+        facts: Rc<ConnectionInfo>,
+    ) -> Downstream {
+        Downstream::on(worker, stream, facts)
     }
 
-    fn on(worker: &'static Worker, stream: Stream, facts: Rc<Connection>) -> Client {
-        Client {
+    fn on(worker: &'static Worker, stream: Stream, facts: Rc<ConnectionInfo>) -> Downstream {
+        Downstream {
             worker,
             facts,
             timer: Timer::new(&worker.deadlines),
@@ -115,12 +119,12 @@ impl Client {
     }
 
     /// Waits for bytes without holding a buffer; `false`: nothing more will come.
-    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<bool> {
+    pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<bool> {
         self.stream.borrow().poll_readable(context).map(|result| result.is_ok())
     }
 
     /// Whether bytes were received that the socket does not show any more: TLS decrypts more than was asked for.
-    pub fn holds_received(&self) -> bool {
+    pub(crate) fn holds_received(&self) -> bool {
         self.stream.borrow_mut().holds_received()
     }
 
@@ -133,7 +137,7 @@ impl Client {
     }
 
     /// The parts with which the connection continues in another protocol.
-    pub fn into_stream(self) -> (Stream, Buffer, Rc<Connection>) {
+    pub fn into_stream(self) -> (Stream, Buffer, Rc<ConnectionInfo>) {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
 
@@ -145,15 +149,8 @@ impl Client {
         .ok()
     }
 
-    pub fn take_buffer(&self) {
-        let mut input = self.input.borrow_mut();
-        if input.capacity() == 0 {
-            *input = self.worker.buffers.input();
-        }
-    }
-
     /// Returns the buffer to the worker if nothing is in it.
-    pub fn release_buffer(&self) -> bool {
+    pub(crate) fn release_buffer(&self) -> bool {
         let mut input = self.input.borrow_mut();
         if !input.is_empty() {
             return false;
@@ -162,7 +159,7 @@ impl Client {
         true
     }
 
-    pub fn has_input(&self) -> bool {
+    pub(crate) fn has_input(&self) -> bool {
         !self.input.borrow().is_empty()
     }
 
@@ -182,15 +179,15 @@ impl Client {
     }
 
     /// The received bytes that could not be parsed as a head.
-    pub fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         look(self.input.borrow().filled())
     }
 
-    pub fn head_bytes_held(&self) -> usize {
+    pub(crate) fn head_bytes_held(&self) -> usize {
         self.input.borrow().len()
     }
 
-    pub async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
+    pub(crate) async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
         let limits = &self.worker.settings.reading.limits;
         let mut tried = 0;
         let mut begun = false;
@@ -258,7 +255,7 @@ impl Client {
     }
 
     /// Prepares for the body of the request whose head was just read.
-    pub fn begin_body(&self, length: BodyLength, expects_continue: bool) {
+    pub(crate) fn begin_body(&self, length: BodyLength, expects_continue: bool) {
         let mut body = self.body.borrow_mut();
         body.framing = match length {
             BodyLength::Fixed(0) | BodyLength::UntilClose => Framing::Ended,
@@ -276,7 +273,7 @@ impl Client {
     }
 
     /// The whole body, if it has already been received with the head.
-    pub fn body_at_hand(&self) -> Option<Vec<u8>> {
+    pub(crate) fn body_at_hand(&self) -> Option<Vec<u8>> {
         let mut body = self.body.borrow_mut();
         let Framing::Fixed(length) = body.framing else { return None };
         let mut input = self.input.borrow_mut();
@@ -287,24 +284,24 @@ impl Client {
         Some(bytes)
     }
 
-    pub fn body_ended(&self) -> bool {
+    pub(crate) fn body_ended(&self) -> bool {
         matches!(self.body.borrow().framing, Framing::Ended)
     }
 
     /// A request whose head ended its stream has no body, whatever its fields say.
-    pub fn head_ends_stream(&self) -> bool {
+    pub(crate) fn head_ends_stream(&self) -> bool {
         matches!(&*self.stream.borrow(), Stream::Http2(stream) if stream.has_no_body())
     }
 
-    pub fn body_received(&self) -> u64 {
+    pub(crate) fn body_received(&self) -> u64 {
         self.body.borrow().received
     }
 
-    pub fn take_trailers(&self) -> Head {
+    pub(crate) fn take_trailers(&self) -> Head {
         self.body.borrow_mut().trailers.take().map(|trailers| *trailers).unwrap_or_default()
     }
 
-    pub fn expects_continue(&self) -> bool {
+    pub(crate) fn expects_continue(&self) -> bool {
         self.body.borrow().expects_continue
     }
 
@@ -417,19 +414,24 @@ impl Client {
 
     /// Writes a part of an answer; a client that takes it too slowly is an error. With `last`, the end of the data
     /// ends the answer, where the protocol frames it.
-    pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8], last: bool) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<io::Result<usize>> {
         let written = self.poll_write_body(context, data, last);
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], for data that [`Client::poll_send_file`] follows at once.
-    pub fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    /// As [`Downstream::poll_send`], for data that [`Downstream::poll_send_file`] follows at once.
+    pub(crate) fn poll_send_more(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let written = self.stream.borrow_mut().poll_write_more(context, data);
         self.paced(written)
     }
 
-    /// As [`Client::poll_send`], with bytes of a file; only where [`Client::sends_files`].
-    pub fn poll_send_file(
+    /// As [`Downstream::poll_send`], with bytes of a file; only where [`Downstream::sends_files`].
+    pub(crate) fn poll_send_file(
         &self,
         context: &mut Context<'_>,
         file: &File,
@@ -440,12 +442,12 @@ impl Client {
         self.paced(written)
     }
 
-    pub fn sends_files(&self) -> bool {
+    pub(crate) fn sends_files(&self) -> bool {
         self.stream.borrow().is_plain()
     }
 
     /// Ready when the client would take something: a stream whose window is closed takes nothing.
-    pub fn poll_takes(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_takes(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self.stream.borrow_mut() {
             Stream::Http2(stream) => stream.poll_takes(context),
             _ => Poll::Ready(Ok(())),
@@ -454,7 +456,7 @@ impl Client {
 
     /// How much of the body may be sent with the head of an answer: little where streams of the same
     /// connection take nothing.
-    pub fn room_with_head(&self) -> usize {
+    pub(crate) fn room_with_head(&self) -> usize {
         match &*self.stream.borrow() {
             Stream::Http2(stream) if stream.held_by_connection().get() > 0 => read_ahead::LEAST_BYTES,
             _ => usize::MAX,
@@ -462,7 +464,7 @@ impl Client {
     }
 
     /// How much an HTTP/2 upstream may send of an answer before this client has taken any.
-    pub fn upstream_window(&self) -> Window {
+    pub(crate) fn upstream_window(&self) -> Window {
         let much = match &*self.stream.borrow() {
             Stream::Http2(stream) => stream.held_by_connection().get() > read_ahead::CONNECTION_BYTES / 2,
             _ => false,
@@ -471,7 +473,7 @@ impl Client {
     }
 
     /// The memory that the answers of an HTTP/2 connection hold together.
-    pub fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
+    pub(crate) fn held_by_connection(&self) -> Option<Rc<Cell<usize>>> {
         match &*self.stream.borrow() {
             Stream::Http2(stream) => Some(stream.held_by_connection().clone()),
             _ => None,
@@ -527,7 +529,7 @@ impl Client {
     }
 
     /// Raw bytes for a tunnel: what is buffered first.
-    pub fn poll_raw(&self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_raw(&self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut input = self.input.borrow_mut();
         if !input.is_empty() {
             let count = input.len().min(room.len());
@@ -539,7 +541,7 @@ impl Client {
     }
 
     /// Reads and drops the rest of the body, up to `limit` bytes, so that the connection can be reused.
-    pub async fn drain_body(&self, limit: usize) -> bool {
+    pub(crate) async fn drain_body(&self, limit: usize) -> bool {
         if self.expects_continue() && !self.body_ended() {
             return false;
         }
@@ -567,7 +569,7 @@ impl Client {
     }
 
     /// Whether a reset could cost the client an answer.
-    pub fn must_linger(&self) -> bool {
+    pub(crate) fn must_linger(&self) -> bool {
         self.answering.get() && !self.gone.get() && !self.is_http2()
     }
 

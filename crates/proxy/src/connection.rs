@@ -12,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::connection::{Announced, Connection, TlsFacts};
+use tidegate_plugin_api::connection::{Announced, ConnectionInfo, TlsFacts};
 use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
 use crate::{
     admission::Admitted,
     buffer::Buffer,
-    client::{Client, HeadError},
+    client::{Downstream, HeadError},
     handshake, http2, proxy_protocol, refusal, request, respond,
     settings::Listen,
     stall, stats,
@@ -55,21 +55,21 @@ pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, liste
         tokio::task::spawn_local(stall::watched(worker, "a TLS connection", task));
         return;
     }
-    let client = Rc::new(Client::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
+    let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
     tokio::task::spawn_local(stall::watched(worker, "a connection", run(client, guard)));
 }
 
 /// Takes a connection of the gateway to itself: see [`tidegate_plugin_api::inner`]. It does not count for `client_limits`: the outer
 /// connection does.
-pub fn spawn_inner(
+pub(crate) fn spawn_inner(
     worker: &'static Worker,
     socket: std::os::unix::net::UnixStream,
-    facts: Connection,
+    facts: ConnectionInfo,
 ) -> io::Result<()> {
     // A Unix socket; the request path treats it the same.
     let stream = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))?;
-    let facts = Connection { id: worker.connection_id(), ..facts };
-    let client = Rc::new(Client::new(worker, Stream::Plain(stream), facts));
+    let facts = ConnectionInfo { id: worker.connection_id(), ..facts };
+    let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), facts));
     tokio::task::spawn_local(stall::watched(worker, "an inner connection", run(client, Open::new(worker))));
     Ok(())
 }
@@ -96,8 +96,8 @@ struct Ends {
 }
 
 impl Ends {
-    fn facts(self, worker: &Worker, tls: Option<TlsFacts>) -> Connection {
-        Connection {
+    fn facts(self, worker: &Worker, tls: Option<TlsFacts>) -> ConnectionInfo {
+        ConnectionInfo {
             id: worker.connection_id(),
             peer: self.peer,
             local: self.local,
@@ -156,7 +156,7 @@ async fn accept_announced(
     if tls {
         return accept_tls(worker, stream, ends, guard).await;
     }
-    let client = Rc::new(Client::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
+    let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
     run(client, guard).await;
 }
 
@@ -187,14 +187,14 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
                 drop(guard);
                 return;
             }
-            let client = Rc::new(Client::new(worker, stream, facts));
+            let client = Rc::new(Downstream::new(worker, stream, facts));
             run(client, guard).await;
         }
         Err(failed) => failed.log(ends.peer),
     }
 }
 
-async fn run(client: Rc<Client>, _guard: Open) {
+async fn run(client: Rc<Downstream>, _guard: Open) {
     let worker = client.worker;
     poll_fn(|context| {
         client.timer.attach(context);
@@ -250,7 +250,7 @@ fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
 }
 
 /// Closes so that the answer arrives. Boxed as the next.
-fn close(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
+fn close(client: Rc<Downstream>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         if client.must_linger() {
             client.linger().await;
@@ -259,7 +259,7 @@ fn close(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
 }
 
 /// Boxed, so that idle connections do not carry the size of a state that few of them reach.
-fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
+fn speak_http2(client: Rc<Downstream>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         let worker = client.worker;
         // Between two requests this is the only reference.
@@ -271,7 +271,7 @@ fn speak_http2(client: Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> {
 }
 
 /// Waits for the first byte of a request; `false`: close.
-async fn idle(client: &Client) -> bool {
+async fn idle(client: &Downstream) -> bool {
     let worker = client.worker;
     stats::add(&worker.stats.idle, 1);
     let ready = poll_fn(|context| {
@@ -286,7 +286,7 @@ async fn idle(client: &Client) -> bool {
 }
 
 /// Serves requests for as long as bytes of them are there.
-async fn serve(client: Rc<Client>) -> After {
+async fn serve(client: Rc<Downstream>) -> After {
     let worker = client.worker;
     loop {
         let mut head = worker.request_head();
@@ -333,7 +333,7 @@ mod tests {
     /// 10,000 idle connections hold this much each; a field more in the wrong struct shows up here.
     #[test]
     fn an_idle_connection_is_small() {
-        let (client, facts, task) = (size_of::<Client>(), size_of::<Connection>(), future_size(run));
+        let (client, facts, task) = (size_of::<Downstream>(), size_of::<ConnectionInfo>(), future_size(run));
         assert!(client <= 352, "client: {client} bytes");
         assert!(facts <= 120, "facts: {facts} bytes");
         assert!(task <= 256, "task: {task} bytes");

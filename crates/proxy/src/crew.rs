@@ -45,12 +45,12 @@ pub(crate) struct Running {
     pub(super) thread: JoinHandle<()>,
     pub stats: Arc<WorkerStats>,
     /// Empty until the thread has begun.
-    pub introduced: Arc<OnceLock<Introduction>>,
+    pub(crate) introduced: Arc<OnceLock<Introduction>>,
     pub watched: Watched,
 }
 
 impl Running {
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 }

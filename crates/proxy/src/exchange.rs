@@ -26,18 +26,22 @@ use tidegate_telemetry::error_log;
 
 use crate::{
     balancer::{self, InFlight},
-    client::Client,
+    client::Downstream,
     gather,
     phases::Chains,
     upstream_head,
 };
 
-pub use self::connection::Upstream;
-pub use connect::crowded::Crowded;
+pub use self::connection::UpstreamConnection;
+pub(crate) use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
-pub async fn proxy(request: &mut Request, client: &Rc<Client>, chains: &Chains) -> Result<bool, Box<Reply>> {
+pub async fn proxy(
+    request: &mut Request,
+    client: &Rc<Downstream>,
+    chains: &Chains,
+) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
     if gather::is_due(request, &first) {
         gather::start_of_body(request, client).await?;
@@ -120,9 +124,9 @@ impl Answer {
 /// By the scheme's protocol. HTTP/2's futures are boxed: those of HTTP/1 requests do not carry their size.
 async fn one_attempt(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
 ) -> Result<Answer, Failure> {
     match peer.upstream.scheme.is_grpc() {
         false => attempt::attempt(request, client, peer, connection).await.map(Answer::Http1),

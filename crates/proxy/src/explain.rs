@@ -11,7 +11,7 @@ use std::{
 
 use tidegate_plugin_api::{
     Consumer, Instance, Phases, Reply, Request, RequestBody, Route, Snapshot, WorkerSnapshot,
-    connection::{Connection, TlsFacts},
+    connection::{ConnectionInfo, TlsFacts},
     upstream::Peer,
 };
 use tidegate_protocol::RequestHead;
@@ -97,7 +97,7 @@ pub fn explain(
     crate::route::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
-    let connection = Connection {
+    let connection = ConnectionInfo {
         id: 0,
         peer: SocketAddr::new(question.client, 0),
         local,

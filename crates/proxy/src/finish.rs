@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use tidegate_plugin_api::Request;
 
-use crate::{claims, client::Client, phases::Chains};
+use crate::{claims, client::Downstream, phases::Chains};
 
-pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
+pub fn finish(request: &mut Request, client: &Downstream, chains: &Chains) {
     claims::count_of_plugins(request, client);
     let settings = &client.worker.settings;
     if chains.has_log() || settings.access_log.is_some() {
@@ -21,7 +21,7 @@ pub fn finish(request: &mut Request, client: &Client, chains: &Chains) {
 
 /// The length of request line, fields and body as received; a head of another protocol counts as if written in
 /// HTTP/1.
-fn request_length(request: &Request, client: &Client) -> u64 {
+fn request_length(request: &Request, client: &Downstream) -> u64 {
     let mut head = request.head.received_len();
     if head == 0 {
         let line =

@@ -13,7 +13,7 @@ use std::{
 
 use tidegate_plugin_api::{BodyError, BodyReader, Request, RequestBody, UpstreamHandle};
 
-use crate::client::Client;
+use crate::client::Downstream;
 
 /// A body up to this size is gathered whole, also one of unknown length.
 const WHOLE: usize = 16 * 1024;
@@ -28,7 +28,7 @@ pub fn is_due(request: &Request, upstream: &UpstreamHandle) -> bool {
         && !request.edits.unbuffered_body
 }
 
-pub async fn start_of_body(request: &mut Request, client: &Client) -> Result<(), BodyError> {
+pub(crate) async fn start_of_body(request: &mut Request, client: &Downstream) -> Result<(), BodyError> {
     let RequestBody::Unread { length, reader } = &request.body else { return Ok(()) };
     let wanted = match length {
         Some(length) if *length > WHOLE as u64 => START,

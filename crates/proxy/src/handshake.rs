@@ -136,7 +136,7 @@ fn without_certificate() -> Reply {
 /// Checks what no handshake could decide: clients without a certificate, paths that need none, and a host that
 /// asks for certificates on a connection whose handshake did not, because it was for another name or there was
 /// none.
-pub fn check_client(request: &Request) -> Result<(), Box<Reply>> {
+pub(crate) fn check_client(request: &Request) -> Result<(), Box<Reply>> {
     let tls = request.connection.tls.as_ref();
     let own = tls.and_then(|tls| tls.server.as_ref()).filter(|server| server.client.is_some());
     let certificates = &request.snapshot.certificates;

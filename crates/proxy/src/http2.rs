@@ -30,7 +30,7 @@ use h2::{
     Reason,
     server::{Builder, Connection},
 };
-use tidegate_plugin_api::connection::Connection as Facts;
+use tidegate_plugin_api::connection::ConnectionInfo as Facts;
 use tidegate_telemetry::error_log;
 
 use self::{

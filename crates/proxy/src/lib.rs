@@ -51,14 +51,14 @@ mod route;
 pub mod runtime;
 mod schedule;
 pub mod settings;
-pub mod slow_lane;
+pub(crate) mod slow_lane;
 pub mod stall;
 pub mod stats;
 pub mod stream;
 pub mod timers;
 pub mod tunnel;
 mod upstream_head;
-pub mod watchdog;
+pub(crate) mod watchdog;
 pub mod worker;
 pub mod workers;
 

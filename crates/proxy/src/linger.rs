@@ -15,9 +15,9 @@ use crate::{runtime::Runtime, stream::Stream, timers::Timer};
 
 /// Since the client's last byte.
 const QUIET_MS: u64 = 5_000;
-pub const TOTAL_MS: u64 = 30_000;
+pub(crate) const TOTAL_MS: u64 = 30_000;
 /// A shorter limit: for a process that exits, and for HTTP/2, whose GOAWAY has had its time.
-pub const SHORT_MS: u64 = 2_000;
+pub(crate) const SHORT_MS: u64 = 2_000;
 /// Read and dropped. What comes beyond stays unread for [`HOLD_MS`], so that the client sees its answer meanwhile.
 pub(super) const DROPPED_BYTES: usize = 4 << 20;
 const HOLD_MS: u64 = 1_000;
@@ -45,7 +45,7 @@ impl Drop for Place<'_> {
 }
 
 /// Ends our side of a stream and waits for the other end, for `total_ms` at most. `timer` wakes the calling task.
-pub async fn linger<'a>(
+pub(crate) async fn linger<'a>(
     worker: &Runtime,
     timer: &Timer,
     total_ms: u64,

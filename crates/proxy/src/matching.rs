@@ -13,13 +13,13 @@ use tidegate_telemetry::error_log;
 
 use self::input::Input;
 pub(crate) use self::readings::routed_path;
-use crate::{claims, client::Client, phases::Chains, settings::Reading};
+use crate::{claims, client::Downstream, phases::Chains, settings::Reading};
 
 /// Fills host and path, and drops claims of the client. Without a client (explain) nothing is counted or logged.
 pub(crate) fn prepare(
     request: &mut Request,
     reading: &Reading,
-    client: Option<&Client>,
+    client: Option<&Downstream>,
 ) -> Result<(), Box<Reply>> {
     if let Err(reason) = prepare_target(request) {
         if client.is_some() {
@@ -96,7 +96,7 @@ pub(crate) fn route_of(request: &Request, path: &[u8]) -> Option<u32> {
 pub(crate) async fn find_route(
     request: &mut Request,
     reading: &Reading,
-    client: Option<&Rc<Client>>,
+    client: Option<&Rc<Downstream>>,
     chains: &mut Chains,
 ) -> Result<(), Box<Reply>> {
     let snapshot = request.snapshot.clone();
@@ -150,7 +150,7 @@ fn look(request: &Request) -> Option<Found> {
 }
 
 /// After the global rules have run: without a route this is the end, and with a broken one too.
-pub fn require_route(request: &Request) -> Result<(), Box<Reply>> {
+pub(crate) fn require_route(request: &Request) -> Result<(), Box<Reply>> {
     match &request.route {
         // RFC 9110 section 9.3.7: a question to the server as a whole, which is what a ping is. The path can only have come
         // with OPTIONS.

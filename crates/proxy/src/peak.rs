@@ -10,24 +10,24 @@ const MANY: u32 = 1_000;
 
 /// HTTP/2 requests at work on a worker, and the most since memory was given back.
 #[derive(Default)]
-pub struct Peak {
+pub(crate) struct Peak {
     now: Cell<u32>,
     most: Cell<u32>,
 }
 
 impl Peak {
-    pub fn began(&self) {
+    pub(crate) fn began(&self) {
         let now = self.now.get() + 1;
         self.now.set(now);
         self.most.set(self.most.get().max(now));
     }
 
-    pub fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.now.set(self.now.get().saturating_sub(1));
     }
 
     /// Whether most of many have ended since it was asked last.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let (now, most) = (self.now.get(), self.most.get());
         let over = most - now >= MANY && now <= most / 2;
         if over {

@@ -2,9 +2,9 @@
 
 use tidegate_plugin_api::Request;
 
-use crate::client::Client;
+use crate::client::Downstream;
 
 /// Whether the client's side of the connection may carry another request after this one.
-pub fn client_persists(request: &Request, client: &Client) -> bool {
+pub(crate) fn client_persists(request: &Request, client: &Downstream) -> bool {
     request.head.connection.persists(request.head.version) && !client.worker.draining.get()
 }

@@ -4,7 +4,7 @@ use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use tidegate_plugin_api::{
-    BodyChunk, Chain, Consumer, Instance, Passage, Phases, Reply, Request, Route, Step, WorkerSnapshot,
+    BodyChunk, Consumer, Instance, Passage, Phases, PluginChain, Reply, Request, Route, Step, WorkerSnapshot,
     hops::{self, Origin},
     reply::ReplyBody,
     step::Verdict,
@@ -27,7 +27,7 @@ pub struct Chains {
     snapshot: Rc<WorkerSnapshot>,
     route: Option<Arc<Route>>,
     /// The route's chain with the consumer's plugins over it.
-    merged: Option<Rc<Chain>>,
+    merged: Option<Rc<PluginChain>>,
     /// `name#phase` of what ran, while conf/debug.yaml asks for it.
     trace: Option<RefCell<Vec<String>>>,
     /// The origin on whose behalf plugins act while they wait.
@@ -62,7 +62,7 @@ impl Chains {
     }
 
     /// For the header `Apisix-Plugins`: what ran so far, and what of the route is expected to run once the head is out.
-    pub fn executed(&self) -> Option<String> {
+    pub(crate) fn executed(&self) -> Option<String> {
         let trace = self.trace.as_ref()?;
         if let Some(chain) = self.of_route() {
             for (phase, name) in [(Phases::BODY_FILTER, "body_filter"), (Phases::LOG, "log")] {
@@ -96,15 +96,15 @@ impl Chains {
     }
 
     /// Once it is known whether the request has come back.
-    pub fn set_origin(&mut self, request: &Request) {
+    pub(crate) fn set_origin(&mut self, request: &Request) {
         self.origin = hops::origin(request);
     }
 
-    pub fn set_route(&mut self, route: &Arc<Route>) {
+    pub(crate) fn set_route(&mut self, route: &Arc<Route>) {
         self.route = Some(route.clone());
     }
 
-    fn of_route(&self) -> Option<&Chain> {
+    fn of_route(&self) -> Option<&PluginChain> {
         self.merged.as_deref().or_else(|| self.route.as_ref().map(|route| &route.chain))
     }
 
@@ -280,11 +280,11 @@ impl Chains {
         }
     }
 
-    pub fn has_body_filter(&self) -> bool {
+    pub(crate) fn has_body_filter(&self) -> bool {
         self.runs_in(Phases::BODY_FILTER)
     }
 
-    pub fn has_body_filter_from(&self, from: usize) -> bool {
+    pub(crate) fn has_body_filter_from(&self, from: usize) -> bool {
         self.of_phase(Phases::BODY_FILTER).nth(from).is_some()
     }
 
@@ -320,7 +320,7 @@ impl Chains {
         .await
     }
 
-    pub fn has_log(&self) -> bool {
+    pub(crate) fn has_log(&self) -> bool {
         self.runs_in(Phases::LOG)
     }
 

@@ -4,7 +4,7 @@
 //! certificate was verified for that name, and the server may serve by it. Connections that belong to one client are
 //! in [`own`].
 
-pub mod ages;
+pub(crate) mod ages;
 pub mod leaving;
 pub mod own;
 
@@ -69,7 +69,7 @@ impl Pool {
 
     /// A formerly idle connection timed out. Others that have been idle since `since_ms` may be dead as well, and each
     /// would cost a request: they are closed. Those that served meanwhile are alive.
-    pub fn distrust(&self, pool: u32, since_ms: u64) {
+    pub(crate) fn distrust(&self, pool: u32, since_ms: u64) {
         if let Some(list) = self.idle.borrow_mut().get_mut(&pool) {
             list.retain(|idle| idle.since_ms > since_ms);
         }

@@ -51,7 +51,7 @@ impl At {
 }
 
 /// The name of the code that runs at [`At::Matching`].
-pub static FILTER_FUNC: &str = "filter_func";
+pub(crate) static FILTER_FUNC: &str = "filter_func";
 
 /// Something begins that may take time. `route`: its serial number, or 0.
 #[inline]
@@ -104,24 +104,24 @@ impl Default for Progress {
 
 impl Progress {
     /// Marks of this thread go here from now on.
-    pub fn is_of_this_thread(&'static self) {
+    pub(crate) fn is_of_this_thread(&'static self) {
         OWN.set(Some(self));
     }
 
     #[inline]
-    pub fn begin_poll(&self) {
+    pub(crate) fn begin_poll(&self) {
         self.marked.store(0, Relaxed);
     }
 
     /// How many there were.
     #[inline]
-    pub fn end_poll(&self) -> u32 {
+    pub(crate) fn end_poll(&self) -> u32 {
         let polls = self.polls.load(Relaxed).wrapping_add(1);
         self.polls.store(polls, Relaxed);
         polls
     }
 
-    pub fn polls(&self) -> u32 {
+    pub(crate) fn polls(&self) -> u32 {
         self.polls.load(Relaxed)
     }
 
@@ -129,7 +129,7 @@ impl Progress {
         self.lost.load(Relaxed)
     }
 
-    pub fn set_lost(&self) {
+    pub(crate) fn set_lost(&self) {
         self.lost.store(true, SeqCst);
     }
 

@@ -5,7 +5,7 @@
 
 use std::{io, net::SocketAddr};
 
-use tidegate_plugin_api::{connection::Connection, upstream::ProxyProtocol};
+use tidegate_plugin_api::{connection::ConnectionInfo, upstream::ProxyProtocol};
 use tidegate_protocol::proxy_protocol::{Announced, Decoder};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -48,7 +48,7 @@ pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announc
 
 /// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
 /// nothing: the PROXY header is for all of them.
-pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
+pub fn ends(worker: &Runtime, client: &ConnectionInfo) -> Announced {
     match client.announced.as_deref() {
         Some(announced) if believes(worker, client.peer) => *announced,
         _ => Announced { client: client.peer, server: client.local },
@@ -56,7 +56,7 @@ pub fn ends(worker: &Runtime, client: &Connection) -> Announced {
 }
 
 /// Whether `real_ip_from` has the peer: else any client could claim any address.
-pub fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
+pub(crate) fn believes(worker: &Runtime, peer: SocketAddr) -> bool {
     let real_ip = worker.settings.reading.real_ip.as_ref();
     real_ip.is_some_and(|real_ip| real_ip.trusted.contains(peer.ip().to_canonical()))
 }

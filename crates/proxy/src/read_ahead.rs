@@ -60,15 +60,15 @@ pub fn is_spent() -> bool {
 
 /// Whether half of it is held, or may be at any moment: upstreams get little room for answers whose clients may not
 /// take them.
-pub fn is_scarce() -> bool {
+pub(crate) fn is_scarce() -> bool {
     HELD.load(Relaxed).saturating_add(GRANTED.load(Relaxed)) > limit() / 2
 }
 
 /// A window for an answer, until its client has taken something.
-pub struct Granted(usize);
+pub(crate) struct Granted(usize);
 
 impl Granted {
-    pub fn new(bytes: u32) -> Granted {
+    pub(crate) fn new(bytes: u32) -> Granted {
         GRANTED.fetch_add(bytes as usize, Relaxed);
         Granted(bytes as usize)
     }
@@ -80,12 +80,12 @@ impl Drop for Granted {
     }
 }
 
-pub fn count_ended() {
+pub(crate) fn count_ended() {
     ENDED.fetch_add(1, Relaxed);
 }
 
 /// The bytes that one answer holds, and how much may be read for it.
-pub struct ReadAhead {
+pub(crate) struct ReadAhead {
     held: usize,
     /// The bytes that all streams of an HTTP/2 connection hold.
     connection: Option<Rc<Cell<usize>>>,
@@ -94,13 +94,13 @@ pub struct ReadAhead {
 
 impl ReadAhead {
     /// `connection`: of HTTP/2. A stream's window may be closed from the start; a socket takes something.
-    pub fn new(connection: Option<Rc<Cell<usize>>>) -> ReadAhead {
+    pub(crate) fn new(connection: Option<Rc<Cell<usize>>>) -> ReadAhead {
         let step = if connection.is_some() { LEAST_BYTES } else { LARGE };
         ReadAhead { held: 0, connection, step }
     }
 
     /// Bytes to read while `pending` wait for the client; 0: none before it takes some.
-    pub fn room(&self, pending: usize) -> usize {
+    pub(crate) fn room(&self, pending: usize) -> usize {
         match pending {
             0 => self.step,
             _ if self.is_short() => 0,
@@ -108,18 +108,13 @@ impl ReadAhead {
         }
     }
 
-    /// Bytes to read at a time where nothing waits.
-    pub fn step(&self) -> usize {
-        if self.is_short() { LEAST_BYTES } else { self.step }
-    }
-
     /// Whether no memory is left for bytes that clients do not take.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         is_spent() || self.connection.as_ref().is_some_and(|held| held.get() > CONNECTION_BYTES)
     }
 
     /// The client took all that there was.
-    pub fn flows(&mut self) {
+    pub(crate) fn flows(&mut self) {
         self.step = (self.step * 2).min(LARGE);
         if self.held > 0 {
             self.hold(0);
@@ -127,7 +122,7 @@ impl ReadAhead {
     }
 
     /// The client is waited for, and this is held for it meanwhile.
-    pub fn stalls(&mut self, bytes: usize) {
+    pub(crate) fn stalls(&mut self, bytes: usize) {
         if self.held == 0 {
             self.step = (self.step / 2).max(LEAST_BYTES);
         }

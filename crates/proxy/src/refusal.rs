@@ -8,7 +8,7 @@ use tidegate_plugin_api::{Request, Source};
 use tidegate_protocol::{ParseError, RequestHead};
 use tidegate_telemetry::error_log;
 
-use crate::{client::Client, client_address};
+use crate::{client::Downstream, client_address};
 
 /// How much of an unreadable request line is logged.
 const LOGGED_LINE_BYTES: usize = 2048;
@@ -16,7 +16,7 @@ const LOGGED_LINE_BYTES: usize = 2048;
 /// Answers and closes. `head`: the part of the request that could be parsed. `line`: its request line where there is
 /// no target in `head`. Boxed: the futures of connections do not carry the size of a state that few of them reach.
 pub fn refuse<'a>(
-    client: &'a Rc<Client>,
+    client: &'a Rc<Downstream>,
     head: RequestHead,
     line: Vec<u8>,
     error: ParseError,
@@ -45,14 +45,14 @@ pub fn refuse<'a>(
     })
 }
 
-fn write_line(client: &Client, request: &Request) {
+fn write_line(client: &Downstream, request: &Request) {
     if let Some(log) = &client.worker.settings.access_log {
         log.write(client.worker.index, request);
     }
 }
 
 /// The request as far as it is known.
-fn describe(client: &Client, head: RequestHead, line: Vec<u8>) -> Request {
+fn describe(client: &Downstream, head: RequestHead, line: Vec<u8>) -> Request {
     let worker = client.worker;
     let unread = head.target().is_empty();
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
@@ -77,14 +77,14 @@ fn describe(client: &Client, head: RequestHead, line: Vec<u8>) -> Request {
 }
 
 /// The request line in what was received, up to a line break or [`LOGGED_LINE_BYTES`].
-pub fn received_line(received: &[u8]) -> Vec<u8> {
+pub(crate) fn received_line(received: &[u8]) -> Vec<u8> {
     let received = received.strip_prefix(b"\r\n").unwrap_or(received);
     let received = received.get(..LOGGED_LINE_BYTES).unwrap_or(received);
     received.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default().to_vec()
 }
 
 /// As HTTP/1 would write it.
-pub fn http2_line(parts: &Parts) -> Vec<u8> {
+pub(crate) fn http2_line(parts: &Parts) -> Vec<u8> {
     let target = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let mut line = format!("{} {target} HTTP/2.0", parts.method).into_bytes();
     line.truncate(LOGGED_LINE_BYTES);

@@ -7,12 +7,12 @@ use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
 use super::route::{acceptable, route};
 use crate::{
-    claims, client::Client, exchange, finish, matching, phases::Chains, refusal, respond, stats,
+    claims, client::Downstream, exchange, finish, matching, phases::Chains, refusal, respond, stats,
     worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
-pub async fn handle(client: &Rc<Client>, head: RequestHead) -> bool {
+pub async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     let worker = client.worker;
     stats::add(&worker.stats.requests, 1);
     client.facts.requests.set(client.facts.requests.get() + 1);
@@ -60,7 +60,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
 async fn way(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     chains: &mut Chains,
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
@@ -78,7 +78,11 @@ async fn way(
 }
 
 /// Small bodies that came with the head are taken at once; others stay on the wire until they are wanted.
-fn receive_body(request: &mut Request, client: &Rc<Client>, length: BodyLength) -> Result<(), Box<Reply>> {
+fn receive_body(
+    request: &mut Request,
+    client: &Rc<Downstream>,
+    length: BodyLength,
+) -> Result<(), Box<Reply>> {
     if length.is_empty() {
         client.begin_body(length, false);
         return Ok(());

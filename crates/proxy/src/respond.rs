@@ -21,7 +21,7 @@ use crate::{
         head::{self, ClientFraming},
         writer::{Frame, Writer},
     },
-    client::Client,
+    client::Downstream,
     filters,
     persistence::client_persists,
     phases::{Chains, Passed},
@@ -41,7 +41,7 @@ enum Body {
 }
 
 /// Sends a reply through header and body filters. Returns whether the connection can be reused.
-pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply: Reply) -> bool {
+pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
     let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
@@ -65,7 +65,7 @@ pub async fn send(request: &mut Request, client: &Client, chains: &Chains, reply
 }
 
 /// Sends an error page in place of an answer of which nothing is out yet. Returns whether the connection can be reused.
-pub async fn instead(request: &mut Request, client: &Client, status: u16) -> bool {
+pub async fn instead(request: &mut Request, client: &Downstream, status: u16) -> bool {
     let body = refusal(request, status);
     put(request, client, body).await
 }
@@ -82,7 +82,7 @@ fn refusal(request: &mut Request, status: u16) -> Bytes {
 
 /// Concludes an answer once the writer is done: with an error page, where nothing of the answer is out. Returns whether the
 /// connection can be reused.
-pub(crate) async fn conclude(request: &mut Request, client: &Client, sent: Sent) -> bool {
+pub(crate) async fn conclude(request: &mut Request, client: &Downstream, sent: Sent) -> bool {
     match sent.page() {
         Some(status) => Box::pin(instead(request, client, status)).await,
         None => sent.keeps(),
@@ -90,7 +90,7 @@ pub(crate) async fn conclude(request: &mut Request, client: &Client, sent: Sent)
 }
 
 /// Sends an answer whose head is in `request.response`.
-async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
+async fn put(request: &mut Request, client: &Downstream, body: Bytes) -> bool {
     // Whatever the filters did, the body is whole here: its length is known.
     request.response.body_changed = false;
     request.response.head_waits = false;
@@ -104,7 +104,7 @@ async fn put(request: &mut Request, client: &Client, body: Bytes) -> bool {
     Writer::begin(request, client, None, frame).run(&mut whole).await.keeps()
 }
 
-async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut body: FileBody) -> bool {
+async fn send_file(request: &mut Request, client: &Downstream, chains: &Chains, mut body: FileBody) -> bool {
     if let Err(status) = filters::header_filter(request, client, chains) {
         return instead(request, client, status).await;
     }
@@ -121,7 +121,7 @@ async fn send_file(request: &mut Request, client: &Client, chains: &Chains, mut 
 
 /// The framing of an answer that the gateway itself makes. The rest of a short request is read and dropped, so that the
 /// connection can be reused.
-async fn frame(request: &mut Request, client: &Client, length: u64) -> Frame {
+async fn frame(request: &mut Request, client: &Downstream, length: u64) -> Frame {
     let framing = head::framing(request, BodyLength::Fixed(length), false);
     let response = &mut request.response;
     // The length that a GET would have. The length of the body that a 304 omits is not known here.
@@ -220,7 +220,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
 }
 
 /// The request that panicked gets 500 if nothing of an answer is out yet.
-pub async fn after_panic(client: &Client) {
+pub(crate) async fn after_panic(client: &Downstream) {
     if client.answering.get() {
         return;
     }

@@ -6,7 +6,7 @@ use tidegate_plugin_api::{Reply, Request};
 use tidegate_protocol::{BodyLength, Method, ParseError, RequestHead};
 
 use crate::{
-    client::Client, client_address, handshake, matching, phases::Chains, respond, settings::Reading,
+    client::Downstream, client_address, handshake, matching, phases::Chains, respond, settings::Reading,
 };
 
 /// Refuses a head that parsed but is unusable: after that the connection cannot be trusted and is closed.
@@ -24,7 +24,7 @@ pub(crate) async fn route(
     request: &mut Request,
     reading: &Reading,
     chains: &mut Chains,
-    client: Option<&Rc<Client>>,
+    client: Option<&Rc<Downstream>>,
 ) -> Result<(), Box<Reply>> {
     if let Some(real_ip) = &reading.real_ip {
         client_address::set(request, real_ip);

@@ -24,18 +24,18 @@ use crate::{
 pub struct Runtime {
     pub index: usize,
     pub settings: Settings,
-    pub deadlines: Deadlines,
+    pub(crate) deadlines: Deadlines,
     pub buffers: Buffers,
     pub(crate) memory: Peak,
     pub stats: Arc<WorkerStats>,
     pub stalls: Stalls,
-    pub slow_lane: SlowLane,
+    pub(crate) slow_lane: SlowLane,
     /// Answers announce that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
-    pub closing_idle: Cell<bool>,
+    pub(crate) closing_idle: Cell<bool>,
     /// HTTP/2 clients have been sent GOAWAY, and have had time to receive it.
-    pub no_new_streams: Cell<bool>,
+    pub(crate) no_new_streams: Cell<bool>,
     /// The snapshot is no longer the newest configuration: an incomplete head is not waited for.
     pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
@@ -113,7 +113,7 @@ impl Runtime {
         self.request_heads.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub fn recycle_request_head(&self, mut head: RequestHead) {
+    pub(crate) fn recycle_request_head(&self, mut head: RequestHead) {
         let mut heads = self.request_heads.borrow_mut();
         if heads.len() < 64 {
             head.clear();
@@ -125,7 +125,7 @@ impl Runtime {
         self.response_heads.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub fn recycle_response_head(&self, mut head: ResponseHead) {
+    pub(crate) fn recycle_response_head(&self, mut head: ResponseHead) {
         let mut heads = self.response_heads.borrow_mut();
         // A head without memory: an answer has taken the memory over and gives it back later.
         if heads.len() < 64 && (1..=RECYCLED_BYTES).contains(&head.headers.capacity()) {
@@ -135,11 +135,11 @@ impl Runtime {
     }
 
     /// For host and path of a request.
-    pub fn request_texts(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn request_texts(&self) -> (Vec<u8>, Vec<u8>) {
         self.request_texts.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub fn recycle_request_texts(&self, mut host: Vec<u8>, mut path: Vec<u8>) {
+    pub(crate) fn recycle_request_texts(&self, mut host: Vec<u8>, mut path: Vec<u8>) {
         let mut texts = self.request_texts.borrow_mut();
         if texts.len() < 64 && host.capacity() + path.capacity() <= RECYCLED_BYTES {
             host.clear();
@@ -148,7 +148,7 @@ impl Runtime {
         }
     }
 
-    pub fn connection_id(&self) -> u64 {
+    pub(crate) fn connection_id(&self) -> u64 {
         let id = self.next_connection.get();
         self.next_connection.set(id + 1);
         // Distinct between workers: the worker's number in the upper bits.

@@ -5,14 +5,14 @@ use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
 /// Since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scheduled {
+pub(crate) struct Scheduled {
     pub ran: Duration,
     pub waited: Duration,
 }
 
 impl Scheduled {
     /// Reads a thread's `schedstat`. `None`: the kernel does not count.
-    pub fn read(schedstat: &File) -> Option<Scheduled> {
+    pub(crate) fn read(schedstat: &File) -> Option<Scheduled> {
         let mut text = [0; 96];
         let length = schedstat.read_at(&mut text, 0).ok()?;
         let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok())?;
@@ -24,20 +24,20 @@ impl Scheduled {
 
     /// The longest that a task can have computed which was at work for `took`, and began after an `earlier` look.
     /// Where the hypervisor reports steal time, it counts neither as running nor as waiting.
-    pub fn computed(self, earlier: Scheduled, took: Duration) -> Duration {
+    pub(crate) fn computed(self, earlier: Scheduled, took: Duration) -> Duration {
         let ran = self.ran.saturating_sub(earlier.ran);
         self.not_waited(earlier, took).min(ran)
     }
 
     /// `took` without the time in which the thread could have run but had no processor.
-    pub fn not_waited(self, earlier: Scheduled, took: Duration) -> Duration {
+    pub(crate) fn not_waited(self, earlier: Scheduled, took: Duration) -> Duration {
         took.saturating_sub(self.waited.saturating_sub(earlier.waited))
     }
 }
 
 /// What a thread does at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// It has a processor, or waits for one.
     Runnable,
     /// It waits for something else.
@@ -49,7 +49,7 @@ pub enum State {
 impl State {
     /// Parses a line of /proc/PID/task/TID/stat: the field after the name, which is in brackets and may contain
     /// brackets.
-    pub fn parse(stat: &str) -> Option<State> {
+    pub(crate) fn parse(stat: &str) -> Option<State> {
         match stat.rsplit_once(") ")?.1.chars().next()? {
             'R' => Some(State::Runnable),
             'S' | 'D' | 'I' => Some(State::Blocked),

@@ -13,7 +13,7 @@ use std::{
 /// Reads between two looks at what has come for others: less than 0.1 ms.
 const AT_ONCE: u32 = 16;
 
-pub struct SlowLane {
+pub(crate) struct SlowLane {
     /// Reads that may still run.
     left: Cell<u32>,
     /// First come, first served. Bounded by the polls of connections that are open.
@@ -29,7 +29,7 @@ impl Default for SlowLane {
 
 impl SlowLane {
     /// Ready when the task may read now; else it is woken when it is its turn.
-    pub fn poll_turn(&'static self, context: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_turn(&'static self, context: &Context<'_>) -> Poll<()> {
         let left = self.left.get();
         if left > 0 {
             self.left.set(left - 1);

@@ -21,7 +21,7 @@ use std::{
 
 use crate::runtime::Runtime;
 
-pub use self::record::{LIMIT, Stalls};
+pub use self::record::LIMIT;
 
 thread_local! {
     /// When the current poll began.
@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// The loop has slept and wakes up. For the runtime's hook.
-pub fn awake() {
+pub(crate) fn awake() {
     BEGUN.set(Some(Instant::now()));
 }
 

@@ -40,7 +40,11 @@ impl Stream {
     }
 
     /// Reads what is on the socket, still encrypted under TLS: for what is only dropped.
-    pub fn poll_read_raw(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read_raw(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(room);
         let socket = match self {
             Stream::Plain(stream) => stream,
@@ -65,7 +69,11 @@ impl Stream {
     }
 
     /// As [`Stream::poll_write`], for a plain socket that gets more at once: the kernel may wait for it to fill a packet.
-    pub fn poll_write_more(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_more(
+        &mut self,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self {
             Stream::Plain(stream) => poll_socket(stream, context, |socket| {
                 Ok(rustix::net::send(socket, data, SendFlags::MORE | SendFlags::NOSIGNAL)?)
@@ -75,7 +83,7 @@ impl Stream {
     }
 
     /// Sends bytes of a file from the page cache; only on a plain socket. Waits for the disk if they are not there.
-    pub fn poll_send_file(
+    pub(crate) fn poll_send_file(
         &mut self,
         context: &mut Context<'_>,
         file: &File,
@@ -108,7 +116,7 @@ impl Stream {
     }
 
     /// Ready when bytes (or the end) wait on the socket, as far as the runtime knows; no system call.
-    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(stream) => stream.poll_read_ready(context),
             Stream::Tls(stream) => stream.get_ref().0.poll_read_ready(context),
@@ -122,7 +130,7 @@ impl Stream {
     }
 
     /// Whether decrypted bytes wait to be read.
-    pub fn holds_received(&mut self) -> bool {
+    pub(crate) fn holds_received(&mut self) -> bool {
         let held = match self {
             Stream::Plain(_) | Stream::Http2(_) => return false,
             Stream::Tls(stream) => match stream.as_mut() {

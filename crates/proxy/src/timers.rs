@@ -8,7 +8,7 @@ use std::{
     task::{Context, Waker},
 };
 
-pub const TICK_MS: u64 = 50;
+pub(crate) const TICK_MS: u64 = 50;
 const NEVER: u64 = u64::MAX;
 /// The lowest bit of a deadline: the connection is idle and may be closed to make room.
 const IDLE: u64 = 1;
@@ -44,14 +44,14 @@ impl Deadlines {
     }
 
     /// Wakes all waiters: something that concerns all of them has changed.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         for waker in self.wakers.borrow().iter().flatten() {
             waker.wake_by_ref();
         }
     }
 
     /// Expires the idle connections with the earliest deadlines until `count` connections are closing; returns how many are.
-    pub fn evict_idle(&self, count: usize) -> usize {
+    pub(crate) fn evict_idle(&self, count: usize) -> usize {
         let mut at = self.at.borrow_mut();
         let now_ms = self.now_ms.get();
         let leaving = at.iter().filter(|at| **at == LEAVING).count();
@@ -108,7 +108,7 @@ impl Timer {
     }
 
     /// As [`Timer::set`], for an idle connection.
-    pub fn set_idle(&self, after_ms: u64) {
+    pub(crate) fn set_idle(&self, after_ms: u64) {
         self.put(self.after(after_ms) | IDLE);
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use tidegate_plugin_api::Request;
 
-use crate::{buffer::Buffer, client::Client, exchange::Upstream};
+use crate::{buffer::Buffer, client::Downstream, exchange::UpstreamConnection};
 
 thread_local! {
     /// The buffer that all tunnels of the worker read into: an idle tunnel holds no memory.
@@ -38,7 +38,7 @@ impl Pipe {
 }
 
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
-pub async fn run(request: &mut Request, client: &Client, mut upstream: Upstream, idle_ms: u64) {
+pub async fn run(request: &mut Request, client: &Downstream, mut upstream: UpstreamConnection, idle_ms: u64) {
     let Ok(head_bytes) = client.start_tunnel(request).await else {
         upstream.discard(client);
         return;

@@ -54,7 +54,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub fn ending(&self) -> bool {
+    pub(crate) fn ending(&self) -> bool {
         self.drain.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst)
     }
 }

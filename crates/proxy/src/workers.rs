@@ -106,7 +106,7 @@ impl Crew {
     }
 
     /// A new worker in a place that is empty, with the same sockets.
-    pub fn fill(&self, seat: &mut Seat) -> io::Result<()> {
+    pub(crate) fn fill(&self, seat: &mut Seat) -> io::Result<()> {
         seat.running = Some(self.seat(seat.index, seat.turn, once_more(&seat.doors)?)?);
         seat.turn += 1;
         Ok(())

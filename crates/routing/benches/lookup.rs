@@ -3,6 +3,8 @@
 //! A mix of what configurations hold: exact paths, prefixes, hosts; each lookup is another route, so that caches
 //! are not kinder than in production. Run with `cargo bench -p tidegate-routing`.
 
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
+
 use std::{
     hint::black_box,
     net::{IpAddr, Ipv4Addr},

@@ -37,6 +37,7 @@ impl AddressSet {
         Ok(set)
     }
 
+    /// Whether one of its networks has the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => {
@@ -50,6 +51,7 @@ impl AddressSet {
         }
     }
 
+    /// Whether it has no network, and so contains nothing.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }

@@ -27,7 +27,9 @@ pub struct Expression<N> {
 
 /// The request as an expression sees it.
 pub trait Variables {
+    /// How the caller names variables once they are compiled.
     type Name;
+    /// The value for this request; [`Operand::Nil`] if there is none.
     fn get<'a>(&'a self, name: &Self::Name) -> Operand<'a>;
     /// The time that patterns have taken for this request, where it is bounded.
     fn search_time(&self) -> Option<&SearchTime> {
@@ -48,13 +50,14 @@ impl<N> Expression<N> {
         Ok(Expression { root: compile::rule(rule, resolve)? })
     }
 
+    /// Whether the conditions hold for these variables.
     pub fn eval<V: Variables<Name = N>>(&self, variables: &V) -> bool {
         self.root.as_ref().is_none_or(|root| eval(root, variables))
     }
 
     /// The first clause that does not hold, from 0, of a rule whose clauses must all hold. For explanations;
     /// requests use `eval`.
-    pub fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
+    pub(crate) fn failing_clause<V: Variables<Name = N>>(&self, variables: &V) -> Option<usize> {
         match &self.root {
             Some(Node::Group { logic: Logic::And, children }) => {
                 children.iter().position(|child| !eval(child, variables))

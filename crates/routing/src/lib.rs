@@ -5,6 +5,7 @@
 //! [`Variables`] and [`MatchInput`].
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod address;
 pub mod expr;
@@ -13,6 +14,6 @@ pub mod router;
 pub use address::AddressSet;
 pub use expr::{Expression, Variables, operand::Operand};
 pub use router::{
-    HostPattern, Methods, Param, RouteSpec, Router,
+    HostPattern, Methods, RouteSpec, Router,
     lookup::{Match, MatchInput, Mode},
 };

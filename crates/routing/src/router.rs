@@ -24,11 +24,11 @@ use std::sync::Arc;
 
 use self::layered::Changes;
 
+pub(crate) use self::explain::Explained;
 pub use self::layer::Layer;
 pub use self::layered::Stale;
-pub use self::parameters::Param;
 pub use self::{
-    explain::{Considered, Explained, Verdict},
+    explain::Verdict,
     lookup::{Match, MatchInput, Mode},
     witness::Loss,
 };
@@ -55,6 +55,7 @@ impl<N> Router<N> {
         &self.base
     }
 
+    /// The route of the highest priority whose place has the request.
     pub fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {
         match &self.changes {
             None => self.base.find(input),

@@ -1,5 +1,7 @@
 //! How long the embedded database takes to open, and what a write costs: `open_speed ROUTES`.
 
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
+
 use std::{sync::Arc, time::Instant};
 
 use serde_json::json;

@@ -17,6 +17,7 @@ use crate::{
     live::Live,
 };
 
+/// The configuration of the API-driven standalone mode: one document in memory, replaced as a whole.
 pub struct ApiDriven {
     live: Live,
     check: Check,
@@ -43,6 +44,7 @@ pub struct Document {
     pub last_modified: u64,
 }
 
+/// What became of a document that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
     /// In effect now (202).
@@ -62,6 +64,7 @@ impl ApiDriven {
         self.current.lock().document.clone()
     }
 
+    /// Whether one has been sent yet. Until then the gateway is not ready.
     pub fn has_document(&self) -> bool {
         self.current.lock().document.is_some()
     }
@@ -76,11 +79,6 @@ impl ApiDriven {
     /// Accepts changes again: no successor takes over after all.
     pub fn resume(&self) {
         self.current.lock().released = false;
-    }
-
-    /// The body of an answer before anything was sent: every version is 0.
-    pub fn empty_body() -> Map<String, Value> {
-        version_names().map(|(_, version)| (version, Value::from(0))).collect()
     }
 
     /// Applies a whole configuration. A list whose version equals the current one stays unchanged; a missing
@@ -232,7 +230,6 @@ mod tests {
         put(&store, json!({"routes": [{"id": "b"}], "routes_conf_version": 11}), "3").unwrap();
         check(&store, &[("b", 3)]);
         assert_eq!(store.document().unwrap().body["routes_conf_version"], json!(11));
-        assert_eq!(ApiDriven::empty_body()["services_conf_version"], json!(0));
     }
 
     #[test]

@@ -23,14 +23,14 @@ pub type Check = Box<dyn Fn(Kind, &str, &Value) -> Result<(), String> + Send + S
 pub type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Where something stands in the file, as the prefix of a message: `FILE:LINE:COLUMN: `.
-pub trait Places {
+pub(crate) trait Places {
     fn key(&self, key: &str) -> String;
     /// An item of a list by its position from 0, or the part of it that the message of its check is about.
     fn item(&self, list: &str, index: usize, message: &str) -> String;
 }
 
 /// For documents that do not come from a file.
-pub struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Places for Nowhere {
     fn key(&self, _: &str) -> String {
@@ -66,10 +66,10 @@ pub struct PluginList {
 }
 
 /// The objects of a document, by kind and id.
-pub type Objects = BTreeMap<(Kind, Arc<str>), Item>;
+pub(crate) type Objects = BTreeMap<(Kind, Arc<str>), Item>;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item {
+pub(crate) struct Item {
     pub value: Value,
     /// The writer's own version of the object, when it gives one.
     pub declared: Option<u64>,
@@ -78,7 +78,7 @@ pub struct Item {
 }
 
 /// Two items of a list that are the same object. It is ambiguous which one is meant.
-pub struct Twice {
+pub(crate) struct Twice {
     pub list: &'static str,
     /// Positions from 0.
     pub first: usize,
@@ -87,7 +87,7 @@ pub struct Twice {
 }
 
 /// The first two items of a list that have the same id, `1` and `"1"` included.
-pub fn same_twice(document: &Value) -> Option<Twice> {
+pub(crate) fn same_twice(document: &Value) -> Option<Twice> {
     COLLECTIONS.into_iter().find_map(|(list, _)| {
         let mut seen: HashMap<String, usize> = HashMap::new();
         let items = document.get(list)?.as_array()?.iter().enumerate();
@@ -100,7 +100,7 @@ pub fn same_twice(document: &Value) -> Option<Twice> {
 }
 
 /// The list and the position from 0 of an object.
-pub fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'static str, usize)> {
+pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'static str, usize)> {
     let listed = if kind == Kind::Credential { Kind::Consumer } else { kind };
     let (list, _) = COLLECTIONS.into_iter().find(|(_, of_list)| *of_list == listed)?;
     let mut items = document.get(list)?.as_array()?.iter().enumerate();
@@ -110,7 +110,7 @@ pub fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'static str,
 }
 
 /// Takes a document apart. A bad object is reported, and carries its fault.
-pub fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
+pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
     for (name, kind) in COLLECTIONS {
         match document.get(name) {
@@ -162,7 +162,7 @@ fn is_nothing(value: &Value) -> bool {
 
 /// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,
 /// a list with a bad item is not a list.
-pub fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option<PluginList> {
+pub(crate) fn plugins(document: &Value, places: &dyn Places, report: &Report) -> Option<PluginList> {
     let items = match document.get("plugins")? {
         Value::Null => return Some(PluginList::default()),
         Value::Array(items) => items,
@@ -276,7 +276,7 @@ fn empty_plugins(map: &mut Map<String, Value>) {
 
 /// What has to change for `state` to hold exactly `objects`. Objects whose value is the same keep their revisions,
 /// so that counters and health states bound to them live on.
-pub fn changes(
+pub(crate) fn changes(
     state: &State,
     objects: Objects,
     revision: u64,
@@ -310,7 +310,7 @@ pub fn changes(
 }
 
 /// The versions that objects declare themselves.
-pub fn declared(objects: &Objects) -> HashMap<(Kind, Arc<str>), u64> {
+pub(crate) fn declared(objects: &Objects) -> HashMap<(Kind, Arc<str>), u64> {
     objects.iter().filter_map(|(key, item)| Some((key.clone(), item.declared?))).collect()
 }
 

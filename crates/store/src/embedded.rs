@@ -45,6 +45,7 @@ use crate::{
     history::Retention, live::Live,
 };
 
+/// The database on this machine's disk (redb), with its objects in memory as well.
 pub struct Embedded {
     live: Arc<Live>,
     /// For the history, which is not in memory. Let go before the threads, the last of which closes the file: closing a
@@ -60,7 +61,9 @@ pub struct Embedded {
 
 /// The store, or what is served while it is damaged.
 pub enum Opened {
+    /// Nothing is wrong with it.
     Store(Embedded),
+    /// A copy, read-only.
     LastGood(LastGood),
 }
 
@@ -129,6 +132,7 @@ impl Embedded {
         &self.warnings
     }
 
+    /// Of the database's file.
     pub fn path(&self) -> &Path {
         &self.database.path
     }

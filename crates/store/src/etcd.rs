@@ -44,6 +44,7 @@ use crate::{
     BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError, live::Live,
 };
 
+/// An etcd cluster, in the layout of APISIX's keys, with a snapshot on disk for starts without it.
 pub struct Etcd {
     shared: Arc<Shared>,
     follower: task::JoinHandle<()>,
@@ -112,7 +113,8 @@ impl Etcd {
     pub fn close(&self) {
         self.follower.abort();
         self.shared.changed.lock().take();
-        if let Some(thread) = self.snapshots.lock().take() {
+        let snapshots = self.snapshots.lock().take();
+        if let Some(thread) = snapshots {
             let _ = thread.join();
         }
     }

@@ -20,7 +20,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::places::Text;
-pub use crate::collections::{Check, PluginList, Report};
+pub(crate) use crate::collections::PluginList;
+pub use crate::collections::{Check, Report};
 use crate::{
     BoxFuture, Changes, ObjectPlaces, State, Store, Write, Written,
     collections::{self, Places as _},
@@ -33,8 +34,11 @@ pub use self::read::Format;
 /// Takes the `plugins` list of a file; `None`: it has none.
 pub type ChoosePlugins = Box<dyn Fn(Option<&PluginList>) + Send + Sync>;
 
+/// How a configuration file is read.
 pub struct Options {
+    /// Of the file.
     pub format: Format,
+    /// For each object; what does not pass is kept out and reported.
     pub check: Check,
     /// Gets the file's plugin list before the objects are checked, so that they are checked against it.
     pub choose_plugins: Option<ChoosePlugins>,
@@ -44,6 +48,7 @@ pub struct Options {
     pub interval: Duration,
 }
 
+/// A file that is read again when it changes, such as `apisix.yaml`.
 pub struct File {
     shared: Arc<Shared>,
     stop: Option<mpsc::Sender<()>>,
@@ -84,7 +89,8 @@ impl File {
         let live = Live::new(State::default());
         let shared = Arc::new(Shared { path: path.to_owned(), options, live, seen: Mutex::default() });
         shared.look();
-        if let Some(problem) = shared.seen.lock().problem.take() {
+        let problem = shared.seen.lock().problem.take();
+        if let Some(problem) = problem {
             return Err(StoreError::Unavailable(problem));
         }
         if interval.is_zero() {

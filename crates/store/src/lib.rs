@@ -4,6 +4,7 @@
 //! older one. Reads are served from memory; a write is acknowledged when it is durable.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod api_driven;
 mod collections;
@@ -31,27 +32,41 @@ use serde_json::Value;
 pub use state::State;
 use tidegate_model::{Kind, Object, Objects};
 
+/// Of a trait's method that waits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One write. `expected` makes it conditional on the object's current `modified` revision (0: must not exist).
 #[derive(Clone, Debug)]
 pub enum Operation {
+    /// Stores under a given id.
     Put {
+        /// Of the object.
         kind: Kind,
+        /// Of the object.
         id: Arc<str>,
+        /// Replaces the old value.
         value: Arc<Value>,
+        /// The object's revision that the write depends on; 0: it must not exist. `None`: whatever there is.
         expected: Option<u64>,
+        /// Time to live; `None`: for ever.
         ttl_seconds: Option<u64>,
     },
     /// Stores under an id made of the new revision, zero-padded to 20 digits, which is also put into `value.id`.
     Create {
+        /// Of the object.
         kind: Kind,
+        /// The object, without an id.
         value: Value,
+        /// Time to live; `None`: for ever.
         ttl_seconds: Option<u64>,
     },
+    /// Removes an object; one that does not exist is no error.
     Delete {
+        /// Of the object.
         kind: Kind,
+        /// Of the object.
         id: Arc<str>,
+        /// The object's revision that the write depends on; `None`: whatever there is.
         expected: Option<u64>,
     },
 }
@@ -59,6 +74,7 @@ pub enum Operation {
 /// What is written together: all of it or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Write {
+    /// Applied in this order.
     pub operations: Vec<Operation>,
     /// The write takes place only if nothing at all has been written since this revision; else it ends with
     /// [`StoreError::Conflict`].
@@ -76,6 +92,7 @@ impl From<Vec<Operation>> for Write {
 /// What a write did: one entry per operation, in order.
 #[derive(Clone, Debug)]
 pub struct Written {
+    /// Of the state that the write made.
     pub revision: u64,
     /// The object after a put or create; the removed object after a delete, `None` if there was none.
     pub objects: Vec<Option<Object>>,
@@ -86,35 +103,48 @@ pub struct Written {
 /// What changed since a revision.
 pub enum Changes {
     /// `(kind, id, new object or None when deleted)` in revision order, and the revision they lead to.
-    Delta { revision: u64, changes: Vec<Change> },
+    Delta {
+        /// Of the state that results.
+        revision: u64,
+        /// In the order of their revisions.
+        changes: Vec<Change>,
+    },
     /// Too far back (or a file was replaced): take the whole state instead.
     Reset,
 }
 
+/// An object that is not as it was.
 #[derive(Clone, Debug)]
 pub struct Change {
+    /// Of the object.
     pub kind: Kind,
+    /// Of the object.
     pub id: Arc<str>,
+    /// `None`: deleted.
     pub object: Option<Object>,
 }
 
 /// What is served in place of a store that is damaged.
 #[derive(Clone, Debug)]
 pub struct LastGoodState {
+    /// Its file.
     pub copy: PathBuf,
     /// What is wrong with the store.
     pub problem: String,
+    /// Of the state that is served.
     pub revision: u64,
     /// When this was the newest state, in milliseconds since 1970.
     pub taken_ms: u64,
     /// How far it is behind, in words, and in writes where that is known.
     pub lag: String,
+    /// Acknowledged writes that the copy lacks; `None`: not known.
     pub writes_behind: Option<u64>,
 }
 
 /// The beginning of a message about an object, or about the part of it that the message names: `FILE:LINE:COLUMN: `.
 pub type ObjectPlaces = Box<dyn Fn(Kind, &str, &str) -> String + Send>;
 
+/// A provider of the configuration.
 pub trait Store: Send + Sync {
     /// Runs `read` on the current state, under a shared lock: be quick.
     fn read(&self, read: &mut dyn FnMut(&State));
@@ -132,9 +162,11 @@ pub trait Store: Send + Sync {
     fn places(&self) -> Option<ObjectPlaces> {
         None
     }
+    /// From that revision to the current one.
     fn changes_since(&self, revision: u64) -> Changes;
     /// Notified with the new revision after every visible change.
     fn watch(&self) -> tokio::sync::watch::Receiver<u64>;
+    /// Whether [`Store::write`] can succeed at all.
     fn is_writable(&self) -> bool;
     /// Whether revisions continue after a restart, so that none is given twice. Otherwise they count from the start of
     /// the process.
@@ -142,6 +174,7 @@ pub trait Store: Send + Sync {
         true
     }
 
+    /// The object as it is now.
     fn get(&self, kind: Kind, id: &str) -> Option<Object> {
         let mut found = None;
         self.read(&mut |state| found = state.get(kind, id).cloned());

@@ -20,7 +20,7 @@ const LONGEST_LOGGED: Duration = Duration::from_secs(60);
 /// Of a change, beside its object's text.
 const CHANGE_BYTES: usize = 256;
 
-pub struct Live {
+pub(crate) struct Live {
     inner: RwLock<Inner>,
     bell: watch::Sender<u64>,
 }
@@ -63,18 +63,18 @@ impl Inner {
 }
 
 impl Live {
-    pub fn new(state: State) -> Self {
+    pub(crate) fn new(state: State) -> Self {
         let revision = state.revision;
         let inner = Inner { state, log: VecDeque::new(), log_bytes: 0, complete_above: revision };
         Self { inner: RwLock::new(inner), bell: watch::Sender::new(revision) }
     }
 
-    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.inner.read().state)
     }
 
     /// Makes changes visible, all at once, then rings. Revisions must not fall.
-    pub fn publish(&self, revision: u64, changes: Vec<(u64, Change)>) {
+    pub(crate) fn publish(&self, revision: u64, changes: Vec<(u64, Change)>) {
         let published = Instant::now();
         let removed = {
             let mut inner = self.inner.write();
@@ -98,7 +98,7 @@ impl Live {
 
     /// As [`Live::publish`], where revisions start over: every reader takes the whole state next.
     #[cfg(feature = "etcd")]
-    pub fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
+    pub(crate) fn restart(&self, revision: u64, changes: Vec<(u64, Change)>) {
         {
             let mut inner = self.inner.write();
             for (_, change) in changes {
@@ -116,7 +116,7 @@ impl Live {
         self.bell.send_replace(revision);
     }
 
-    pub fn changes_since(&self, revision: u64) -> Changes {
+    pub(crate) fn changes_since(&self, revision: u64) -> Changes {
         let inner = self.inner.read();
         if revision < inner.complete_above || revision > inner.state.revision {
             return Changes::Reset;
@@ -126,7 +126,7 @@ impl Live {
         Changes::Delta { revision: inner.state.revision, changes }
     }
 
-    pub fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.bell.subscribe()
     }
 }

@@ -13,6 +13,7 @@ use crate::{BoxFuture, Change, Changes, Operation, State, Store, Write, Written,
 /// Older changes are forgotten; a reader that needs them takes the whole state.
 const REMEMBERED_CHANGES: usize = 4096;
 
+/// Objects in memory alone, for tests.
 pub struct Memory {
     inner: Mutex<Inner>,
     revision: watch::Sender<u64>,
@@ -32,6 +33,7 @@ impl Default for Memory {
 }
 
 impl Memory {
+    /// Without objects, at revision 0.
     pub fn new() -> Memory {
         Memory::default()
     }

@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tidegate_model::{Kind, Object, Objects};
 
+/// All objects as they were at one revision.
 #[derive(Clone, Debug, Default)]
 pub struct State {
+    /// 0 for the state before the first write.
     pub revision: u64,
     objects: BTreeMap<Kind, BTreeMap<Arc<str>, Object>>,
 }
@@ -26,6 +28,7 @@ impl State {
         Self { revision, objects: BTreeMap::new() }
     }
 
+    /// The object, if there is one.
     pub fn get(&self, kind: Kind, id: &str) -> Option<&Object> {
         self.objects.get(&kind)?.get(id)
     }
@@ -45,6 +48,7 @@ impl State {
         self.objects.entry(object.kind).or_default().insert(object.id.clone(), object)
     }
 
+    /// Removes an object and returns it.
     pub fn remove(&mut self, kind: Kind, id: &str) -> Option<Object> {
         self.objects.get_mut(&kind)?.remove(id)
     }

@@ -1,5 +1,7 @@
 //! Prints what a block lookup, a recorded request and a rendering of 100,000 blocks cost.
-//! `cargo run --release -p telemetry --example metrics_cost`
+//! `cargo run --release -p tidegate-telemetry --example metrics_cost`
+
+#![allow(clippy::print_stdout, reason = "figures are what it is for")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -3,12 +3,7 @@
 use crate::log_writer::sink::LogSink;
 
 /// APISIX's `access_log_buffer`.
-pub const DEFAULT_BUFFER_BYTES: usize = 16 * 1024;
-
-/// APISIX's default `access_log_format`.
-pub const DEFAULT_FORMAT: &str = "$remote_addr - $remote_user [$time_local] $http_host \"$request\" $status \
-$body_bytes_sent $request_time \"$http_referer\" \"$http_user_agent\" $upstream_addr $upstream_status \
-$upstream_response_time \"$upstream_scheme://$upstream_host$upstream_uri\" \"$apisix_request_id\"";
+pub(crate) const DEFAULT_BUFFER_BYTES: usize = 16 * 1024;
 
 /// One worker's access log. Dropping it flushes.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use self::{
     opening::open,
     sink::{LogFile, Message},
 };
-pub use losses::Losses;
+pub(crate) use losses::Losses;
 
 /// Buffers waiting for the disk before new ones are dropped.
 const QUEUE_BUFFERS: usize = 1024;
@@ -160,6 +160,10 @@ impl Files {
             match open(path) {
                 Ok(file) => open_file.file = Appending::new(file),
                 // Keeps writing to the old file: a line in the wrong place beats a lost one.
+                #[expect(
+                    clippy::print_stderr,
+                    reason = "the error log may be the file that cannot be opened"
+                )]
                 Err(error) => eprintln!("cannot reopen log file \"{}\": {error}", path.display()),
             }
         }

@@ -22,10 +22,10 @@ mod shard;
 mod text;
 
 pub use block::{Block, Labels};
-pub use group::{CounterCell, DEFAULT_SERIES_LIMIT, GaugeCell, Group, GroupBuilder, HistogramCell};
+pub use group::Group;
 pub use http::{
     ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, label_position,
 };
-pub use registry::{Registry, RenderStats};
+pub use registry::Registry;
 pub use shard::Shard;
 pub use text::{Kind, TextWriter};

@@ -88,8 +88,7 @@ impl Consul {
     fn fake(token: &str) -> Self {
         let fake = Arc::new(Fake { token: token.to_owned(), ..Fake::default() });
         fake.lock().index = 10;
-        let answering = fake.clone();
-        let step = Upstream::answer(move |request| answering.answer(request));
+        let step = Upstream::answer(move |request| fake.answer(request));
         let upstream = Upstream::with(move |_| Behaviour { read_body: true, steps: vec![step.clone()] });
         Consul { address: upstream.address, token: token.to_owned(), agent: Agent::Fake(Some(upstream)) }
     }

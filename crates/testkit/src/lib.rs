@@ -5,6 +5,7 @@
 //! the program under test would share its mistakes too.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stderr, reason = "what a failed test shows")]
 
 pub mod client;
 pub mod consul;

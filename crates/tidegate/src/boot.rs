@@ -10,7 +10,7 @@ mod admin_tls;
 mod administration;
 mod body_memory;
 mod bounds;
-pub mod commands;
+pub(crate) mod commands;
 mod control;
 mod data_plane;
 mod debug_file;
@@ -20,7 +20,7 @@ mod expiry;
 mod explain;
 mod file_check;
 mod folders;
-pub mod handover;
+pub(crate) mod handover;
 mod health;
 mod hooks;
 mod idle_fields;
@@ -32,12 +32,12 @@ mod metrics;
 mod name_failures;
 mod names;
 mod nodes;
-pub mod notices;
-pub mod notify;
+pub(crate) mod notices;
+pub(crate) mod notify;
 mod ocsp;
 mod pem;
-pub mod pid_file;
-pub mod preflight;
+pub(crate) mod pid_file;
+pub(crate) mod preflight;
 mod prepare;
 pub(super) mod process;
 mod provider;
@@ -45,13 +45,13 @@ mod purpose;
 mod reload;
 mod renewal;
 mod secrets;
-pub mod serving;
-pub mod signals;
+pub(crate) mod serving;
+pub(crate) mod signals;
 mod sockets;
 mod status;
-pub mod stay;
-pub mod trial;
-pub mod welcome;
+pub(crate) mod stay;
+pub(crate) mod trial;
+pub(crate) mod welcome;
 
 use std::{
     net::SocketAddr,
@@ -68,8 +68,8 @@ use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
 #[cfg(feature = "import")]
-pub use self::languages::check_object;
-pub use self::process::catalog;
+pub(crate) use self::languages::check_object;
+pub(crate) use self::process::catalog;
 
 use self::{
     handover::predecessor::Predecessor,
@@ -87,7 +87,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 const ENDING_TIME: Duration = Duration::from_secs(10);
 
 /// What `run` knows beyond the settings.
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     pub origin: Origin,
     /// config.yaml as in the file.
     pub config: Value,
@@ -105,7 +105,7 @@ pub struct RunOptions {
 }
 
 /// Serves until a signal says stop, or a successor has taken over.
-pub fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
+pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     limit_descriptors(&settings);
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
@@ -241,6 +241,7 @@ fn end_in_time(stays: bool, pid_file: &Path) {
         std::thread::sleep(ENDING_TIME);
         match stays {
             true => stay::without_threads(&pid_file),
+            #[expect(clippy::exit, reason = "the main thread may never return")]
             false => std::process::exit(0),
         }
     };
@@ -268,7 +269,7 @@ fn announce_ready(
 }
 
 /// Answers `tidegate explain` from the configuration, without serving it. Problems go to stderr, no log is touched.
-pub fn explain_offline(
+pub(crate) fn explain_offline(
     mut settings: Settings,
     question: &serde_json::Value,
 ) -> anyhow::Result<serde_json::Value> {

@@ -92,7 +92,7 @@ fn keep_to_owner_and_group(verb: &Verb) {
     }
 }
 
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let Cli { place, verb } = Cli::parse();
     crate::boot::signals::outlast_file_limits();
     keep_to_owner_and_group(&verb);

@@ -17,7 +17,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// The PEM file with the system's authorities, when there is one.
-pub fn system_authorities() -> Option<PathBuf> {
+pub(crate) fn system_authorities() -> Option<PathBuf> {
     SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned)
 }
 
@@ -32,7 +32,7 @@ pub struct Anchors {
 
 impl Anchors {
     /// The certificates of a PEM text, and how many were added. In a bundle those that cannot be read are left out.
-    pub fn add_bundle(&mut self, pem: &[u8]) -> usize {
+    pub(crate) fn add_bundle(&mut self, pem: &[u8]) -> usize {
         let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
         found.filter(|certificate| self.add(certificate.clone()).is_ok()).count()
     }
@@ -82,6 +82,7 @@ impl Anchors {
         }
     }
 
+    /// Trusts a certificate, also one that is no authority. The error says why it cannot be read.
     pub fn add(&mut self, certificate: CertificateDer<'static>) -> Result<(), String> {
         let parsed = Certificate::parse(&certificate).map_err(|error| error.to_string())?;
         let anchor = webpki::anchor_from_trusted_cert(&certificate)
@@ -92,6 +93,7 @@ impl Anchors {
         Ok(())
     }
 
+    /// Whether nothing is trusted.
     pub fn is_empty(&self) -> bool {
         self.library.is_empty()
     }

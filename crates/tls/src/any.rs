@@ -17,7 +17,7 @@ pub(crate) struct AnyCertificate(WebPkiSupportedAlgorithms);
 
 impl AnyCertificate {
     /// With the provider whose signature algorithms the connection uses.
-    pub fn new(provider: &CryptoProvider) -> Arc<AnyCertificate> {
+    pub(crate) fn new(provider: &CryptoProvider) -> Arc<AnyCertificate> {
         Arc::new(AnyCertificate(provider.signature_verification_algorithms))
     }
 }

@@ -33,18 +33,23 @@ const LONGEST_SUBJECT_CHARS: usize = 256;
 /// stated otherwise.
 #[derive(Debug)]
 pub struct Certificate<'a> {
+    /// The whole certificate.
     pub der: &'a [u8],
     /// 1, 2 or 3.
     pub version: u8,
     /// With tag and length: what the signature covers.
     pub(crate) signed: &'a [u8],
+    /// Serial number, as encoded.
     pub serial: &'a [u8],
     pub(crate) signature_algorithm: &'a [u8],
     pub(crate) signature: &'a [u8],
+    /// Distinguished name of the issuer, in DER.
     pub issuer: &'a [u8],
+    /// Distinguished name of the owner, in DER.
     pub subject: &'a [u8],
     /// Seconds since 1970.
     pub not_before: u64,
+    /// Seconds since 1970.
     pub not_after: u64,
     /// `SubjectPublicKeyInfo`, with tag and length.
     pub(crate) key: &'a [u8],
@@ -77,6 +82,7 @@ impl From<der::Error> for Unreadable {
 }
 
 impl<'a> Certificate<'a> {
+    /// Refuses what does not have the structure of RFC 5280 section 4.1; signatures are not checked.
     pub fn parse(der: &'a [u8]) -> Result<Certificate<'a>, Unreadable> {
         let mut outer = SliceReader::new(sequence(AnyRef::from_der(der)?)?)?;
         let signed = outer.tlv_bytes()?;
@@ -142,7 +148,7 @@ impl<'a> Certificate<'a> {
     }
 
     /// The subject as in `$ssl_client_s_dn`, for messages: a peer chose it, so it is cut.
-    pub fn subject_text(&self) -> String {
+    pub(crate) fn subject_text(&self) -> String {
         let subject = crate::rfc2253(self.subject).unwrap_or_default();
         subject.chars().take(LONGEST_SUBJECT_CHARS).collect()
     }

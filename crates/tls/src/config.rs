@@ -11,6 +11,7 @@ use crate::{Anchors, AnyCertificate, ServerVerifier, certified_key, single};
 pub enum Trust {
     /// Encryption without verification: APISIX's default toward upstreams.
     Anybody,
+    /// Certificates must lead to one of these.
     Anchors(Anchors),
 }
 

@@ -10,18 +10,34 @@ use rustls::{
 
 use crate::certificate::Certificate;
 
+/// Why a chain and a key are no pair. The texts name neither file nor object.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairError {
+    /// The chain is empty or cannot be read, for this reason.
+    #[error("certificate: {0}")]
+    Certificate(String),
+    /// The key cannot be read or used, for this reason.
+    #[error("key: {0}")]
+    Key(String),
+    /// Both are readable, and the key is another certificate's. The subject of the leaf.
+    #[error("the key does not belong to the certificate ({0})")]
+    Mismatch(String),
+}
+
 /// From a PEM chain and a PEM key, which have to belong together.
-pub fn certified_key(provider: &CryptoProvider, chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+pub fn certified_key(provider: &CryptoProvider, chain: &[u8], key: &[u8]) -> Result<CertifiedKey, PairError> {
+    let bad_certificate = |reason: &dyn std::fmt::Display| PairError::Certificate(reason.to_string());
+    let bad_key = |reason: &dyn std::fmt::Display| PairError::Key(reason.to_string());
     let chain = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("certificate: {error}"))?;
-    let leaf = chain.first().ok_or("certificate: none in it; PEM is expected")?;
-    let leaf = Certificate::parse(leaf).map_err(|error| format!("certificate: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("key: {error}"))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|error| format!("key: {error}"))?;
+        .map_err(|error| bad_certificate(&error))?;
+    let leaf = chain.first().ok_or_else(|| bad_certificate(&"none in it; PEM is expected"))?;
+    let leaf = Certificate::parse(leaf).map_err(|error| bad_certificate(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad_key(&error))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|error| bad_key(&error))?;
     // If the library cannot derive the public key, a mismatch shows in the handshake.
     if key.public_key().is_some_and(|public| public.as_ref() != leaf.key) {
-        return Err(format!("the key does not belong to the certificate ({})", leaf.subject_text()));
+        return Err(PairError::Mismatch(leaf.subject_text()));
     }
     Ok(CertifiedKey::new(chain, key))
 }

@@ -12,6 +12,7 @@
 //! A separate crate because upstreams, etcd and the load generator need it and none of them may use another.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod anchors;
 mod any;
@@ -29,14 +30,14 @@ mod refusal;
 mod server;
 mod signature;
 
-pub use anchors::{Anchors, system_authorities};
+pub use anchors::Anchors;
 use any::AnyCertificate;
 pub use certificate::{Certificate, Unreadable};
 pub use client::ClientVerifier;
 pub use config::{Trust, client_config};
 pub use connect::{connect, explain, speaks_tls, wants_tls};
 pub use distinguished_name::{one_line, rfc2253};
-pub use key_pair::{certified_key, single};
+pub use key_pair::{PairError, certified_key, single};
 pub use purpose::Purpose;
 pub use refusal::{openssl_words, reason};
 use server::ServerVerifier;

@@ -41,7 +41,7 @@ pub(crate) struct Verified {
 }
 
 impl Question<'_> {
-    pub fn verify(
+    pub(crate) fn verify(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],

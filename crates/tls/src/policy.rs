@@ -20,7 +20,7 @@ const NETSCAPE_SERVER: u8 = 0x40;
 /// A path from the leaf (first) to the anchor (last), every signature of which is right. `rooted`: the anchor is in it.
 pub(crate) struct Candidate<'c, 'a> {
     pub path: &'c [Certificate<'a>],
-    pub rooted: bool,
+    pub(crate) rooted: bool,
 }
 
 pub(crate) struct Rules {
@@ -32,7 +32,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub fn check(&self, candidate: &Candidate<'_, '_>) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, candidate: &Candidate<'_, '_>) -> Result<(), Refusal> {
         let Candidate { path, rooted } = candidate;
         // Intermediates that were not issued by themselves, below the certificate at hand: RFC 5280 section 6.1.4 (l).
         let mut below = 0;

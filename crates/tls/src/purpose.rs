@@ -7,7 +7,9 @@ use der::asn1::ObjectIdentifier;
 /// The purpose that a peer's certificate must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// A server that the gateway connects to.
     Server,
+    /// A client of one of the gateway's ports.
     Client,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct ServerVerifier {
 
 impl ServerVerifier {
     /// Without anchors nothing is trusted.
-    pub fn new(anchors: Anchors, provider: &CryptoProvider) -> Arc<ServerVerifier> {
+    pub(crate) fn new(anchors: Anchors, provider: &CryptoProvider) -> Arc<ServerVerifier> {
         Arc::new(ServerVerifier { anchors, algorithms: provider.signature_verification_algorithms })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn tls12(
     let key = webpki::RawPublicKeyEntity::try_from(&key).map_err(|_| Error::from(Refusal::Unreadable))?;
     let offered = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
     let (_, candidates) = offered.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
-    for algorithm in candidates.iter() {
+    for algorithm in *candidates {
         match key.verify_signature(*algorithm, message, signed.signature()) {
             Ok(()) => return Ok(HandshakeSignatureValid::assertion()),
             Err(webpki::Error::UnsupportedSignatureAlgorithmForPublicKeyContext(_)) => {}

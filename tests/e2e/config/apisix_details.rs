@@ -164,7 +164,7 @@ fn quotas_in_redis_are_shared_with_apisix() {
     let stored = Gateway::start(EMBEDDED, None);
     let (status, answer) = stored.admin("PUT", "/apisix/admin/routes/1", &route.to_string());
     assert!(status < 300, "{answer}");
-    let mut in_file = route.clone();
+    let mut in_file = route;
     in_file["id"] = json!("1");
     let filed = Gateway::start(YAML_PROVIDER, Some(&format!("routes:\n- {in_file}\n")));
     for (gateway, key) in [(&stored, with("/apisix")), (&filed, with(""))] {

@@ -19,7 +19,7 @@ use tidegate_config::keys;
 
 /// A config.yaml of one worker that reads its routes from conf/apisix.yaml, with these keys set. `@HTTP@` and so on
 /// become ports.
-pub fn standalone(set: &[(&str, Value)]) -> String {
+pub(super) fn standalone(set: &[(&str, Value)]) -> String {
     let base = json!({
         "apisix": {
             "node_listen": [{"ip": "127.0.0.1", "port": "@HTTP@"}],
@@ -35,7 +35,7 @@ pub fn standalone(set: &[(&str, Value)]) -> String {
 }
 
 /// The same for the embedded store, with an Admin API and the key of [`tidegate_testkit::gateway::ADMIN_KEY`].
-pub fn embedded(set: &[(&str, Value)]) -> String {
+pub(super) fn embedded(set: &[(&str, Value)]) -> String {
     let base = json!({
         "apisix": {
             "node_listen": [{"ip": "127.0.0.1", "port": "@HTTP@"}],

@@ -1,7 +1,7 @@
 //! `$secret://` references: a Vault that checks what it is asked; [`clouds`] has AWS and Google, [`no_values`] what is not a
 //! secret, [`told`] who is told of it.
 
-pub mod clouds;
+pub(crate) mod clouds;
 mod no_values;
 mod told;
 

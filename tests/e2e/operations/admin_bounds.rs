@@ -2,7 +2,7 @@
 
 mod bodies;
 mod connections;
-pub mod descriptors;
+pub(crate) mod descriptors;
 mod siblings;
 
 use std::fs;

@@ -122,7 +122,7 @@ fn calls_of_one_request_share_its_time() {
         ),
         named(
             "before",
-            json!({"mocking": pre(mocking.clone()), "cors": pre(json!({})), "request-id": pre(json!({})),
+            json!({"mocking": pre(mocking), "cors": pre(json!({})), "request-id": pre(json!({})),
             "proxy-rewrite": pre(json!({"headers": {"set": {"a": "b"}}})), "response-rewrite": pre(json!({"headers": {"set": {"a": "b"}}}))}),
         ),
         named(

@@ -53,7 +53,8 @@ fn serve(mut stream: TcpStream, end: &Mutex<End>, down: &AtomicUsize) -> Option<
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(answer.as_bytes()).ok()?;
     read_request(&mut stream)?;
-    match *end.lock().expect("no thread panics with it") {
+    let end = *end.lock().expect("no thread panics with it");
+    match end {
         End::Closed => {}
         End::Reset => socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).ok()?,
         End::Begun => stream.write_all(b"HTTP/1.1 200").ok()?,

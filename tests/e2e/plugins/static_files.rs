@@ -14,15 +14,15 @@ use tidegate_testkit::{Message, free_port};
 use crate::protocols::certs::{quoted, self_signed};
 
 /// Larger than what is kept in memory, and no multiple of anything.
-pub const LARGE_BYTES: usize = 3_000_017;
+pub(crate) const LARGE_BYTES: usize = 3_000_017;
 
 /// A directory to serve, and beside it a file that must never be seen.
-pub struct Site {
+pub(crate) struct Site {
     folder: TempDir,
 }
 
 impl Site {
-    pub fn new() -> Site {
+    pub(crate) fn new() -> Site {
         let site = Site { folder: tempfile::tempdir().expect("a folder") };
         site.write("secret.txt", SECRET);
         site.write("www-other/file.txt", SECRET);
@@ -49,22 +49,22 @@ impl Site {
         site
     }
 
-    pub fn root(&self) -> std::path::PathBuf {
+    pub(crate) fn root(&self) -> std::path::PathBuf {
         self.folder.path().join("www")
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         fs::write(path, text).expect("written");
     }
 
     /// A gateway that serves it: a route for each prefix with its plugin configuration, `root` filled in.
-    pub fn serve(&self, routes: &[(&str, Value)]) -> Gateway {
+    pub(crate) fn serve(&self, routes: &[(&str, Value)]) -> Gateway {
         Gateway::start(YAML_PROVIDER, Some(&self.routes(routes)))
     }
 
-    pub fn routes(&self, routes: &[(&str, Value)]) -> String {
+    pub(crate) fn routes(&self, routes: &[(&str, Value)]) -> String {
         let mut text = "routes:\n".to_owned();
         for (number, (uri, conf)) in routes.iter().enumerate() {
             let mut conf = conf.clone();
@@ -79,13 +79,13 @@ impl Site {
 }
 
 /// What no answer may hold.
-pub const SECRET: &str = "outside-the-root";
+pub(crate) const SECRET: &str = "outside-the-root";
 
-pub fn large() -> Vec<u8> {
+pub(crate) fn large() -> Vec<u8> {
     (0..LARGE_BYTES).map(|at| (at * 31 / 7 % 251) as u8).collect()
 }
 
-pub fn get(gateway: &Gateway, target: &str, fields: &str) -> Message {
+pub(crate) fn get(gateway: &Gateway, target: &str, fields: &str) -> Message {
     ask(gateway, "GET", target, fields)
 }
 

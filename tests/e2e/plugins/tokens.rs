@@ -13,7 +13,7 @@ fn tag(secret: &[u8], text: &str) -> Vec<u8> {
 }
 
 /// A JSON web token, signed with HS256 whatever its header says.
-pub fn token(header: &Value, payload: &Value, secret: &[u8]) -> String {
+pub(super) fn token(header: &Value, payload: &Value, secret: &[u8]) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(header), part(payload));
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag(secret, &signed)))

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Gateway, ReadError, Seen, Upstream};
 
 /// Bytes in, and what must come of them.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case {
     name: &'static str,
     send: Cow<'static, [u8]>,
     /// Any of these.
@@ -33,7 +33,7 @@ enum After {
 
 impl Case {
     /// A request that must reach the upstream, be answered 200, and leave the connection usable.
-    pub fn pass(name: &'static str, send: &'static str) -> Self {
+    pub(super) fn pass(name: &'static str, send: &'static str) -> Self {
         Case {
             name,
             send: Cow::Borrowed(send.as_bytes()),
@@ -46,52 +46,52 @@ impl Case {
     }
 
     /// A request that must be answered 400, never reach the upstream whole, and end the connection.
-    pub fn refuse(name: &'static str, send: &'static str) -> Self {
+    pub(super) fn refuse(name: &'static str, send: &'static str) -> Self {
         let case = Case::pass(name, send);
         Case { statuses: &[400], after: After::Closed, forwarded: 0, ..case }
     }
 
     /// A request that the gateway answers 200 itself, and that leaves the connection usable.
-    pub fn answered(name: &'static str, send: &'static str) -> Self {
+    pub(super) fn answered(name: &'static str, send: &'static str) -> Self {
         Case { forwarded: 0, ..Case::pass(name, send) }
     }
 
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.send
     }
 
-    pub fn statuses(self, statuses: &'static [u16]) -> Self {
+    pub(super) fn statuses(self, statuses: &'static [u16]) -> Self {
         Case { statuses, ..self }
     }
 
-    pub fn seen(self, seen: &'static [&'static str]) -> Self {
+    pub(super) fn seen(self, seen: &'static [&'static str]) -> Self {
         Case { seen, ..self }
     }
 
-    pub fn unseen(self, unseen: &'static [&'static str]) -> Self {
+    pub(super) fn unseen(self, unseen: &'static [&'static str]) -> Self {
         Case { unseen, ..self }
     }
 
-    pub fn closes(self) -> Self {
+    pub(super) fn closes(self) -> Self {
         Case { after: After::Closed, ..self }
     }
 
-    pub fn may_close(self) -> Self {
+    pub(super) fn may_close(self) -> Self {
         Case { after: After::Either, ..self }
     }
 
     /// The same with bytes a literal cannot hold.
-    pub fn sending(self, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(super) fn sending(self, bytes: impl Into<Vec<u8>>) -> Self {
         Case { send: Cow::Owned(bytes.into()), ..self }
     }
 }
 
 /// A gateway whose only route forwards everything to an upstream; websockets on `/upgrade*`.
-pub fn gateway_for(upstream: &Upstream) -> Gateway {
+pub(super) fn gateway_for(upstream: &Upstream) -> Gateway {
     let node = format!(
         "upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}, timeout: {{connect: 2, send: 2, read: 2}}}}",
         upstream.address
@@ -104,7 +104,7 @@ pub fn gateway_for(upstream: &Upstream) -> Gateway {
 }
 
 /// Runs all rows against one gateway; reports every row that fails, not just the first.
-pub fn check(cases: &[Case]) {
+pub(super) fn check(cases: &[Case]) {
     let upstream = Upstream::start();
     let gateway = gateway_for(&upstream);
     let mut failures = String::new();

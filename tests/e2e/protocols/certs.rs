@@ -5,20 +5,20 @@ use rcgen::{
 };
 
 /// A certificate chain and its key, both PEM.
-pub struct Pair {
+pub(crate) struct Pair {
     pub cert: String,
     pub key: String,
 }
 
 /// Signs certificates.
-pub struct Authority {
+pub(crate) struct Authority {
     pub cert: String,
     pub key: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let params = authority_params("root");
         let key = KeyPair::generate().expect("a key");
         let cert = params.self_signed(&key).expect("an authority").pem();
@@ -26,18 +26,18 @@ impl Authority {
     }
 
     /// An authority below this one.
-    pub fn intermediate(&self) -> Self {
+    pub(crate) fn intermediate(&self) -> Self {
         let params = authority_params("intermediate");
         let key = KeyPair::generate().expect("a key");
         let cert = params.signed_by(&key, &self.issuer).expect("an authority").pem();
         Authority { cert, key: key.serialize_pem(), issuer: Issuer::new(params, key) }
     }
 
-    pub fn issue(&self, name: &str) -> Pair {
+    pub(crate) fn issue(&self, name: &str) -> Pair {
         self.issue_with(name, |_| {})
     }
 
-    pub fn issue_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Pair {
+    pub(crate) fn issue_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Pair {
         let key = KeyPair::generate().expect("a key");
         let mut params = leaf_params(name);
         change(&mut params);
@@ -47,12 +47,12 @@ impl Authority {
 }
 
 /// Signed by itself, with an ECDSA key.
-pub fn self_signed(name: &str) -> Pair {
+pub(crate) fn self_signed(name: &str) -> Pair {
     signed_with(name, KeyPair::generate().expect("a key"))
 }
 
 /// Signed by itself, with an RSA key.
-pub fn self_signed_rsa(name: &str) -> Pair {
+pub(crate) fn self_signed_rsa(name: &str) -> Pair {
     signed_with(name, KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key"))
 }
 
@@ -75,6 +75,6 @@ fn authority_params(name: &str) -> CertificateParams {
 }
 
 /// A YAML or JSON string in double quotes.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\n', "\\n"))
 }

@@ -19,7 +19,7 @@ fn accepted() {
     check(&accepted_cases());
 }
 
-pub fn accepted_cases() -> Vec<Case> {
+pub(super) fn accepted_cases() -> Vec<Case> {
     vec![
         Case::pass("one chunk", chunked!("5\r\nhello\r\n0\r\n\r\n")).seen(&["\r\n\r\nhello"]),
         Case::pass("two chunks", chunked!("3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n")).seen(&["\r\n\r\nhello"]),
@@ -63,7 +63,7 @@ fn refused_sizes() {
     check(&refused_sizes_cases());
 }
 
-pub fn refused_sizes_cases() -> Vec<Case> {
+pub(super) fn refused_sizes_cases() -> Vec<Case> {
     vec![
         Case::refuse("no digit", chunked!("g\r\nhello\r\n0\r\n\r\n")),
         Case::refuse("empty size", chunked!("\r\nhello\r\n0\r\n\r\n")),
@@ -91,7 +91,7 @@ fn refused_line_ends() {
     check(&refused_line_ends_cases());
 }
 
-pub fn refused_line_ends_cases() -> Vec<Case> {
+pub(super) fn refused_line_ends_cases() -> Vec<Case> {
     vec![
         Case::refuse("bare LF after a size", chunked!("5\nhello\r\n0\r\n\r\n")),
         Case::refuse("bare CR after a size", chunked!("5\rhello\r\n0\r\n\r\n")),

@@ -4,7 +4,7 @@ use tidegate_testkit::http2::field;
 
 /// What this gateway must make of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlook {
+pub(super) enum Outlook {
     Refused,
     Served,
     /// Crate `h2` leaves out what would be wrong, or it shows only when the head is on its way.
@@ -12,7 +12,7 @@ pub enum Outlook {
 }
 
 /// One stream's request, and what must come of it.
-pub struct Case {
+pub(super) struct Case {
     pub name: &'static str,
     /// Names and values in their order, pseudo-header fields included.
     pub fields: Vec<(&'static str, &'static str)>,
@@ -91,12 +91,12 @@ impl Case {
         self
     }
 
-    pub fn block(&self) -> Vec<u8> {
+    pub(super) fn block(&self) -> Vec<u8> {
         self.fields.iter().flat_map(|(name, value)| field(name, value)).collect()
     }
 }
 
-pub fn tables() -> Vec<Table> {
+pub(super) fn tables() -> Vec<Table> {
     vec![
         ("lengths", lengths()),
         ("codings", codings()),

@@ -22,7 +22,7 @@ const LIMIT: &str = "400ms";
 type Bytes = Arc<Mutex<BTreeMap<usize, Vec<u8>>>>;
 
 /// Writes down what comes on each connection, and answers what it reads as requests.
-pub struct Recorder {
+pub(super) struct Recorder {
     address: SocketAddr,
     seen: Bytes,
 }
@@ -58,7 +58,7 @@ impl Recorder {
         Recorder { address, seen }
     }
 
-    pub fn take(&self) -> Vec<Vec<u8>> {
+    pub(super) fn take(&self) -> Vec<Vec<u8>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *seen).into_values().collect()
     }
@@ -82,7 +82,7 @@ fn answer(recorded: Recorded) {
 }
 
 /// A proxy with a recorder behind each of its ports.
-pub struct Proxy {
+pub(super) struct Proxy {
     pub name: &'static str,
     lanes: Vec<(SocketAddr, Recorder)>,
     _nginx: Option<Server>,
@@ -93,7 +93,7 @@ fn lanes() -> Vec<(SocketAddr, Recorder)> {
     (0..LANES).map(|_| (SocketAddr::from(([127, 0, 0, 1], free_port())), Recorder::start())).collect()
 }
 
-pub fn tidegate() -> Proxy {
+pub(super) fn tidegate() -> Proxy {
     let lanes = lanes();
     let mut listen = "{ip: 127.0.0.1, port: @HTTP@}".to_owned();
     let mut routes = "routes:\n".to_owned();
@@ -119,7 +119,7 @@ pub fn tidegate() -> Proxy {
 }
 
 /// `protocol` is what its ports speak: nothing for HTTP/1, or `http2`.
-pub fn nginx(protocol: &str) -> Proxy {
+pub(super) fn nginx(protocol: &str) -> Proxy {
     let lanes = lanes();
     let mut text = "return 204; }\n".to_owned();
     for (number, (front, recorder)) in lanes.iter().enumerate() {
@@ -137,7 +137,7 @@ pub fn nginx(protocol: &str) -> Proxy {
 }
 
 /// `protocol`: nothing for HTTP/1, or `proto h2`.
-pub fn haproxy(protocol: &str) -> Proxy {
+pub(super) fn haproxy(protocol: &str) -> Proxy {
     let lanes = lanes();
     let mut text = format!(
         "defaults\n mode http\n timeout connect 2s\n timeout server 2s\n timeout client {LIMIT}\n \
@@ -155,7 +155,7 @@ pub fn haproxy(protocol: &str) -> Proxy {
 }
 
 /// What became of one case at one proxy.
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Of the answers that the client got.
     pub statuses: Vec<String>,
     /// What the upstream understands when it is strict, over all connections.
@@ -171,7 +171,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// `streams`: what each connection to the upstream carried.
-    pub fn of(statuses: Vec<String>, streams: &[Vec<u8>]) -> Outcome {
+    pub(super) fn of(statuses: Vec<String>, streams: &[Vec<u8>]) -> Outcome {
         let strict: Vec<Vec<String>> =
             streams.iter().map(|stream| readings::Reading::default().requests(stream)).collect();
         let ambiguous = streams
@@ -201,7 +201,7 @@ impl Outcome {
 }
 
 /// Runs all cases at all proxies; for each proxy the outcomes in the order of the cases.
-pub fn run_everywhere<C: Sync>(
+pub(super) fn run_everywhere<C: Sync>(
     proxies: &[Proxy],
     cases: &[C],
     run: impl Fn(SocketAddr, &Recorder, &C) -> Outcome + Sync,
@@ -239,7 +239,7 @@ fn run_all<C: Sync>(
 }
 
 /// How often each thing happened, a row for each and a column for each proxy.
-pub fn summary(proxies: &[Proxy], outcomes: &[Vec<Outcome>]) -> String {
+pub(super) fn summary(proxies: &[Proxy], outcomes: &[Vec<Outcome>]) -> String {
     let mut text = table_head(proxies);
     let mut row = |name: &str, what: &dyn Fn(&Outcome) -> bool| {
         let counts = outcomes.iter().map(|all| all.iter().filter(|outcome| what(outcome)).count());
@@ -255,7 +255,7 @@ pub fn summary(proxies: &[Proxy], outcomes: &[Vec<Outcome>]) -> String {
 }
 
 /// The tables themselves, a heading and a table for each. `heading`: its hashes.
-pub fn tables(
+pub(super) fn tables(
     heading: &str,
     proxies: &[Proxy],
     tables: &[(&str, Vec<&'static str>)],
@@ -283,7 +283,7 @@ fn table_head(proxies: &[Proxy]) -> String {
 const HTTP2_PART: &str = "\n## Downgraded from HTTP/2\n";
 
 /// Shows a part and, with `UPDATE_TABLE=1`, writes it.
-pub fn publish(text: &str) {
+pub(super) fn publish(text: &str) {
     static WRITING: Mutex<()> = Mutex::new(());
     println!("{text}");
     if std::env::var_os("UPDATE_TABLE").is_none() {

@@ -12,12 +12,12 @@ use tidegate_testkit::PATIENCE;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-pub fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 /// One message as it stands in a body.
-pub fn message(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn message(bytes: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend((bytes.len() as u32).to_be_bytes());
     framed.extend(bytes);
@@ -25,14 +25,14 @@ pub fn message(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A listening server. Its thread lives as long as the test.
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
     calls: Arc<AtomicUsize>,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("non-blocking");
         let address = listener.local_addr().expect("an address");
@@ -50,12 +50,12 @@ impl Server {
         Server { address, connections, calls }
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(SeqCst)
     }
 
     /// Requests that came, the refused ones too.
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(SeqCst)
     }
 }
@@ -186,7 +186,7 @@ async fn answer(
 
 /// What came back.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: HashMap<String, String>,
     pub body: Vec<u8>,
@@ -197,10 +197,10 @@ pub struct Answer {
 
 /// A connection to the gateway; the calls on it share it.
 #[derive(Clone)]
-pub struct Caller(h2::client::SendRequest<Bytes>);
+pub(crate) struct Caller(h2::client::SendRequest<Bytes>);
 
 impl Caller {
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("connects");
         let (send, connection) = h2::client::handshake(stream).await.expect("shakes hands");
         tokio::spawn(connection);
@@ -208,7 +208,7 @@ impl Caller {
     }
 
     /// Sends the messages, waiting after each for as much to come back if `in_turn`; then reads to the end.
-    pub async fn call(&self, path: &str, messages: &[&[u8]], in_turn: bool) -> Answer {
+    pub(crate) async fn call(&self, path: &str, messages: &[&[u8]], in_turn: bool) -> Answer {
         let called = tokio::time::timeout(PATIENCE, self.exchange(path, messages, in_turn)).await;
         called.unwrap_or_else(|_| panic!("{path} does not end"))
     }

@@ -7,7 +7,7 @@ fn request_lines() {
     check(&request_lines_cases());
 }
 
-pub fn request_lines_cases() -> Vec<Case> {
+pub(super) fn request_lines_cases() -> Vec<Case> {
     vec![
         Case::refuse("only a method", "GET\r\n\r\n"),
         Case::refuse("HTTP/0.9", "GET /\r\n\r\n"),
@@ -52,7 +52,7 @@ fn line_ends() {
     check(&line_ends_cases());
 }
 
-pub fn line_ends_cases() -> Vec<Case> {
+pub(super) fn line_ends_cases() -> Vec<Case> {
     vec![
         Case::refuse("bare LF after the request line", "GET / HTTP/1.1\nHost: h\r\n\r\n"),
         Case::refuse("bare LF after a field", "GET / HTTP/1.1\r\nHost: h\n\r\n"),
@@ -74,7 +74,7 @@ fn fields() {
     check(&fields_cases());
 }
 
-pub fn fields_cases() -> Vec<Case> {
+pub(super) fn fields_cases() -> Vec<Case> {
     vec![
         Case::refuse("space before the colon", "GET / HTTP/1.1\r\nHost: h\r\nX-A : b\r\n\r\n"),
         Case::refuse("tab before the colon", "GET / HTTP/1.1\r\nHost: h\r\nX-A\t: b\r\n\r\n"),
@@ -102,7 +102,7 @@ fn hosts() {
     check(&hosts_cases());
 }
 
-pub fn hosts_cases() -> Vec<Case> {
+pub(super) fn hosts_cases() -> Vec<Case> {
     vec![
         Case::refuse("none in 1.1", "GET / HTTP/1.1\r\n\r\n"),
         Case::refuse("two that differ", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),

@@ -4,7 +4,7 @@
 
 /// One server's habits. All false is strict.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
+pub(super) struct Reading {
     /// A line feed alone ends a line.
     bare_lf: bool,
     /// Of both framings `Content-Length` counts.
@@ -20,7 +20,7 @@ pub struct Reading {
 }
 
 /// Every combination of habits; the first is strict.
-pub fn all() -> impl Iterator<Item = Reading> {
+pub(super) fn all() -> impl Iterator<Item = Reading> {
     (0..64_u8).map(|bits| Reading {
         bare_lf: bits & 1 != 0,
         length_wins: bits & 2 != 0,
@@ -41,7 +41,7 @@ enum Stop {
 
 impl Reading {
     /// The requests of a stream: method, target and length of the body; `cut` or `refused` at the end where it applies.
-    pub fn requests(self, stream: &[u8]) -> Vec<String> {
+    pub(super) fn requests(self, stream: &[u8]) -> Vec<String> {
         let mut requests = Vec::new();
         let mut rest = stream;
         loop {

@@ -30,7 +30,7 @@ fn chunk_extensions() {
 }
 
 /// RFC 9112 section 7.1.1.
-pub fn chunk_extensions_cases() -> Vec<Case> {
+pub(super) fn chunk_extensions_cases() -> Vec<Case> {
     vec![
         Case::pass("name", chunks!("5;a\r\nhello\r\n0\r\n\r\n")),
         Case::pass("name and value", chunks!("5;a=b\r\nhello\r\n0\r\n\r\n")),

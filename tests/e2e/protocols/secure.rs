@@ -19,7 +19,7 @@ use tidegate_testkit::PATIENCE;
 use crate::protocols::certs::Pair;
 
 /// What a client offers. It takes any certificate and shows which one it got.
-pub struct Offer {
+pub(crate) struct Offer {
     pub versions: &'static [&'static SupportedProtocolVersion],
     pub schemes: Option<&'static [SignatureScheme]>,
     pub send_name: bool,
@@ -32,7 +32,7 @@ impl Default for Offer {
 }
 
 impl Offer {
-    pub fn config(&self, shown: Option<&Pair>) -> Arc<ClientConfig> {
+    pub(crate) fn config(&self, shown: Option<&Pair>) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = Anybody {
             algorithms: provider.signature_verification_algorithms,
@@ -57,13 +57,17 @@ impl Offer {
     }
 }
 
-pub struct Secure {
+pub(crate) struct Secure {
     stream: StreamOwned<ClientConnection, TcpStream>,
 }
 
 impl Secure {
     /// Connects and finishes the handshake.
-    pub fn connect(address: SocketAddr, name: &str, config: &Arc<ClientConfig>) -> Result<Self, String> {
+    pub(crate) fn connect(
+        address: SocketAddr,
+        name: &str,
+        config: &Arc<ClientConfig>,
+    ) -> Result<Self, String> {
         let name = ServerName::try_from(name.to_owned()).expect("a server name");
         let connection = ClientConnection::new(Arc::clone(config), name).map_err(text)?;
         let socket = TcpStream::connect(address).map_err(text)?;
@@ -76,7 +80,7 @@ impl Secure {
     }
 
     /// Sends a request and reads its answer, whose body has a length.
-    pub fn get(&mut self, host: &str, path: &str) -> Result<String, String> {
+    pub(crate) fn get(&mut self, host: &str, path: &str) -> Result<String, String> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         self.stream.write_all(request.as_bytes()).map_err(text)?;
         let mut answer = Vec::new();
@@ -97,13 +101,13 @@ impl Secure {
         }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.stream.write_all(bytes).map_err(text)?;
         self.stream.flush().map_err(text)
     }
 
     /// Reads to the end of this text.
-    pub fn until(&mut self, end: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn until(&mut self, end: &[u8]) -> Result<Vec<u8>, String> {
         let mut read = Vec::new();
         while !read.ends_with(end) {
             let mut byte = [0];
@@ -114,7 +118,7 @@ impl Secure {
     }
 
     /// Sends bytes and reads as many, never more than a little ahead of what came back.
-    pub fn echo(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn echo(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
         const AHEAD: usize = 64 * 1024;
         let mut back = vec![0; bytes.len()];
         let (mut sent, mut received) = (0, 0);
@@ -132,16 +136,16 @@ impl Secure {
         Ok(back)
     }
 
-    pub fn resumed(&self) -> bool {
+    pub(crate) fn resumed(&self) -> bool {
         self.stream.conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// The certificate that the server showed.
-    pub fn certificate(&self) -> Option<Vec<u8>> {
+    pub(crate) fn certificate(&self) -> Option<Vec<u8>> {
         self.stream.conn.peer_certificates().and_then(|chain| chain.first()).map(|cert| cert.to_vec())
     }
 
-    pub fn shows(&self, pair: &Pair) -> bool {
+    pub(crate) fn shows(&self, pair: &Pair) -> bool {
         let wanted = CertificateDer::from_pem_slice(pair.cert.as_bytes()).expect("a certificate");
         self.certificate().as_deref() == Some(&*wanted)
     }

@@ -26,7 +26,7 @@ fn content_length() {
     check(&content_length_cases());
 }
 
-pub fn content_length_cases() -> Vec<Case> {
+pub(super) fn content_length_cases() -> Vec<Case> {
     vec![
         Case::refuse("plus sign", with_hidden_request!("Content-Length: +5\r\n")),
         Case::refuse("minus sign", with_hidden_request!("Content-Length: -5\r\n")),
@@ -70,7 +70,7 @@ fn transfer_encoding() {
     check(&transfer_encoding_cases());
 }
 
-pub fn transfer_encoding_cases() -> Vec<Case> {
+pub(super) fn transfer_encoding_cases() -> Vec<Case> {
     const UNSUPPORTED: &[u16] = &[400, 501];
     vec![
         Case::refuse(
@@ -185,7 +185,7 @@ fn framing_cannot_be_nominated_away() {
     check(&framing_cannot_be_nominated_away_cases());
 }
 
-pub fn framing_cannot_be_nominated_away_cases() -> Vec<Case> {
+pub(super) fn framing_cannot_be_nominated_away_cases() -> Vec<Case> {
     vec![
         Case::pass("Content-Length", "POST / HTTP/1.1\r\nHost: h\r\nConnection: Content-Length\r\nContent-Length: 5\r\n\r\nhello").seen(&["\r\n\r\nhello"]),
         Case::pass("Transfer-Encoding", "POST / HTTP/1.1\r\nHost: h\r\nConnection: Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n").seen(&["\r\n\r\nhello"]),

@@ -7,7 +7,7 @@ fn plain_requests() {
     check(&plain_requests_cases());
 }
 
-pub fn plain_requests_cases() -> Vec<Case> {
+pub(super) fn plain_requests_cases() -> Vec<Case> {
     vec![
         Case::pass("simple", "GET /simple HTTP/1.1\r\nHost: h\r\n\r\n")
             .seen(&["GET /simple HTTP/1.1\r\n", "\r\nHost: h\r\n"]),
@@ -65,7 +65,7 @@ fn bodies() {
     check(&bodies_cases());
 }
 
-pub fn bodies_cases() -> Vec<Case> {
+pub(super) fn bodies_cases() -> Vec<Case> {
     vec![
         Case::pass("length", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello")
             .seen(&["\r\n\r\nhello"]),
@@ -101,7 +101,7 @@ fn versions_and_persistence() {
     check(&versions_and_persistence_cases());
 }
 
-pub fn versions_and_persistence_cases() -> Vec<Case> {
+pub(super) fn versions_and_persistence_cases() -> Vec<Case> {
     vec![
         Case::pass("1.0 closes", "GET / HTTP/1.0\r\nHost: h\r\n\r\n").closes(),
         Case::pass("1.0 without Host", "GET /old HTTP/1.0\r\n\r\n").closes().seen(&["GET /old HTTP/1."]),
@@ -131,7 +131,7 @@ fn targets() {
     check(&targets_cases());
 }
 
-pub fn targets_cases() -> Vec<Case> {
+pub(super) fn targets_cases() -> Vec<Case> {
     vec![
         Case::pass("absolute form", "GET http://a.example/p HTTP/1.1\r\nHost: a.example\r\n\r\n")
             .seen(&["GET /p HTTP/1.1", "Host: a.example\r\n"]),
@@ -163,7 +163,7 @@ fn headers_between_hops() {
     check(&headers_between_hops_cases());
 }
 
-pub fn headers_between_hops_cases() -> Vec<Case> {
+pub(super) fn headers_between_hops_cases() -> Vec<Case> {
     vec![
         Case::pass("nominated field", "GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n").unseen(&["x-hop"]),
         Case::pass("Keep-Alive", "GET / HTTP/1.1\r\nHost: h\r\nKeep-Alive: timeout=5\r\n\r\n").unseen(&["timeout=5"]),

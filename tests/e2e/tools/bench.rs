@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_testkit::{Behaviour, PATIENCE, Step, Upstream, free_port, gateway, process::Process, servers};
 
-pub struct Run {
+pub(super) struct Run {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
 /// `tidegate bench` with these words.
-pub fn bench(words: &[&str]) -> Run {
+pub(super) fn bench(words: &[&str]) -> Run {
     let output = Command::new(gateway::binary()).arg("bench").args(words).stdin(Stdio::null()).output();
     let output = output.expect("tidegate bench runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -23,12 +23,12 @@ pub fn bench(words: &[&str]) -> Run {
 }
 
 /// The outcome of a run as JSON.
-pub fn outcome(words: &[&str]) -> Value {
+pub(super) fn outcome(words: &[&str]) -> Value {
     let run = bench(&[words, &["--style", "json"]].concat());
     serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {} {}", run.out, run.err))
 }
 
-pub fn url(upstream: &Upstream, path: &str) -> String {
+pub(super) fn url(upstream: &Upstream, path: &str) -> String {
     format!("http://{}{path}", upstream.address)
 }
 

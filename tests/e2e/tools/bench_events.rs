@@ -15,7 +15,7 @@ fn chunk(text: &str) -> Step {
 
 /// `/quiet` sends three events and is silent then; `/short` ends after two; `/cut` closes within the second; `/none` has
 /// nothing but comments.
-pub fn server() -> Upstream {
+pub(super) fn server() -> Upstream {
     Upstream::with(|request| {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
         let head = Step::Send(head.as_bytes().to_vec());

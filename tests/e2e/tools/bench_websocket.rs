@@ -18,7 +18,7 @@ const CLOSE: u8 = 0x88;
 /// A WebSocket server; its threads live as long as the test. `/echo` sends back what comes, in two parts; `/chatty` says
 /// something else before, and waits for the answer to a ping; `/three` closes after three echoes; `/silent` says nothing;
 /// `/masked` sends as only clients may.
-pub fn server() -> SocketAddr {
+pub(super) fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {

@@ -308,7 +308,7 @@ fn routes_that_are_not_understood_are_closed() {
     assert_eq!(gateway.client().get("h", "/e").expect("an answer").status(), 501);
 }
 
-pub fn import(arguments: &[&str], text: &str, variables: &[(&str, &str)]) -> (bool, String, String) {
+pub(crate) fn import(arguments: &[&str], text: &str, variables: &[(&str, &str)]) -> (bool, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("kong.yaml");
     fs::write(&file, text).expect("written");

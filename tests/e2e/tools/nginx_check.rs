@@ -26,7 +26,7 @@ fn start_nginx(folder: &Path, port: u16, server: &str) -> Process {
 }
 
 /// nginx with this file, which listens at this port.
-pub fn run_nginx(file: &Path, folder: &Path, port: u16) -> Process {
+pub(super) fn run_nginx(file: &Path, folder: &Path, port: u16) -> Process {
     let mut command = Command::new(servers::find("nginx"));
     command.arg("-c").arg(file).arg("-p").arg(folder).args(["-e", "stderr", "-g", "daemon off;"]);
     let mut nginx = Process::start("nginx", &mut command);
@@ -35,7 +35,7 @@ pub fn run_nginx(file: &Path, folder: &Path, port: u16) -> Process {
 }
 
 /// Success, what was printed, and the report.
-pub fn check(folder: &Path, port: u16) -> (bool, String, String) {
+pub(super) fn check(folder: &Path, port: u16) -> (bool, String, String) {
     let mut command = Command::new(binary());
     command.args(["import", "nginx"]).arg(folder.join("nginx.conf"));
     command.arg("--check-against").arg(format!("http://127.0.0.1:{port}"));

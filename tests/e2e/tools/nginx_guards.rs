@@ -15,7 +15,7 @@ use tidegate_testkit::{
 
 use crate::{plugins::static_files::Site, tools::nginx_check::run_nginx};
 
-pub struct Form {
+pub(super) struct Form {
     pub name: String,
     /// What stands beside the server.
     around: String,
@@ -23,7 +23,7 @@ pub struct Form {
     requests: Vec<String>,
 }
 
-pub fn forms(file: &str) -> Vec<Form> {
+pub(super) fn forms(file: &str) -> Vec<Form> {
     let path = workspace_root().join("tests/nginx-guards").join(file);
     let text = fs::read_to_string(&path).expect("the file is there");
     let mut forms: Vec<Form> = Vec::new();
@@ -46,12 +46,12 @@ pub fn forms(file: &str) -> Vec<Form> {
 }
 
 /// Answers what its paths say; below /role what the field says, or whom `Host` names.
-pub const CHECK: &str = "location /allowed { return 204; } location /denied { return 403; } \
+pub(crate) const CHECK: &str = "location /allowed { return 204; } location /denied { return 403; } \
     location /unauthorized { return 401; } \
     location /role { if ($http_x_role = admin) { return 204; } if ($host = admin.test) { return 204; } return 403; }";
 
 /// Files that forms include, and users.
-pub fn write_files(folder: &Path) {
+pub(super) fn write_files(folder: &Path) {
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("written");
     for name in ["glob", "links", "hidden"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
@@ -70,14 +70,14 @@ pub fn write_files(folder: &Path) {
 }
 
 /// nginx's workers run as another user.
-pub fn make_readable<'p>(folders: impl Iterator<Item = &'p Path>) {
+pub(super) fn make_readable<'p>(folders: impl Iterator<Item = &'p Path>) {
     for folder in folders {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(folder, mode).expect("readable");
     }
 }
 
-pub fn configuration(forms: &[Form], folder: &Path, listen: &str, fixed: &[(&str, &str)]) -> String {
+pub(super) fn configuration(forms: &[Form], folder: &Path, listen: &str, fixed: &[(&str, &str)]) -> String {
     let mut http = String::from("server { listen @LISTEN@ default_server; server_name _; return 404; }\n");
     for form in forms {
         let _ = writeln!(http, "{}", form.around);

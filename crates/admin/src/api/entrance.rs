@@ -30,7 +30,7 @@ impl Entered {
     }
 
     /// Whether a key was asked for, and is right.
-    pub fn showed_key(&self) -> bool {
+    pub(crate) fn showed_key(&self) -> bool {
         self.showed_key
     }
 }

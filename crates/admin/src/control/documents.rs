@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use crate::message::Response;
 
 /// Answers that clients have not taken yet may take so much before no further one is begun.
-pub const MOST_BYTES: usize = 64 << 20;
+pub(super) const MOST_BYTES: usize = 64 << 20;
 
 /// What makes two answers to one question the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Documents {
-    pub fn new() -> Arc<Documents> {
+    pub(super) fn new() -> Arc<Documents> {
         Arc::new(Documents {
             turn: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
@@ -86,7 +86,7 @@ impl Documents {
     }
 
     /// The answer to a question, which `make` makes unless there is one that holds.
-    pub async fn get(
+    pub(super) async fn get(
         self: &Arc<Self>,
         question: String,
         holds: Holds,

@@ -26,7 +26,7 @@ pub(super) struct Received {
     /// Whether bytes of it are left.
     pub unread: bool,
     /// Kept until the request is answered.
-    pub _large: Option<OwnedSemaphorePermit>,
+    pub(crate) _large: Option<OwnedSemaphorePermit>,
 }
 
 struct Collector<'a> {

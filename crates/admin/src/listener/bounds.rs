@@ -78,13 +78,13 @@ pub(super) struct Place {
 }
 
 impl Doors {
-    pub fn new(bounds: Bounds) -> Arc<Doors> {
+    pub(super) fn new(bounds: Bounds) -> Arc<Doors> {
         let large_bodies = Arc::new(Semaphore::new(bounds.large_bodies));
         Arc::new(Doors { bounds, large_bodies, counts: Mutex::default() })
     }
 
     /// `None`: too many are open.
-    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
         let place = self.place(peer);
         if let Err(key) = place {
             refused(peer, key);
@@ -126,7 +126,7 @@ impl Doors {
 
 impl Place {
     /// Its client has shown its key.
-    pub fn showed_key(&mut self) {
+    pub(crate) fn showed_key(&mut self) {
         let Some(address) = self.stranger.take() else { return };
         let mut counts = self.doors.counts();
         counts.strangers -= 1;

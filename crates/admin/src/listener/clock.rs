@@ -49,7 +49,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// From the moment a connection was accepted.
-    pub fn new(accepted: Instant, bounds: &Bounds) -> Arc<Clock> {
+    pub(super) fn new(accepted: Instant, bounds: &Bounds) -> Arc<Clock> {
         Arc::new(Clock {
             state: Mutex::new((Stage::Head, accepted + bounds.head)),
             taken_by: Mutex::new(accepted),
@@ -61,7 +61,7 @@ impl Clock {
     }
 
     /// Resolves when the time is up.
-    pub async fn expired(&self) {
+    pub(super) async fn expired(&self) {
         loop {
             let (stage, deadline) = *self.state();
             let over = async {
@@ -83,17 +83,17 @@ impl Clock {
     }
 
     /// A head is complete.
-    pub fn request(&self) {
+    pub(super) fn request(&self) {
         self.state().0 = Stage::Request;
     }
 
     /// Whether the client may be sending a head: it has only connected, or begun.
-    pub fn awaits_head(&self) -> bool {
+    pub(crate) fn awaits_head(&self) -> bool {
         self.state().0 == Stage::Head
     }
 
     /// The answer is ready to be sent.
-    pub fn answered(&self) {
+    pub(super) fn answered(&self) {
         *self.taken_by.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LONGEST_TAKING;
         self.set(Stage::Taking, self.send);
     }

@@ -67,7 +67,7 @@ enum Rest {
 }
 
 impl Client {
-    pub fn new(peer: IpAddr, place: Place, doors: Arc<Doors>, accepted: Instant) -> Arc<Client> {
+    pub(super) fn new(peer: IpAddr, place: Place, doors: Arc<Doors>, accepted: Instant) -> Arc<Client> {
         let clock = Clock::new(accepted, &doors.bounds);
         Arc::new(Client { peer, place: Mutex::new(place), doors, clock, rest: Mutex::new(Rest::Nothing) })
     }

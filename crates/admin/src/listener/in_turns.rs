@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Two packets of the loopback device.
 const MOST: usize = 128 * 1024;
 
-pub struct InTurns<S>(pub S);
+pub(crate) struct InTurns<S>(pub S);
 
 fn at_most(bytes: &[u8]) -> &[u8] {
     bytes.get(..MOST).unwrap_or(bytes)

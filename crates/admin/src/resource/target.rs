@@ -9,12 +9,12 @@ pub(crate) struct Target {
     pub owner: Option<String>,
     pub id: Option<String>,
     /// What is left of the path: the place inside of the object that a `PATCH` is about.
-    pub sub_path: String,
+    pub(crate) sub_path: String,
 }
 
 impl Target {
     /// From the path's segments below the prefix; `None` for a name that is not a resource.
-    pub fn parse(segments: &[&str]) -> Option<Target> {
+    pub(crate) fn parse(segments: &[&str]) -> Option<Target> {
         let text = |position: usize| segments.get(position).map(|segment| (*segment).to_owned());
         let rest = |from: usize| segments.get(from..).unwrap_or_default().join("/");
         let nested = match (segments.first(), segments.get(2)) {
@@ -36,7 +36,7 @@ impl Target {
     }
 
     /// From an object in the store.
-    pub fn of(kind: Kind, store_id: &str) -> Target {
+    pub(crate) fn of(kind: Kind, store_id: &str) -> Target {
         let nested = |name: &str| store_id.split_once(name);
         let (owner, id) = match kind {
             Kind::Credential => nested("/credentials/"),
@@ -49,7 +49,7 @@ impl Target {
     }
 
     /// The id in the store of the object that is called `id` here.
-    pub fn store_id(&self, id: &str) -> String {
+    pub(crate) fn store_id(&self, id: &str) -> String {
         let owner = self.owner.as_deref().unwrap_or_default();
         match self.kind {
             Kind::Credential => format!("{owner}/credentials/{id}"),

@@ -48,7 +48,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub fn of(api: &AdminApi, request: &Request) -> Result<Order, Response> {
+    pub(super) fn of(api: &AdminApi, request: &Request) -> Result<Order, Response> {
         if !api.store.is_writable() {
             return Err(Response::error(
                 501,
@@ -60,7 +60,7 @@ impl Order {
     }
 
     /// The configuration, provided that it is at the expected revision.
-    pub fn current(&self, api: &AdminApi) -> Result<State, Response> {
+    pub(super) fn current(&self, api: &AdminApi) -> Result<State, Response> {
         let mut state = State::default();
         api.store.read(&mut |current| state = current.clone());
         match self.expected.filter(|expected| *expected != state.revision) {
@@ -70,7 +70,7 @@ impl Order {
     }
 
     /// Writes what was staged at `revision`, or only reports it. `None`: another write came first; stage it again.
-    pub async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         api: &AdminApi,
         stage: &Stage,

@@ -4,21 +4,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Thresholds;
 
+/// What the balancer goes by. A node is used while it is healthy or mostly healthy, as in lua-resty-healthcheck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
+    /// The start, and after enough successes.
     #[default]
     Healthy,
+    /// Used, with failures since the last success.
     MostlyHealthy,
+    /// Not used, with successes since the last failure.
     MostlyUnhealthy,
+    /// Not used, after enough failures.
     Unhealthy,
 }
 
 /// Events in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// Successes since the last failure.
     pub success: u8,
+    /// Failed connections since the last success.
     pub tcp_failure: u8,
+    /// Bad statuses since the last success.
     pub http_failure: u8,
+    /// Timeouts since the last success.
     pub timeout_failure: u8,
 }
 
@@ -35,6 +44,7 @@ enum Event {
 }
 
 impl State {
+    /// Whether requests may go to a node in this state.
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Healthy | Self::MostlyHealthy)
     }
@@ -51,10 +61,12 @@ impl State {
 }
 
 impl Target {
+    /// As of the last reported outcome.
     pub fn state(&self) -> State {
         unpack(self.0.load(Ordering::Relaxed)).0
     }
 
+    /// State and counters of one moment.
     pub fn snapshot(&self) -> (State, Counters) {
         unpack(self.0.load(Ordering::Relaxed))
     }
@@ -143,6 +155,7 @@ fn unpack(word: u64) -> (State, Counters) {
     (state, Counters { success, tcp_failure, http_failure, timeout_failure })
 }
 
+/// How a probe or a request ended, as far as it says something about the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A response with this status; one that is in neither list changes nothing.
@@ -153,19 +166,22 @@ pub enum Outcome {
     Success,
     /// Connecting, sending or receiving failed.
     TcpFailure,
+    /// No answer within the time limit.
     Timeout,
 }
 
 /// A change of state, for the log and for keeping lists of usable nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
+    /// Before the outcome.
     pub from: State,
+    /// After it.
     pub to: State,
 }
 
 impl Transition {
     /// Whether the node became usable or stopped being so.
-    pub fn changes_use(&self) -> bool {
+    pub(crate) fn changes_use(&self) -> bool {
         self.from.is_usable() != self.to.is_usable()
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     report::units::{bytes, time},
 };
 
-pub const NAME: &str = "bandwidth-bound";
+pub(super) const NAME: &str = "bandwidth-bound";
 
 const LARGE_BYTES: u64 = 64 << 10;
 /// Faster answers are not worth a finding.
@@ -20,7 +20,7 @@ const IDLE: f64 = 0.6;
 const STEADY: f64 = 0.2;
 
 /// A throughput in bytes that stays, while neither side is short of CPU.
-pub fn bandwidth(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn bandwidth(outcome: &Outcome) -> Option<Finding> {
     let each = outcome.bytes_in / outcome.requests.max(1);
     let (first, whole) = (outcome.first_byte.at(50.0), outcome.latency.at(50.0));
     let is_late = outcome.first_byte.count > 0 && whole >= LEAST_US && first <= (1.0 - ON_THE_WAY) * whole;

@@ -20,7 +20,7 @@ const SHORTEST_PERIOD_MS: f64 = 80.0;
 const OFF: f64 = 0.1;
 const OFF_MS: f64 = 15.0;
 
-pub fn comb(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn comb(outcome: &Outcome) -> Option<Finding> {
     let series = &outcome.series;
     let usual: Vec<f64> = series.fine_max_us.iter().filter(|&&us| us > 0).map(|&us| f64::from(us)).collect();
     let usual = median(&usual);

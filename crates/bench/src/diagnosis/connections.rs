@@ -11,7 +11,7 @@ use crate::{
 const SYN_AGAIN: [(f64, f64, &str); 3] =
     [(990.0, 1300.0, "1 s"), (2950.0, 3400.0, "3 s"), (6900.0, 7500.0, "7 s")];
 
-pub fn slow_connects(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn slow_connects(outcome: &Outcome) -> Option<Finding> {
     let connect = &outcome.connect;
     let steps: Vec<(u64, &str)> = SYN_AGAIN
         .iter()
@@ -46,11 +46,11 @@ pub fn slow_connects(outcome: &Outcome) -> Option<Finding> {
     ))
 }
 
-pub const PENDING: &str = "connects-pending";
-pub const KEEP_ALIVE_OFF: &str = "keep-alive-off";
-pub const CLOSES: &str = "connection-closes";
+pub(crate) const PENDING: &str = "connects-pending";
+pub(crate) const KEEP_ALIVE_OFF: &str = "keep-alive-off";
+pub(crate) const CLOSES: &str = "connection-closes";
 
-pub fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
     if !outcome.keep_alive || outcome.requests < 20 {
         return None;
     }
@@ -78,7 +78,7 @@ pub fn keep_alive_off(outcome: &Outcome) -> Option<Finding> {
 }
 
 /// Connections that never opened: whatever else was seen is about the others.
-pub fn pending(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn pending(outcome: &Outcome) -> Option<Finding> {
     if outcome.unopened == 0 || outcome.interrupted {
         return None;
     }
@@ -98,7 +98,7 @@ pub fn pending(outcome: &Outcome) -> Option<Finding> {
 const FEW_ANSWERS: u64 = 1000;
 
 /// The server closes each connection after the same number of answers.
-pub fn closes_regularly(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn closes_regularly(outcome: &Outcome) -> Option<Finding> {
     let lives = &outcome.lives;
     let after = lives
         .regular()
@@ -126,7 +126,7 @@ pub fn closes_regularly(outcome: &Outcome) -> Option<Finding> {
 const LEAST_ANSWERS: u64 = 10;
 
 /// Two groups of connections of which one is slower: workers with unequal shares.
-pub fn uneven(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn uneven(outcome: &Outcome) -> Option<Finding> {
     let mut means: Vec<f64> = outcome
         .per_connection
         .iter()

@@ -12,9 +12,9 @@ const BUSY: f64 = 0.92;
 /// A client that waits this share of the time for a CPU measures the waiting.
 const WAITING: f64 = 0.25;
 
-pub const CLIENT_BOUND: &str = "client-bound";
+pub(crate) const CLIENT_BOUND: &str = "client-bound";
 
-pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn client_bound(outcome: &Outcome) -> Option<Finding> {
     let client = &outcome.client;
     let busy = client.busiest_thread >= BUSY;
     if outcome.seconds < 0.2 || (!busy && client.waiting_share < WAITING) {
@@ -47,7 +47,7 @@ pub fn client_bound(outcome: &Outcome) -> Option<Finding> {
 }
 
 /// Neither side is busy and the answer still takes long: the server waits for something.
-pub fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn upstream_bound(outcome: &Outcome) -> Option<Finding> {
     let server = outcome.server.as_ref()?;
     let cores = server.cpu_seconds / outcome.seconds.max(1e-9);
     let p50 = outcome.latency.at(50.0);
@@ -101,7 +101,7 @@ fn in_proportion(outcome: &Outcome) -> Option<String> {
 }
 
 /// Whether the load generator is what was measured.
-pub fn is_client_bound(outcome: &Outcome) -> bool {
+pub(crate) fn is_client_bound(outcome: &Outcome) -> bool {
     client_bound(outcome).is_some()
 }
 

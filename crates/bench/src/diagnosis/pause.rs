@@ -3,7 +3,7 @@
 use super::finding::finding;
 use crate::{Outcome, engine::slot::bucket_floor, outcome::Finding, report::units::time};
 
-pub const NAME: &str = "pause";
+pub(super) const NAME: &str = "pause";
 
 /// Shorter ones do not matter, or are the machine's.
 const SHORTEST_US: f64 = 50_000.0;
@@ -20,7 +20,7 @@ const TOLD: usize = 4;
 
 /// A pause, or several without a rhythm (those with one are a matter of [`super::comb`]); slow requests here and there are
 /// none.
-pub fn pause(outcome: &Outcome) -> Option<Finding> {
+pub(super) fn pause(outcome: &Outcome) -> Option<Finding> {
     let least = SHORTEST_US.max(STANDS_OUT * outcome.latency.at(50.0));
     let all = pauses(&outcome.series.fine_max_us, outcome.series.fine_ms.max(1) as f64, least);
     let found = all.len();

@@ -50,21 +50,21 @@ impl Range {
     }
 }
 
-pub fn at_40_ms(latency: &Latency) -> u64 {
+pub(crate) fn at_40_ms(latency: &Latency) -> u64 {
     DELAYED.count(latency)
 }
 
-pub fn at_200_ms(latency: &Latency) -> u64 {
+pub(crate) fn at_200_ms(latency: &Latency) -> u64 {
     SENT_AGAIN.count(latency)
 }
 
 /// Whether a control run has something to find out.
-pub fn is_suspected(outcome: &Outcome) -> bool {
+pub(crate) fn is_suspected(outcome: &Outcome) -> bool {
     [DELAYED, SENT_AGAIN].iter().any(|range| range.plateau(&outcome.latency).is_some())
 }
 
 /// Nagle's algorithm holds back the second half of a message until the first is acknowledged, and the acknowledgement waits.
-pub fn delayed_ack(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn delayed_ack(outcome: &Outcome) -> Option<Finding> {
     let latency = &outcome.latency;
     let on = DELAYED.plateau(latency)?;
     let mut evidence = vec![DELAYED.evidence(on, latency)];
@@ -102,7 +102,7 @@ fn said(arm: &Arm, slow: u64) -> String {
 }
 
 /// Segments of this run's connections were sent again about as often as requests were late by the timer.
-pub fn retransmission_timeout(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn retransmission_timeout(outcome: &Outcome) -> Option<Finding> {
     let latency = &outcome.latency;
     let on = SENT_AGAIN.plateau(latency)?;
     let sockets = &outcome.sockets;
@@ -135,8 +135,8 @@ fn is_on_it(arm: &Arm, slow: u64, share: f64) -> bool {
     expected < 5.0 || slow as f64 >= 0.3 * expected
 }
 
-pub const SENT_AGAIN_NAME: &str = "retransmission-timeout";
-pub const UNEXPLAINED: &str = "unexplained-plateau";
+pub(crate) const SENT_AGAIN_NAME: &str = "retransmission-timeout";
+pub(crate) const UNEXPLAINED: &str = "unexplained-plateau";
 
 fn unexplained(value: &str, evidence: Vec<String>) -> Finding {
     finding(

@@ -4,5 +4,5 @@ mod closed_loop;
 mod full;
 mod rate;
 
-pub use closed_loop::closed_loop;
-pub use rate::open_model;
+pub(crate) use closed_loop::closed_loop;
+pub(crate) use rate::open_model;

@@ -17,7 +17,7 @@ const STEAL_PERCENT: f64 = 1.0;
 const BURSTABLE: [&str; 9] =
     ["t2.", "t3.", "t3a.", "t4g.", "e2-", "f1-micro", "g1-small", "Standard_B", "ecs.t"];
 
-pub fn checks() -> Vec<Check> {
+pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![count(), quota(), steal(), hiccups(), governor()];
     checks.extend(burstable());
     checks

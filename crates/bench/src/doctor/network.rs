@@ -12,7 +12,7 @@ const ENOUGH_QUEUE: u64 = 4_096;
 const ENOUGH_PORTS: u64 = 28_000;
 const ENOUGH_TRACKED: u64 = 262_144;
 
-pub fn checks() -> Vec<Check> {
+pub(super) fn checks() -> Vec<Check> {
     vec![files_of_process(), files_of_system(), conntrack(), accept_queue(), syn_queue(), ports()]
 }
 

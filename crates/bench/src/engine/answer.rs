@@ -15,7 +15,7 @@ const MAX_FIELDS: usize = 256;
 
 /// What the thread needs to read heads; shared by its connections.
 #[derive(Debug, Default)]
-pub struct HeadParser {
+pub(crate) struct HeadParser {
     head: ResponseHead,
     trailers: Head,
     last: Vec<u8>,
@@ -56,14 +56,14 @@ impl HeadParser {
 
 impl HeadParser {
     /// What the server calls itself.
-    pub fn server(&self) -> String {
+    pub(super) fn server(&self) -> String {
         self.head.headers.get_str("server").unwrap_or_default().to_owned()
     }
 }
 
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(super) struct Answer {
     pub status: u16,
     /// The server closes the connection after it.
     pub close: bool,
@@ -73,7 +73,7 @@ pub struct Answer {
 
 /// How far one connection is in its current answer.
 #[derive(Debug, Default)]
-pub struct AnswerReader {
+pub(crate) struct AnswerReader {
     state: State,
     status: u16,
     close: bool,
@@ -91,13 +91,13 @@ enum State {
 
 impl AnswerReader {
     /// Whether an answer has begun; a connection that ends then has cut it.
-    pub fn is_inside(&self) -> bool {
+    pub(super) fn is_inside(&self) -> bool {
         !matches!(self.state, State::Head)
     }
 
     /// Bytes until the answer ends: at its beginning as many as the `usual` one has. `None` where only reading shows
     /// it.
-    pub fn missing(&self, usual: u64) -> Option<u64> {
+    pub(super) fn missing(&self, usual: u64) -> Option<u64> {
         match self.state {
             State::Head => Some(usual),
             State::Body(left) => Some(left),
@@ -106,7 +106,7 @@ impl AnswerReader {
     }
 
     /// Takes bytes from `input`: how many are used up, and the answer when it ended there.
-    pub fn next(
+    pub(super) fn next(
         &mut self,
         input: &[u8],
         to_head: bool,
@@ -168,7 +168,7 @@ impl AnswerReader {
     }
 
     /// The connection ended: the answer, if that was its end.
-    pub fn closed(&mut self) -> Option<Answer> {
+    pub(super) fn closed(&mut self) -> Option<Answer> {
         matches!(self.state, State::UntilClose).then(|| self.finish())
     }
 

@@ -39,16 +39,16 @@ pub struct Events {
     pub ended: u64,
     pub open: u64,
     /// The longest time since the last event of a stream at the end of the run.
-    pub silence_ns: u64,
+    pub(crate) silence_ns: u64,
 }
 
 impl Events {
-    pub fn gap(&mut self, ns: u64) {
+    pub(crate) fn gap(&mut self, ns: u64) {
         self.gaps.get_or_insert_with(histogram).saturating_record(ns);
     }
 
     /// A stream at the end of the run, and how long it has been silent.
-    pub fn still_open(&mut self, silence_ns: u64) {
+    pub(crate) fn still_open(&mut self, silence_ns: u64) {
         self.open += 1;
         self.silence_ns = self.silence_ns.max(silence_ns);
     }

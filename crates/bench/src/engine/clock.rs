@@ -11,7 +11,7 @@ pub struct Clock {
 
 impl Clock {
     /// A clock whose zero may lie a moment in the future, so that all threads begin together.
-    pub fn starting_at(start: Instant) -> Clock {
+    pub(crate) fn starting_at(start: Instant) -> Clock {
         Clock { start }
     }
 
@@ -20,16 +20,16 @@ impl Clock {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    pub fn until_start(&self) -> Duration {
+    pub(crate) fn until_start(&self) -> Duration {
         self.start.saturating_duration_since(Instant::now())
     }
 }
 
-pub fn nanos(duration: Duration) -> u64 {
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

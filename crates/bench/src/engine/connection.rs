@@ -25,7 +25,7 @@ const FIRST_RETRY_NS: u64 = 10_000_000;
 const LAST_RETRY_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     index: u32,
     socket: Option<Socket>,
     state: State,
@@ -48,8 +48,8 @@ pub struct Connection {
     /// Answers since it was opened.
     answers: u64,
     /// Whether it has ever been open, and whether it has sent its request of the warm-up.
-    pub was_open: bool,
-    pub is_warm: bool,
+    pub(crate) was_open: bool,
+    pub(crate) is_warm: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct Sent {
 }
 
 impl Connection {
-    pub fn new(index: u32, depth: usize) -> Connection {
+    pub(super) fn new(index: u32, depth: usize) -> Connection {
         Connection {
             index,
             socket: None,
@@ -96,12 +96,12 @@ impl Connection {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    pub fn is_current(&self, token: u64) -> bool {
+    pub(crate) fn is_current(&self, token: u64) -> bool {
         (token >> 32) as u32 == self.generation
     }
 
     /// Begins to work: connects, or in a run without keep-alive asks for the first request.
-    pub fn start(&mut self, context: &mut Context) {
+    pub(super) fn start(&mut self, context: &mut Context) {
         if context.keep_alive { self.open(context) } else { self.fill(context) }
     }
 
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// A request that is due, in the open model.
-    pub fn take(&mut self, due: u64, context: &mut Context) -> bool {
+    pub(super) fn take(&mut self, due: u64, context: &mut Context) -> bool {
         match self.state {
             State::Open if self.in_flight.is_empty() => {
                 if context.issue(1) == 1 {
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    pub fn ready(&mut self, events: EventFlags, context: &mut Context) {
+    pub(super) fn ready(&mut self, events: EventFlags, context: &mut Context) {
         if let Err(broken) = self.advance(events, context) {
             self.fail(broken, context);
         }
@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// Sends what may be on the way, or waits to be given something.
-    pub fn fill(&mut self, context: &mut Context) {
+    pub(super) fn fill(&mut self, context: &mut Context) {
         let now = context.clock.now();
         self.fill_at(now, context);
     }
@@ -324,7 +324,7 @@ impl Connection {
     }
 
     /// The clock starts: a connection that is open and idle waits for a request, any other is opened again.
-    pub fn begin(&mut self, context: &mut Context) {
+    pub(super) fn begin(&mut self, context: &mut Context) {
         self.usual = Usual::default();
         if self.state == State::Open && self.in_flight.is_empty() && self.out.is_empty() {
             return self.fill(context);
@@ -336,13 +336,13 @@ impl Connection {
     }
 
     /// By which the system knows the socket.
-    pub fn inode(&self) -> Option<u32> {
+    pub(super) fn inode(&self) -> Option<u32> {
         let socket = self.socket.as_ref().filter(|_| self.state == State::Open)?;
         rustix::fs::fstat(socket).ok().map(|found| found.st_ino as u32)
     }
 
     /// Fails what is older than the limit.
-    pub fn check_timeout(&mut self, now: u64, limit_ns: u64, context: &mut Context) {
+    pub(crate) fn check_timeout(&mut self, now: u64, limit_ns: u64, context: &mut Context) {
         let limit = std::time::Duration::from_nanos(limit_ns);
         let broken = match self.state {
             State::Connecting | State::Handshaking if now.saturating_sub(self.connect_started) > limit_ns => {
@@ -359,7 +359,7 @@ impl Connection {
     }
 
     /// At the end of the run: what has no answer yet.
-    pub fn abandon(&mut self, now: u64, context: &mut Context) {
+    pub(crate) fn abandon(&mut self, now: u64, context: &mut Context) {
         for sent in self.in_flight.drain(..) {
             context.tally.unfinished(now, sent.at, sent.due);
         }

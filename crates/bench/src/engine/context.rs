@@ -10,7 +10,7 @@ use crate::{Plan, plan::options::request_at, request::Request, template::Source}
 /// Large enough that an answer of some kilobytes is one read; small enough to stay in the cache.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-pub struct Context {
+pub(super) struct Context {
     pub plan: Arc<Plan>,
     pub keep_alive: bool,
     pub depth: usize,
@@ -28,7 +28,7 @@ pub struct Context {
     pub idle: VecDeque<u32>,
     /// Connections that got their answers and send again after the events at hand: requests that leave in a burst
     /// cost the server fewer wake-ups than requests that leave one by one.
-    pub refill: Vec<u32>,
+    pub(crate) refill: Vec<u32>,
     /// Whether requests are sent ahead of reading, see [`super::connection`]'s `ahead`.
     pub ahead: bool,
     /// Connections whose answer is not whole, as it seems, and since when.
@@ -38,15 +38,15 @@ pub struct Context {
     /// Requests not issued yet.
     pub left: u64,
     /// Issued and without an answer so far.
-    pub outstanding: u64,
+    pub(crate) outstanding: u64,
     pub stopping: bool,
     /// Each connection sends one request before the clock starts.
-    pub is_warming: bool,
+    pub(crate) is_warming: bool,
 }
 
 impl Context {
     /// Takes up to `wanted` requests from what is left.
-    pub fn issue(&mut self, wanted: usize) -> usize {
+    pub(super) fn issue(&mut self, wanted: usize) -> usize {
         if self.stopping {
             return 0;
         }
@@ -57,23 +57,23 @@ impl Context {
     }
 
     /// Requests that were issued but lost with their connection, through no fault of theirs.
-    pub fn give_back(&mut self, count: u64) {
+    pub(super) fn give_back(&mut self, count: u64) {
         self.outstanding -= count;
         self.left = self.left.saturating_add(count);
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.left == 0 && self.outstanding == 0
     }
 
-    pub fn new_receive_buffer() -> Box<[u8]> {
+    pub(crate) fn new_receive_buffer() -> Box<[u8]> {
         vec![0; RECEIVE_BYTES].into()
     }
 }
 
 /// The requests in turn.
 #[derive(Clone)]
-pub struct Requests {
+pub(super) struct Requests {
     list: Vec<Request>,
     /// Numbers of the requests as they follow each other; empty: one after the other.
     order: Arc<[u32]>,
@@ -87,7 +87,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub fn new(list: Vec<Request>, plan: &Plan, thread: usize) -> Requests {
+    pub(super) fn new(list: Vec<Request>, plan: &Plan, thread: usize) -> Requests {
         let only = match list.as_slice() {
             [one] => one.fixed().unwrap_or_default(),
             _ => &[],
@@ -108,7 +108,7 @@ impl Requests {
     }
 
     /// `count` times the only request, when there is only one and nothing in it varies.
-    pub fn fixed(&self, count: usize) -> Option<&[u8]> {
+    pub(super) fn fixed(&self, count: usize) -> Option<&[u8]> {
         if self.batch_each == 0 {
             return None;
         }
@@ -116,12 +116,12 @@ impl Requests {
     }
 
     /// Whether the only request is a HEAD.
-    pub fn only_is_head(&self) -> bool {
+    pub(crate) fn only_is_head(&self) -> bool {
         self.list.first().is_some_and(|request| request.is_head)
     }
 
     /// Appends the next request; returns which it is, and whether it is a HEAD.
-    pub fn write_next(&mut self, out: &mut Vec<u8>, connection: usize) -> (u32, bool) {
+    pub(crate) fn write_next(&mut self, out: &mut Vec<u8>, connection: usize) -> (u32, bool) {
         let at = request_at(&self.order, self.next, self.list.len());
         self.next = self.next.wrapping_add(1);
         self.source.connection = connection;

@@ -13,7 +13,7 @@ use super::failure::{Broken, Failure, plain};
 use crate::Plan;
 
 /// Where a connection goes.
-pub struct Way {
+pub(super) struct Way {
     address: Option<SocketAddr>,
     unix: Option<PathBuf>,
     limit: Duration,
@@ -21,14 +21,14 @@ pub struct Way {
 }
 
 /// A socket that is connected.
-pub enum Raw {
+pub(super) enum Raw {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Way {
     /// That of the connection with this number.
-    pub fn of(plan: &Plan, server_name: Option<&ServerName<'static>>, index: usize) -> Way {
+    pub(super) fn of(plan: &Plan, server_name: Option<&ServerName<'static>>, index: usize) -> Way {
         Way {
             address: plan.addresses.get(index % plan.addresses.len().max(1)).copied(),
             unix: plan.options.unix.clone(),
@@ -37,7 +37,7 @@ impl Way {
         }
     }
 
-    pub async fn connect(&self) -> Result<Raw, Broken> {
+    pub(super) async fn connect(&self) -> Result<Raw, Broken> {
         let failed =
             |error: std::io::Error| Broken::new(Failure::Connect, format!("connect: {}", plain(&error)));
         if let Some(path) = &self.unix {
@@ -53,7 +53,7 @@ impl Way {
     }
 
     /// Shakes hands.
-    pub async fn secure(
+    pub(super) async fn secure(
         &self,
         config: Arc<ClientConfig>,
         name: ServerName<'static>,

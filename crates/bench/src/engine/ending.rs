@@ -25,19 +25,19 @@ struct State {
 }
 
 #[derive(Debug)]
-pub struct Ending {
+pub(super) struct Ending {
     threads: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Ending {
-    pub fn of(threads: usize) -> Ending {
+    pub(super) fn of(threads: usize) -> Ending {
         Ending { threads, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Sets the server to look at in the end.
-    pub fn watch(self: &Arc<Self>, server: Option<Watched>) {
+    pub(super) fn watch(self: &Arc<Self>, server: Option<Watched>) {
         let looks = server.and_then(|watched| {
             let ending = Arc::clone(self);
             Builder::new().name("load-end".into()).spawn(move || ending.look(watched)).ok()
@@ -61,7 +61,7 @@ impl Ending {
     }
 
     /// A thread has done its work, after so many seconds.
-    pub fn arrive(&self, seconds: f64) {
+    pub(super) fn arrive(&self, seconds: f64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
         state.seconds = state.seconds.max(seconds);
@@ -69,13 +69,13 @@ impl Ending {
     }
 
     /// Returns when connections may be closed.
-    pub fn wait(&self) {
+    pub(super) fn wait(&self) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(state, PATIENCE, |state| !state.is_over);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub fn server(&self) -> Option<Server> {
+    pub(super) fn server(&self) -> Option<Server> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).server.take()
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 /// Slots that an outcome keeps; longer runs get longer slots.
 const MAX_SLOTS: usize = 600;
 
-pub fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Outcome {
+pub(super) fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Outcome {
     let merged = |of: fn(&Harvest) -> Option<&Histogram<u64>>| merge(harvests.iter().filter_map(of));
     let corrected = merged(|harvest| harvest.tally.corrected.as_ref());
     let raw = merged(|harvest| Some(&harvest.tally.raw));

@@ -5,7 +5,7 @@ use crate::system::sockets::Sockets;
 
 /// The results of a thread.
 #[derive(Debug)]
-pub struct Harvest {
+pub(crate) struct Harvest {
     pub tally: Tally,
     /// (answers, usual latency in nanoseconds) of each connection.
     pub connections: Vec<(u64, u64)>,
@@ -14,10 +14,10 @@ pub struct Harvest {
     /// Connections that were never open.
     pub unopened: usize,
     /// CPU time of the thread during the run.
-    pub cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Time that the thread was ready to run and had no CPU.
-    pub waited_ns: u64,
-    pub end_ns: u64,
+    pub(crate) waited_ns: u64,
+    pub(crate) end_ns: u64,
     /// What the server calls itself.
     pub server: String,
 }

@@ -5,12 +5,12 @@ use hdrhistogram::Histogram;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Three significant digits from a nanosecond on, an hour at most.
-pub fn histogram() -> Histogram<u64> {
+pub(super) fn histogram() -> Histogram<u64> {
     with_digits(1, 3)
 }
 
 /// Two significant digits from a microsecond on: a tenth of the size, where there are many.
-pub fn coarse_histogram() -> Histogram<u64> {
+pub(crate) fn coarse_histogram() -> Histogram<u64> {
     with_digits(1_000, 2)
 }
 

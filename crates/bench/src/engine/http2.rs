@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub use self::request::{CONNECTION_FIELDS, Http2Request};
+pub(crate) use self::request::{CONNECTION_FIELDS, Http2Request};
 use self::{
     exchange::{Exchange, Http},
     grpc::Call,
@@ -41,7 +41,7 @@ const WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
-pub struct Worker {
+pub(super) struct Worker {
     portion: Portion,
     requests: Vec<Http2Request>,
     /// Set where connections are warmed up first.
@@ -49,14 +49,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(portion: Portion, start: Option<Arc<Start>>) -> Result<Worker, Problem> {
+    pub(super) fn new(portion: Portion, start: Option<Arc<Start>>) -> Result<Worker, Problem> {
         let plan = &portion.plan;
         let requests: Result<Vec<_>, Problem> =
             plan.requests.iter().map(|spec| Http2Request::new(spec, &plan.origin)).collect();
         Ok(Worker { requests: requests?, portion, start })
     }
 
-    pub fn run(self) -> Result<Harvest, Problem> {
+    pub(super) fn run(self) -> Result<Harvest, Problem> {
         let Worker { portion, requests, start } = self;
         let (plan, slots) = (Arc::clone(&portion.plan), Arc::clone(&portion.slots));
         let (stop, ending) = (Arc::clone(&portion.stop), Arc::clone(&portion.ending));
@@ -198,7 +198,7 @@ async fn open(index: usize, common: &Common) -> Result<SendRequest<Bytes>, Broke
     }
 }
 
-pub async fn shake_hands<S>(socket: S) -> Result<SendRequest<Bytes>, Broken>
+pub(crate) async fn shake_hands<S>(socket: S) -> Result<SendRequest<Bytes>, Broken>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {

@@ -26,14 +26,14 @@ use crate::{
     template::Template,
 };
 
-pub struct Worker {
+pub(super) struct Worker {
     shared: Shared,
     stop: Arc<AtomicBool>,
     ending: Arc<Ending>,
 }
 
 impl Worker {
-    pub fn new(portion: Portion) -> Result<Worker, Problem> {
+    pub(super) fn new(portion: Portion) -> Result<Worker, Problem> {
         let (plan, source) = (Arc::clone(&portion.plan), portion.source());
         let (host, form) = (plan.origin.host_field(), Http1 { version_10: false, keep_alive: true });
         let requests: Result<Vec<Request>, Problem> =
@@ -59,7 +59,7 @@ impl Worker {
         Ok(Worker { shared, stop: portion.stop, ending: portion.ending })
     }
 
-    pub fn run(self) -> Result<Harvest, Problem> {
+    pub(super) fn run(self) -> Result<Harvest, Problem> {
         let Worker { shared, stop, ending } = self;
         let (plan, clock) = (Arc::clone(&shared.plan), shared.clock);
         let common = Rc::new(RefCell::new(shared));

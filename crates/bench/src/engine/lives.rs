@@ -9,8 +9,8 @@ pub struct Lives {
     /// Of these with `Connection: close` in the last answer.
     pub announced: u64,
     /// Of these with a request that had no answer.
-    pub with_loss: u64,
-    pub fewest: u64,
+    pub(crate) with_loss: u64,
+    pub(crate) fewest: u64,
     pub most: u64,
 }
 

@@ -24,15 +24,15 @@ const TICK: Duration = Duration::from_millis(20);
 const TIMER_STEP_NS: u64 = 2_000_000;
 
 /// How long a thread was at it, and what that took.
-pub struct Took {
-    pub end_ns: u64,
-    pub cpu_ns: u64,
-    pub waited_ns: u64,
+pub(crate) struct Took {
+    pub(crate) end_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) waited_ns: u64,
 }
 
 /// Runs the tasks that `start` makes until all have ended or the run has; `tick` is called now and then. What `warm` does
 /// with them comes before the run, and may give it another clock.
-pub fn run(
+pub(super) fn run(
     plan: &Plan,
     clock: impl Fn() -> Clock,
     stop: &Arc<AtomicBool>,
@@ -73,7 +73,7 @@ pub fn run(
     Ok(Took { end_ns, cpu_ns, waited_ns })
 }
 
-pub async fn wait_until(due: u64, clock: &Clock) {
+pub(super) async fn wait_until(due: u64, clock: &Clock) {
     loop {
         let left = due.saturating_sub(clock.now());
         if left == 0 {

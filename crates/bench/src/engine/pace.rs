@@ -8,7 +8,7 @@ use crate::{
 
 /// The schedule of one thread. Threads are offset so that together they keep an even rhythm.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     due: u64,
     /// The number of the next request among those of all threads; with Poisson arrivals not a whole one.
     number: f64,
@@ -29,7 +29,7 @@ enum Times {
 
 impl Pace {
     /// `None` in a closed loop.
-    pub fn of(plan: &Plan, thread: usize) -> Option<Pace> {
+    pub(crate) fn of(plan: &Plan, thread: usize) -> Option<Pace> {
         let times = match (plan.options.stages.as_slice(), plan.rate) {
             ([], None) => return None,
             ([], Some(rate)) => Times::Even(1e9 / rate),
@@ -55,16 +55,16 @@ impl Pace {
     }
 
     /// When the next request is due.
-    pub fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         self.due
     }
 
     /// Whether the next request was due when a run ended that was over at `end`, a moment after its time perhaps.
-    pub fn is_overdue(&self, end: u64) -> bool {
+    pub(crate) fn is_overdue(&self, end: u64) -> bool {
         self.due < end.min(self.end)
     }
 
-    pub fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.number += match &mut self.random {
             None => self.threads,
             // What all threads do together has the distances of one process again.

@@ -12,12 +12,12 @@ use super::{
 };
 
 /// The status that is not recorded apart.
-pub const USUAL_STATUS: u16 = 200;
+pub(crate) const USUAL_STATUS: u16 = 200;
 /// Statuses beyond so many share one histogram, and so do requests.
 const MAX_STATUSES: usize = 32;
-pub const MAX_REQUESTS: usize = 100;
+pub(crate) const MAX_REQUESTS: usize = 100;
 /// Stands for the statuses that share one.
-pub const OTHER_STATUSES: u16 = 0;
+pub(crate) const OTHER_STATUSES: u16 = 0;
 
 #[derive(Debug)]
 pub struct Parts {
@@ -101,7 +101,7 @@ impl Parts {
     }
 
     /// A request that will have no answer, so long after it was due.
-    pub fn record_unanswered(&mut self, waited: u64) {
+    pub(crate) fn record_unanswered(&mut self, waited: u64) {
         self.unanswered.get_or_insert_with(histogram).saturating_record(waited);
     }
 }

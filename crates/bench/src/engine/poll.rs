@@ -28,7 +28,7 @@ const SELDOM: u32 = 64;
 const TIMER: u64 = u64::MAX;
 
 #[derive(Debug)]
-pub struct Poll {
+pub(super) struct Poll {
     epoll: OwnedFd,
     /// Wakes a run at a constant rate to the microsecond; `epoll_wait` itself counts milliseconds.
     timer: Option<OwnedFd>,
@@ -37,11 +37,11 @@ pub struct Poll {
     /// With many connections a look may come a moment late: what arrives meanwhile is found together.
     is_crowd: bool,
     /// Time spent looking, in nanoseconds.
-    pub looked_ns: u64,
+    pub(crate) looked_ns: u64,
 }
 
 impl Poll {
-    pub fn new(exact: bool, is_crowd: bool) -> Result<Poll, Problem> {
+    pub(super) fn new(exact: bool, is_crowd: bool) -> Result<Poll, Problem> {
         let failed = |error: Errno| Problem::failed(format!("epoll: {}", std::io::Error::from(error)));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let mut timer = None;
@@ -55,12 +55,12 @@ impl Poll {
         Ok(Poll { epoll, timer, fruitless: 0, waits: 0, is_crowd, looked_ns: 0 })
     }
 
-    pub fn epoll(&self) -> &OwnedFd {
+    pub(crate) fn epoll(&self) -> &OwnedFd {
         &self.epoll
     }
 
     /// Fills `events`; returns without any when `until` comes first.
-    pub fn wait(
+    pub(super) fn wait(
         &mut self,
         events: &mut Vec<epoll::Event>,
         clock: &Clock,

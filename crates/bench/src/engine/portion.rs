@@ -15,7 +15,7 @@ use crate::{
     template::{Random, Source},
 };
 
-pub struct Portion {
+pub(crate) struct Portion {
     pub plan: Arc<Plan>,
     pub thread: usize,
     pub clock: Clock,
@@ -31,7 +31,7 @@ pub struct Portion {
 }
 
 impl Portion {
-    pub fn of(
+    pub(super) fn of(
         plan: &Arc<Plan>,
         thread: usize,
         clock: Clock,
@@ -56,18 +56,18 @@ impl Portion {
     }
 
     /// What its requests vary with.
-    pub fn source(&self) -> Source {
+    pub(super) fn source(&self) -> Source {
         source(self.thread)
     }
 }
 
-pub fn source(thread: usize) -> Source {
+pub(super) fn source(thread: usize) -> Source {
     let random = Random::new(0x7469_6465 + thread as u64);
     Source { number: thread as u64, connection: 0, thread, random }
 }
 
 /// Nothing counted yet.
-pub fn fresh_tally(plan: &Plan, slots: SharedSlots) -> Tally {
+pub(crate) fn fresh_tally(plan: &Plan, slots: SharedSlots) -> Tally {
     Tally::new(plan.rate.is_some(), plan.requests.len(), slots)
 }
 

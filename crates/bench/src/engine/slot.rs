@@ -12,8 +12,8 @@ pub const BUCKETS: usize = ((HIGHEST_BIT - LOWEST_BIT) * STEPS + 2) as usize;
 pub struct Slot {
     pub count: u64,
     pub errors: u64,
-    pub max_ns: u64,
-    pub sum_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) sum_ns: u64,
     buckets: Box<[u32]>,
 }
 
@@ -48,7 +48,7 @@ impl Slot {
         (self.count, self.errors, self.max_ns, self.sum_ns) = (0, 0, 0, 0);
     }
 
-    pub fn mean_ns(&self) -> u64 {
+    pub(crate) fn mean_ns(&self) -> u64 {
         self.sum_ns.checked_div(self.count).unwrap_or(0)
     }
 
@@ -73,18 +73,18 @@ impl Slot {
 
 /// The geometric mean of the latencies of one connection: a few slow answers hardly move it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usual {
+pub(crate) struct Usual {
     pub count: u64,
     steps: u64,
 }
 
 impl Usual {
-    pub fn add(&mut self, latency_ns: u64) {
+    pub(crate) fn add(&mut self, latency_ns: u64) {
         self.count += 1;
         self.steps += bucket_of(latency_ns) as u64;
     }
 
-    pub fn latency_ns(&self) -> u64 {
+    pub(crate) fn latency_ns(&self) -> u64 {
         let step = self.steps as f64 / self.count.max(1) as f64;
         let (below, above) = (bucket_floor(step as usize) as f64, bucket_floor(step as usize + 1) as f64);
         // The middle of a step stands for what is in it.
@@ -93,7 +93,7 @@ impl Usual {
 }
 
 /// The upper middle of the step in which the wanted request lies.
-pub fn percentile_of(counts: impl Iterator<Item = (usize, u64)>, total: u64, percent: f64) -> u64 {
+pub(crate) fn percentile_of(counts: impl Iterator<Item = (usize, u64)>, total: u64, percent: f64) -> u64 {
     let wanted = ((percent / 100.0 * total as f64).ceil() as u64).max(1);
     let mut seen = 0;
     for (index, count) in counts {
@@ -106,7 +106,7 @@ pub fn percentile_of(counts: impl Iterator<Item = (usize, u64)>, total: u64, per
 }
 
 /// The step of a latency: a logarithm, sixteen to the doubling.
-pub fn bucket_of(latency_ns: u64) -> usize {
+pub(crate) fn bucket_of(latency_ns: u64) -> usize {
     let bit = 63 - latency_ns.max(1).leading_zeros();
     if bit < LOWEST_BIT {
         return 0;
@@ -119,7 +119,7 @@ pub fn bucket_of(latency_ns: u64) -> usize {
 }
 
 /// Where a step begins, in nanoseconds.
-pub fn bucket_floor(index: usize) -> u64 {
+pub(crate) fn bucket_floor(index: usize) -> u64 {
     let Some(index) = index.checked_sub(1) else { return 0 };
     let (octave, step) = (index as u32 / STEPS, index as u64 % u64::from(STEPS));
     (u64::from(STEPS) + step) << (octave + LOWEST_BIT - STEPS.ilog2())

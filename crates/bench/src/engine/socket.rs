@@ -19,7 +19,7 @@ use super::failure::{Broken, Failure};
 use crate::plan::Acknowledgements;
 
 #[derive(Debug)]
-pub struct Socket {
+pub(super) struct Socket {
     fd: OwnedFd,
     tls: Option<Box<ClientConnection>>,
     /// In a control run: whether answers are acknowledged at once.
@@ -28,7 +28,7 @@ pub struct Socket {
 
 impl Socket {
     /// Begins to connect and registers for every event, once, edge-triggered.
-    pub fn connect(
+    pub(super) fn connect(
         peer: Peer<'_>,
         tls: Option<(&Arc<ClientConfig>, &ServerName<'static>)>,
         epoll: &OwnedFd,
@@ -56,23 +56,23 @@ impl Socket {
     }
 
     /// How the connect went, once the socket is writable.
-    pub fn connected(&self) -> Result<(), Broken> {
+    pub(super) fn connected(&self) -> Result<(), Broken> {
         match sockopt::socket_error(&self.fd) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) | Err(error) => Err(Broken::system(Failure::Connect, error)),
         }
     }
 
-    pub fn is_tls(&self) -> bool {
+    pub(super) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    pub fn is_handshaking(&self) -> bool {
+    pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     /// Bytes from the peer as they are on the wire; `None` when there are none yet.
-    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+    pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
         loop {
             return match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
                 Ok((length, _)) => {
@@ -94,18 +94,18 @@ impl Socket {
     }
 
     /// Bytes that wait to be received.
-    pub fn queued(&self) -> Option<u64> {
+    pub(super) fn queued(&self) -> Option<u64> {
         rustix::io::ioctl_fionread(&self.fd).ok()
     }
 
     /// From now on the system does not size the receive buffer itself. It takes twice as much as asked for.
-    pub fn set_receive_buffer(&self, bytes: usize) {
+    pub(crate) fn set_receive_buffer(&self, bytes: usize) {
         // Where it is refused, acknowledgements take their usual way.
         let _ = sockopt::set_socket_recv_buffer_size(&self.fd, bytes);
     }
 
     /// Sends what the system takes: how much that was.
-    pub fn send(&self, bytes: &[u8]) -> Result<usize, Broken> {
+    pub(super) fn send(&self, bytes: &[u8]) -> Result<usize, Broken> {
         loop {
             return match rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
                 Ok(sent) => Ok(sent),
@@ -117,7 +117,7 @@ impl Socket {
     }
 
     /// Takes bytes of the wire and appends what they decrypt to.
-    pub fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else {
             plain.extend_from_slice(wire);
             return Ok(());
@@ -142,7 +142,7 @@ impl Socket {
     }
 
     /// Appends what is to be sent for `bytes`, and whatever a handshake has to say.
-    pub fn encrypt(&mut self, bytes: &[u8], wire: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn encrypt(&mut self, bytes: &[u8], wire: &mut Vec<u8>) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else {
             wire.extend_from_slice(bytes);
             return Ok(());
@@ -165,7 +165,7 @@ impl Socket {
 
 /// What is connected to.
 #[derive(Clone, Copy, Debug)]
-pub enum Peer<'a> {
+pub(super) enum Peer<'a> {
     Tcp(&'a SocketAddr),
     Unix(&'a Path),
 }

@@ -9,20 +9,20 @@ use super::clock::Clock;
 
 /// Where the threads of a run meet when they are warm, and again when it is known when they start.
 #[derive(Debug)]
-pub struct Start {
-    pub warm: Barrier,
+pub(super) struct Start {
+    pub(crate) warm: Barrier,
     pub ready: Barrier,
     pub clock: OnceLock<Clock>,
 }
 
 impl Start {
     /// For so many threads and the one that looks after them.
-    pub fn of(threads: usize) -> Start {
+    pub(super) fn of(threads: usize) -> Start {
         Start { warm: Barrier::new(threads + 1), ready: Barrier::new(threads + 1), clock: OnceLock::new() }
     }
 
     /// For the one that looks after the threads: `between` runs when all are warm and none has begun.
-    pub fn lead(&self, between: impl FnOnce()) {
+    pub(super) fn lead(&self, between: impl FnOnce()) {
         self.warm.wait();
         between();
         let _ = self.clock.set(common_start());
@@ -34,6 +34,6 @@ impl Start {
 const UNTIL_START: Duration = Duration::from_millis(20);
 
 /// A clock that all threads share and whose zero is when they all run.
-pub fn common_start() -> Clock {
+pub(crate) fn common_start() -> Clock {
     Clock::starting_at(std::time::Instant::now() + UNTIL_START)
 }

@@ -13,16 +13,16 @@ use super::{
 };
 
 /// Length of a slot.
-pub const SLOT_NS: u64 = 100_000_000;
+pub(crate) const SLOT_NS: u64 = 100_000_000;
 /// Length of a step of the fine series, which finds what comes back with a period.
-pub const FINE_NS: u64 = 10_000_000;
+pub(crate) const FINE_NS: u64 = 10_000_000;
 /// Ten minutes of fine steps; what comes later is not looked at for periods.
 const MAX_FINE: usize = 60_000;
 const MAX_MESSAGES: usize = 16;
 const STATUSES: usize = 600;
 
 /// A thread's finished slots, read by the one that shows progress.
-pub type SharedSlots = Arc<Mutex<Vec<Slot>>>;
+pub(crate) type SharedSlots = Arc<Mutex<Vec<Slot>>>;
 
 #[derive(Debug)]
 pub struct Tally {
@@ -34,20 +34,20 @@ pub struct Tally {
     pub handshake: Histogram<u64>,
     pub completed: u64,
     pub statuses: Vec<u64>,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
     /// Of bodies alone.
     pub body_bytes: u64,
     pub failures: [u64; Failure::COUNT],
     pub messages: BTreeMap<String, u64>,
     /// Connections that the server ended after an answer.
-    pub server_closes: u64,
+    pub(crate) server_closes: u64,
     pub lives: Lives,
     /// The slowest request that began in each fine step, in microseconds.
     pub fine: Vec<u32>,
     /// Requests on the way at the end, and the age of the oldest in nanoseconds.
     pub unfinished: u64,
-    pub oldest_unfinished_ns: u64,
+    pub(crate) oldest_unfinished_ns: u64,
     /// Requests that were due but found no free connection.
     pub unsent: u64,
     pub parts: Parts,
@@ -151,7 +151,7 @@ impl Tally {
         }
     }
 
-    pub fn never_sent(&mut self, now: u64, due: u64) {
+    pub(crate) fn never_sent(&mut self, now: u64, due: u64) {
         self.unsent += 1;
         if let Some(corrected) = &mut self.corrected {
             corrected.saturating_record(now.saturating_sub(due));
@@ -160,7 +160,7 @@ impl Tally {
     }
 
     /// At the end: what was due until then and no connection took, as old as it is `now`.
-    pub fn left_over(&mut self, pace: Option<&mut Pace>, left: &mut u64, end: u64, now: u64) {
+    pub(crate) fn left_over(&mut self, pace: Option<&mut Pace>, left: &mut u64, end: u64, now: u64) {
         let Some(pace) = pace else { return };
         while pace.is_overdue(end) && *left > 0 {
             self.never_sent(now, pace.due());

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub struct Watched {
+pub(super) struct Watched {
     listener: Listener,
     before: HashMap<u32, Thread>,
     tree: Tree,
@@ -18,18 +18,18 @@ pub struct Watched {
 const ROUNDING_NS: u64 = 20_000_000;
 
 impl Watched {
-    pub fn new(listener: Listener) -> Watched {
+    pub(super) fn new(listener: Listener) -> Watched {
         let before = listener.threads().into_iter().map(|thread| (thread.id, thread)).collect();
         Watched { listener, before, tree: Tree::read() }
     }
 
     /// From now on.
-    pub fn again(self) -> Watched {
+    pub(super) fn again(self) -> Watched {
         Watched::new(self.listener)
     }
 
     /// What they used since, in a run of so many seconds: threads that ended and processes that came from them included.
-    pub fn over(self, seconds: f64) -> Server {
+    pub(super) fn over(self, seconds: f64) -> Server {
         let used: Vec<(u64, u64)> =
             self.listener.threads().into_iter().map(|thread| self.since(thread)).collect();
         let share = |ns: u64| ns as f64 / 1e9 / seconds.max(1e-9);

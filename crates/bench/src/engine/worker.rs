@@ -24,7 +24,7 @@ use crate::{
     system::sockets::{self, Sockets},
 };
 
-pub const MAX_EVENTS: usize = 1024;
+pub(crate) const MAX_EVENTS: usize = 1024;
 /// How long the end of an open-model run waits for the answers of requests that were sent in time.
 const GRACE_NS: u64 = 1_000_000_000;
 /// With connections waiting to be opened again, the loop looks this often.
@@ -33,7 +33,7 @@ const REOPEN_POLL_NS: u64 = 5_000_000;
 /// A head and its body that were sent separately are together after this time on a machine that is not too busy.
 const DECIDE_NS: u64 = 5_000;
 
-pub struct Worker {
+pub(super) struct Worker {
     pub(super) connections: Vec<Connection>,
     pub(super) context: Context,
     pub(super) end_ns: u64,
@@ -45,7 +45,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(
+    pub(super) fn new(
         context: Context,
         connections: usize,
         stop: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ impl Worker {
         Worker { connections, context, end_ns, timeout_ns, stop, start, ending }
     }
 
-    pub fn run(mut self) -> Result<Harvest, Problem> {
+    pub(super) fn run(mut self) -> Result<Harvest, Problem> {
         // Otherwise timers of the open model fire up to 50 us late.
         if self.context.pace.is_some() {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));

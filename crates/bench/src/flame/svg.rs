@@ -18,7 +18,7 @@ struct Frame {
     callees: BTreeMap<String, Frame>,
 }
 
-pub fn render(stacks: &Stacks, title: &str) -> String {
+pub(super) fn render(stacks: &Stacks, title: &str) -> String {
     let mut root = Frame::default();
     for (stack, &samples) in stacks {
         root.samples += samples;

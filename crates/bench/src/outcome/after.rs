@@ -22,8 +22,8 @@ pub struct Arm {
     pub requests: u64,
     pub p50_us: f64,
     /// Requests in the range of delayed acknowledgements, and in that of retransmission timeouts.
-    pub at_40_ms: u64,
-    pub at_200_ms: u64,
+    pub(crate) at_40_ms: u64,
+    pub(crate) at_200_ms: u64,
     pub sockets: Sockets,
 }
 

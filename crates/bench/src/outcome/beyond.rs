@@ -36,7 +36,7 @@ pub struct Events {
 
 impl Events {
     /// The longest that a stream was silent, in microseconds.
-    pub fn longest_us(&self) -> f64 {
+    pub(crate) fn longest_us(&self) -> f64 {
         self.gaps.max_us.max(self.silence_ms * 1000.0)
     }
 }

@@ -12,10 +12,10 @@ pub struct Latency {
     pub count: u64,
     pub min_us: f64,
     pub mean_us: f64,
-    pub stdev_us: f64,
+    pub(crate) stdev_us: f64,
     pub max_us: f64,
     /// Share of the values within one standard deviation of the mean.
-    pub within_stdev_percent: f64,
+    pub(crate) within_stdev_percent: f64,
     /// (percentile, microseconds).
     pub percentiles: Vec<(f64, f64)>,
     /// (lowest value of the step in microseconds, count), steps of at most 0.2 %.
@@ -64,7 +64,7 @@ impl Latency {
     }
 
     /// How many lie from `low` up to but not including `high`, in milliseconds.
-    pub fn between_ms(&self, low: f64, high: f64) -> u64 {
+    pub(crate) fn between_ms(&self, low: f64, high: f64) -> u64 {
         let inside = |value: f64| value >= low * 1000.0 && value < high * 1000.0;
         self.steps.iter().filter(|&&(value, _)| inside(value)).map(|(_, count)| count).sum()
     }

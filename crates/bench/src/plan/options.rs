@@ -37,7 +37,7 @@ pub struct Options {
 
 impl Options {
     /// Whether clients do more than ask.
-    pub fn lasting(&self) -> bool {
+    pub(crate) fn lasting(&self) -> bool {
         self.events || self.echo.is_some() || self.follow || self.cookies
     }
 }
@@ -82,7 +82,7 @@ pub fn order(weights: &[u64]) -> Result<Arc<[u32]>, Problem> {
 }
 
 /// The request in this place of the endless order of so many.
-pub fn request_at(order: &[u32], place: usize, requests: usize) -> usize {
+pub(crate) fn request_at(order: &[u32], place: usize, requests: usize) -> usize {
     match place.checked_rem(order.len()) {
         Some(at) => order.get(at).map_or(0, |request| *request as usize),
         None => place % requests.max(1),

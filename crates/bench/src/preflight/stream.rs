@@ -12,13 +12,13 @@ use crate::{Plan, Problem, engine::failure::plain};
 
 const LONGEST: Duration = Duration::from_secs(10);
 
-pub enum Stream {
+pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    pub fn connect(plan: &Plan) -> std::result::Result<Stream, Problem> {
+    pub(super) fn connect(plan: &Plan) -> std::result::Result<Stream, Problem> {
         let stream = match &plan.options.unix {
             Some(path) => unix(path)?,
             None => tcp(plan)?,
@@ -31,7 +31,7 @@ impl Stream {
         Ok(stream)
     }
 
-    pub fn set_read_timeout(&self, time: Duration) -> Result<()> {
+    pub(super) fn set_read_timeout(&self, time: Duration) -> Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(time)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(time)),

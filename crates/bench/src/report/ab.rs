@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{Outcome, outcome::latency::Latency, target::Origin};
 
-pub fn render(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write(&mut out, outcome);

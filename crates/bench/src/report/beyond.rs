@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// (name, value) as people read them; none in a run of plain HTTP.
-pub fn rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
+pub(super) fn rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if let Some(grpc) = &outcome.grpc {
         calls(&mut rows, grpc, outcome.seconds);

@@ -13,7 +13,7 @@ const BUCKETS: [(&str, f64, f64); 5] = [
     (">10ms", 10.0, f64::INFINITY),
 ];
 
-pub fn render(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write(&mut out, outcome);

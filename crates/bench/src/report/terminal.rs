@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Outcome, outcome::latency::Latency};
 
-pub fn render(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write(&mut out, outcome);

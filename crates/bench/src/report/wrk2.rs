@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::wrk;
 use crate::{Outcome, outcome::latency::Latency};
 
-pub fn render(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write(&mut out, outcome);

@@ -14,7 +14,7 @@ use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
 /// What a server does with each request.
 #[derive(Clone, Copy, Debug)]
-pub enum Behaviour {
+pub(super) enum Behaviour {
     Plain,
     /// Takes so many milliseconds.
     Waits(u64),
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 /// Ends with its value.
-pub struct Server {
+pub(super) struct Server {
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -70,7 +70,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub fn start(behaviour: Behaviour) -> io::Result<Server> {
+    pub(super) fn start(behaviour: Behaviour) -> io::Result<Server> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         socket.listen(if matches!(behaviour, Behaviour::NeverAccepts) { 1 } else { 1024 })?;

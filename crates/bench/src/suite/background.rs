@@ -18,13 +18,13 @@ use crate::Problem;
 
 /// Runs until it is stopped; a failure of it is a failure of the measurement.
 #[derive(Debug)]
-pub struct Busy {
+pub(super) struct Busy {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<u64, Problem>>>,
 }
 
 impl Busy {
-    pub fn start(what: Background, gateway: Option<&Tidegate>) -> Busy {
+    pub(super) fn start(what: Background, gateway: Option<&Tidegate>) -> Busy {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         if let Some(gateway) = gateway {
@@ -41,7 +41,7 @@ impl Busy {
         Busy { stop, threads }
     }
 
-    pub fn finish(self) -> Result<(), Problem> {
+    pub(super) fn finish(self) -> Result<(), Problem> {
         self.stop.store(true, Relaxed);
         for thread in self.threads {
             thread.join().map_err(|_| Problem::failed("a background thread panicked"))??;

@@ -6,7 +6,7 @@ use super::process::{Started, free_address};
 use crate::{Problem, system::find_program};
 
 /// nginx with one page, as its manual advises for throughput.
-pub fn upstream(folder: &Path, page_bytes: usize, workers: usize) -> Result<Started, Problem> {
+pub(super) fn upstream(folder: &Path, page_bytes: usize, workers: usize) -> Result<Started, Problem> {
     let address = free_address()?;
     let page = "x".repeat(page_bytes);
     let server = format!(
@@ -17,7 +17,7 @@ pub fn upstream(folder: &Path, page_bytes: usize, workers: usize) -> Result<Star
 }
 
 /// nginx as a gateway to the upstream.
-pub fn nginx_gateway(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<Started, Problem> {
+pub(crate) fn nginx_gateway(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<Started, Problem> {
     let address = free_address()?;
     let server = format!(
         "upstream backend {{ server {upstream}; keepalive 320; keepalive_requests 1000000000; }}\n\
@@ -46,7 +46,7 @@ fn nginx(folder: &Path, address: SocketAddr, server: &str, workers: usize) -> Re
     Started::start("nginx", command, address, folder)
 }
 
-pub fn haproxy(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<Started, Problem> {
+pub(super) fn haproxy(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<Started, Problem> {
     let program = find_program("haproxy").ok_or_else(|| missing("haproxy"))?;
     let address = free_address()?;
     let text = format!(
@@ -62,16 +62,16 @@ pub fn haproxy(folder: &Path, upstream: SocketAddr, workers: usize) -> Result<St
     Started::start("haproxy", command, address, folder)
 }
 
-pub fn write(file: &Path, text: &str) -> Result<(), Problem> {
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Problem> {
     fs::write(file, text).map_err(|error| Problem::failed(format!("{}: {error}", file.display())))
 }
 
-pub fn missing(program: &str) -> Problem {
+pub(super) fn missing(program: &str) -> Problem {
     Problem::failed(format!("{program} is not installed"))
 }
 
 /// hyperapi from crates.io (`cargo install hyperapi`), with one service and no authentication.
-pub fn hyperapi(folder: &Path, upstream: SocketAddr) -> Result<Started, Problem> {
+pub(super) fn hyperapi(folder: &Path, upstream: SocketAddr) -> Result<Started, Problem> {
     let program = find_program("hyperapi").ok_or_else(|| missing("hyperapi"))?;
     let address = free_address()?;
     let text = format!(

@@ -19,7 +19,7 @@ const START: Duration = Duration::from_secs(20);
 const STOP: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub struct Started {
+pub(super) struct Started {
     name: String,
     child: Child,
     log: PathBuf,
@@ -28,7 +28,7 @@ pub struct Started {
 
 impl Started {
     /// Starts a command and waits until it listens. Its output goes to a file of the folder.
-    pub fn start(
+    pub(super) fn start(
         name: &str,
         command: Command,
         address: SocketAddr,
@@ -47,7 +47,7 @@ impl Started {
     }
 
     /// Waits until the process listens there as well: not all ports of a gateway open at once.
-    pub fn wait_for(&mut self, address: SocketAddr) -> Result<(), Problem> {
+    pub(super) fn wait_for(&mut self, address: SocketAddr) -> Result<(), Problem> {
         let deadline = Instant::now() + START;
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
             let ended = self.child.try_wait().ok().flatten();
@@ -92,21 +92,21 @@ impl Drop for Started {
 }
 
 /// A port that is free now.
-pub fn free_address() -> Result<SocketAddr, Problem> {
+pub(crate) fn free_address() -> Result<SocketAddr, Problem> {
     let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     found.map_err(|error| Problem::failed(format!("no free port: {error}")))
 }
 
 /// Where things run on a machine with several cores: the measured gateway on the first, all others on the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     Gateway,
     Others,
     Anywhere,
 }
 
 /// Moves this thread, and with it what it starts from now on.
-pub fn stay_on(place: Place) {
+pub(super) fn stay_on(place: Place) {
     let cpus = all_cpus();
     let mut set = CpuSet::new();
     for cpu in 0..cpus {

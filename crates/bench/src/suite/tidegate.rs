@@ -21,7 +21,7 @@ use crate::Problem;
 const KEY: &str = "bench-admin-key";
 
 #[derive(Debug)]
-pub struct Tidegate {
+pub(super) struct Tidegate {
     pub process: Started,
     pub admin: SocketAddr,
     pub metrics: SocketAddr,
@@ -29,7 +29,7 @@ pub struct Tidegate {
 }
 
 impl Tidegate {
-    pub fn start(
+    pub(super) fn start(
         binary: &Path,
         folder: &Path,
         upstream: SocketAddr,
@@ -100,7 +100,7 @@ impl Tidegate {
     }
 
     /// A route that no request of a run asks for, changed each time.
-    pub fn change(admin: SocketAddr, upstream: SocketAddr, number: u64) -> Result<(), Problem> {
+    pub(super) fn change(admin: SocketAddr, upstream: SocketAddr, number: u64) -> Result<(), Problem> {
         let body = json!({
             "uri": format!("/churn/{}", number % 100),
             "desc": format!("change {number}"),
@@ -114,7 +114,7 @@ impl Tidegate {
         put(self.admin, path, body)
     }
 
-    pub fn upstream(&self) -> SocketAddr {
+    pub(super) fn upstream(&self) -> SocketAddr {
         self.upstream
     }
 }
@@ -137,7 +137,7 @@ fn put(admin: SocketAddr, path: &str, body: &Value) -> Result<(), Problem> {
 }
 
 /// Fetches the metrics page.
-pub fn scrape(metrics: SocketAddr) -> Result<(), Problem> {
+pub(super) fn scrape(metrics: SocketAddr) -> Result<(), Problem> {
     let request =
         format!("GET /apisix/prometheus/metrics HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n");
     ask(metrics, &request).map(drop)

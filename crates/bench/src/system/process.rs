@@ -11,17 +11,12 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub name: String,
-    pub pids: Vec<u32>,
+    pub(crate) pids: Vec<u32>,
 }
 
 impl Listener {
-    /// CPU time of all their threads so far, in nanoseconds.
-    pub fn cpu_ns(&self) -> u64 {
-        self.pids.iter().map(|&pid| cpu_ns(pid)).sum()
-    }
-
     /// CPU time of each of their threads so far, in nanoseconds, in a stable order.
-    pub fn thread_cpu_ns(&self) -> Vec<u64> {
+    pub(crate) fn thread_cpu_ns(&self) -> Vec<u64> {
         self.threads().iter().map(|thread| thread.cpu_ns).collect()
     }
 
@@ -31,7 +26,7 @@ impl Listener {
     }
 
     /// Resident memory, in KiB.
-    pub fn memory_kib(&self) -> u64 {
+    pub(crate) fn memory_kib(&self) -> u64 {
         self.pids.iter().map(|&pid| memory_kib(pid)).sum()
     }
 }
@@ -40,13 +35,13 @@ impl Listener {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thread {
     pub id: u32,
-    pub cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Ready to run, but without a CPU.
-    pub waited_ns: u64,
+    pub(crate) waited_ns: u64,
 }
 
 /// The process that listens there, when it is on this machine and may be looked at.
-pub fn find_listener(address: SocketAddr) -> Option<Listener> {
+pub(crate) fn find_listener(address: SocketAddr) -> Option<Listener> {
     let inodes = listening_inodes(address);
     if inodes.is_empty() {
         return None;
@@ -69,12 +64,12 @@ pub fn find_listener(address: SocketAddr) -> Option<Listener> {
 }
 
 /// Whether the address is one of this machine's, as far as can be determined without the network.
-pub fn is_local(address: IpAddr) -> bool {
+pub(crate) fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The program's path. Debian keeps servers in sbin, which users' PATH often lacks.
-pub fn find_program(program: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo/bin"));
@@ -131,10 +126,6 @@ fn holds(pid: u32, inodes: &HashSet<String>) -> bool {
     })
 }
 
-fn cpu_ns(pid: u32) -> u64 {
-    threads(pid).iter().map(|thread| thread.cpu_ns).sum()
-}
-
 /// From the scheduler, to the nanosecond; ticks of 10 ms would be too coarse for short runs.
 fn threads(pid: u32) -> Vec<Thread> {
     let Ok(folder) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -174,7 +165,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let found = find_listener(address).expect("this process listens");
         assert_eq!(found.pids, [std::process::id()]);
-        assert!(found.cpu_ns() > 0 && found.memory_kib() > 0);
+        assert!(found.thread_cpu_ns().iter().any(|&cpu_ns| cpu_ns > 0) && found.memory_kib() > 0);
         drop(listener);
         assert_eq!(find_listener(address), None);
     }

@@ -35,7 +35,7 @@ impl Tree {
     }
 
     /// These processes and all that come from them.
-    pub fn with_descendants(&self, roots: &[u32]) -> Vec<u32> {
+    pub(crate) fn with_descendants(&self, roots: &[u32]) -> Vec<u32> {
         let mut found = roots.to_vec();
         let mut at = 0;
         while let Some(&parent) = found.get(at) {
@@ -52,13 +52,13 @@ impl Tree {
 
     /// What the tree of `roots` used from `before` until now. A child that ended is counted where it was waited for;
     /// one whose parent does not wait is lost, see [`Tree::comes_and_goes`].
-    pub fn used_since(&self, before: &Tree, roots: &[u32]) -> u64 {
+    pub(crate) fn used_since(&self, before: &Tree, roots: &[u32]) -> u64 {
         self.members(before, roots).iter().map(|&pid| self.used_by(pid, before)).sum()
     }
 
     /// Whether processes of the tree began or ended since `before`. Then CPU time may be missing: the system forgets that of a
     /// child whose parent ignores SIGCHLD or has ended.
-    pub fn comes_and_goes(&self, before: &Tree, roots: &[u32]) -> bool {
+    pub(crate) fn comes_and_goes(&self, before: &Tree, roots: &[u32]) -> bool {
         let members = self.members(before, roots);
         let changed = |pid: &u32| match (self.get(*pid), before.get(*pid)) {
             (Some(now), Some(then)) => now.began != then.began || now.reaped_faults != then.reaped_faults,

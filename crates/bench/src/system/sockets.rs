@@ -16,10 +16,10 @@ pub struct Sockets {
     /// Connections that the kernel reported.
     pub seen: u64,
     /// Segments that the load generator sent again, and those that the server sent again (on this machine only).
-    pub sent_again: u64,
-    pub server_sent_again: u64,
+    pub(crate) sent_again: u64,
+    pub(crate) server_sent_again: u64,
     /// Segments with data that came from the server.
-    pub data_segments_in: u64,
+    pub(crate) data_segments_in: u64,
 }
 
 impl Sockets {
@@ -30,7 +30,7 @@ impl Sockets {
         self.data_segments_in += other.data_segments_in;
     }
 
-    pub fn retransmitted(&self) -> u64 {
+    pub(crate) fn retransmitted(&self) -> u64 {
         self.sent_again + self.server_sent_again
     }
 }

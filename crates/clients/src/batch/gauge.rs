@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tidegate_plugin_api::{Request, Variable, variables::Named};
 
 /// The entries of one configuration. As in APISIX, route and address are those of its first request.
-pub struct Gauge {
+pub(super) struct Gauge {
     name: String,
     waiting: AtomicUsize,
     place: OnceLock<(String, String)>,
@@ -21,18 +21,18 @@ pub struct Gauge {
 static ALL: Mutex<Vec<Weak<Gauge>>> = Mutex::new(Vec::new());
 
 impl Gauge {
-    pub fn new(name: &str) -> Arc<Gauge> {
+    pub(super) fn new(name: &str) -> Arc<Gauge> {
         Arc::new(Gauge { name: name.to_owned(), waiting: AtomicUsize::new(0), place: OnceLock::new() })
     }
 
-    pub fn add(self: &Arc<Gauge>, request: Option<&Request>) {
+    pub(super) fn add(self: &Arc<Gauge>, request: Option<&Request>) {
         self.waiting.fetch_add(1, Relaxed);
         if let Some(request) = request.filter(|_| self.place.get().is_none()) {
             self.appear(request);
         }
     }
 
-    pub fn done(&self, count: usize) {
+    pub(super) fn done(&self, count: usize) {
         self.waiting.fetch_sub(count, Relaxed);
     }
 

@@ -32,7 +32,7 @@ pub struct Pending {
 static ALL: Mutex<Vec<&'static Pending>> = Mutex::new(Vec::new());
 
 /// The counts of a plugin; made once, and as static as the plugins are.
-pub fn of(plugin: &'static str) -> &'static Pending {
+pub(super) fn of(plugin: &'static str) -> &'static Pending {
     let mut all = ALL.lock();
     if let Some(known) = all.iter().find(|pending| pending.plugin == plugin) {
         return known;
@@ -97,7 +97,7 @@ impl Pending {
 
     /// Replaces an estimate by the real size. `false`: there is no room for the difference, and the entry counts as
     /// dropped.
-    pub fn weighs(&self, expected: usize, bytes: usize) -> bool {
+    pub(crate) fn weighs(&self, expected: usize, bytes: usize) -> bool {
         if bytes <= expected {
             self.memory.give_back(expected - bytes);
             return true;
@@ -108,7 +108,7 @@ impl Pending {
     }
 
     #[cold]
-    pub fn count_own_delivery(&self) {
+    pub(crate) fn count_own_delivery(&self) {
         self.own.fetch_add(1, Relaxed);
         static LINES: Limiter = Limiter::new(1, 60_000);
         if LINES.pass().is_some() {

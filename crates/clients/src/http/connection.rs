@@ -49,7 +49,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// The caller sets the time limit. The driver runs until the connection is closed or dropped.
-    pub async fn open(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Connection, String> {
+    pub(super) async fn open(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Connection, String> {
         let transport = connect(endpoint, tls).await?;
         let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
         let credit = Credit::new(usize::MAX, Grant::default());
@@ -71,22 +71,22 @@ impl Connection {
     }
 
     /// Whether the server can be written to; `false` once it has closed.
-    pub async fn is_ready(&mut self) -> bool {
+    pub(super) async fn is_ready(&mut self) -> bool {
         self.requests.ready().await.is_ok()
     }
 
     /// To be called before each request: from now on the server may send no more than an answer's head takes.
-    pub fn expect_head(&self) {
+    pub(crate) fn expect_head(&self) {
         self.credit.set(MAX_BEFORE_ANSWER_BYTES);
     }
 
     /// Whether the server has sent nothing since [`Connection::expect_head`].
-    pub fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         self.credit.is_unspent(MAX_BEFORE_ANSWER_BYTES)
     }
 
     /// The body has its own bounds.
-    pub fn expect_body(&self) {
+    pub(crate) fn expect_body(&self) {
         self.credit.set(usize::MAX);
     }
 }

@@ -1,7 +1,5 @@
 //! Where a request goes: the parts of an `http://` or `https://` URL.
 
-use tidegate_protocol::uri::encoded_component;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub tls: bool,
@@ -56,12 +54,6 @@ impl Endpoint {
     pub fn host_header(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == if self.tls { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
-    }
-
-    /// Appends a query argument; both parts are encoded.
-    pub fn add_argument(&mut self, name: &str, value: &str) {
-        self.target.push(if self.target.contains('?') { '&' } else { '?' });
-        self.target.push_str(&format!("{}={}", encoded_component(name), encoded_component(value)));
     }
 }
 

@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// After a failed write nothing more is sent; only reading shows how the exchange ends. Linux still delivers what came
 /// before a reset.
-pub struct Heard<S> {
+pub(crate) struct Heard<S> {
     stream: S,
     is_broken: bool,
 }
 
 impl<S> Heard<S> {
-    pub fn new(stream: S) -> Heard<S> {
+    pub(super) fn new(stream: S) -> Heard<S> {
         Heard { stream, is_broken: false }
     }
 

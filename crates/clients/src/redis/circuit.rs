@@ -29,19 +29,19 @@ enum State {
 
 /// One worker's, for one setting.
 #[derive(Default)]
-pub struct Circuit {
+pub(crate) struct Circuit {
     state: Cell<State>,
 }
 
 /// The right to ask.
-pub struct Attempt<'a> {
+pub(super) struct Attempt<'a> {
     circuit: &'a Circuit,
     /// The one that tries for all; until it has ended.
     alone: bool,
 }
 
 impl Circuit {
-    pub fn enter(&self) -> Result<Attempt<'_>, Error> {
+    pub(super) fn enter(&self) -> Result<Attempt<'_>, Error> {
         match self.state.get() {
             State::Closed => Ok(Attempt { circuit: self, alone: false }),
             State::OpenUntil(until) if Instant::now() >= until => {
@@ -58,7 +58,7 @@ impl Circuit {
 }
 
 impl Attempt<'_> {
-    pub fn ended<T>(mut self, result: &Result<T, Error>) {
+    pub(super) fn ended<T>(mut self, result: &Result<T, Error>) {
         if matches!(result, Err(Error::TimedOut)) {
             self.circuit.open();
         } else if self.alone {

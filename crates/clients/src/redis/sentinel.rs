@@ -6,13 +6,13 @@ use redis::{
 };
 use rustc_hash::FxHashMap;
 
-pub struct Sentinel {
+pub(crate) struct Sentinel {
     pub addresses: Vec<(String, u16)>,
-    pub master_name: String,
+    pub(crate) master_name: String,
     /// A replica is wanted, not the master.
-    pub replica: bool,
+    pub(crate) replica: bool,
     pub login: RedisConnectionInfo,
-    pub sentinel_login: RedisConnectionInfo,
+    pub(crate) sentinel_login: RedisConnectionInfo,
 }
 
 fn info(host: &str, port: u16, login: &RedisConnectionInfo) -> RedisResult<ConnectionInfo> {
@@ -31,7 +31,7 @@ async fn connect(
 
 impl Sentinel {
     /// The first usable answer of a sentinel counts; when there is none, the last failure is returned.
-    pub async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
         let mut last = RedisError::from((ErrorKind::Client, "no sentinel is configured"));
         for (host, port) in &self.addresses {
             match self.ask(host, *port, config).await {

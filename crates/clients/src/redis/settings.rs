@@ -10,16 +10,16 @@ use tidegate_plugin_api::typed;
 
 use super::sentinel::Sentinel;
 
-pub struct Settings {
+pub(super) struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.
     pub name: Arc<str>,
     pub target: Target,
     pub connect_timeout: Duration,
-    pub response_timeout: Duration,
+    pub(crate) response_timeout: Duration,
     pub keepalive: Duration,
 }
 
-pub enum Target {
+pub(super) enum Target {
     Single(ConnectionInfo),
     /// With its nodes as configured.
     Cluster(Box<ClusterClient>, String),
@@ -115,7 +115,7 @@ impl Settings {
         }
     }
 
-    pub fn single(conf: &Value) -> Result<Settings, String> {
+    pub(super) fn single(conf: &Value) -> Result<Settings, String> {
         let host = text(conf, "redis_host").ok_or("redis_host is missing")?;
         check_host("redis_host", &host)?;
         let port = conf.get("redis_port").and_then(Value::as_u64).unwrap_or(6379);
@@ -127,7 +127,7 @@ impl Settings {
         Ok(Settings::new("redis", conf, target, "redis_timeout", "redis_timeout"))
     }
 
-    pub fn cluster(conf: &Value) -> Result<Settings, String> {
+    pub(super) fn cluster(conf: &Value) -> Result<Settings, String> {
         let tls = flag(conf, "redis_cluster_ssl");
         let verify = flag(conf, "redis_cluster_ssl_verify");
         let mut nodes = Vec::new();
@@ -155,7 +155,7 @@ impl Settings {
         Ok(Settings::new("redis-cluster", conf, target, "redis_timeout", "redis_timeout"))
     }
 
-    pub fn sentinel(conf: &Value) -> Result<Settings, String> {
+    pub(super) fn sentinel(conf: &Value) -> Result<Settings, String> {
         let mut addresses = Vec::new();
         for entry in conf.get("redis_sentinels").and_then(Value::as_array).into_iter().flatten() {
             let host = text(entry, "host").ok_or("redis_sentinels: host is missing")?;

@@ -25,7 +25,7 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Connects to one server, with TLS when its address asks for it.
-pub async fn connect(
+pub(super) async fn connect(
     info: impl IntoConnectionInfo,
     config: AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
@@ -75,7 +75,7 @@ async fn within<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result
 
 /// A node of a cluster.
 #[derive(Clone)]
-pub struct Node(MultiplexedConnection);
+pub(super) struct Node(MultiplexedConnection);
 
 impl Connect for Node {
     fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>

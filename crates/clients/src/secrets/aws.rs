@@ -13,7 +13,7 @@ use crate::{
     sigv4::{Credentials, Signer},
 };
 
-pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
+pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if path.is_empty() || path.starts_with('/') {
         return Err(Failure::Missing(format!("can't find main key, key: {path}")));
     }

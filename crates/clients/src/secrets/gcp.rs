@@ -13,7 +13,7 @@ use crate::{
 
 const ENTRIES_URI: &str = "https://secretmanager.googleapis.com/v1";
 
-pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
+pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let (name, key) = path.split_once('/').map_or((path, None), |(name, key)| (name, Some(key)));
     if name.is_empty() {
         return Err(Failure::Missing(format!("can't find main key, key: {path}")));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::manager::{Failure, json, member, need, options, text};
 use crate::http::{Endpoint, Outgoing, send};
 
-pub async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
+pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);
     let (secret, key) =
         path.rsplit_once('/').ok_or_else(|| missing(format!("error key format, key: {path}")))?;

@@ -10,7 +10,7 @@ const ALL: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDHE+AESGCM", "EECDH+AESGCM"];
 
 /// Leaves in the provider what the list names. An empty list names everything.
-pub fn limit(provider: &mut CryptoProvider, names: &[String]) {
+pub(crate) fn limit(provider: &mut CryptoProvider, names: &[String]) {
     if !names.is_empty() {
         provider.cipher_suites.retain(|suite| is_wanted(suite, names));
     }

@@ -14,7 +14,10 @@ use tidegate_plugin_api::certificates::ClientCheck;
 use tidegate_routing::expr::Pattern;
 use tidegate_tls::{Anchors, ClientVerifier};
 
-pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> Result<ClientCheck, String> {
+pub(super) fn check(
+    client: &resources::SslClient,
+    provider: &Arc<CryptoProvider>,
+) -> Result<ClientCheck, String> {
     let failed = |error: String| format!("client.ca: {error}");
     let anchors = Anchors::from_pem(client.ca.as_bytes()).map_err(failed)?;
     let depth = client.depth.try_into().unwrap_or(usize::MAX);
@@ -36,7 +39,7 @@ pub fn check(client: &resources::SslClient, provider: &Arc<CryptoProvider>) -> R
 /// Lets clients without a certificate finish the handshake: their requests get nginx's page, which says what is missing.
 /// A certificate that is presented has to be a good one.
 #[derive(Debug)]
-pub struct Asking(pub Arc<dyn ClientCertVerifier>);
+pub(crate) struct Asking(pub Arc<dyn ClientCertVerifier>);
 
 impl ClientCertVerifier for Asking {
     fn client_auth_mandatory(&self) -> bool {
@@ -82,7 +85,7 @@ impl ClientCertVerifier for Asking {
 /// Lets every client finish the handshake, with proof of the key; whether the certificate will do is judged per
 /// request.
 #[derive(Debug)]
-pub struct Lenient(pub Arc<dyn ClientCertVerifier>);
+pub(crate) struct Lenient(pub Arc<dyn ClientCertVerifier>);
 
 impl ClientCertVerifier for Lenient {
     fn client_auth_mandatory(&self) -> bool {

@@ -8,7 +8,7 @@ use tidegate_plugin_api::certificates::Expiry;
 use x509_cert::Certificate;
 
 /// The end of each pair's first certificate. One that cannot be read has none: the library may still serve it.
-pub fn of(id: &Arc<str>, name: &str, keys: &[CertifiedKey]) -> Vec<Expiry> {
+pub(super) fn of(id: &Arc<str>, name: &str, keys: &[CertifiedKey]) -> Vec<Expiry> {
     let ends = keys.iter().enumerate().filter_map(|(pair, key)| Some((pair, end(key.cert.first()?)?)));
     let expiry = |(pair, expires)| Expiry { id: id.clone(), name: name.into(), pair, expires };
     ends.map(expiry).collect()

@@ -7,7 +7,7 @@ use tidegate_plugin_api::certificates::{Certificates, Contest, Expiry, TlsServer
 use super::sessions::Sessions;
 
 /// The servers made so far, and the index of their names.
-pub struct Servers {
+pub(crate) struct Servers {
     pub(super) made: BTreeMap<Arc<str>, Made>,
     pub(super) sessions: Sessions,
     index: Arc<Certificates>,
@@ -36,7 +36,7 @@ pub(super) enum Server {
 
 impl Servers {
     /// `tickets`: `apisix.ssl.ssl_session_tickets`.
-    pub fn new(tickets: bool) -> Servers {
+    pub(crate) fn new(tickets: bool) -> Servers {
         Servers {
             made: BTreeMap::new(),
             sessions: Sessions::new(tickets),
@@ -46,21 +46,21 @@ impl Servers {
     }
 
     /// Takes over what sessions are sealed with.
-    pub fn keep_sessions(&mut self, other: Servers) {
+    pub(crate) fn keep_sessions(&mut self, other: Servers) {
         self.sessions = other.sessions;
     }
 
-    pub fn index(&self) -> Arc<Certificates> {
+    pub(crate) fn index(&self) -> Arc<Certificates> {
         self.index.clone()
     }
 
     /// What should be known of resources that are in use.
-    pub fn contested(&self) -> &BTreeMap<Arc<str>, String> {
+    pub(crate) fn contested(&self) -> &BTreeMap<Arc<str>, String> {
         &self.contested
     }
 
     /// Lays the index out again. Returns the resources that have come to differ from another one about a name.
-    pub fn reindex(&mut self) -> Vec<Arc<str>> {
+    pub(crate) fn reindex(&mut self) -> Vec<Arc<str>> {
         let mut index = Certificates::default();
         let mut contested = BTreeMap::new();
         for (id, made) in &self.made {

@@ -29,19 +29,19 @@ struct Keeping {
     ticketer: Option<Arc<dyn ProducesTickets>>,
 }
 
-pub struct Sessions {
+pub(crate) struct Sessions {
     tickets: bool,
     made: FxHashMap<Option<Asked>, Keeping>,
 }
 
 impl Sessions {
     /// `tickets`: `apisix.ssl.ssl_session_tickets`.
-    pub fn new(tickets: bool) -> Sessions {
+    pub(super) fn new(tickets: bool) -> Sessions {
         Sessions { tickets, made: FxHashMap::default() }
     }
 
     /// Gives a configuration the sessions of all that ask the same of clients.
-    pub fn attach(
+    pub(super) fn attach(
         &mut self,
         config: &mut ServerConfig,
         client: Option<&resources::SslClient>,

@@ -9,7 +9,7 @@ use tidegate_plugin_api::{AuthEntry, ConsumerIndex};
 use crate::object::Key;
 
 #[derive(Default)]
-pub struct Consumers {
+pub(crate) struct Consumers {
     pub(super) index: ConsumerIndex,
     /// What each consumer put into the indexes, to take it out again.
     keys: FxHashMap<Arc<str>, Vec<(&'static str, String)>>,
@@ -25,7 +25,7 @@ struct Claim {
 }
 
 impl Consumers {
-    pub fn index(&self) -> ConsumerIndex {
+    pub(crate) fn index(&self) -> ConsumerIndex {
         self.index.clone()
     }
 

@@ -65,24 +65,29 @@ pub(super) fn reads_all_paths(value: &Value, matching: Matching) -> bool {
 
 fn holds_path(value: &Value) -> bool {
     match value {
-        Value::String(text) => may_match(text),
+        Value::String(text) => is_like_path(text),
         Value::Array(items) => items.iter().any(holds_path),
-        Value::Object(members) => members.values().any(holds_path),
+        Value::Object(members) => members.iter().any(|(name, value)| is_like_path(name) || holds_path(value)),
         _ => false,
     }
 }
 
 /// Whether what is written of the hosts is all in the form that requests have, and no other field may be meant for them.
-pub(super) fn reads_all_hosts(kind: Kind, value: &Value) -> bool {
+pub(super) fn reads_all_hosts(kind: Kind, value: &Value, matching: Matching) -> bool {
     let is_list_empty = |field: &str| value.get(field).is_some() && items(value, field).is_empty();
     !may_be_misspelled(kind, value)
         && !["host", "hosts"].into_iter().any(is_list_empty)
-        && written_hosts(value).all(|host| host.as_str().is_some_and(is_host))
+        && written_hosts(value)
+            .all(|host| host.as_str().is_some_and(|host| host::why_vain(host, matching.host_ports).is_none()))
 }
 
 /// Whether there is a field that objects of the kind do not have: any other one may be meant by it.
 fn may_be_misspelled(kind: Kind, value: &Value) -> bool {
     schemas::unknown_fields(kind, value).next().is_some()
+}
+
+fn is_like_path(text: &str) -> bool {
+    text.contains(['/', '*']) || text.to_ascii_lowercase().contains("%2f")
 }
 
 /// Whether a request can have this path: an empty text, or one without a slash in front, is not a path.
@@ -195,6 +200,9 @@ mod tests {
             (json!({"uri": "/a", "paths": ["/b"]}), false),
             (json!({"uri": "/a", "Hosts": ["b"]}), true),
             (json!({"uri": "/a", "x": {"y": ["/b"]}}), false),
+            (json!({"uri": "/a", "path": "b/*"}), false),
+            (json!({"uri": "/a", "x": {"/b": 1}}), false),
+            (json!({"uri": "/a\u{0}"}), false),
             (json!({"uri": "/a", "desc": "/b"}), true),
             (json!({"uris": []}), false),
             (json!({}), false),
@@ -219,7 +227,11 @@ mod tests {
             (json!({"host": null}), false),
             (json!({"Hosts": ["a.com"]}), false),
         ] {
-            assert_eq!(reads_all_hosts(Kind::Route, &hosts), expected, "{hosts}");
+            assert_eq!(
+                reads_all_hosts(Kind::Route, &hosts, Matching { host_ports: true, ..Matching::default() }),
+                expected,
+                "{hosts}"
+            );
         }
         let misspelled = json!({"uri": "/a", "Priority": 1});
         let mut route = of_route(&misspelled);

@@ -34,7 +34,7 @@ pub(super) struct Built {
 
 /// The compiled routes, by id.
 #[derive(Default)]
-pub struct Routes {
+pub(crate) struct Routes {
     by_id: BTreeMap<Arc<str>, Compiled>,
     table: Table<Route>,
     free: Vec<u32>,
@@ -49,10 +49,10 @@ pub struct Routes {
 
 /// Upstreams that were built again. The old ones are kept, so that no new one is at the place of another.
 #[derive(Default)]
-pub struct Replaced(FxHashMap<*const UpstreamHandle, (Arc<UpstreamHandle>, Arc<UpstreamHandle>)>);
+pub(crate) struct Replaced(FxHashMap<*const UpstreamHandle, (Arc<UpstreamHandle>, Arc<UpstreamHandle>)>);
 
 impl Replaced {
-    pub fn add(&mut self, before: Arc<UpstreamHandle>, after: Arc<UpstreamHandle>) {
+    pub(crate) fn add(&mut self, before: Arc<UpstreamHandle>, after: Arc<UpstreamHandle>) {
         self.0.insert(Arc::as_ptr(&before), (before, after));
     }
 }
@@ -77,7 +77,7 @@ impl Routes {
 
     /// Makes a route use the new upstream if it uses one that was replaced. Nothing else of it changes, so that the
     /// router does not either.
-    pub fn point(&mut self, id: &str, replaced: &Replaced, serial: u64) {
+    pub(crate) fn point(&mut self, id: &str, replaced: &Replaced, serial: u64) {
         let Some(compiled) = self.by_id.get(id) else { return };
         let Some(route) = self.table.get(compiled.slot as usize) else { return };
         let RouteUpstream::Some(upstream) = &route.upstream else { return };
@@ -95,7 +95,7 @@ impl Routes {
     }
 
     /// Whether a route is on, and which paths it is for is not known of all of them.
-    pub fn is_placeless(&self, id: &str) -> bool {
+    pub(crate) fn is_placeless(&self, id: &str) -> bool {
         self.by_id.get(id).is_some_and(|compiled| compiled.is_placeless)
     }
 
@@ -118,7 +118,7 @@ impl Routes {
     }
 
     /// The router of the routes as they are now: changes over the base, or a new base when they have become many.
-    pub fn router(&mut self, mode: Mode) -> Router<Variable> {
+    pub(crate) fn router(&mut self, mode: Mode) -> Router<Variable> {
         let few = self.changed.len() <= MIN_CHANGES.max(self.by_id.len() / CHANGED_PART);
         if let Some(base) = self.base.as_ref().filter(|_| few && self.by_id.len() > MIN_CHANGES) {
             let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
@@ -135,11 +135,11 @@ impl Routes {
         router
     }
 
-    pub fn table(&self) -> Table<Route> {
+    pub(crate) fn table(&self) -> Table<Route> {
         self.table.clone()
     }
 
-    pub fn matches_on_body(&self) -> bool {
+    pub(crate) fn matches_on_body(&self) -> bool {
         self.on_body > 0
     }
 }

@@ -13,7 +13,7 @@ use tidegate_routing::{
 
 use crate::objects::KEYS;
 
-pub fn all(compiler: &mut Compiler) -> Vec<String> {
+pub(crate) fn all(compiler: &mut Compiler) -> Vec<String> {
     let snapshot = compiler.snapshot(0);
     let mut lines: Vec<String> = snapshot.routes.iter().map(|route| route_line(route)).collect();
     lines.extend(snapshot.upstreams.iter().map(|(id, handle)| format!("named {id} {}", upstream(handle))));

@@ -9,21 +9,21 @@ use tidegate_model::{
     resources::{DiscoveredService, Node},
 };
 
-pub const HOSTS: [&str; 2] = ["one.test", "two.test"];
-pub const SERVICES: [&str; 2] = ["orders", "users"];
-pub const KEYS: [&str; 3] = ["key-a", "key-b", "from-the-vault"];
+pub(crate) const HOSTS: [&str; 2] = ["one.test", "two.test"];
+pub(crate) const SERVICES: [&str; 2] = ["orders", "users"];
+pub(crate) const KEYS: [&str; 3] = ["key-a", "key-b", "from-the-vault"];
 const SECRET: &str = "vault/1/a/key";
 
 /// splitmix64 (Steele, Lea, Flood 2014): the same for the same seed.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// A number below `count`.
-    pub fn of(&mut self, count: usize) -> usize {
+    pub(crate) fn of(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,13 +35,13 @@ impl Dice {
         items[self.of(items.len())].clone()
     }
 
-    pub fn address(&mut self) -> (String, Vec<IpAddr>) {
+    pub(crate) fn address(&mut self) -> (String, Vec<IpAddr>) {
         let count = self.of(3);
         let addresses = (0..count).map(|_| IpAddr::from([127, 0, 0, 2 + self.of(4) as u8])).collect();
         (self.pick(&HOSTS).to_owned(), addresses)
     }
 
-    pub fn nodes(&mut self) -> (DiscoveredService, Arc<[Node]>) {
+    pub(crate) fn nodes(&mut self) -> (DiscoveredService, Arc<[Node]>) {
         let service = DiscoveredService {
             registry: "consul".into(),
             name: self.pick(&SERVICES).into(),
@@ -61,11 +61,11 @@ impl Dice {
         (service, (0..count).map(|_| node(self)).collect())
     }
 
-    pub fn secret(&mut self) -> (&'static str, Option<String>) {
+    pub(crate) fn secret(&mut self) -> (&'static str, Option<String>) {
         (SECRET, self.pick(&[None, Some("from-the-vault".to_owned()), Some("key-a".to_owned())]))
     }
 
-    pub fn object(&mut self) -> (Kind, String, Value) {
+    pub(crate) fn object(&mut self) -> (Kind, String, Value) {
         let numbered = |prefix: &str, number: usize| format!("{prefix}{number}");
         match self.of(16) {
             0..=5 => {
@@ -184,7 +184,7 @@ impl Dice {
     }
 }
 
-pub fn object(key: &Key, value: &Value, created: u64, modified: u64) -> Object {
+pub(crate) fn object(key: &Key, value: &Value, created: u64, modified: u64) -> Object {
     let (kind, id) = key.clone();
     Object { kind, id, document: Document::new(value), created, modified, fault: None, unread: None }
 }

@@ -9,7 +9,7 @@ use tidegate_plugin_api::{Catalog, route::RouterOptions};
 use tidegate_routing::router::Mode;
 
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     pub addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
     pub nodes: Mutex<HashMap<DiscoveredService, Arc<[Node]>>>,
     pub secrets: Mutex<HashMap<String, Option<String>>>,
@@ -33,7 +33,7 @@ impl SecretSource for World {
     }
 }
 
-pub fn compiler(world: &Arc<World>) -> Compiler {
+pub(crate) fn compiler(world: &Arc<World>) -> Compiler {
     let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).expect("a catalog");
     let options = Options {
         router: Mode::HostUri,

@@ -9,7 +9,7 @@ use crate::{
 
 /// A value that is not served.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unserved {
+pub(crate) struct Unserved {
     line: usize,
     column: usize,
     /// The key, with its value where another one would be served.
@@ -19,13 +19,13 @@ pub struct Unserved {
 }
 
 /// What is to be said of a value.
-pub enum Verdict {
+pub(super) enum Verdict {
     Served,
     Idle(Unserved),
     Refused(Unserved),
 }
 
-pub fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
+pub(super) fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
     let value = node.clone().into_value();
     let is = |json: &str| serde_json::from_str::<Value>(json).is_ok_and(|other| other == value);
     let with_value = || match &value {
@@ -56,7 +56,7 @@ pub fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
 
 impl Unserved {
     /// What it says when it keeps the gateway from starting.
-    pub fn refusal(&self) -> Fault {
+    pub(crate) fn refusal(&self) -> Fault {
         let message = format!("{} is refused: {}", self.shown, self.why);
         Fault { line: self.line, column: self.column, message }
     }
@@ -77,7 +77,7 @@ fn is_empty(takes: Takes, value: &Value) -> bool {
 }
 
 /// One line for each reason, and one for all keys that only repeat their defaults.
-pub fn warnings(idle: &[Unserved]) -> Vec<Fault> {
+pub(super) fn warnings(idle: &[Unserved]) -> Vec<Fault> {
     let mut groups: Vec<(bool, &'static str, Vec<&Unserved>)> = Vec::new();
     for idle in idle {
         let same = |(is_default, why, _): &(bool, &'static str, Vec<&Unserved>)| {

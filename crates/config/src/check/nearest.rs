@@ -5,7 +5,7 @@ use tidegate_model::nearest::nearest;
 use crate::keys::{self, key::Fate};
 
 /// The end of the message: a similar name in the same table, or the same name elsewhere; else nothing.
-pub fn hint(table: &str, name: &str) -> String {
+pub(super) fn hint(table: &str, name: &str) -> String {
     if let Some(known) = nearest(name, keys::children(table)) {
         return format!("; did you mean {known}?");
     }

@@ -15,7 +15,7 @@ const KEPT: &str = "what is kept is what the configuration refers to";
 const PER_PORT_HTTP2: &str = "apisix.enable_http2 is for all ports";
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("apisix", Table, "{}", "The gateway itself."),
     unset("apisix.id", Text, "\"gateway-1\"", "The name of this instance.")
         .no_effect("instances are told apart by their host name"),

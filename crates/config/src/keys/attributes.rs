@@ -13,7 +13,7 @@ const ABSENT: &str = "the plugin is not here";
 const NO_AI: &str = "there are no plugins for AI";
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("plugin_attr", Table, "{}", "Settings of single plugins that hold for the whole process."),
     key("plugin_attr.prometheus", Table, "{}", "Metrics."),
     key("plugin_attr.prometheus.export_uri", PATH, "\"/apisix/prometheus/metrics\"", "The path of the metrics page."),

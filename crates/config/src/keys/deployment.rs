@@ -8,7 +8,7 @@ use super::{
 };
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("deployment", Table, "{}", "The role of this process, and where its configuration is."),
     key("deployment.admin", Table, "{}", "The Admin API."),
     key("deployment.admin.admin_key_required", Bool, "true", "Ask for a key. Only false opens the API, to everyone who reaches it."),

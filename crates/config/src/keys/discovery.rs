@@ -10,7 +10,7 @@ const NO_ZONE: &str = "what a registry tells takes the memory it needs";
 const ONE_TIME: &str = "the time to read begins when a request is sent";
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("discovery", FreeTable, "{}", "Registries that know the nodes of upstreams with a service_name.").secret(),
     unset("discovery.dns", FreeTable, "{\"servers\": [\"127.0.0.1:8600\"]}", "DNS servers that are asked for SRV, A and AAAA records."),
     unset("discovery.consul", FreeTable, "{\"servers\": [\"http://127.0.0.1:8500\"]}", "Services of Consul."),

@@ -12,15 +12,15 @@ pub struct Form {
     pub fits: fn(&str) -> bool,
 }
 
-pub const LISTEN_IP: Form = Form {
+pub(crate) const LISTEN_IP: Form = Form {
     is: "a valid listen address: an IP address like 127.0.0.1 or ::1",
     fits: |text| listen_ip(text).is_some(),
 };
-pub const NAME_SERVER: Form = Form {
+pub(crate) const NAME_SERVER: Form = Form {
     is: "the IP address of a name server, with a port if that is not 53, like 1.1.1.1 or 127.0.0.1:5353",
     fits: |text| name_server(text).is_some(),
 };
-pub const TLS_VERSIONS: Form = Form {
+pub(crate) const TLS_VERSIONS: Form = Form {
     is: "TLS versions with a blank between them, TLSv1.2 or TLSv1.3 among them",
     fits: |text| {
         let words: Vec<&str> = tls_versions(text).collect();
@@ -32,47 +32,47 @@ pub const ADMIN_KEY: Form = Form {
     is: "a key that is hard to guess; leave it out to have one generated",
     fits: |text| !matches!(text, "true" | "false" | "yes" | "no" | "on" | "off" | "0"),
 };
-pub const LOG_FILE: Form = Form {
+pub(crate) const LOG_FILE: Form = Form {
     is: "the path of a file, or off",
     fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no" | "on"),
 };
-pub const ERROR_LOG: Form = Form {
+pub(crate) const ERROR_LOG: Form = Form {
     is: "the path of a file, or /dev/stderr",
     fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no"),
 };
-pub const HEADER_NAME: Form = Form { is: "the name of a header, like X-Real-IP", fits: is_token };
-pub const URI_PATH: Form = Form {
+pub(crate) const HEADER_NAME: Form = Form { is: "the name of a header, like X-Real-IP", fits: is_token };
+pub(crate) const URI_PATH: Form = Form {
     is: "a path that begins with a slash, like /apisix/status",
     fits: |text| {
         text.starts_with('/')
             && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
     },
 };
-pub const METRIC_PREFIX: Form = Form {
+pub(crate) const METRIC_PREFIX: Form = Form {
     is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
     fits: |text| is_metric_name(text, b"_:"),
 };
 pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
-pub const COLLECTOR: Form = Form {
+pub(crate) const COLLECTOR: Form = Form {
     is: "an address like 127.0.0.1:4318, or a URL",
     fits: |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()),
 };
-pub const CACHE_LEVELS: Form = Form {
+pub(crate) const CACHE_LEVELS: Form = Form {
     is: "one to three numbers that are 1 or 2, like 1:2",
     fits: |text| text.split(':').all(|level| matches!(level, "1" | "2")) && text.split(':').count() <= 3,
 };
 /// 65535 bytes are what every client of HTTP/2 may send at first; 2^31-1 are the most that it may be allowed.
-pub const HTTP2_WINDOW: Form = Form {
+pub(crate) const HTTP2_WINDOW: Form = Form {
     is: "a size from 64k to 2g",
     fits: |text| units::size(text).is_some_and(|bytes| (65_535..=1 << 31).contains(&bytes)),
 };
 
-pub const SERVED_TLS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+pub(crate) const SERVED_TLS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 /// Known to nginx, but refused in every handshake here.
-pub const OLD_TLS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
+pub(crate) const OLD_TLS: [&str; 4] = ["SSLv2", "SSLv3", "TLSv1", "TLSv1.1"];
 
 /// The words of `ssl_protocols`.
-pub fn tls_versions(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn tls_versions(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', ',', '\n', '\t']).filter(|word| !word.is_empty())
 }
 
@@ -83,7 +83,7 @@ pub fn name_server(text: &str) -> Option<SocketAddr> {
 }
 
 /// `127.0.0.1`, `::1`, `[::1]`.
-pub fn listen_ip(text: &str) -> Option<IpAddr> {
+pub(crate) fn listen_ip(text: &str) -> Option<IpAddr> {
     bracketed(text)
 }
 
@@ -118,7 +118,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// A label that Prometheus takes: names that begin with two underscores are its own.
-pub fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     !text.is_empty() && !text.starts_with("__") && is_metric_name(text, b"_")
 }
 

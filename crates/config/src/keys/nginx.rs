@@ -17,7 +17,7 @@ const LEVELS: super::key::Takes =
 const ESCAPES: super::key::Takes = Word(&["default", "json", "none"]);
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("nginx_config", Table, "{}", "Processes, logs and timeouts; the name is from APISIX, there is no nginx here."),
     unset("nginx_config.user", Text, "\"nobody\"", "The user of the workers.")
         .no_effect("start the process as the user it should run as"),

@@ -6,7 +6,7 @@ use super::{
 };
 
 #[rustfmt::skip]
-pub const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("graphql", Table, "{}", "GraphQL requests."),
     key("graphql.max_size", Integer(1, i64::MAX), "1048576",
         "The largest request in bytes whose graphql_* variables routes can match."),

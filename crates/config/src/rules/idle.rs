@@ -3,7 +3,7 @@
 use super::said::Said;
 use crate::settings::{Provider, Role, Settings};
 
-pub fn warnings(settings: &Settings) -> Vec<Said> {
+pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = provider_of_another_role(settings);
     said.extend(etcd_without_etcd(settings));
     said.extend(listening(settings));

@@ -9,7 +9,7 @@ use crate::{keys::forms, settings::Settings};
 
 const AT: &str = "plugin_attr.prometheus";
 
-pub fn refusals(settings: &Settings) -> Vec<Said> {
+pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
     let attribute = settings.plugin_attribute("prometheus");
     let mut said = Vec::new();
     if let Some(bounds) = attribute.get("default_buckets").and_then(Value::as_array) {

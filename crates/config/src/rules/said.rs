@@ -1,4 +1,4 @@
 //! What is to be said of a key.
 
 /// A key, and what is to be said of its value.
-pub type Said = (String, String);
+pub(crate) type Said = (String, String);

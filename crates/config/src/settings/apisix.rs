@@ -103,10 +103,10 @@ pub struct ProxyProtocol {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheZone {
     pub name: String,
-    pub memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     /// `None`: in memory only.
     pub disk_path: Option<String>,
-    pub disk_bytes: u64,
+    pub(crate) disk_bytes: u64,
     pub cache_levels: String,
 }
 

@@ -16,11 +16,11 @@ impl Listener {
 }
 
 /// Whether both would take the same connections. `0.0.0.0` and `::` do not overlap: listeners for IPv6 take IPv6 only.
-pub fn overlap(a: &Listener, b: &Listener) -> bool {
+pub(crate) fn overlap(a: &Listener, b: &Listener) -> bool {
     let same_family = a.ip.contains(':') == b.ip.contains(':');
     a.port == b.port && same_family && (a.ip == b.ip || is_everywhere(&a.ip) || is_everywhere(&b.ip))
 }
 
-pub fn is_everywhere(ip: &str) -> bool {
+pub(crate) fn is_everywhere(ip: &str) -> bool {
     matches!(ip, "0.0.0.0" | "::")
 }

@@ -14,14 +14,14 @@ const MAX_DEPTH: usize = 128;
 /// Nodes copied by aliases, in all: a few lines of aliases to aliases could otherwise fill the memory.
 const MAX_COPIED_NODES: usize = 1_000_000;
 
-pub struct Builder<'text> {
+pub(super) struct Builder<'text> {
     parser: Parser<'text, StrInput<'text>>,
     anchors: HashMap<usize, Rc<Node>>,
     copied: usize,
 }
 
 impl<'text> Builder<'text> {
-    pub fn new(text: &'text str) -> Self {
+    pub(super) fn new(text: &'text str) -> Self {
         let mut options = Options::default();
         // Comments count as data to the parser, which takes a hundred of them before the first key of a table for an attack.
         options.set_emit_comments(false);
@@ -29,7 +29,7 @@ impl<'text> Builder<'text> {
         Self { parser, anchors: HashMap::new(), copied: 0 }
     }
 
-    pub fn document(mut self) -> Result<Node, Fault> {
+    pub(super) fn document(mut self) -> Result<Node, Fault> {
         let mut start = Span::default();
         loop {
             let (event, span) = self.next()?;

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 /// The value of a plain scalar, by the rules of YAML 1.1 as APISIX's parser applies them.
-pub fn resolve(text: &str) -> Value {
+pub(crate) fn resolve(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => return Value::Bool(true),
@@ -16,7 +16,7 @@ pub fn resolve(text: &str) -> Value {
 }
 
 /// The number a text spells, or `None`.
-pub fn number(text: &str) -> Option<Value> {
+pub(crate) fn number(text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let first = unsigned.bytes().next()?;
     if !(first.is_ascii_digit() || first == b'.') {

@@ -36,7 +36,7 @@ const LINES_LOST: [&str; 2] = [
 ];
 
 /// Groups with their titles.
-pub const TABLE: &[([&str; 2], &[Row])] = &[
+pub(crate) const TABLE: &[([&str; 2], &[Row])] = &[
     (["Connections of clients", "客户端连接"], CONNECTIONS),
     (["Heads of requests", "请求头"], HEADS),
     (["Bodies of requests", "请求体"], BODIES),

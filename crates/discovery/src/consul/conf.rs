@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[derive(Clone, Deserialize)]
-pub struct Common {
+pub(crate) struct Common {
     servers: Vec<String>,
     token: String,
     /// Seconds between fetches when `keepalive` is off.
@@ -48,7 +48,7 @@ struct Fallback {
 }
 
 #[derive(Clone)]
-pub struct Server {
+pub(crate) struct Server {
     /// As configured.
     pub url: String,
     endpoint: Endpoint,
@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn client(&self) -> KeptClient {
+    pub(crate) fn client(&self) -> KeptClient {
         let mut client = http::client(self.endpoint.clone(), true, self.timeout.connect, self.timeout.read);
         if !self.token.is_empty() {
             client.set_header("X-Consul-Token", self.token.clone());
@@ -67,11 +67,11 @@ impl Server {
 }
 
 impl Common {
-    pub fn place(&mut self, prefix: &Path) {
+    pub(crate) fn place(&mut self, prefix: &Path) {
         self.dump = self.dump.take().map(|dump| dump.below(prefix));
     }
 
-    pub fn load_dump(&self, kind: &str, known: &Known) {
+    pub(crate) fn load_dump(&self, kind: &str, known: &Known) {
         if let Some(dump) = self.dump.as_ref().filter(|dump| dump.load_on_init)
             && let Some(services) = dump.read(kind)
         {
@@ -79,7 +79,7 @@ impl Common {
         }
     }
 
-    pub fn servers(&self, kind: &str) -> Result<Vec<Server>, String> {
+    pub(crate) fn servers(&self, kind: &str) -> Result<Vec<Server>, String> {
         let server = |url: &String| {
             let endpoint =
                 Endpoint::parse(url).map_err(|reason| format!("discovery.{kind}.servers: {reason}"))?;
@@ -92,12 +92,12 @@ impl Common {
         self.servers.iter().map(server).collect()
     }
 
-    pub fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         Duration::from_secs(self.fetch_interval)
     }
 
     /// The node of services that the registry does not know.
-    pub fn fallback(&self) -> Option<Arc<[Node]>> {
+    pub(crate) fn fallback(&self) -> Option<Arc<[Node]>> {
         let service = self.default_service.as_ref()?;
         let node = Node {
             host: service.host.clone()?,
@@ -111,7 +111,7 @@ impl Common {
     }
 
     /// Target of a query that waits until its index is another one. Consul adds up to a sixteenth to the wait.
-    pub fn blocking(&self, target: &str, index: Option<u64>) -> (String, Duration) {
+    pub(crate) fn blocking(&self, target: &str, index: Option<u64>) -> (String, Duration) {
         let wait = Duration::from_secs(self.timeout.wait);
         // An index of 0 would not wait.
         let index = index.unwrap_or(1).max(1);
@@ -119,7 +119,7 @@ impl Common {
     }
 
     /// Waits at the server; whether the index is another one.
-    pub async fn changed(
+    pub(crate) async fn changed(
         &self,
         client: &mut KeptClient,
         target: &str,
@@ -138,12 +138,12 @@ impl Common {
 }
 
 /// What a blocking query waits to become another one.
-pub fn index_of(answer: &Answer) -> Option<u64> {
+pub(crate) fn index_of(answer: &Answer) -> Option<u64> {
     answer.headers.get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok())
 }
 
 /// A server that does not wait must not become a busy loop.
-pub async fn pause_after(began: Instant) {
+pub(crate) async fn pause_after(began: Instant) {
     const SHORT: Duration = Duration::from_secs(1);
     if began.elapsed() < SHORT {
         tokio::time::sleep(SHORT).await;

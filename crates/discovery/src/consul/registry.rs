@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What is read at a server of Consul.
-pub trait Source: Sized + Send + Sync + 'static {
+pub(crate) trait Source: Sized + Send + Sync + 'static {
     /// Its name under `discovery`.
     const KIND: &'static str;
 
@@ -30,7 +30,7 @@ pub trait Source: Sized + Send + Sync + 'static {
 }
 
 /// A registry, with a task for each of its servers.
-pub struct Followed<S> {
+pub(crate) struct Followed<S> {
     pub common: Common,
     pub known: Known,
     shown: Value,
@@ -38,7 +38,7 @@ pub struct Followed<S> {
 }
 
 /// `conf` is the registry's configuration as written.
-pub fn start<S: Source>(
+pub(crate) fn start<S: Source>(
     source: S,
     mut common: Common,
     conf: &Value,
@@ -87,7 +87,7 @@ impl<S: Source> Followed<S> {
     }
 
     /// Takes a server's answer, and keeps what is known on disk when it is another than before.
-    pub async fn learn(&self, number: usize, services: Services) {
+    pub(crate) async fn learn(&self, number: usize, services: Services) {
         let changed = services != self.known.of(number);
         self.known.set(number, services);
         if changed && let Some(dump) = &self.common.dump {

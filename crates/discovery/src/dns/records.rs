@@ -15,7 +15,7 @@ use tidegate_model::resources::Node;
 
 /// What is asked for, in this order, until there are records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Order {
+pub(super) enum Order {
     /// What the name had the last time.
     #[serde(rename = "last")]
     Last,
@@ -39,12 +39,12 @@ const CHAIN: usize = 8;
 /// More nodes than any balancer here takes.
 const MAX_NODES: usize = 65_535;
 
-pub struct Lookups {
+pub(crate) struct Lookups {
     resolver: TokioResolver,
     order: Vec<Order>,
 }
 
-pub struct Answer {
+pub(super) struct Answer {
     pub nodes: Vec<Node>,
     pub valid_for: Duration,
 }
@@ -55,14 +55,14 @@ struct Found {
 }
 
 impl Lookups {
-    pub fn new(resolver: TokioResolver, order: &[Order], ipv6: bool) -> Lookups {
+    pub(super) fn new(resolver: TokioResolver, order: &[Order], ipv6: bool) -> Lookups {
         let order = if order.is_empty() { &DEFAULT } else { order };
         let order = order.iter().copied().filter(|kind| ipv6 || *kind != Order::Aaaa).collect();
         Lookups { resolver, order }
     }
 
     /// The nodes of `NAME` or `NAME:PORT`. No records mean no nodes; an error is not an answer.
-    pub async fn nodes(&self, service: &str, last: &mut Option<Order>) -> Result<Answer, String> {
+    pub(super) async fn nodes(&self, service: &str, last: &mut Option<Order>) -> Result<Answer, String> {
         let (name, port) = match service.rsplit_once(':') {
             Some((name, port)) => match port.parse::<u16>() {
                 Ok(port) => (name, Some(port)),

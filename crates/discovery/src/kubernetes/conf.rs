@@ -15,7 +15,7 @@ const READ_MS: u64 = 10_000;
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 #[derive(Deserialize)]
-pub struct Conf {
+pub(super) struct Conf {
     pub id: Option<String>,
     service: Service,
     client: Access,
@@ -55,13 +55,13 @@ enum Namespaces {
     NotMatching(Vec<Regex>),
 }
 
-pub struct Cluster {
+pub(super) struct Cluster {
     endpoint: Endpoint,
     verify: bool,
     token: Token,
     namespaces: Namespaces,
     /// Query arguments that choose, each with its `&`.
-    pub selectors: String,
+    pub(crate) selectors: String,
     pub weight: u32,
     pub slices: bool,
 }
@@ -73,7 +73,7 @@ enum Token {
 }
 
 impl Cluster {
-    pub fn new(conf: Conf) -> Result<Cluster, String> {
+    pub(super) fn new(conf: Conf) -> Result<Cluster, String> {
         let service = &conf.service;
         let (host, port) = (variable(&service.host)?, variable(&service.port)?);
         let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host };
@@ -117,7 +117,7 @@ impl Cluster {
     }
 
     /// A client with the current token.
-    pub async fn client(&self) -> Result<KeptClient, String> {
+    pub(super) async fn client(&self) -> Result<KeptClient, String> {
         let token = match &self.token {
             Token::Text(token) => token.clone(),
             Token::File(path) => {
@@ -133,7 +133,7 @@ impl Cluster {
         Ok(client)
     }
 
-    pub fn has_namespace(&self, namespace: &str) -> bool {
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         match &self.namespaces {
             Namespaces::All => true,
             Namespaces::Matching(patterns) => patterns.iter().any(|pattern| pattern.is_match(namespace)),
@@ -141,11 +141,11 @@ impl Cluster {
         }
     }
 
-    pub fn path(&self) -> &'static str {
+    pub(super) fn path(&self) -> &'static str {
         if self.slices { "/apis/discovery.k8s.io/v1/endpointslices" } else { "/api/v1/endpoints" }
     }
 
-    pub fn list_kind(&self) -> &'static str {
+    pub(crate) fn list_kind(&self) -> &'static str {
         if self.slices { "EndpointSliceList" } else { "EndpointsList" }
     }
 }

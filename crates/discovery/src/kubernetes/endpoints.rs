@@ -9,7 +9,7 @@ use super::conf::Cluster;
 use crate::{http, known::Services};
 
 /// What an object says: the service it belongs to, and its nodes by port.
-pub struct Part {
+pub(super) struct Part {
     /// `NAMESPACE/SERVICE`
     pub service: String,
     /// Distinguishes the slices of a service.
@@ -19,14 +19,14 @@ pub struct Part {
 
 /// Objects by service and name. Endpoints have one object per service, slices several.
 #[derive(Default)]
-pub struct Objects(BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<Node>>>>);
+pub(super) struct Objects(BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<Node>>>>);
 
 impl Objects {
-    pub fn put(&mut self, part: Part) {
+    pub(super) fn put(&mut self, part: Part) {
         self.0.entry(part.service).or_default().insert(part.name, part.ports);
     }
 
-    pub fn remove(&mut self, part: &Part) {
+    pub(super) fn remove(&mut self, part: &Part) {
         if let Some(parts) = self.0.get_mut(&part.service) {
             parts.remove(&part.name);
             if parts.is_empty() {
@@ -36,7 +36,7 @@ impl Objects {
     }
 
     /// All services, or one, with the parts put together.
-    pub fn services(&self, only: Option<&str>) -> Services {
+    pub(super) fn services(&self, only: Option<&str>) -> Services {
         let mut services = Services::new();
         let chosen = self.0.iter().filter(|(service, _)| only.is_none_or(|only| only == *service));
         for (service, parts) in chosen {
@@ -56,7 +56,7 @@ impl Objects {
 }
 
 /// `None`: an object of another namespace, or one that says nothing usable.
-pub fn part(object: &Value, cluster: &Cluster) -> Option<Part> {
+pub(super) fn part(object: &Value, cluster: &Cluster) -> Option<Part> {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str);
     let (name, namespace) = (text("/metadata/name")?, text("/metadata/namespace")?);
     if !cluster.has_namespace(namespace) {

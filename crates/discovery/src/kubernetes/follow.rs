@@ -48,7 +48,7 @@ enum End {
     Gone,
 }
 
-pub async fn follow(followed: Arc<Followed>) {
+pub(super) async fn follow(followed: Arc<Followed>) {
     let mut retry = Retry::default();
     loop {
         if let Err(reason) = list_and_watch(&followed, &mut retry).await {

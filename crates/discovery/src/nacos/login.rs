@@ -10,7 +10,7 @@ use tidegate_protocol::uri::encoded_component;
 
 use crate::http;
 
-pub struct Login {
+pub(super) struct Login {
     user: Option<(String, String)>,
     keys: Option<(String, String)>,
     token: Option<(String, Instant)>,
@@ -18,7 +18,7 @@ pub struct Login {
 
 impl Login {
     /// `user`: `NAME:PASSWORD` of the URL.
-    pub fn new(user: Option<&str>, access_key: &str, secret_key: &str) -> Login {
+    pub(super) fn new(user: Option<&str>, access_key: &str, secret_key: &str) -> Login {
         let user = user.and_then(|user| user.split_once(':'));
         let keys = !access_key.is_empty() && !secret_key.is_empty();
         Login {
@@ -28,12 +28,12 @@ impl Login {
         }
     }
 
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.token = None;
     }
 
     /// Gets a token if one is needed.
-    pub async fn renew(&mut self, client: &mut KeptClient) -> Result<(), String> {
+    pub(super) async fn renew(&mut self, client: &mut KeptClient) -> Result<(), String> {
         let Some((name, password)) = &self.user else { return Ok(()) };
         if self.token.as_ref().is_some_and(|(_, end)| *end > Instant::now()) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Login {
     }
 
     /// What is added to the query for one service.
-    pub fn arguments(&self, group: &str, service: &str) -> String {
+    pub(super) fn arguments(&self, group: &str, service: &str) -> String {
         let mut arguments = String::new();
         if let Some((token, _)) = &self.token {
             arguments.push_str(&format!("&accessToken={}", encoded_component(token)));

@@ -8,7 +8,7 @@ use crate::{
     imported::Imported,
 };
 
-pub struct Client {
+pub(super) struct Client {
     username: String,
     /// Service, SLA.
     services: Vec<(String, String)>,
@@ -16,13 +16,13 @@ pub struct Client {
 
 impl Client {
     /// Its name and its SLA on a service, if it may use it.
-    pub fn on(&self, service: &str) -> Option<(&str, &str)> {
+    pub(super) fn on(&self, service: &str) -> Option<(&str, &str)> {
         let (_, sla) = self.services.iter().find(|(id, _)| id == service)?;
         Some((&self.username, sla))
     }
 }
 
-pub fn convert(nodes: &[Node], imported: &mut Imported) -> Vec<Client> {
+pub(super) fn convert(nodes: &[Node], imported: &mut Imported) -> Vec<Client> {
     nodes.iter().filter_map(|node| one(node, imported)).collect()
 }
 

@@ -16,7 +16,7 @@ fn settings(filter: &Node) -> (String, Fields<'_>) {
     (kind, fields)
 }
 
-pub fn on_service(
+pub(crate) fn on_service(
     filter: &Node,
     path: &str,
     plugins: &mut Map<String, Value>,
@@ -38,7 +38,7 @@ pub fn on_service(
 }
 
 /// A filter of the SLA `level`, which `clients` have.
-pub fn on_sla(
+pub(crate) fn on_sla(
     filter: &Node,
     path: &str,
     (level, clients): (&str, &[&str]),
@@ -76,7 +76,7 @@ fn sla(plugins: &mut Map<String, Value>) -> &mut Value {
 }
 
 /// Who has which level.
-pub fn members(plugins: &mut Map<String, Value>, clients: &[(&str, &str)]) {
+pub(super) fn members(plugins: &mut Map<String, Value>, clients: &[(&str, &str)]) {
     let Some(sla) = plugins.get_mut("sla") else { return };
     let known = |level: &str| sla.get("levels").is_some_and(|levels| levels.get(level).is_some());
     let consumers: Map<String, Value> = clients

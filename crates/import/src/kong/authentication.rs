@@ -6,7 +6,7 @@ use super::converted::Converted;
 use crate::{Report, fields::Fields};
 
 /// What all plugins that authenticate have in common.
-pub fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
+pub(super) fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
     let mut object = json!({"hide_credentials": conf.flag("hide_credentials").unwrap_or(false)});
     if let Some(consumer) = conf.text("anonymous").filter(|name| !name.is_empty()) {
         object["anonymous_consumer"] = consumer.into();
@@ -34,7 +34,7 @@ fn only(names: &[String], what: &str, conf: &Fields, report: &mut Report) {
     }
 }
 
-pub fn key(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn key(conf: &Fields, report: &mut Report) -> Converted {
     let names = conf.texts("key_names");
     only(&names, "name", conf, report);
     let mut converted = common(conf, "key-auth", report)?;
@@ -70,7 +70,7 @@ pub fn key(conf: &Fields, report: &mut Report) -> Converted {
     Some(converted)
 }
 
-pub fn jwt(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn jwt(conf: &Fields, report: &mut Report) -> Converted {
     let mut converted = common(conf, "jwt-auth", report)?;
     let object = &mut converted[0].1;
     object["key_claim_name"] = conf.text("key_claim_name").unwrap_or_else(|| "iss".to_owned()).into();
@@ -95,7 +95,7 @@ pub fn jwt(conf: &Fields, report: &mut Report) -> Converted {
     Some(converted)
 }
 
-pub fn hmac(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn hmac(conf: &Fields, report: &mut Report) -> Converted {
     let how = "clients must sign as the plugin hmac-auth documents: `Authorization: Signature keyId=...`";
     report.approximated(conf.line(), conf.subject(), how);
     let mut converted = common(conf, "hmac-auth", report)?;

@@ -15,7 +15,7 @@ use crate::{
     imported::Imported,
 };
 
-pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value) {
+pub(super) fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value) {
     let fields = Fields::new(entry.node, label("route", entry.node));
     let mut vars: Vec<Value> = entry.conditions.clone();
     let hosts: Vec<String> = entry.hosts.iter().map(|host| host.to_lowercase()).collect();
@@ -79,7 +79,12 @@ pub fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value)
 }
 
 /// From the path of the request to the path at the upstream.
-pub fn rewrite(entry: &Entry, target: &Target, plugins: &mut Map<String, Value>, imported: &mut Imported) {
+pub(super) fn rewrite(
+    entry: &Entry,
+    target: &Target,
+    plugins: &mut Map<String, Value>,
+    imported: &mut Imported,
+) {
     let fields = Fields::new(entry.node, label("route", entry.node));
     let protocols = fields.texts("protocols");
     if !protocols.is_empty() && protocols.iter().all(|name| name == "https" || name == "grpcs") {

@@ -11,7 +11,7 @@ use super::{
 use crate::{closed, fields::Fields, imported::Imported, output};
 
 /// Whether what they may do, or what upstreams learn about them, differs from Kong.
-pub fn convert(entities: &Entities, imported: &mut Imported) -> bool {
+pub(super) fn convert(entities: &Entities, imported: &mut Imported) -> bool {
     let ((), differs) = crate::imported::aside(imported, |imported| convert_all(entities, imported));
     differs
 }
@@ -33,7 +33,7 @@ fn convert_all(entities: &Entities, imported: &mut Imported) {
 }
 
 /// The name a consumer has with us.
-pub fn username(consumer: &Node) -> String {
+pub(super) fn username(consumer: &Node) -> String {
     let name = key_text(consumer, "username").unwrap_or_else(|| name(consumer));
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
 }

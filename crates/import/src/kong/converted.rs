@@ -6,11 +6,11 @@ use tidegate_config::yaml::{Content, Node};
 use super::{entities::Plugin, node::key_text};
 
 /// What a converter makes of a plugin. `None`: nothing, and the report says why.
-pub type Converted = Option<Vec<(&'static str, Value)>>;
+pub(crate) type Converted = Option<Vec<(&'static str, Value)>>;
 
 /// What a converter may need to know about the place of the plugin.
 #[derive(Clone, Copy, Default)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// With what it belongs to.
     pub plugin: Option<&'a Plugin<'a>>,
     /// Of the route at hand.
@@ -18,11 +18,11 @@ pub struct Place<'a> {
     /// A plugin beside it authenticates consumers.
     pub authenticates: bool,
     /// It stands on a consumer or a group of them.
-    pub on_consumer: bool,
+    pub(crate) on_consumer: bool,
 }
 
 /// A secret that the gateway cannot ask for.
-pub fn vault_reference(node: &Node) -> Option<String> {
+pub(crate) fn vault_reference(node: &Node) -> Option<String> {
     match &node.content {
         Content::Scalar { text, .. } => text.contains("{vault://").then(|| text.clone()),
         Content::List(items) => items.iter().find_map(vault_reference),

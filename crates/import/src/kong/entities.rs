@@ -15,7 +15,7 @@ use crate::{
 
 /// An entity and the names of its owners.
 #[derive(Clone, Copy)]
-pub struct Plugin<'a> {
+pub(crate) struct Plugin<'a> {
     pub node: &'a Node,
     pub service: Option<&'a Node>,
     pub route: Option<&'a Node>,
@@ -24,10 +24,10 @@ pub struct Plugin<'a> {
 }
 
 #[derive(Default)]
-pub struct Entities<'a> {
-    pub regex_needs_tilde: bool,
+pub(crate) struct Entities<'a> {
+    pub(crate) regex_needs_tilde: bool,
     /// `_transform: false`: passwords are hashes.
-    pub has_hashes: bool,
+    pub(crate) has_hashes: bool,
     /// Plugins that are left out knowingly.
     pub allow_missing: Vec<String>,
     /// Routes whose service is not in the file.
@@ -36,27 +36,27 @@ pub struct Entities<'a> {
     /// With their services.
     pub routes: Vec<(&'a Node, Option<&'a Node>)>,
     pub upstreams: Named<'a>,
-    pub loose_targets: Owned<&'a Node>,
+    pub(crate) loose_targets: Owned<&'a Node>,
     pub consumers: Named<'a>,
     /// Some of them are not who they are in Kong.
-    pub consumers_differ: bool,
+    pub(crate) consumers_differ: bool,
     pub groups: Named<'a>,
     /// The groups of consumers, as numbers in `groups`.
     members: Owned<usize>,
     /// Consumers of groups that are not in the file.
     lost_members: HashSet<*const Node>,
     /// Credentials outside of consumers: list name and entity.
-    pub loose_credentials: Owned<(&'static str, &'a Node)>,
+    pub(crate) loose_credentials: Owned<(&'static str, &'a Node)>,
     pub plugins: Vec<Plugin<'a>>,
     /// Numbers in `plugins`: by service, route, consumer or group.
     plugins_of: Owned<usize>,
     /// And of those that belong to nothing.
     plugins_of_all: Vec<usize>,
     pub certificates: Named<'a>,
-    pub loose_snis: Owned<&'a Node>,
+    pub(crate) loose_snis: Owned<&'a Node>,
 }
 
-pub const CREDENTIALS: [&str; 5] =
+pub(super) const CREDENTIALS: [&str; 5] =
     ["keyauth_credentials", "basicauth_credentials", "jwt_secrets", "hmacauth_credentials", "acls"];
 
 /// Lists that guard nothing by themselves.
@@ -73,7 +73,7 @@ const IGNORED: [(&str, &str); 8] = [
 
 impl<'a> Entities<'a> {
     /// The error names an entity that is not there.
-    pub fn collect(root: &'a Node, report: &mut Report) -> Result<Self, String> {
+    pub(crate) fn collect(root: &'a Node, report: &mut Report) -> Result<Self, String> {
         let top = Fields::new(root, "file");
         let has_hashes = top.flag("_transform") == Some(false);
         top.skip(&["_format_version", "_transform", "_comment", "_ignore", "_info", "_plugin_configs"]);
@@ -137,7 +137,7 @@ impl<'a> Entities<'a> {
         Ok(all)
     }
 
-    pub fn has_lost_its_service(&self, route: &Node) -> bool {
+    pub(crate) fn has_lost_its_service(&self, route: &Node) -> bool {
         self.lost_routes.contains(&std::ptr::from_ref(route))
     }
 
@@ -183,21 +183,25 @@ impl<'a> Entities<'a> {
     }
 
     /// Whether the plugins of one of its groups are not in the file.
-    pub fn has_lost_a_group(&self, consumer: &Node) -> bool {
+    pub(crate) fn has_lost_a_group(&self, consumer: &Node) -> bool {
         self.lost_members.contains(&std::ptr::from_ref(consumer))
     }
 
-    pub fn groups_of(&self, consumer: &Node) -> Vec<&'a Node> {
+    pub(super) fn groups_of(&self, consumer: &Node) -> Vec<&'a Node> {
         self.members.of(consumer).iter().filter_map(|number| self.groups.get(*number).copied()).collect()
     }
 
     /// The plugins of a consumer or group, wherever they count.
-    pub fn plugins_of(&self, owner: &Node) -> impl Iterator<Item = &Plugin<'a>> {
+    pub(crate) fn plugins_of(&self, owner: &Node) -> impl Iterator<Item = &Plugin<'a>> {
         self.plugins_of.of(owner).iter().filter_map(|number| self.plugins.get(*number))
     }
 
     /// The plugins that a route may run, in the order of the file.
-    pub fn plugins_at(&self, route: &Node, service: Option<&Node>) -> impl Iterator<Item = &Plugin<'a>> {
+    pub(crate) fn plugins_at(
+        &self,
+        route: &Node,
+        service: Option<&Node>,
+    ) -> impl Iterator<Item = &Plugin<'a>> {
         let own = self.plugins_of.of(route).iter();
         let wider = service.map(|service| self.plugins_of.of(service)).unwrap_or_default();
         let numbers: BTreeSet<usize> = own.chain(wider).chain(&self.plugins_of_all).copied().collect();
@@ -305,7 +309,7 @@ fn is_for_streams(plugin: &Node) -> bool {
 }
 
 /// A protocol that Kong does not know.
-pub fn unknown_protocol(plugin: &Node) -> Option<String> {
+pub(crate) fn unknown_protocol(plugin: &Node) -> Option<String> {
     let protocols = plugin.get("protocols").map(fields::texts).unwrap_or_default();
     protocols.into_iter().find(|name| !HTTP.contains(&name.as_str()) && !STREAMS.contains(&name.as_str()))
 }

@@ -7,7 +7,7 @@ use tidegate_config::yaml::Node;
 
 use super::{order::Path, priority::Priorities};
 
-pub struct Entry<'a> {
+pub(super) struct Entry<'a> {
     pub node: &'a Node,
     pub service: Option<&'a Node>,
     pub path: Path,
@@ -18,7 +18,7 @@ pub struct Entry<'a> {
     /// What its `expression` asks besides the path.
     pub conditions: Vec<Value>,
     /// Its expressions are those of Rust.
-    pub is_rust: bool,
+    pub(crate) is_rust: bool,
     /// Why it is closed, where its own fields say so.
     pub fault: Option<String>,
     /// Some of its fields do not mean here what they mean in Kong.

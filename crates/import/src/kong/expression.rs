@@ -17,12 +17,12 @@ use parse::{Comparison, Constant, Expression};
 
 /// One of our routes: requests whose path is this, and that meet all conditions.
 #[derive(Debug, PartialEq)]
-pub struct Choice {
+pub(crate) struct Choice {
     pub path: Path,
     pub conditions: Vec<Value>,
 }
 
-pub fn read(text: &str, strips_path: bool) -> Result<Vec<Choice>, String> {
+pub(super) fn read(text: &str, strips_path: bool) -> Result<Vec<Choice>, String> {
     let parts = match parse::parse(text)? {
         Expression::All(parts) => parts,
         other => vec![other],
@@ -45,7 +45,7 @@ pub fn read(text: &str, strips_path: bool) -> Result<Vec<Choice>, String> {
 }
 
 /// Whether one of its comparisons goes by what comes in several lines of a field.
-pub fn looks_into_lists(text: &str) -> bool {
+pub(crate) fn looks_into_lists(text: &str) -> bool {
     fn within(expression: &Expression) -> bool {
         match expression {
             Expression::All(parts) | Expression::Any(parts) => parts.iter().any(within),

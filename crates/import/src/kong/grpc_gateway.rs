@@ -9,7 +9,7 @@ use crate::{fields::Fields, imported::Imported};
 
 /// A rule: a method of HTTP and a path for a method of gRPC.
 #[derive(Debug, PartialEq)]
-pub struct Rule {
+pub(super) struct Rule {
     pub method: String,
     /// Matches the whole path; its groups are the values of `arguments`.
     pub pattern: String,
@@ -19,7 +19,7 @@ pub struct Rule {
 }
 
 #[derive(Debug, Default)]
-pub struct Proto {
+pub(super) struct Proto {
     /// The file without what grpc-transcode does not need.
     pub text: String,
     pub rules: Vec<Rule>,
@@ -28,12 +28,12 @@ pub struct Proto {
 }
 
 /// The file that the plugin names.
-pub fn file(conf: &Fields) -> Option<String> {
+pub(super) fn file(conf: &Fields) -> Option<String> {
     conf.text("proto")
 }
 
 /// The routes of the rules, above `route`, which then answers what none of them matches.
-pub fn add_routes(
+pub(crate) fn add_routes(
     gateway: &Value,
     name: &str,
     route: &mut Value,
@@ -90,7 +90,7 @@ pub fn add_routes(
     route["plugins"]["fault-injection"] = none;
 }
 
-pub fn read(text: &str) -> Proto {
+pub(super) fn read(text: &str) -> Proto {
     let bare = without_comments(text);
     let tokens = tokens(&bare);
     let mut proto = Proto::default();

@@ -29,7 +29,7 @@ fn seconds(conf: &Fields) -> Option<i64> {
     conf.integer("timeout").map(|ms| ms.saturating_add(999) / 1000).map(|seconds| seconds.max(1))
 }
 
-pub fn http(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn http(conf: &Fields, report: &mut Report) -> Converted {
     let Some(uri) = conf.text("http_endpoint") else {
         report.unsupported(conf.line(), conf.subject(), "`http_endpoint` is missing");
         return None;
@@ -43,7 +43,7 @@ pub fn http(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("http-logger", object)])
 }
 
-pub fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
+pub(super) fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
     let (Some(host), Some(port)) = (conf.text("host"), conf.integer("port")) else {
         report.unsupported(conf.line(), conf.subject(), "`host` or `port` is missing");
         return None;
@@ -61,7 +61,7 @@ pub fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> Convert
 }
 
 /// Kong writes to the machine's own daemon, ours over the network.
-pub fn syslog(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn syslog(conf: &Fields, report: &mut Report) -> Converted {
     let how = "it is sent to UDP port 514 of 127.0.0.1, where the machine's daemon must listen; severities are ours";
     report.approximated(conf.line(), conf.subject(), how);
     conf.skip(&[
@@ -75,7 +75,7 @@ pub fn syslog(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("syslog", json!({"host": "127.0.0.1", "port": 514, "sock_type": "udp"}))])
 }
 
-pub fn file(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn file(conf: &Fields, report: &mut Report) -> Converted {
     let Some(path) = conf.text("path") else {
         report.unsupported(conf.line(), conf.subject(), "`path` is missing");
         return None;
@@ -85,7 +85,7 @@ pub fn file(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("file-logger", json!({"path": path}))])
 }
 
-pub fn prometheus(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn prometheus(conf: &Fields, report: &mut Report) -> Converted {
     let how = "metrics have our names, at plugin_attr.prometheus.export_addr and not at Kong's status port";
     report.approximated(conf.line(), conf.subject(), how);
     conf.skip(&["per_consumer", "status_code_metrics", "latency_metrics", "bandwidth_metrics"]);
@@ -93,7 +93,7 @@ pub fn prometheus(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("prometheus", json!({"prefer_name": true}))])
 }
 
-pub fn zipkin(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn zipkin(conf: &Fields, report: &mut Report) -> Converted {
     let Some(endpoint) = conf.text("http_endpoint") else {
         report.unsupported(conf.line(), conf.subject(), "`http_endpoint` is missing");
         return None;
@@ -113,7 +113,7 @@ fn propagation(conf: &Fields, default: &str, report: &mut Report) {
     given.finish(report);
 }
 
-pub fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
+pub(super) fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted {
     let ratio = conf.number("sampling_rate").unwrap_or(1.0);
     let sampler = match ratio >= 1.0 {
         true => json!({"name": "always_on"}),

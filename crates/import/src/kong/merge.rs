@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Adds a plugin's configuration. Objects merge, lists join, and of two values the later one counts.
-pub fn add(plugins: &mut Map<String, Value>, name: &str, conf: Value) {
+pub(super) fn add(plugins: &mut Map<String, Value>, name: &str, conf: Value) {
     match plugins.get_mut(name) {
         None => _ = plugins.insert(name.to_owned(), conf),
         Some(present) => merge(present, conf),

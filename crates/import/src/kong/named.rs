@@ -9,13 +9,13 @@ use crate::fields;
 
 /// Entities of a kind, which others refer to.
 #[derive(Default)]
-pub struct Named<'a> {
+pub(super) struct Named<'a> {
     all: Vec<&'a Node>,
     by_name: HashMap<String, &'a Node>,
 }
 
 impl<'a> Named<'a> {
-    pub fn of(nodes: impl Iterator<Item = &'a Node>) -> Self {
+    pub(super) fn of(nodes: impl Iterator<Item = &'a Node>) -> Self {
         let mut named = Named::default();
         for node in nodes {
             named.all.push(node);
@@ -27,7 +27,7 @@ impl<'a> Named<'a> {
     }
 
     /// The entity a reference means: by name or id, as text or as `{name: ...}`, `{id: ...}`.
-    pub fn find(&self, reference: Option<&Node>) -> Option<&'a Node> {
+    pub(super) fn find(&self, reference: Option<&Node>) -> Option<&'a Node> {
         let reference = reference?;
         let wanted = fields::text(reference)
             .or_else(|| ["id", "name", "username"].iter().find_map(|key| key_text(reference, key)))?;
@@ -35,7 +35,7 @@ impl<'a> Named<'a> {
     }
 
     /// By its name alone.
-    pub fn named(&self, name: &str) -> Option<&'a Node> {
+    pub(super) fn named(&self, name: &str) -> Option<&'a Node> {
         let is_it = |node: &&Node| key_text(node, "name").as_deref() == Some(name);
         let known = self.by_name.get(name).copied()?;
         if is_it(&known) { Some(known) } else { self.all.iter().copied().find(is_it) }
@@ -51,7 +51,7 @@ impl<'a> Deref for Named<'a> {
 }
 
 /// What stands elsewhere than in its owner, by owner.
-pub struct Owned<T>(HashMap<*const Node, Vec<T>>);
+pub(super) struct Owned<T>(HashMap<*const Node, Vec<T>>);
 
 impl<T> Default for Owned<T> {
     fn default() -> Self {
@@ -60,7 +60,7 @@ impl<T> Default for Owned<T> {
 }
 
 impl<T> Owned<T> {
-    pub fn by(items: impl Iterator<Item = (Option<*const Node>, T)>) -> Self {
+    pub(super) fn by(items: impl Iterator<Item = (Option<*const Node>, T)>) -> Self {
         let mut all: HashMap<*const Node, Vec<T>> = HashMap::new();
         for (owner, item) in items {
             if let Some(owner) = owner {
@@ -70,7 +70,7 @@ impl<T> Owned<T> {
         Owned(all)
     }
 
-    pub fn of(&self, owner: &Node) -> &[T] {
+    pub(super) fn of(&self, owner: &Node) -> &[T] {
         self.0.get(&std::ptr::from_ref(owner)).map(Vec::as_slice).unwrap_or_default()
     }
 }

@@ -9,7 +9,7 @@ fn read(text: &str) -> Option<IpNet> {
 }
 
 /// The networks of `all` without those of `taken`; `None` if any of them is invalid.
-pub fn without(all: &[String], taken: &[String]) -> Option<Vec<String>> {
+pub(super) fn without(all: &[String], taken: &[String]) -> Option<Vec<String>> {
     let taken: Vec<IpNet> = taken.iter().map(|text| read(text)).collect::<Option<_>>()?;
     let mut left = Vec::new();
     for text in all {

@@ -12,7 +12,7 @@ use std::{
 use super::pattern::Pattern;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Path {
+pub(super) enum Path {
     /// Of the path as the gateway has it.
     Prefix(String),
     /// Of the path as Kong has it.
@@ -23,7 +23,7 @@ pub enum Path {
 const PATHS_PER_ROUTE: usize = 4;
 const MORE_PATHS: usize = 2_000;
 
-pub struct Order {
+pub(super) struct Order {
     /// For each path of the file the last route that has it, in Kong's order.
     last: BTreeMap<String, usize>,
     pub is_flat: bool,
@@ -31,7 +31,7 @@ pub struct Order {
 
 impl Order {
     /// Paths in Kong's order.
-    pub fn of<'p>(paths: impl Iterator<Item = &'p Path> + Clone) -> Order {
+    pub(super) fn of<'p>(paths: impl Iterator<Item = &'p Path> + Clone) -> Order {
         let mut last = BTreeMap::new();
         for (index, path) in paths.clone().enumerate() {
             last.insert(base(path), index);
@@ -63,7 +63,7 @@ impl Order {
     }
 
     /// The paths of a route in our router.
-    pub fn uris(&self, path: &Path, index: usize) -> Vec<String> {
+    pub(super) fn uris(&self, path: &Path, index: usize) -> Vec<String> {
         if self.is_flat {
             return vec!["/*".to_owned()];
         }

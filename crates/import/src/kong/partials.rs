@@ -10,7 +10,7 @@ use crate::fields;
 const PLACE: &str = "config.redis";
 
 /// Puts the settings of partials where plugins name them. A partial that is missing stays named, which closes the plugin.
-pub fn apply(root: &mut Node) {
+pub(super) fn apply(root: &mut Node) {
     let partials = root.get("partials").map(|node| fields::list(node).to_vec()).unwrap_or_default();
     if !partials.is_empty() {
         walk(root, &partials);
@@ -78,7 +78,7 @@ fn put(node: &mut Node, place: &[&str], settings: &Node) {
 }
 
 /// Takes out what says only where an entity is from. Plugins and consumers of one workspace do not reach the routes of another: one at a time.
-pub fn one_workspace(root: &mut Node) -> Result<(), String> {
+pub(crate) fn one_workspace(root: &mut Node) -> Result<(), String> {
     let mut found = BTreeSet::new();
     take_workspaces(root, &mut found);
     let listed = super::node::children(root, "workspaces").len();

@@ -10,16 +10,16 @@ use std::fmt::Write;
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 use tidegate_backtrack::{Expression, pcre};
 use tidegate_protocol::uri::percent_decode;
-pub use written::bytes;
+pub(super) use written::bytes;
 
 /// The path as Kong compares it.
-pub const VARIABLE: &str = "kong_uri";
+pub(super) const VARIABLE: &str = "kong_uri";
 
 /// What Kong leaves escaped in paths, besides the slash.
 const RESERVED: &str = "!*'();:@&=+$,?%#[]";
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pattern {
+pub(super) struct Pattern {
     /// What the paths begin with, decoded.
     pub base: String,
     /// With its anchors.
@@ -30,12 +30,12 @@ pub struct Pattern {
 
 impl Pattern {
     /// Takes all paths, for what is not known.
-    pub fn all() -> Pattern {
+    pub(super) fn all() -> Pattern {
         Pattern { base: "/".to_owned(), text: "^".to_owned(), strip: None }
     }
 
     /// Of a text as Kong compares it: paths that begin with it, or are it.
-    pub fn literal(text: &str, whole: bool) -> Pattern {
+    pub(super) fn literal(text: &str, whole: bool) -> Pattern {
         let end = if whole { "\\z" } else { "" };
         // What is decoded here; a slash stays, and the sign itself may come from elsewhere.
         let parts: Vec<String> = text.split("%2F").map(decoded).collect();
@@ -52,7 +52,7 @@ impl Pattern {
     }
 
     /// Of Rust, from version 3 on. The error says why it is not known.
-    pub fn of_rust(pattern: &str) -> Result<Pattern, String> {
+    pub(crate) fn of_rust(pattern: &str) -> Result<Pattern, String> {
         let hir = regex_syntax::parse(pattern).map_err(|_| format!("`{pattern}` is not supported"))?;
         let text = bytes(pattern)?;
         let is_anchored = hir.properties().look_set_prefix().contains(Look::Start);
@@ -62,7 +62,7 @@ impl Pattern {
     }
 
     /// Of PCRE, before that: at the start of the path.
-    pub fn of_pcre(pattern: &str) -> Result<Pattern, String> {
+    pub(crate) fn of_pcre(pattern: &str) -> Result<Pattern, String> {
         if let Err(why) = Expression::new(pattern, false) {
             return Err(format!("`{pattern}` is not supported: {why}"));
         }
@@ -80,23 +80,23 @@ impl Pattern {
 
     /// Whether Kong's routers, of which a file does not say which one it is for, anchor the same: `^` stands before the first
     /// alternative only.
-    pub fn anchors_all(pattern: &str) -> bool {
+    pub(crate) fn anchors_all(pattern: &str) -> bool {
         regex_syntax::parse(pattern).is_ok_and(|hir| hir.properties().look_set_prefix().contains(Look::Start))
     }
 }
 
 /// Of a header's value, from version 3 on: Kong writes the expression in small letters, `\D` too, and compares values in small letters.
-pub fn of_header(pattern: &str) -> Result<String, String> {
+pub(crate) fn of_header(pattern: &str) -> Result<String, String> {
     bytes(&format!("(?i){}", pattern.to_ascii_lowercase()))
 }
 
 /// Whether it is read alike by PCRE, which older routers run.
-pub fn is_common(pattern: &str) -> bool {
+pub(super) fn is_common(pattern: &str) -> bool {
     pcre::translate(pattern, pcre::Units::Characters).is_ok_and(|read| read.is_common)
 }
 
 /// A path of a route as Kong compares it: escapes decoded, but those of reserved characters.
-pub fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let mut kept = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(at) = rest.find('%') {
@@ -123,12 +123,12 @@ pub fn normal(path: &str) -> String {
     decoded(&kept).replace('\u{0}', "%")
 }
 
-pub fn decoded(text: &str) -> String {
+pub(super) fn decoded(text: &str) -> String {
     String::from_utf8(percent_decode(text.as_bytes(), false)).unwrap_or_else(|_| text.to_owned())
 }
 
 /// Whether Kong compares this text as the gateway has paths.
-pub fn is_plain(text: &str) -> bool {
+pub(super) fn is_plain(text: &str) -> bool {
     !text.contains(|sign| RESERVED.contains(sign))
 }
 

@@ -60,7 +60,7 @@ const AUTHENTICATION: [&str; 4] = ["key-auth", "basic-auth", "jwt", "hmac-auth"]
 const OURS: [&str; 4] = ["key-auth", "basic-auth", "jwt-auth", "hmac-auth"];
 
 /// The plugins that belong to no route: what they count must not depend on one matching.
-pub fn everywhere(entities: &Entities, imported: &mut Imported) {
+pub(super) fn everywhere(entities: &Entities, imported: &mut Imported) {
     for plugin in entities.plugins.iter().filter(|plugin| is_enabled(plugin.node)) {
         let number = [plugin.service, plugin.route, plugin.consumer, plugin.group].iter().flatten().count();
         if number == 0
@@ -75,7 +75,7 @@ pub fn everywhere(entities: &Entities, imported: &mut Imported) {
 }
 
 /// The plugins of one consumer or group.
-pub fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Node) -> Map<String, Value> {
+pub(crate) fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Node) -> Map<String, Value> {
     let mut plugins = Map::new();
     for plugin in entities.plugins_of(owner).filter(|plugin| is_enabled(plugin.node)) {
         if plugin.service.is_none() && plugin.route.is_none() {
@@ -101,7 +101,7 @@ pub fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Node) -> M
 }
 
 /// The plugins a route runs: of each kind the narrowest instance. The error says what closes it.
-pub fn of_route(
+pub(super) fn of_route(
     entities: &Entities,
     route: &Node,
     service: Option<&Node>,
@@ -178,13 +178,13 @@ const OPEN: [&str; 11] = [
     "gzip",
 ];
 
-pub fn guards_alone(mut plugins: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn guards_alone(mut plugins: Map<String, Value>) -> Map<String, Value> {
     plugins.retain(|name, _| !OPEN.contains(&name.as_str()));
     plugins
 }
 
 /// Whether a route identifies consumers.
-pub fn know_consumers(plugins: &Map<String, Value>) -> bool {
+pub(crate) fn know_consumers(plugins: &Map<String, Value>) -> bool {
     OURS.iter().any(|name| plugins.contains_key(*name))
 }
 

@@ -9,7 +9,7 @@ const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 const VAULT: &str = "{vault://";
 
-pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Result<(), String> {
+pub(crate) fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Result<(), String> {
     let vaults = environments(root);
     resolve(root, &vaults, files)?;
     defaults(root);
@@ -21,7 +21,7 @@ pub fn prepare(root: &mut Node, files: &dyn Files, report: &mut Report) -> Resul
 
 /// decK puts variables in before the YAML is read, so their quotes may stand within quotes. Without them the text can
 /// be read.
-pub fn readable(text: &str) -> String {
+pub(crate) fn readable(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(OPEN) {

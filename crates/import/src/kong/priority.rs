@@ -7,7 +7,7 @@
 
 /// What decides the order of a route.
 #[derive(Clone, Copy, Debug)]
-pub struct Weights {
+pub(crate) struct Weights {
     pub kinds: usize,
     pub has_sources: bool,
     pub is_plain: bool,
@@ -18,24 +18,24 @@ pub struct Weights {
 
 /// One for each version and setting; the highest is asked first. Without the length, which counts among equals in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Priorities([u64; 4]);
+pub(crate) struct Priorities([u64; 4]);
 
 const PLAIN: u64 = 1 << 60;
 const REGEX: u64 = 1 << 51;
 const EXPRESSION: u64 = 0xff << 56;
 
 impl Priorities {
-    pub fn of(weights: Weights) -> Self {
+    pub(crate) fn of(weights: Weights) -> Self {
         let with = Weights { kinds: weights.kinds + usize::from(weights.has_sources), ..weights };
         Priorities([exact(weights), exact(with), default(weights), default(with)])
     }
 
-    pub fn of_expression(priority: i64) -> Self {
+    pub(crate) fn of_expression(priority: i64) -> Self {
         Priorities([EXPRESSION | priority.cast_unsigned(); 4])
     }
 
     /// Whether one of the two comes first somewhere, and not everywhere.
-    pub fn disagree(&self, other: &Self) -> bool {
+    pub(crate) fn disagree(&self, other: &Self) -> bool {
         let mut orders = self.0.iter().zip(&other.0).map(|(one, other)| one.cmp(other));
         let first = orders.next();
         !orders.all(|order| Some(order) == first)

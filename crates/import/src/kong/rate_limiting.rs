@@ -17,13 +17,13 @@ const WINDOWS: [&str; 6] = ["second", "minute", "hour", "day", "month", "year"];
 /// Kong's fixed windows of these lengths in seconds are those of the clock.
 const LENGTHS: [(i64, &str); 4] = [(1, "second"), (60, "minute"), (3600, "hour"), (86_400, "day")];
 
-pub fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(super) fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
     let windows = windows(conf, report)?;
     limits(conf, windows, group(place), ["limit_by", "policy"], place, report)
 }
 
 /// rate-limiting-advanced with one fixed window. Of several, each counts what another refuses.
-pub fn advanced(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(super) fn advanced(conf: &Fields, place: Place, report: &mut Report) -> Converted {
     let fault = |report: &mut Report, why: &str| {
         report.unsupported(conf.line(), conf.subject(), why);
         None

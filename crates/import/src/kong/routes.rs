@@ -27,7 +27,11 @@ use expand::expand;
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
 const BAND: usize = 1000;
 
-pub fn convert(entities: &Entities, files: &dyn Fn(&str) -> Result<String, String>, imported: &mut Imported) {
+pub(super) fn convert(
+    entities: &Entities,
+    files: &dyn Fn(&str) -> Result<String, String>,
+    imported: &mut Imported,
+) {
     let mut entries = Vec::new();
     for (created, (node, service)) in entities.routes.iter().enumerate() {
         let expand = |imported: &mut Imported| expand(entities, node, *service, created, imported);

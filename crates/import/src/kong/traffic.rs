@@ -9,7 +9,7 @@ use super::{
 use crate::{Report, fields::Fields};
 
 /// Groups of consumers are the label `groups` here.
-pub fn acl(conf: &Fields) -> Converted {
+pub(super) fn acl(conf: &Fields) -> Converted {
     conf.skip(&["hide_groups_header", "always_use_authenticated_groups"]);
     let (allow, deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     let mut object = json!({"rejected_msg": "You cannot consume this service"});
@@ -29,7 +29,7 @@ fn either(conf: &Fields, now: &str, before: &str) -> Vec<String> {
     all
 }
 
-pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     let status = conf.integer("status").unwrap_or(403);
     if !(403..=404).contains(&status) {
@@ -59,7 +59,7 @@ pub fn ip_restriction(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("ip-restriction", object)])
 }
 
-pub fn bot_detection(conf: &Fields, report: &mut Report) -> Converted {
+pub(crate) fn bot_detection(conf: &Fields, report: &mut Report) -> Converted {
     let (allow, mut deny) = (either(conf, "allow", "whitelist"), either(conf, "deny", "blacklist"));
     if !allow.is_empty() {
         let how = "`allow` (exceptions from the built-in list) is left out";
@@ -72,7 +72,7 @@ pub fn bot_detection(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("ua-restriction", json!({"denylist": deny, "bypass_missing": true, "message": "Forbidden"}))])
 }
 
-pub fn request_size_limiting(conf: &Fields, report: &mut Report) -> Converted {
+pub(crate) fn request_size_limiting(conf: &Fields, report: &mut Report) -> Converted {
     let size = conf.integer("allowed_payload_size").unwrap_or(128);
     let unit = match conf.text("size_unit").as_deref() {
         None | Some("megabytes") => 1_048_576,
@@ -90,7 +90,7 @@ pub fn request_size_limiting(conf: &Fields, report: &mut Report) -> Converted {
 }
 
 /// Answers after authentication in Kong: the priority puts it behind here too.
-pub fn request_termination(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(crate) fn request_termination(conf: &Fields, place: Place, report: &mut Report) -> Converted {
     if place.authenticates {
         let how = "it answers after authentication, but before acl and limits";
         report.approximated(conf.line(), conf.subject(), how);
@@ -110,7 +110,7 @@ pub fn request_termination(conf: &Fields, place: Place, report: &mut Report) -> 
     Some(vec![("fault-injection", json!({"abort": abort, "_meta": {"priority": 2}}))])
 }
 
-pub fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
     let how =
         "answers of any type are cached, and their header is Apisix-Cache-Status and not X-Cache-Status";
     report.approximated(conf.line(), conf.subject(), how);

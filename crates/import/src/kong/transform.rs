@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::converted::Converted;
 use crate::{Report, fields::Fields};
 
-pub fn cors(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn cors(conf: &Fields, report: &mut Report) -> Converted {
     let credentials = conf.flag("credentials").unwrap_or(false);
     let any = if credentials { "**" } else { "*" };
     let (mut plain, mut patterns) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ fn pairs(conf: &Fields, key: &str) -> Map<String, Value> {
     conf.texts(key).into_iter().filter_map(split).collect()
 }
 
-pub fn request(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn request(conf: &Fields, report: &mut Report) -> Converted {
     let mut object = Map::new();
     let (remove, replace) = (conf.inner("remove"), conf.inner("replace"));
     let (add, append) = (conf.inner("add"), conf.inner("append"));
@@ -96,7 +96,7 @@ pub fn request(conf: &Fields, report: &mut Report) -> Converted {
     if object.is_empty() { None } else { Some(vec![("proxy-rewrite", object.into())]) }
 }
 
-pub fn response(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn response(conf: &Fields, report: &mut Report) -> Converted {
     let (remove, replace) = (conf.inner("remove"), conf.inner("replace"));
     let (add, append) = (conf.inner("add"), conf.inner("append"));
     let mut headers = Map::new();
@@ -123,7 +123,7 @@ pub fn response(conf: &Fields, report: &mut Report) -> Converted {
     if headers.is_empty() { None } else { Some(vec![("response-rewrite", json!({"headers": headers}))]) }
 }
 
-pub fn correlation_id(conf: &Fields, report: &mut Report) -> Converted {
+pub(crate) fn correlation_id(conf: &Fields, report: &mut Report) -> Converted {
     if conf.text("generator").is_none_or(|generator| generator != "uuid") {
         let how = "an id is a UUID by itself, without a counter";
         report.approximated(conf.line(), conf.subject(), how);
@@ -133,7 +133,7 @@ pub fn correlation_id(conf: &Fields, report: &mut Report) -> Converted {
     Some(vec![("request-id", json!({"header_name": header, "include_in_response": echo}))])
 }
 
-pub fn redirect(conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn redirect(conf: &Fields, report: &mut Report) -> Converted {
     let Some(location) = conf.text("location") else {
         report.unsupported(conf.line(), conf.subject(), "`location` is missing");
         return None;
@@ -148,7 +148,7 @@ pub fn redirect(conf: &Fields, report: &mut Report) -> Converted {
 }
 
 /// Code runs unchanged when it stays with ngx and ctx; what Kong adds to Lua is not here.
-pub fn function(kind: &str, conf: &Fields, report: &mut Report) -> Converted {
+pub(super) fn function(kind: &str, conf: &Fields, report: &mut Report) -> Converted {
     let ours = if kind == "pre-function" { "serverless-pre-function" } else { "serverless-post-function" };
     let mut chosen: Option<(&str, Vec<String>)> = None;
     for phase in ["rewrite", "access", "header_filter", "body_filter", "log"] {

@@ -45,7 +45,7 @@ const KINDS: [Kind; 13] = [
 ];
 
 /// The error names both places.
-pub fn check(root: &Node) -> Result<(), String> {
+pub(super) fn check(root: &Node) -> Result<(), String> {
     for Kind { what, list, within, keys } in &KINDS {
         let inner = within.iter().flat_map(|outer| children(root, outer)).flat_map(|one| children(one, list));
         let all: Vec<&Node> = children(root, list).iter().chain(inner).collect();
@@ -61,7 +61,7 @@ pub fn check(root: &Node) -> Result<(), String> {
 }
 
 /// A plugin stands once at each place.
-pub fn plugins(entities: &Entities) -> Result<(), String> {
+pub(super) fn plugins(entities: &Entities) -> Result<(), String> {
     let mut known: BTreeMap<(String, [Option<*const Node>; 4]), &Node> = BTreeMap::new();
     for plugin in &entities.plugins {
         let (Some(kind), None) = (key_text(plugin.node, "name"), plugin.node.get("filters")) else {

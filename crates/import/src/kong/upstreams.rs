@@ -14,7 +14,7 @@ use crate::{
 
 /// Where a service sends requests.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub(super) struct Target {
     pub protocol: String,
     pub host: String,
     pub port: i64,
@@ -25,7 +25,7 @@ pub struct Target {
 }
 
 /// Reads a service; `None` says that its protocol is not HTTP.
-pub fn target(service: &Node, imported: &mut Imported) -> Option<Target> {
+pub(super) fn target(service: &Node, imported: &mut Imported) -> Option<Target> {
     let subject = label("service", service);
     let (mut protocol, mut host, mut port, mut path) = ("http".to_owned(), String::new(), None, None);
     if let Some(url) = key_text(service, "url") {
@@ -61,7 +61,7 @@ pub fn target(service: &Node, imported: &mut Imported) -> Option<Target> {
 }
 
 /// The upstream object of a service.
-pub fn upstream(
+pub(super) fn upstream(
     entities: &Entities,
     service: &Node,
     target: &Target,
@@ -244,7 +244,7 @@ fn checks(fields: &Fields, imported: &mut Imported) -> Option<Value> {
     (!checks.is_empty()).then_some(Value::Object(checks))
 }
 
-pub fn certificates(entities: &Entities, imported: &mut Imported) {
+pub(super) fn certificates(entities: &Entities, imported: &mut Imported) {
     for node in entities.certificates.iter() {
         let subject = label("certificate", node);
         let fields = Fields::new(node, &subject);

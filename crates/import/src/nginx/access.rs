@@ -13,7 +13,7 @@ use super::{
 
 /// What becomes of a request whose condition is the first that holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Gate {
+pub(super) enum Gate {
     /// It continues, with these plugins.
     Pass(Map<String, Value>),
     Deny,
@@ -23,19 +23,19 @@ pub enum Gate {
 }
 
 impl Gate {
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         matches!(self, Gate::Pass(plugins) if plugins.is_empty())
     }
 }
 
 /// A gate, and what leads to it; `None`: the block is that of the place, else the one of `limit_except`.
-pub struct Guarded<'a> {
+pub(crate) struct Guarded<'a> {
     pub condition: Condition,
     pub gate: Gate,
     pub chain: Chain<'a>,
 }
 
-pub fn gates<'a>(chain: &Chain<'a>, variables: &Variables) -> Made<Vec<Guarded<'a>>> {
+pub(crate) fn gates<'a>(chain: &Chain<'a>, variables: &Variables) -> Made<Vec<Guarded<'a>>> {
     if chain.only_outside("limit_except") {
         return Err(Stop::closed("`limit_except` of an outer location is not converted"));
     }

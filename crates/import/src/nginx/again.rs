@@ -16,7 +16,7 @@ use super::{
 use crate::reach::{self, Piece};
 
 /// A request on its way to another path.
-pub struct Redirected<'p> {
+pub(crate) struct Redirected<'p> {
     path: Path<'p>,
     query: Query<'p>,
     /// nginx asks for pages of errors with GET, unless the request is a HEAD.
@@ -33,24 +33,24 @@ enum Path<'p> {
 
 impl<'p> Redirected<'p> {
     /// To what a line of the file names.
-    pub fn to(target: &'p str) -> Self {
+    pub(super) fn to(target: &'p str) -> Self {
         let (path, query) = split(target);
         Redirected { path: Path::Known(path), query, methods: &[None], is_from_server: false }
     }
 
     /// To a file of the directory that is asked for.
-    pub fn to_file(directory: Vec<Piece<'p>>, name: &'p str) -> Self {
+    pub(crate) fn to_file(directory: Vec<Piece<'p>>, name: &'p str) -> Self {
         let path = Path::In(directory, name);
         Redirected { path, query: Query::Kept, methods: &[None], is_from_server: false }
     }
 
-    pub fn for_page(self, is_from_server: bool) -> Self {
+    pub(crate) fn for_page(self, is_from_server: bool) -> Self {
         Redirected { methods: &[Some("GET"), Some("HEAD")], is_from_server, ..self }
     }
 
     /// The variables behind the steps of the server, and of the location that the path stays in. The error is a step that may
     /// decide otherwise than it did for the first path.
-    pub fn variables<'a>(
+    pub(super) fn variables<'a>(
         &self,
         server: &Server<'_, 'a>,
         stays_in: Option<&Location<'a>>,
@@ -139,7 +139,7 @@ fn look_at_referers<'a>(variables: &mut Variables<'a>, chain: &Chain<'a>, server
 }
 
 /// The path that a redirect within the server leads to, and the arguments that it has there.
-pub fn split(target: &str) -> (&str, Query<'_>) {
+pub(super) fn split(target: &str) -> (&str, Query<'_>) {
     if let Some(path) = target.strip_suffix("$is_args$args") {
         return (path, Query::Kept);
     }
@@ -152,7 +152,7 @@ pub fn split(target: &str) -> (&str, Query<'_>) {
 }
 
 /// Why a place is closed whose redirect meets such a step.
-pub fn decided(step: &Directive, target: &str) -> Stop {
+pub(super) fn decided(step: &Directive, target: &str) -> Stop {
     Stop::closed(format!(
         "`{}` of line {} decides on `{target}` as well, to which it redirects",
         step.title(),

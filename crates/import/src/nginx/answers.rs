@@ -16,7 +16,7 @@ use crate::Report;
 /// Without `always` nginx adds fields to these only.
 const GOOD: [&str; 10] = ["200", "201", "204", "206", "301", "302", "303", "304", "307", "308"];
 
-pub fn headers(
+pub(super) fn headers(
     chain: &Chain,
     variables: &Variables,
     plugins: &mut Map<String, Value>,
@@ -106,7 +106,7 @@ const GZIP: [&str; 7] = [
     "gzip_proxied",
 ];
 
-pub fn gzip(chain: &Chain, plugins: &mut Map<String, Value>, report: &mut Report) {
+pub(super) fn gzip(chain: &Chain, plugins: &mut Map<String, Value>, report: &mut Report) {
     chain.take(&GZIP);
     if chain.word("gzip") != "on" {
         return;
@@ -146,7 +146,7 @@ pub fn gzip(chain: &Chain, plugins: &mut Map<String, Value>, report: &mut Report
 }
 
 /// `return`, in a place with these blocks around it.
-pub fn returned(
+pub(super) fn returned(
     directive: &Directive,
     chain: &Chain,
     variables: &Variables,

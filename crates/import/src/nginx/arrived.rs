@@ -14,7 +14,7 @@ use super::{
 use crate::Report;
 
 /// The cases of the location. The content of a place may ask for it: see [`super::at::Arrived`].
-pub fn arrived(
+pub(super) fn arrived(
     location: &Location<'_>,
     at: &At<'_, '_>,
     variables: &Variables,

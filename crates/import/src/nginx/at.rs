@@ -10,11 +10,11 @@ use crate::Report;
 ///
 /// The content of a place may ask for that of another, at any depth. What makes contents is above the files that ask, so they
 /// get it from those who begin.
-pub type Arrived = fn(&Location<'_>, &At<'_, '_>, &Variables, &mut Report) -> Made<Vec<Branch>>;
+pub(crate) type Arrived = fn(&Location<'_>, &At<'_, '_>, &Variables, &mut Report) -> Made<Vec<Branch>>;
 
 /// The place that is converted, in its server.
 #[derive(Clone, Copy)]
-pub struct At<'s, 'a> {
+pub(crate) struct At<'s, 'a> {
     pub server: &'s Server<'s, 'a>,
     pub context: &'s Context<'a>,
     pub place: &'s Place,
@@ -22,10 +22,10 @@ pub struct At<'s, 'a> {
     /// What it answers is the page of an error, whose errors have no pages in their turn.
     pub is_page: bool,
     /// A step of the server answers, before any location is looked for.
-    pub is_server: bool,
+    pub(crate) is_server: bool,
     pub arrived: Arrived,
 }
 
-pub fn is_step(name: &str) -> bool {
+pub(crate) fn is_step(name: &str) -> bool {
     ["return", "rewrite", "if", "set", "break"].contains(&name)
 }

@@ -5,15 +5,15 @@ use super::{
     variables::Variables,
 };
 
-pub struct Server<'s, 'a> {
-    pub directive: &'a Directive,
+pub(crate) struct Server<'s, 'a> {
+    pub(crate) directive: &'a Directive,
     pub http: &'s Chain<'a>,
     pub locations: Locations<'a>,
     pub variables: &'s Variables<'a>,
 }
 
 /// A block's cases, and the paths that they are for.
-pub struct Block {
+pub(crate) struct Block {
     pub name: String,
     /// Of which part of the file it is made, for the report.
     pub subject: String,
@@ -23,7 +23,7 @@ pub struct Block {
     /// Bands above the lowest.
     pub rank: usize,
     pub branches: Vec<Branch>,
-    pub is_location: bool,
+    pub(crate) is_location: bool,
     /// Some answers are not nginx's.
     pub differs: bool,
 }

@@ -10,7 +10,7 @@ use super::{
 /// nginx's default.
 const DEFAULT_BYTES: u64 = 1 << 20;
 
-pub fn limits(chain: &Chain, plugins: &mut Map<String, Value>) -> Made<()> {
+pub(super) fn limits(chain: &Chain, plugins: &mut Map<String, Value>) -> Made<()> {
     let limit = match chain.one("client_max_body_size") {
         None => DEFAULT_BYTES,
         Some(size) => bytes(size.argument(0))

@@ -6,7 +6,7 @@ use super::condition::Condition;
 
 /// The path that an upstream gets.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sent {
+pub(crate) enum Sent {
     /// That of the request.
     Whole,
     /// What `proxy_pass` says, and the part of the request's path behind the location's.
@@ -16,7 +16,7 @@ pub enum Sent {
 }
 
 #[derive(Clone, Debug)]
-pub struct Branch {
+pub(crate) struct Branch {
     pub condition: Condition,
     pub plugins: Map<String, Value>,
     pub upstream: Option<Value>,
@@ -28,29 +28,29 @@ pub struct Branch {
 }
 
 impl Branch {
-    pub fn new(plugins: Map<String, Value>, upstream: Option<Value>) -> Branch {
+    pub(crate) fn new(plugins: Map<String, Value>, upstream: Option<Value>) -> Branch {
         let (condition, sent) = (Condition::Always, Sent::Whole);
         Branch { condition, plugins, upstream, sent, upgrades: false, closed: None }
     }
 
-    pub fn closed(why: impl Into<String>) -> Branch {
+    pub(crate) fn closed(why: impl Into<String>) -> Branch {
         Branch { closed: Some(why.into()), ..Branch::new(Map::new(), None) }
     }
 
     /// A status, with nginx's meaning of 444: the connection is closed without an answer.
-    pub fn status(status: u16) -> Branch {
+    pub(crate) fn status(status: u16) -> Branch {
         let abort = json!({"abort": {"http_status": status}});
         Branch::new(Map::from_iter([("fault-injection".to_owned(), abort)]), None)
     }
 
-    pub fn when(mut self, condition: &Condition) -> Branch {
+    pub(crate) fn when(mut self, condition: &Condition) -> Branch {
         self.condition = Condition::all([condition.clone(), self.condition]);
         self
     }
 }
 
 /// Each of them under another condition too; what never holds is left out.
-pub fn all_when(branches: Vec<Branch>, condition: &Condition) -> Vec<Branch> {
+pub(crate) fn all_when(branches: Vec<Branch>, condition: &Condition) -> Vec<Branch> {
     let all = branches.into_iter().map(|branch| branch.when(condition));
     all.filter(|branch| branch.condition != Condition::Never).collect()
 }

@@ -12,7 +12,7 @@ use crate::Report;
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `if` in a location, and `limit_except`: what does something in the location does it here too.
     Unnamed,
     Location,
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug)]
-pub struct Chain<'a> {
+pub(crate) struct Chain<'a> {
     blocks: Vec<(Kind, Rc<[&'a Directive]>)>,
     taken: RefCell<BTreeSet<&'static str>>,
     /// The one that leads here; `None`: there are several.
@@ -30,7 +30,7 @@ pub struct Chain<'a> {
 
 /// What a place does with a request, for which some settings mean nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handler {
+pub(crate) enum Handler {
     Proxy,
     Files,
     Answer,
@@ -46,34 +46,34 @@ fn own(kind: Kind, block: &[Directive]) -> Rc<[&Directive]> {
 }
 
 impl<'a> Chain<'a> {
-    pub fn new(blocks: &[(Kind, &'a [Directive])]) -> Self {
+    pub(crate) fn new(blocks: &[(Kind, &'a [Directive])]) -> Self {
         let blocks = blocks.iter().map(|(kind, block)| (*kind, own(*kind, block))).collect();
         Chain { blocks, taken: RefCell::default(), path: None }
     }
 
     /// Of a block in this place.
-    pub fn inner(&self, kind: Kind, block: &'a [Directive]) -> Self {
+    pub(crate) fn inner(&self, kind: Kind, block: &'a [Directive]) -> Self {
         let mut blocks = vec![(kind, own(kind, block))];
         blocks.extend(self.blocks.iter().cloned());
         Chain { blocks, taken: RefCell::default(), path: self.path.clone() }
     }
 
     /// Of a place that only this path leads to.
-    pub fn with_path(self, path: &str) -> Self {
+    pub(crate) fn with_path(self, path: &str) -> Self {
         Chain { path: Some(path.into()), ..self }
     }
 
-    pub fn path(&self) -> Option<&str> {
+    pub(crate) fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
     /// The directives of a name that count: those of the innermost block that has any.
-    pub fn all(&self, name: &'static str) -> Vec<&'a Directive> {
+    pub(crate) fn all(&self, name: &'static str) -> Vec<&'a Directive> {
         self.any_of(&[name])
     }
 
     /// As [`Chain::all`], for names that make one list.
-    pub fn any_of(&self, names: &[&'static str]) -> Vec<&'a Directive> {
+    pub(crate) fn any_of(&self, names: &[&'static str]) -> Vec<&'a Directive> {
         self.taken.borrow_mut().extend(names);
         let of = |block: &[&'a Directive]| -> Vec<&'a Directive> {
             block.iter().copied().filter(|directive| names.contains(&directive.name.as_str())).collect()
@@ -81,17 +81,17 @@ impl<'a> Chain<'a> {
         self.blocks.iter().map(|(_, block)| of(block)).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    pub fn one(&self, name: &'static str) -> Option<&'a Directive> {
+    pub(crate) fn one(&self, name: &'static str) -> Option<&'a Directive> {
         self.all(name).first().copied()
     }
 
     /// The first argument; empty without the directive.
-    pub fn word(&self, name: &'static str) -> &'a str {
+    pub(crate) fn word(&self, name: &'static str) -> &'a str {
         self.one(name).map_or("", |directive| directive.argument(0))
     }
 
     /// What the place says itself, or around an unnamed block.
-    pub fn own(&self, name: &'static str) -> Vec<&'a Directive> {
+    pub(crate) fn own(&self, name: &'static str) -> Vec<&'a Directive> {
         self.taken.borrow_mut().insert(name);
         for (kind, block) in &self.blocks {
             let found: Vec<_> = block.iter().copied().filter(|directive| directive.name == name).collect();
@@ -103,18 +103,18 @@ impl<'a> Chain<'a> {
     }
 
     /// What the innermost block says, and an unnamed one does not take over from that around it.
-    pub fn innermost_one(&self, name: &'static str) -> Option<&'a Directive> {
+    pub(crate) fn innermost_one(&self, name: &'static str) -> Option<&'a Directive> {
         self.taken.borrow_mut().insert(name);
         let (_, block) = self.blocks.first()?;
         block.iter().copied().find(|directive| directive.name == name)
     }
 
-    pub fn own_one(&self, name: &'static str) -> Option<&'a Directive> {
+    pub(crate) fn own_one(&self, name: &'static str) -> Option<&'a Directive> {
         self.own(name).first().copied()
     }
 
     /// Whether a block around the place says it, and the place itself does not.
-    pub fn only_outside(&self, name: &str) -> bool {
+    pub(crate) fn only_outside(&self, name: &str) -> bool {
         let is_said =
             |(_, block): &(Kind, Rc<[&Directive]>)| block.iter().any(|directive| directive.name == name);
         let own = self.blocks.iter().take_while(|(kind, _)| *kind == Kind::Unnamed).count() + 1;
@@ -123,7 +123,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Whether the location says one of the names, and a block around it `outer`.
-    pub fn says_besides(&self, names: &[&str], outer: &str) -> bool {
+    pub(crate) fn says_besides(&self, names: &[&str], outer: &str) -> bool {
         let says = |kinds: &[Kind], names: &[&str]| {
             let blocks = self.blocks.iter().filter(|(kind, _)| kinds.contains(kind));
             blocks
@@ -134,12 +134,12 @@ impl<'a> Chain<'a> {
     }
 
     /// The names are dealt with.
-    pub fn take(&self, names: &[&'static str]) {
+    pub(crate) fn take(&self, names: &[&'static str]) {
         self.taken.borrow_mut().extend(names);
     }
 
     /// Reports what is left out; the error names what closes the place. Whether answers differ.
-    pub fn check(&self, handler: Handler, report: &mut Report) -> Made<bool> {
+    pub(crate) fn check(&self, handler: Handler, report: &mut Report) -> Made<bool> {
         let taken = self.taken.borrow();
         let mut differs = false;
         for (depth, (kind, block)) in self.blocks.iter().enumerate() {
@@ -182,7 +182,7 @@ fn why(directive: &Directive) -> String {
     }
 }
 
-pub fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() > 60 || line.len() < text.len() {
         return format!("{}…", line.chars().take(60).collect::<String>());

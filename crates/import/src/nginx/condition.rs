@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
+pub(crate) enum Condition {
     Always,
     Never,
     /// `[name, operator, value]`
@@ -16,14 +16,14 @@ pub enum Condition {
 use Condition::{All, Always, Any, Never, Not, Test};
 
 /// A rule with more tests than this is not worth the time that each request would spend on it.
-pub const MAX_TESTS: usize = 2_000;
+pub(crate) const MAX_TESTS: usize = 2_000;
 
 impl Condition {
-    pub fn test(name: &str, operator: &'static str, value: impl Into<Value>) -> Condition {
+    pub(crate) fn test(name: &str, operator: &'static str, value: impl Into<Value>) -> Condition {
         Test(name.to_owned(), operator, value.into())
     }
 
-    pub fn all(parts: impl IntoIterator<Item = Condition>) -> Condition {
+    pub(crate) fn all(parts: impl IntoIterator<Item = Condition>) -> Condition {
         let mut kept = Vec::new();
         for part in parts {
             match part {
@@ -40,7 +40,7 @@ impl Condition {
         }
     }
 
-    pub fn any(parts: impl IntoIterator<Item = Condition>) -> Condition {
+    pub(crate) fn any(parts: impl IntoIterator<Item = Condition>) -> Condition {
         let mut kept = Vec::new();
         for part in parts {
             match part {
@@ -57,7 +57,7 @@ impl Condition {
         }
     }
 
-    pub fn negated(self) -> Condition {
+    pub(crate) fn negated(self) -> Condition {
         match self {
             Always => Never,
             Never => Always,
@@ -66,7 +66,7 @@ impl Condition {
         }
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Always | Never => 0,
             Test(..) => 1,
@@ -76,7 +76,7 @@ impl Condition {
     }
 
     /// Whether a test of this variable is part of it.
-    pub fn names(&self, variable: &str) -> bool {
+    pub(crate) fn names(&self, variable: &str) -> bool {
         match self {
             Always | Never => false,
             Test(name, ..) => name == variable,
@@ -86,7 +86,7 @@ impl Condition {
     }
 
     /// The list of `vars`, empty for what always holds. What never holds has no route; see [`Condition::Never`].
-    pub fn vars(&self) -> Vec<Value> {
+    pub(crate) fn vars(&self) -> Vec<Value> {
         match self {
             Always => Vec::new(),
             All(parts) => parts.iter().map(Condition::rule).collect(),

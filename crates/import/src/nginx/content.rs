@@ -17,7 +17,7 @@ use super::{
 use crate::Report;
 
 /// The cases of a place, guards included. What cannot be converted is closed, case by case.
-pub fn content<'a>(
+pub(super) fn content<'a>(
     at: &At<'_, 'a>,
     chain: &Chain<'a>,
     variables: &Variables,
@@ -53,7 +53,7 @@ pub fn content<'a>(
 }
 
 /// A status of nginx's own, with the fields that are added to it, or its error page.
-pub fn refused(
+pub(super) fn refused(
     status: u16,
     at: &At<'_, '_>,
     chain: &Chain,

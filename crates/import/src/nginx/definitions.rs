@@ -30,7 +30,7 @@ impl Kind {
 }
 
 /// Why a variable has no value that is known, by its name in small letters.
-pub fn unknown(directives: &[Directive]) -> BTreeMap<String, String> {
+pub(super) fn unknown(directives: &[Directive]) -> BTreeMap<String, String> {
     let mut kinds: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();
     collect(directives, &mut kinds);
     let mut unknown = BTreeMap::new();

@@ -3,7 +3,7 @@
 
 /// What a directive that is not converted does to the block that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// No answer changes.
     None,
     /// Answers change, but not who gets which.
@@ -12,7 +12,7 @@ pub enum Effect {
     Closes,
 }
 
-pub fn of(name: &str) -> Effect {
+pub(super) fn of(name: &str) -> Effect {
     if PROCESS.contains(&name) || TRANSFER.contains(&name) || LOGS.contains(&name) || LUA.contains(&name) {
         return Effect::None;
     }
@@ -28,12 +28,12 @@ pub fn of(name: &str) -> Effect {
 }
 
 /// For blocks that do not proxy.
-pub fn is_of_proxies(name: &str) -> bool {
+pub(crate) fn is_of_proxies(name: &str) -> bool {
     name.starts_with("proxy_") && name != "proxy_pass" && name != "proxy_cache_purge"
 }
 
 /// For blocks that serve no files.
-pub fn is_of_files(name: &str) -> bool {
+pub(crate) fn is_of_files(name: &str) -> bool {
     const FILES: [&str; 12] = [
         "root",
         "index",
@@ -230,7 +230,7 @@ const ANSWERS: [(&str, &str); 28] = [
 ];
 
 /// What says how answers are kept, where `proxy_cache` has them kept.
-pub const CACHE: [&str; 15] = [
+pub(super) const CACHE: [&str; 15] = [
     "proxy_cache",
     "proxy_cache_background_update",
     "proxy_cache_bypass",
@@ -249,7 +249,7 @@ pub const CACHE: [&str; 15] = [
 ];
 
 /// Proxy settings that neither clients nor upstreams can see.
-pub fn is_quiet_in_proxies(name: &str) -> bool {
+pub(crate) fn is_quiet_in_proxies(name: &str) -> bool {
     const QUIET: [&str; 16] = [
         "proxy_buffering",
         "proxy_buffer_size",

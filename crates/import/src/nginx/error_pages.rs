@@ -8,7 +8,8 @@ pub(super) mod entry;
 mod page;
 mod places;
 
-pub use places::{files, of_question, proxied};
+pub(crate) use places::of_question;
+pub(super) use places::{files, proxied};
 use serde_json::{Map, json};
 
 use self::entry::redirect_status;
@@ -21,33 +22,33 @@ use super::{
 };
 use crate::Report;
 
-pub use self::entry::{Entry, Page, Status, entries};
+pub(super) use self::entry::{Entry, Page, Status, entries};
 
 impl Entry<'_> {
-    pub fn is_internal(&self) -> bool {
+    pub(crate) fn is_internal(&self) -> bool {
         self.target.starts_with(['/', '@'])
     }
 
     /// Whether clients would get something else than an error with another page.
-    pub fn shows_content(&self) -> bool {
+    pub(crate) fn shows_content(&self) -> bool {
         self.is_internal() && (self.status != Status::Kept || self.target.starts_with('@'))
     }
 
-    pub fn closed(&self, why: &str) -> Stop {
+    pub(super) fn closed(&self, why: &str) -> Stop {
         let line = self.directive.at.line;
         Stop::closed(format!("`{}` of line {line} is not converted: {why}", self.directive.title()))
     }
 
-    pub fn left_out(&self, why: &str, report: &mut Report) {
+    pub(super) fn left_out(&self, why: &str, report: &mut Report) {
         let how = format!("{}: errors have the gateway's pages: {why}", self.target);
         report.unsupported(&self.directive.at, "error_page", &how);
     }
 
-    pub fn converted(&self, report: &mut Report) {
+    pub(super) fn converted(&self, report: &mut Report) {
         report.converted(&self.directive.at, &format!("error_page {}", self.target));
     }
 
-    pub fn page(&self, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Made<Page> {
+    pub(super) fn page(&self, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Made<Page> {
         if !self.is_internal() {
             let text = variables.text(self.target)?;
             if text.starts_with("${") && !text.starts_with("${scheme}") {
@@ -66,7 +67,7 @@ impl Entry<'_> {
 }
 
 /// An answer that is an error from the start: of a guard, or of `return`.
-pub fn answered(
+pub(super) fn answered(
     at: &At<'_, '_>,
     chain: &Chain,
     error: u16,

@@ -19,7 +19,7 @@ use crate::Report;
 const MAX_REDIRECTS: usize = 4;
 
 /// The cases of a place that serves files.
-pub fn with_fallback(
+pub(crate) fn with_fallback(
     at: &At<'_, '_>,
     mut files: Files,
     plugins: &Map<String, Value>,
@@ -159,7 +159,12 @@ fn same_directory(files: &Files, target: &Branch, path: &str) -> bool {
 }
 
 /// The single case of the place that a redirect within the server leads to.
-pub fn redirected(at: &At<'_, '_>, target: &str, variables: &Variables, report: &mut Report) -> Made<Branch> {
+pub(super) fn redirected(
+    at: &At<'_, '_>,
+    target: &str,
+    variables: &Variables,
+    report: &mut Report,
+) -> Made<Branch> {
     let (path, query) = split(target);
     if path.contains('$') || at.redirects >= MAX_REDIRECTS {
         return Err(Stop::closed(format!("where `{target}` leads cannot be told")));

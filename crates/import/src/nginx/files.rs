@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Where the last name of `try_files` leads.
-pub enum Fallback {
+pub(super) enum Fallback {
     Status,
     /// The file of the list itself.
     Name,
@@ -22,14 +22,14 @@ pub enum Fallback {
 }
 
 #[derive(Clone)]
-pub struct Files {
+pub(super) struct Files {
     pub conf: Map<String, Value>,
     /// Where the last name leads, and the line that says so.
     pub fallback: Option<(String, crate::At)>,
 }
 
 /// What a block serves from a directory; `None` if it names none.
-pub fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Option<Files>> {
+pub(super) fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Option<Files>> {
     if chain.only_outside("alias") {
         return Err(Stop::closed("the `alias` of an outer location is not converted"));
     }
@@ -135,7 +135,7 @@ fn types(chain: &Chain, conf: &mut Map<String, Value>) {
 }
 
 /// The media type of a text that a place answers, and whether it is the same for all of its paths.
-pub fn type_of_text(chain: &Chain) -> (String, bool) {
+pub(crate) fn type_of_text(chain: &Chain) -> (String, bool) {
     let (endings, default) = (endings(chain), default_type(chain));
     let Some(path) = chain.path() else {
         return (default, endings.is_empty());

@@ -58,7 +58,7 @@ fn extra_fields(
     Ok(extra)
 }
 
-pub fn convert<'a>(
+pub(super) fn convert<'a>(
     path: &str,
     at: &At<'_, 'a>,
     chain: &Chain<'a>,

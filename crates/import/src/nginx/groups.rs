@@ -10,7 +10,7 @@ use super::{
 use crate::Report;
 
 /// An address with a port; `unix:` and nonsense are refused.
-pub fn node(address: &str, scheme: &str, weight: i64) -> Made<Value> {
+pub(super) fn node(address: &str, scheme: &str, weight: i64) -> Made<Value> {
     let default = if matches!(scheme, "https" | "grpcs") { 443 } else { 80 };
     let bare = |host: &str| host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let (host, port) = match address.rsplit_once(':') {
@@ -26,7 +26,7 @@ pub fn node(address: &str, scheme: &str, weight: i64) -> Made<Value> {
     Ok(json!({"host": host, "port": port, "weight": weight}))
 }
 
-pub fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value> {
+pub(super) fn group(group: &Directive, scheme: &str, report: &mut Report) -> Made<Value> {
     let mut upstream = json!({"type": "roundrobin"});
     let mut nodes = Vec::new();
     for directive in &group.block {

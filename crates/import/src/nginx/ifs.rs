@@ -17,7 +17,7 @@ enum Test<'t> {
     Matches(&'t str, bool),
 }
 
-pub fn condition(directive: &Directive, variables: &Variables) -> Made<Condition> {
+pub(super) fn condition(directive: &Directive, variables: &Variables) -> Made<Condition> {
     let joined = words(&directive.arguments);
     let words: Vec<&str> = joined.iter().map(String::as_str).collect();
     let name = words.first().copied().unwrap_or_default();

@@ -13,18 +13,22 @@ const MAX_DEPTH: usize = 16;
 /// All files together.
 const MAX_FILES: usize = 10_000;
 
-pub struct Includes<'a> {
+pub(crate) struct Includes<'a> {
     files: &'a dyn Files,
     left: usize,
 }
 
 impl<'a> Includes<'a> {
-    pub fn new(files: &'a dyn Files) -> Self {
+    pub(super) fn new(files: &'a dyn Files) -> Self {
         Includes { files, left: MAX_FILES }
     }
 
     /// All blocks with what they include; notes on what is not read go to `note`.
-    pub fn expand(&mut self, block: Vec<Directive>, note: &mut dyn FnMut(&Directive, Why)) -> Vec<Directive> {
+    pub(super) fn expand(
+        &mut self,
+        block: Vec<Directive>,
+        note: &mut dyn FnMut(&Directive, Why),
+    ) -> Vec<Directive> {
         self.expand_below(block, 0, note)
     }
 
@@ -109,7 +113,7 @@ impl<'a> Includes<'a> {
 }
 
 /// What is worth a line in the report.
-pub enum Why<'a> {
+pub(crate) enum Why<'a> {
     Unread(&'a str),
     DeclaredEmpty,
 }

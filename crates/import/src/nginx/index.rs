@@ -28,7 +28,7 @@ const FIELDS: [&str; 6] = ["add_header", "expires", "etag", "if_modified_since",
 const OF_FILES: [&str; 3] = ["root", "index", "internal"];
 
 /// Leaves the names that the place serves as nginx does.
-pub fn settle(
+pub(super) fn settle(
     at: &At,
     files: &mut Files,
     chain: &Chain,

@@ -14,7 +14,7 @@ use crate::Report;
 
 /// Zones of the file by name.
 #[derive(Default)]
-pub struct Zones {
+pub(super) struct Zones {
     /// Variable, requests per second.
     requests: BTreeMap<String, (String, f64)>,
     connections: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub struct Zones {
 
 impl Zones {
     /// Whether this is the definition of one.
-    pub fn read(&mut self, directive: &Directive) -> bool {
+    pub(super) fn read(&mut self, directive: &Directive) -> bool {
         let key = variable(directive.argument(0));
         let name = named(directive, "zone=").and_then(|zone| zone.split(':').next()).map(str::to_owned);
         match directive.name.as_str() {
@@ -47,7 +47,7 @@ impl Zones {
     }
 
     /// Counts the places that name zones, in the whole file.
-    pub fn count_uses(&mut self, block: &[Directive]) {
+    pub(crate) fn count_uses(&mut self, block: &[Directive]) {
         for directive in block {
             let zone = match directive.name.as_str() {
                 "limit_req" => named(directive, "zone="),
@@ -89,7 +89,7 @@ fn named<'a>(directive: &'a Directive, key: &str) -> Option<&'a str> {
 
 const OWN_COUNT: &str = "each location counts for itself, also with a shared zone";
 
-pub fn requests(
+pub(super) fn requests(
     chain: &Chain,
     zones: &Zones,
     variables: &Variables,
@@ -123,7 +123,7 @@ pub fn requests(
     Ok(())
 }
 
-pub fn connections(
+pub(super) fn connections(
     chain: &Chain,
     zones: &Zones,
     variables: &Variables,

@@ -15,18 +15,18 @@ use super::{
 
 /// An address and a port of the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Socket {
+pub(super) struct Socket {
     /// `None`: all addresses. 0.0.0.0 and :: stand here where different servers listen at them.
     pub address: Option<IpAddr>,
     pub port: u16,
 }
 
 impl Socket {
-    pub fn is_public(&self) -> bool {
+    pub(crate) fn is_public(&self) -> bool {
         !self.address.is_some_and(|address| address.is_loopback())
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self.address {
             None => format!("*:{}", self.port),
             Some(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
@@ -43,7 +43,7 @@ pub struct Listeners {
 }
 
 #[derive(Clone, Debug)]
-pub struct Listen {
+pub(super) struct Listen {
     pub socket: Socket,
     pub tls: bool,
     pub default: bool,
@@ -53,7 +53,7 @@ pub struct Listen {
 
 /// What one server says, and holds for all that listen at the address.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub(super) struct Shared {
     /// Sockets with `proxy_protocol`, each with the line that sets it.
     behind_proxies: BTreeMap<Socket, usize>,
     /// Ports of `[::]` that take clients of IPv4 as well.
@@ -65,7 +65,7 @@ pub struct Shared {
 const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 impl Shared {
-    pub fn of(servers: &[&Directive]) -> Shared {
+    pub(super) fn of(servers: &[&Directive]) -> Shared {
         let mut shared = Shared::default();
         for listen in servers.iter().flat_map(|server| server.all("listen")) {
             let has = |word: &str| listen.arguments.iter().any(|argument| argument == word);
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// Whether clients of IPv4 come to the server at an address of IPv6.
-    pub fn maps_addresses(&self, server: &Directive) -> bool {
+    pub(crate) fn maps_addresses(&self, server: &Directive) -> bool {
         server.all("listen").any(|listen| match socket(listen.argument(0)) {
             Some(Read::Known(socket)) => {
                 socket.address == Some(ANY) && self.both_families.contains(&socket.port)
@@ -104,7 +104,7 @@ impl Shared {
 }
 
 /// Why a server cannot be served at all.
-pub fn listens(server: &Directive, shared: &Shared) -> Made<Vec<Listen>> {
+pub(super) fn listens(server: &Directive, shared: &Shared) -> Made<Vec<Listen>> {
     let on = server.one("ssl").is_some_and(|ssl| ssl.argument(0) == "on");
     let mut all: Vec<Listen> = Vec::new();
     let mut add = |socket: Socket, tls: bool, default: bool, fault: Option<String>| match all
@@ -177,14 +177,14 @@ fn is_sent(name: &str) -> bool {
 }
 
 /// The names of a server that no request comes with here, and does in nginx.
-pub fn unsent(server: &Directive) -> Vec<&str> {
+pub(super) fn unsent(server: &Directive) -> Vec<&str> {
     let names = server.all("server_name").flat_map(|directive| &directive.arguments).map(String::as_str);
     names.filter(|name| !name.starts_with('~') && !name.is_empty() && !is_sent(name)).collect()
 }
 
 /// Names of a server, by the way that they match.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub(super) struct Names {
     /// Names and wildcards in front, as routes have them.
     pub hosts: Vec<String>,
     /// Wildcards behind, as expressions, with their lengths; then regular expressions.
@@ -193,11 +193,11 @@ pub struct Names {
     /// Names that this machine has.
     unknown: Vec<String>,
     /// `server_name ""`, or none at all: requests without Host.
-    pub is_for_nameless: bool,
+    pub(crate) is_for_nameless: bool,
 }
 
 impl Names {
-    pub fn of(server: &Directive) -> Names {
+    pub(super) fn of(server: &Directive) -> Names {
         let mut names = Names { is_for_nameless: server.one("server_name").is_none(), ..Names::default() };
         for name in server.all("server_name").flat_map(|directive| &directive.arguments) {
             let is_port = name.contains(':') && !name.contains('[');
@@ -221,7 +221,7 @@ impl Names {
     }
 
     /// Expressions with a rank: the higher one counts first. The error says why one is not known.
-    pub fn patterns(&self) -> impl Iterator<Item = (usize, Result<&str, String>)> {
+    pub(super) fn patterns(&self) -> impl Iterator<Item = (usize, Result<&str, String>)> {
         let unknown = self
             .unknown
             .iter()

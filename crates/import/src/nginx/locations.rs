@@ -11,8 +11,8 @@ use super::{
     places::{Place, place, taker},
 };
 
-pub struct Location<'a> {
-    pub directive: &'a Directive,
+pub(crate) struct Location<'a> {
+    pub(crate) directive: &'a Directive,
     pub place: Place,
     pub chain: Chain<'a>,
     /// The prefixes that it is nested in, outermost first.
@@ -22,7 +22,7 @@ pub struct Location<'a> {
 }
 
 impl Location<'_> {
-    pub fn is_named(&self) -> bool {
+    pub(crate) fn is_named(&self) -> bool {
         matches!(self.place, Place::Named(_))
     }
 
@@ -34,14 +34,14 @@ impl Location<'_> {
     }
 }
 
-pub struct Locations<'a> {
+pub(crate) struct Locations<'a> {
     pub all: Vec<Location<'a>>,
     /// Blocks that no place can be made of.
     pub unknown: Vec<&'a Directive>,
 }
 
 impl<'a> Locations<'a> {
-    pub fn of(server: &'a Directive, http: &Chain<'a>) -> Self {
+    pub(crate) fn of(server: &'a Directive, http: &Chain<'a>) -> Self {
         let mut locations = Locations { all: Vec::new(), unknown: Vec::new() };
         let chain = http.inner(Kind::Server, &server.block);
         locations.collect(&server.block, &chain, &[]);
@@ -116,7 +116,7 @@ impl<'a> Locations<'a> {
     }
 
     /// A location of the same path inside of it takes all that comes.
-    pub fn is_covered(&self, index: usize) -> bool {
+    pub(crate) fn is_covered(&self, index: usize) -> bool {
         let Some(Location { place: Place::Prefix { path, .. }, .. }) = self.all.get(index) else {
             return false;
         };
@@ -127,7 +127,7 @@ impl<'a> Locations<'a> {
     }
 
     /// Whether a location of this path stands where `location` does, so that nginx finds it.
-    pub fn has_beside(&self, location: &Location, path: &str) -> bool {
+    pub(crate) fn has_beside(&self, location: &Location, path: &str) -> bool {
         self.all.iter().any(|other| match &other.place {
             Place::Exact(own) => own == path && location.inside.starts_with(&other.inside),
             Place::Prefix { path: own, .. } => own == path && other.inside == location.inside,
@@ -136,7 +136,7 @@ impl<'a> Locations<'a> {
     }
 
     /// The indices of regular expressions, the first to be tried first.
-    pub fn regexes(&self) -> Vec<usize> {
+    pub(crate) fn regexes(&self) -> Vec<usize> {
         let is_regex = |index: &usize| {
             self.all.get(*index).is_some_and(|location| matches!(location.place, Place::Regex(_)))
         };
@@ -148,12 +148,12 @@ impl<'a> Locations<'a> {
     }
 
     /// Whether a location keeps the regular expressions beside it from its paths.
-    pub fn ends(&self, index: usize) -> bool {
+    pub(crate) fn ends(&self, index: usize) -> bool {
         self.all.get(index).is_some_and(|one| matches!(one.place, Place::Prefix { ends: true, .. }))
     }
 
     /// The prefixes below whose paths a regular expression is tried; none where `^~` takes them all.
-    pub fn tried_below(&self, regex: &Location) -> Vec<String> {
+    pub(crate) fn tried_below(&self, regex: &Location) -> Vec<String> {
         let depth = regex.inside.len();
         let around = regex.inside.last().and_then(|index| self.all.get(*index)).and_then(Location::prefix);
         let around = around.unwrap_or("/");
@@ -181,7 +181,7 @@ impl<'a> Locations<'a> {
 
     /// The location that a redirect within the server goes to. The error says why that cannot be determined, or that it
     /// is closed.
-    pub fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
+    pub(crate) fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
         let index = self.taker(literal, whole);
         let found = index.and_then(|index| Some((index, self.all.get(index)?)));
         let (index, location) =
@@ -209,7 +209,7 @@ impl<'a> Locations<'a> {
 
 impl Locations<'_> {
     /// The location of a path on this level or inside of it; an error where an expression cannot be read.
-    pub fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
+    pub(crate) fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
         let level = || self.all.iter().enumerate().filter(|(_, location)| location.inside == inside);
         let mut best: Option<(usize, &str, bool)> = None;
         for (index, location) in level() {
@@ -282,7 +282,7 @@ fn uri_is_pattern(place: &Place) -> bool {
 }
 
 /// The path that nginx sends on to that of a location: `/a` to `/a/` where only the latter is one, and proxies.
-pub fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
+pub(super) fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
     let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { return None };
     let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
     let proxies = ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];

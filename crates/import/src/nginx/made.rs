@@ -2,7 +2,7 @@
 
 /// Why a block is not converted as it stands.
 #[derive(Debug, PartialEq)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// It answers 501.
     Closed(String),
     /// It has to be converted once for each value of this map.
@@ -10,9 +10,9 @@ pub enum Stop {
 }
 
 impl Stop {
-    pub fn closed(why: impl Into<String>) -> Stop {
+    pub(crate) fn closed(why: impl Into<String>) -> Stop {
         Stop::Closed(why.into())
     }
 }
 
-pub type Made<T> = Result<T, Stop>;
+pub(super) type Made<T> = Result<T, Stop>;

@@ -9,7 +9,7 @@ use super::{
 };
 
 #[derive(Clone, Debug)]
-pub struct Map {
+pub(crate) struct Map {
     pub name: String,
     pub(super) source: Source,
     /// In the order in which they count: texts before expressions.

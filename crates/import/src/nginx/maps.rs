@@ -17,7 +17,7 @@ const MAX_NETWORKS: usize = 1_000_000;
 
 impl Map {
     /// `map $source $name { … }` or `geo [$address] $name { … }`.
-    pub fn of(directive: &Directive) -> Option<Map> {
+    pub(crate) fn of(directive: &Directive) -> Option<Map> {
         let is_geo = directive.name == "geo";
         let (source, name) = match (is_geo, directive.arguments.as_slice()) {
             (false, [source, name]) => (Source::Text(source.clone()), name),
@@ -74,7 +74,7 @@ impl Map {
     }
 
     /// Conditions that exclude each other, each with the value that it stands for.
-    pub fn cases(&self, variables: &Variables) -> Made<Vec<(Condition, String)>> {
+    pub(crate) fn cases(&self, variables: &Variables) -> Made<Vec<(Condition, String)>> {
         if let Some(fault) = &self.fault {
             return Err(Stop::closed(format!("`${}`: {fault}", self.name)));
         }
@@ -184,7 +184,7 @@ fn merged(cases: Vec<(Condition, String)>) -> Vec<(Condition, String)> {
 }
 
 /// An address or a network as written here, with the length of its prefix.
-pub fn network(text: &str) -> Option<(String, u8)> {
+pub(super) fn network(text: &str) -> Option<(String, u8)> {
     let (address, length) = parsed(text)?;
     let whole = if address.is_ipv4() { 32 } else { 128 };
     Some((if length == whole { address.to_string() } else { format!("{address}/{length}") }, length))

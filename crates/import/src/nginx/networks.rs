@@ -9,18 +9,18 @@ use super::condition::Condition;
 
 /// A network: its family, first address and prefix length. Sorted in this order, a network comes before those nested in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Network {
+pub(super) struct Network {
     is_v6: bool,
     first: u128,
     length: u8,
 }
 
 /// Everything of IPv4, and of IPv6.
-pub const ALL: [Network; 2] =
+pub(super) const ALL: [Network; 2] =
     [Network { is_v6: false, first: 0, length: 0 }, Network { is_v6: true, first: 0, length: 0 }];
 
 impl Network {
-    pub fn new(address: IpAddr, length: u8) -> Option<Network> {
+    pub(super) fn new(address: IpAddr, length: u8) -> Option<Network> {
         let (is_v6, bits, whole) = match address {
             IpAddr::V4(address) => (false, u128::from(u32::from(address)), 32_u32),
             IpAddr::V6(address) => (true, u128::from(address), 128),
@@ -57,7 +57,7 @@ struct Places {
 
 /// Networks grouped by value.
 #[derive(Clone, Debug, Default)]
-pub struct Networks {
+pub(crate) struct Networks {
     values: Vec<(String, Places)>,
     /// The value outside all networks.
     rest: String,
@@ -69,7 +69,7 @@ pub struct Networks {
 
 impl Networks {
     /// If a network is listed twice, the later value wins, as in nginx.
-    pub fn of(given: impl Iterator<Item = (Network, String)>) -> Networks {
+    pub(super) fn of(given: impl Iterator<Item = (Network, String)>) -> Networks {
         let mut last: HashMap<Network, String> = HashMap::new();
         last.insert(ALL[0], String::new());
         last.insert(ALL[1], String::new());
@@ -118,7 +118,7 @@ impl Networks {
     }
 
     /// Mutually exclusive conditions on a variable, each with the value that it selects.
-    pub fn cases(&self, variable: &str) -> Vec<(Condition, String)> {
+    pub(super) fn cases(&self, variable: &str) -> Vec<(Condition, String)> {
         let test = |networks: &[String]| match networks.is_empty() {
             true => Condition::Never,
             false => Condition::test(variable, "ipmatch", json!(networks)),

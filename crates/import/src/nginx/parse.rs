@@ -8,7 +8,7 @@ use crate::report::At;
 const MAX_DEPTH: usize = 64;
 
 #[derive(Clone, Debug, Default)]
-pub struct Directive {
+pub(crate) struct Directive {
     pub name: String,
     pub arguments: Vec<String>,
     pub at: At,
@@ -17,31 +17,31 @@ pub struct Directive {
 
 impl Directive {
     /// Empty if there are fewer.
-    pub fn argument(&self, index: usize) -> &str {
+    pub(crate) fn argument(&self, index: usize) -> &str {
         self.arguments.get(index).map_or("", String::as_str)
     }
 
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Directive> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Directive> {
         self.block.iter().filter(move |directive| directive.name == name)
     }
 
-    pub fn one<'a>(&'a self, name: &'a str) -> Option<&'a Directive> {
+    pub(crate) fn one<'a>(&'a self, name: &'a str) -> Option<&'a Directive> {
         self.all(name).next()
     }
 
     /// Whether it stands in the block, at any depth.
-    pub fn holds(&self, name: &str) -> bool {
+    pub(crate) fn holds(&self, name: &str) -> bool {
         self.block.iter().any(|inner| inner.name == name || inner.holds(name))
     }
 
     /// Whether an argument here or inside has this text, which is in small letters, in any case.
-    pub fn mentions(&self, text: &str) -> bool {
+    pub(crate) fn mentions(&self, text: &str) -> bool {
         self.arguments.iter().any(|argument| argument.to_ascii_lowercase().contains(text))
             || self.block.iter().any(|inner| inner.mentions(text))
     }
 
     /// `location ~ \.php$`
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let mut title = self.name.clone();
         for argument in &self.arguments {
             title.push(' ');
@@ -59,7 +59,7 @@ enum Token {
 }
 
 /// `file`: what the directives say of where they stand; `None` for the file that was given.
-pub fn parse(text: &str, file: Option<&Arc<str>>) -> Result<Vec<Directive>, String> {
+pub(super) fn parse(text: &str, file: Option<&Arc<str>>) -> Result<Vec<Directive>, String> {
     let at = |line| At { file: file.cloned(), line };
     let mut stack: Vec<(Directive, Vec<Directive>)> = Vec::new();
     let mut done = Vec::new();

@@ -7,11 +7,11 @@ use super::condition::Condition;
 use crate::reach;
 
 /// A missing variable is an empty text in nginx, and no text at all here.
-pub fn is_empty(name: &str) -> Condition {
+pub(super) fn is_empty(name: &str) -> Condition {
     Condition::test(name, "~~", "(?s).").negated()
 }
 
-pub fn equals(name: &str, text: &str) -> Condition {
+pub(super) fn equals(name: &str, text: &str) -> Condition {
     match text {
         "" => is_empty(name),
         text => Condition::test(name, "==", Value::from(text)),
@@ -19,7 +19,7 @@ pub fn equals(name: &str, text: &str) -> Condition {
 }
 
 /// The error says why it cannot be determined.
-pub fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
+pub(super) fn matches(name: &str, pattern: &str) -> Result<Condition, String> {
     known(pattern)?;
     let found = Condition::test(name, "~~", Value::from(pattern));
     // It is unknown what a pattern that this engine does not know makes of an empty text.
@@ -42,7 +42,7 @@ fn matches_nothing(pattern: &str) -> Option<bool> {
 }
 
 /// The error says why the gateway does not read the expression as nginx does.
-pub fn known(pattern: &str) -> Result<(), String> {
+pub(super) fn known(pattern: &str) -> Result<(), String> {
     if pattern.contains("\\p") || pattern.contains("\\P") {
         return Err(format!("`{pattern}`: classes of letters beyond ASCII are not those of nginx"));
     }
@@ -55,7 +55,7 @@ pub fn known(pattern: &str) -> Result<(), String> {
 }
 
 /// For texts that are known now; expressions that have to go back are not.
-pub fn compile(pattern: &str) -> Option<regex::Regex> {
+pub(super) fn compile(pattern: &str) -> Option<regex::Regex> {
     let translated = pcre::translate(pattern, pcre::Units::Characters).ok()?;
     regex::Regex::new(&translated.pattern).ok()
 }

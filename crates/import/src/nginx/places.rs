@@ -3,7 +3,7 @@
 use super::parse::Directive;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub(crate) enum Place {
     Exact(String),
     Prefix {
         path: String,
@@ -15,7 +15,7 @@ pub enum Place {
 }
 
 /// `None` for what nginx would refuse.
-pub fn place(location: &Directive) -> Option<Place> {
+pub(super) fn place(location: &Directive) -> Option<Place> {
     let (first, second) = (location.argument(0), location.argument(1).to_owned());
     // The sign and the text may be one word.
     for sign in ["^~", "~*", "=", "~"] {
@@ -37,7 +37,7 @@ pub fn place(location: &Directive) -> Option<Place> {
     }
 }
 
-pub fn uri(place: &Place) -> String {
+pub(super) fn uri(place: &Place) -> String {
     match place {
         Place::Exact(path) => path.clone(),
         Place::Prefix { path, .. } => format!("{path}*"),
@@ -47,7 +47,7 @@ pub fn uri(place: &Place) -> String {
 
 /// Which of the places takes every path that begins with `literal`, or just this one if it is `whole`. `None` where that
 /// depends on the rest of the path, or nothing takes it.
-pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
+pub(crate) fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
     let mut best: Option<(usize, &str, bool)> = None;
     for (index, place) in places.iter().enumerate() {
         match place {
@@ -83,7 +83,7 @@ pub fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
 }
 
 /// Paths with a star are closed from there on.
-pub fn safe_uri(place: &Place) -> String {
+pub(crate) fn safe_uri(place: &Place) -> String {
     match place {
         Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*') => {
             format!("{}*", path.split('*').next().unwrap_or("/"))

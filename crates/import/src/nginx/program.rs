@@ -44,7 +44,7 @@ const LATER: [&str; 20] = [
 ];
 
 /// What the steps of a block come to.
-pub struct Steps<'a> {
+pub(super) struct Steps<'a> {
     /// Cases that end here, the first that holds counts.
     pub branches: Vec<Branch>,
     /// Rewrites within the server, which need the locations.
@@ -72,7 +72,7 @@ struct Pending<'a> {
 }
 
 /// A step that cannot be converted is an error: what follows it is unknown.
-pub fn run<'a>(
+pub(super) fn run<'a>(
     block: &'a [Directive],
     at: &At<'_, 'a>,
     chain: &Chain<'a>,
@@ -236,7 +236,7 @@ impl<'a> Steps<'a> {
 }
 
 /// The branches of steps with the rewrites between them.
-pub fn interleaved<'a>(
+pub(crate) fn interleaved<'a>(
     steps: &Steps<'a>,
     own: Option<usize>,
     rest: Rest<'_, 'a>,

@@ -17,14 +17,14 @@ use super::{
 use crate::Report;
 
 /// Where a `proxy_pass` leads.
-pub struct Target {
+pub(super) struct Target {
     pub scheme: String,
     pub authority: String,
     /// Replaces what the location matched.
     pub path: Option<String>,
 }
 
-pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
+pub(super) fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
     let given = directive.argument(0);
     let url = variables.literal(given)?;
     let (scheme, rest) = url.split_once("://").unwrap_or(("", &url));
@@ -50,7 +50,7 @@ pub fn target(directive: &Directive, variables: &Variables) -> Made<Target> {
 }
 
 /// The upstream of a `proxy_pass`, with the plugins for its path.
-pub fn pass(
+pub(crate) fn pass(
     directive: &Directive,
     place: &Place,
     chain: &Chain,
@@ -124,7 +124,7 @@ fn host(
 }
 
 /// The field of proxy-rewrite with which the path is passed on as the client wrote it.
-pub const REAL_PATH: &str = "use_real_request_uri_unsafe";
+pub(crate) const REAL_PATH: &str = "use_real_request_uri_unsafe";
 
 /// The fields of `proxy_set_header`.
 fn request_headers(
@@ -192,7 +192,7 @@ fn upgrades(chain: &Chain) -> bool {
 }
 
 /// What applies to files and to proxies.
-pub fn extras(
+pub(crate) fn extras(
     chain: &Chain,
     variables: &Variables,
     context: &Context,

@@ -13,7 +13,7 @@ use super::{
 use crate::Report;
 
 /// What is translated of the answers to this `proxy_pass`.
-pub fn convert(
+pub(super) fn convert(
     pass: &Directive,
     place: &Place,
     chain: &Chain,

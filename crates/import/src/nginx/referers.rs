@@ -28,7 +28,7 @@ struct Name {
 }
 
 /// When `$invalid_referer` is set; `None` without a word on it.
-pub fn invalid(chain: &Chain, server: &Directive) -> Made<Option<Condition>> {
+pub(super) fn invalid(chain: &Chain, server: &Directive) -> Made<Option<Condition>> {
     let lines = chain.all("valid_referers");
     let Some(first) = lines.first() else { return Ok(None) };
     let words: Vec<&str> = lines.iter().flat_map(|line| &line.arguments).map(String::as_str).collect();

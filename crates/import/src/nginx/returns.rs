@@ -7,7 +7,7 @@ use super::{
 use crate::Report;
 
 /// `return`, with the error page of its status.
-pub fn returned(
+pub(super) fn returned(
     directive: &Directive,
     at: &At,
     chain: &Chain,

@@ -28,8 +28,8 @@ enum Kind {
 }
 
 /// A rewrite in a place.
-pub struct Rewrite<'s, 'a> {
-    pub directive: &'a Directive,
+pub(super) struct Rewrite<'s, 'a> {
+    pub(crate) directive: &'a Directive,
     /// No other step follows.
     pub is_last: bool,
     /// The index of the location that it stands in; `None` for the server's.
@@ -40,7 +40,7 @@ pub struct Rewrite<'s, 'a> {
 }
 
 /// Whether the steps behind it see the new path.
-pub fn goes_on(rewrite: &Directive) -> bool {
+pub(super) fn goes_on(rewrite: &Directive) -> bool {
     rewrite.argument(2).is_empty() && !is_absolute(rewrite.argument(1))
 }
 
@@ -50,9 +50,9 @@ fn is_absolute(replacement: &str) -> bool {
 
 /// What the location does with requests whose steps end at a rewrite: with their variables, and whether an `if` with settings
 /// came before.
-pub type Rest<'r, 'a> = &'r dyn Fn(&Variables<'a>, bool, &mut Report) -> Made<Vec<Branch>>;
+pub(crate) type Rest<'r, 'a> = &'r dyn Fn(&Variables<'a>, bool, &mut Report) -> Made<Vec<Branch>>;
 
-pub fn convert<'a>(
+pub(crate) fn convert<'a>(
     rewrite: &Rewrite<'_, 'a>,
     rest: Rest<'_, 'a>,
     variables: &Variables<'a>,
@@ -152,7 +152,7 @@ fn target<'s, 'a>(replacement: &str, at: &At<'s, 'a>) -> Made<(usize, &'s Locati
 }
 
 /// What a rewrite makes of paths.
-pub struct New<'r> {
+pub(crate) struct New<'r> {
     pub pattern: &'r str,
     /// The replacement, with captures as plugins write them.
     pub path: &'r str,
@@ -167,7 +167,7 @@ impl New<'_> {
     }
 
     /// Behind the rewrite; the arguments of the client stand behind new ones.
-    pub fn variables<'a>(&self, variables: &Variables<'a>) -> Variables<'a> {
+    pub(crate) fn variables<'a>(&self, variables: &Variables<'a>) -> Variables<'a> {
         let mut variables = variables.clone();
         let query = if self.path.contains('?') { Query::Unknown } else { Query::Kept };
         variables.redirect(self.known_path(), query);
@@ -175,7 +175,7 @@ impl New<'_> {
     }
 
     /// A place's case for paths that were rewritten before they came there.
-    pub fn changed(&self, mut branch: Branch) -> Made<Branch> {
+    pub(crate) fn changed(&self, mut branch: Branch) -> Made<Branch> {
         // It was written for the old path.
         if branch.condition.names("uri") || (self.path.contains('?') && branch.condition.names("args")) {
             return Err(Stop::closed("the place it leads to looks at the path"));

@@ -17,7 +17,7 @@ use super::{
 use crate::{Outcome, Report, imported::Imported};
 
 /// Adds the routes of a server for these names and sockets.
-pub fn add(server: &Server, parts: &[Part], name: &str, context: &Context, imported: &mut Imported) {
+pub(super) fn add(server: &Server, parts: &[Part], name: &str, context: &Context, imported: &mut Imported) {
     let is_default = parts.iter().any(|part| part.is_default);
     tls::convert(server, parts, context, imported);
     let blocks = server.blocks(context, name, is_default, &mut imported.report);

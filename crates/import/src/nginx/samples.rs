@@ -10,7 +10,7 @@ use crate::imported::Sample;
 const MAX_SAMPLES: usize = 5_000;
 
 /// Of a server that routes lead to.
-pub fn of(server: &Directive, locations: &Locations, samples: &mut Vec<Sample>) {
+pub(super) fn of(server: &Directive, locations: &Locations, samples: &mut Vec<Sample>) {
     let names = Names::of(server);
     let host = match names.hosts.iter().find(|host| *host != "_") {
         Some(host) => host.replace("*.", "x."),

@@ -24,12 +24,12 @@ use super::{
 use crate::Report;
 
 impl<'a> Server<'_, 'a> {
-    pub fn chain(&self) -> Chain<'a> {
+    pub(crate) fn chain(&self) -> Chain<'a> {
         self.http.inner(Kind::Server, &self.directive.block)
     }
 
     /// All blocks with their cases.
-    pub fn blocks(
+    pub(crate) fn blocks(
         &self,
         context: &Context<'a>,
         name: &str,

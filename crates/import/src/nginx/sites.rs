@@ -17,10 +17,10 @@ use super::{
 };
 use names::Rivals;
 
-pub use self::part::{Part, Placement};
+pub(crate) use self::part::{Part, Placement};
 
 /// All servers of a file.
-pub struct Sites {
+pub(crate) struct Sites {
     servers: Vec<(Made<Vec<Listen>>, Names)>,
     maps_addresses: Vec<bool>,
     place: Placement,
@@ -32,7 +32,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    pub fn of(servers: &[&Directive], place: Placement) -> Self {
+    pub(crate) fn of(servers: &[&Directive], place: Placement) -> Self {
         let shared = Shared::of(servers);
         let maps_addresses = servers.iter().map(|server| shared.maps_addresses(server)).collect();
         let mut servers: Vec<_> =
@@ -47,23 +47,23 @@ impl Sites {
         Sites { servers, maps_addresses, place, listeners, sockets, served }
     }
 
-    pub fn listeners(&self) -> &Listeners {
+    pub(crate) fn listeners(&self) -> &Listeners {
         &self.listeners
     }
 
     /// Whether clients of IPv4 come to a server at an address of IPv6.
-    pub fn maps_addresses(&self, index: usize) -> bool {
+    pub(crate) fn maps_addresses(&self, index: usize) -> bool {
         self.maps_addresses.get(index).is_some_and(|maps| *maps)
     }
 
     /// Why no client is served at an address of a server.
-    pub fn fault(&self, index: usize) -> Option<&str> {
+    pub(crate) fn fault(&self, index: usize) -> Option<&str> {
         let listens = self.servers.get(index).and_then(|(listens, _)| listens.as_ref().ok());
         listens.into_iter().flatten().find_map(|listen| listen.fault.as_deref())
     }
 
     /// What a server is to be asked for. The error says why it is closed; none: no listener of the gateway is its own.
-    pub fn parts(&self, index: usize) -> Made<Vec<Part>> {
+    pub(crate) fn parts(&self, index: usize) -> Made<Vec<Part>> {
         let Some((listens, names)) = self.servers.get(index) else { return Ok(Vec::new()) };
         let listens = listens.as_ref().map_err(|stop| match stop {
             Stop::Closed(why) => Stop::Closed(why.clone()),
@@ -93,7 +93,7 @@ impl Sites {
     }
 
     /// For a server without parts.
-    pub fn why_unreached(&self, index: usize) -> String {
+    pub(crate) fn why_unreached(&self, index: usize) -> String {
         let listens = self.servers.get(index).and_then(|(listens, _)| listens.as_ref().ok());
         let sockets: Vec<String> = listens.into_iter().flatten().map(|listen| listen.socket.text()).collect();
         let is_served = listens.into_iter().flatten().any(|listen| self.served.contains_key(&listen.socket));

@@ -1,7 +1,7 @@
 //! Times as nginx writes them.
 
 /// `5`, `5s`, `500ms`, `1m`.
-pub fn time(text: &str) -> Option<f64> {
+pub(super) fn time(text: &str) -> Option<f64> {
     let units = [
         ("ms", 0.001),
         ("s", 1.0),

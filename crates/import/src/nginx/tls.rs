@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{block::Server, context::Context, listen::Names, parse::Directive, sites::part::Part};
 use crate::imported::Imported;
 
-pub fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mut Imported) {
+pub(super) fn convert(server: &Server, parts: &[Part], context: &Context, imported: &mut Imported) {
     let directive = server.directive;
     let listens = directive.all("listen").any(|listen| listen.arguments.iter().any(|word| word == "ssl"));
     if !listens && directive.one("ssl").is_none_or(|ssl| ssl.argument(0) != "on") {

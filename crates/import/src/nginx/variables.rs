@@ -18,11 +18,11 @@ use super::{
     map::Map,
     parse::Directive,
 };
-pub use parts::{Part, parts};
+pub(super) use parts::{Part, parts};
 
 /// What arguments a request has behind a redirect within the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Query<'q> {
+pub(crate) enum Query<'q> {
     /// Those of the client.
     Kept,
     Is(&'q str),
@@ -48,16 +48,16 @@ enum Known<'a> {
 
 /// The variables of a place in the file.
 #[derive(Clone, Debug, Default)]
-pub struct Variables<'a> {
+pub(crate) struct Variables<'a> {
     known: BTreeMap<String, Known<'a>>,
     /// Variables whose values are unknown, whatever is set, with the reason.
     unknown: Rc<BTreeMap<String, String>>,
     /// Client addresses are not those of connections: conditions on them are for plugins, which run later.
-    pub moved_addresses: bool,
+    pub(crate) moved_addresses: bool,
     /// Clients of IPv4 come to an address of IPv6: nginx writes theirs as `::ffff:127.0.0.1`.
-    pub maps_addresses: bool,
+    pub(crate) maps_addresses: bool,
     /// `$host` of a request without Host: the server's first name.
-    pub first_name: String,
+    pub(crate) first_name: String,
     /// The gateway decides whose `X-Forwarded-*` and the like are believed, not the file.
     pub drops_claims: bool,
     /// By rewrites and redirects within the server.
@@ -66,7 +66,7 @@ pub struct Variables<'a> {
 
 impl<'a> Variables<'a> {
     /// `unknown`: names without a value that is known, in small letters.
-    pub fn new(unknown: BTreeMap<String, String>) -> Self {
+    pub(crate) fn new(unknown: BTreeMap<String, String>) -> Self {
         Variables { unknown: Rc::new(unknown), ..Variables::default() }
     }
 
@@ -86,27 +86,27 @@ impl<'a> Variables<'a> {
         self.known.get(&name).or_else(any)
     }
 
-    pub fn set_map(&mut self, map: &'a Map) {
+    pub(crate) fn set_map(&mut self, map: &'a Map) {
         self.put(&map.name, Known::Map(map));
     }
 
     /// `set $name value;`
-    pub fn set_as(&mut self, step: &Directive) {
+    pub(crate) fn set_as(&mut self, step: &Directive) {
         self.set(step.argument(0).trim_start_matches('$'), step.argument(1));
     }
 
     /// A `set` on some ways only, so that the value is not known.
-    pub fn forget(&mut self, step: &Directive) {
+    pub(crate) fn forget(&mut self, step: &Directive) {
         self.unclear(step.argument(0).trim_start_matches('$'), "it is set in an `if`");
     }
 
     /// A variable that is `1` or empty.
-    pub fn set_flag(&mut self, name: &str, held: Condition) {
+    pub(crate) fn set_flag(&mut self, name: &str, held: Condition) {
         self.put(name, Known::Flag(held));
     }
 
     /// The values that a variable can have, each with when it has it; `None` for others than those of maps.
-    pub fn cases(&self, name: &str) -> Option<Made<Vec<(Condition, String)>>> {
+    pub(crate) fn cases(&self, name: &str) -> Option<Made<Vec<(Condition, String)>>> {
         match self.known(name)? {
             Known::Map(map) => Some(map.cases(self)),
             Known::Flag(held) => {
@@ -118,7 +118,7 @@ impl<'a> Variables<'a> {
     }
 
     /// `set $name value`; a value with captures or unknown variables makes the variable unclear.
-    pub fn set(&mut self, name: &str, value: &str) {
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
         let known = match self.text(value) {
             Ok(text) => Known::Text(text),
             Err(Stop::Closed(why)) => Known::Unclear(why),
@@ -131,7 +131,7 @@ impl<'a> Variables<'a> {
 
     /// A condition on a variable, which does not hold where there is none, as nginx reads it. `fits_first_name`: the server's first name meets it, which is `$host` where
     /// there is no Host.
-    pub fn on_host(&self, name: &str, condition: Condition, fits_first_name: bool) -> Condition {
+    pub(crate) fn on_host(&self, name: &str, condition: Condition, fits_first_name: bool) -> Condition {
         let nameless = || super::patterns::is_empty("http_host");
         match (name, fits_first_name) {
             ("host", true) => Condition::any([condition, nameless()]),
@@ -139,12 +139,12 @@ impl<'a> Variables<'a> {
         }
     }
 
-    pub fn unclear(&mut self, name: &str, why: &str) {
+    pub(crate) fn unclear(&mut self, name: &str, why: &str) {
         self.put(name, Known::Unclear(why.to_owned()));
     }
 
     /// The map that makes a variable.
-    pub fn map(&self, name: &str) -> Option<&'a Map> {
+    pub(crate) fn map(&self, name: &str) -> Option<&'a Map> {
         match self.known(name)? {
             Known::Map(map) => Some(map),
             _ => None,
@@ -152,7 +152,7 @@ impl<'a> Variables<'a> {
     }
 
     /// A text in which only variables of requests are left, in the form `${name}`.
-    pub fn text(&self, value: &str) -> Made<String> {
+    pub(crate) fn text(&self, value: &str) -> Made<String> {
         let mut text = String::new();
         for part in parts(value) {
             match part {
@@ -175,7 +175,7 @@ impl<'a> Variables<'a> {
     }
 
     /// A text without variables.
-    pub fn literal(&self, value: &str) -> Made<String> {
+    pub(crate) fn literal(&self, value: &str) -> Made<String> {
         let text = self.text(value)?;
         match text.contains("${") {
             true => Err(Stop::closed(format!("`{value}` depends on the request"))),
@@ -202,7 +202,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Whether the text of a variable can be compared with one in the file.
-    pub fn require_text(&self, name: &str) -> Made<()> {
+    pub(crate) fn require_text(&self, name: &str) -> Made<()> {
         match name == "remote_addr" && self.maps_addresses {
             true => Err(Stop::closed("with `ipv6only=off` the text of `$remote_addr` is another one")),
             false => self.require_seen(name),
@@ -210,7 +210,7 @@ impl<'a> Variables<'a> {
     }
 
     /// The name of a request's variable for a condition on routes, which are chosen before plugins run.
-    pub fn for_condition(&self, name: &str) -> Made<String> {
+    pub(crate) fn for_condition(&self, name: &str) -> Made<String> {
         if name == "remote_addr" && self.moved_addresses {
             return Err(Stop::closed("`$remote_addr` is changed by `set_real_ip_from`"));
         }
@@ -218,7 +218,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Whether a condition sees what nginx would: a running gateway takes what only it may say out of requests first.
-    pub fn require_seen(&self, name: &str) -> Made<()> {
+    pub(crate) fn require_seen(&self, name: &str) -> Made<()> {
         let field = name.strip_prefix("http_").unwrap_or_default().replace('_', "-");
         if self.drops_claims && tidegate_protocol::claims::of(field.as_bytes()).is_some() {
             return Err(Stop::closed(format!(
@@ -240,7 +240,7 @@ impl<'a> Variables<'a> {
     }
 
     /// For each value that a map can have: when it has it, and the variables with this value.
-    pub fn split(&self, name: &str) -> Made<Vec<(Condition, Variables<'a>)>> {
+    pub(crate) fn split(&self, name: &str) -> Made<Vec<(Condition, Variables<'a>)>> {
         let cases = self.cases(name).ok_or_else(|| Stop::closed(format!("`${name}` is not known")))?;
         let mut all = Vec::new();
         for (condition, value) in cases? {

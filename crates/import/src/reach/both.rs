@@ -10,10 +10,10 @@ use regex_automata::{
 use super::automaton;
 
 /// An expression that is anchored at its start, for [`may_both_match`].
-pub struct Automaton(NFA);
+pub(crate) struct Automaton(NFA);
 
 impl Automaton {
-    pub fn of(pattern: &str) -> Option<Automaton> {
+    pub(crate) fn of(pattern: &str) -> Option<Automaton> {
         automaton(pattern).map(Automaton)
     }
 }
@@ -22,7 +22,7 @@ impl Automaton {
 const MAX_STEPS: usize = 100_000;
 
 /// Whether one text may match both of two expressions. Assertions other than that of the end are taken to hold.
-pub fn may_both_match(one: &Automaton, other: &Automaton) -> bool {
+pub(crate) fn may_both_match(one: &Automaton, other: &Automaton) -> bool {
     let start = (one.0.start_anchored(), other.0.start_anchored(), false);
     let (mut seen, mut stack) = (HashSet::from([start]), vec![start]);
     while let Some((left, right, has_ended)) = stack.pop() {

@@ -59,7 +59,7 @@ fn check_stored_pair(certificate: &str, key: &str) -> Result<(), String> {
 }
 
 /// Checks a PEM certificate (chain) and, if given, a PEM private key.
-pub fn check_pair(certificate: &str, key: Option<&str>) -> Result<(), String> {
+pub(crate) fn check_pair(certificate: &str, key: Option<&str>) -> Result<(), String> {
     let certificate = first_section(certificate, |kind| kind == SectionKind::Certificate);
     if !certificate.is_some_and(|der| is_certificate(&der)) {
         return Err(BAD_CERTIFICATE.into());

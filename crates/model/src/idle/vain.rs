@@ -9,7 +9,7 @@ use super::{
 use crate::{Kind, Object, PluginCatalog, host, resources::MOST_RETRIES};
 
 /// Messages for the parts of an object that can never have an effect.
-pub fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
+pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalog) -> Vec<String> {
     let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
@@ -87,6 +87,9 @@ pub fn path(path: &str, matching: Matching) -> Option<String> {
     if let Some(sign) = path.chars().find(|sign| matches!(sign, '?' | '#')) {
         let why = format!("{sign} is not part of a path; compare arguments with vars");
         return Some(format!("uri {path} matches no request: {why}"));
+    }
+    if path.trim_ascii_end().chars().any(char::is_control) {
+        return Some(format!("uri {path:?} matches no request: it has control characters"));
     }
     if path == "*" && matching.parameters {
         return Some("uri * matches no request with radixtree_uri_with_parameter: write /*".to_owned());

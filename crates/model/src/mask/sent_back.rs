@@ -6,7 +6,12 @@ use super::{fields::MASK, mask_resource};
 use crate::{Kind, PluginCatalog};
 
 /// Where a mask replaces a secret, as in `plugins.key-auth.key`. In other places it is an ordinary text.
-pub fn masked_place(kind: Kind, id: &str, value: &Value, catalog: &dyn PluginCatalog) -> Option<String> {
+pub(crate) fn masked_place(
+    kind: Kind,
+    id: &str,
+    value: &Value,
+    catalog: &dyn PluginCatalog,
+) -> Option<String> {
     if !has_mask(value) {
         return None;
     }

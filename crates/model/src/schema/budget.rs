@@ -41,7 +41,7 @@ pub(super) struct Budget<'t> {
 }
 
 impl<'t> Budget<'t> {
-    pub fn new(limit: u32, searches: &'t SearchTime) -> Budget<'t> {
+    pub(super) fn new(limit: u32, searches: &'t SearchTime) -> Budget<'t> {
         Budget {
             limit,
             left: Cell::new(limit),
@@ -51,19 +51,19 @@ impl<'t> Budget<'t> {
         }
     }
 
-    pub fn depth(&'t self) -> Depth<'t> {
+    pub(super) fn depth(&'t self) -> Depth<'t> {
         Depth { level: 0, budget: self }
     }
 
-    pub fn is_spent(&self) -> bool {
+    pub(super) fn is_spent(&self) -> bool {
         self.spent.get()
     }
 
-    pub fn is_unfinished(&self) -> bool {
+    pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished.get()
     }
 
-    pub fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self.searches.is_spent() {
             true => PATTERN_GAVE_UP.to_owned(),
             false => format!("schema takes more than {} steps to check", self.limit),
@@ -80,7 +80,7 @@ pub(super) struct Depth<'a> {
 
 impl Depth<'_> {
     /// The message of the error is never seen: `check_root` gives its own.
-    pub fn spend(self, steps: usize) -> Result<(), String> {
+    pub(super) fn spend(self, steps: usize) -> Result<(), String> {
         let left = self.budget.left.get();
         match u32::try_from(steps).ok().and_then(|steps| left.checked_sub(steps)) {
             Some(left) => {
@@ -95,17 +95,17 @@ impl Depth<'_> {
         }
     }
 
-    pub fn spend_on_text(self, text: &str) -> Result<(), String> {
+    pub(crate) fn spend_on_text(self, text: &str) -> Result<(), String> {
         self.spend(text.len() / TEXT_BYTES_PER_STEP)
     }
 
-    pub fn give_up(self, reason: String) -> Result<(), String> {
+    pub(super) fn give_up(self, reason: String) -> Result<(), String> {
         self.budget.unfinished.set(true);
         Err(reason)
     }
 
     /// Whether the pattern matches; an error when the budget is spent.
-    pub fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
+    pub(super) fn matches(self, pattern: &Pattern, text: &str) -> Result<bool, String> {
         let searches = self.budget.searches;
         let found = pattern.find(text, searches, &mut |steps| self.spend(steps).is_ok());
         if found.is_none() {

@@ -14,7 +14,7 @@ pub(crate) struct Pattern {
 const BYTES_PER_STEP: usize = 16;
 
 impl Pattern {
-    pub fn compile(source: &str) -> Result<Pattern, String> {
+    pub(crate) fn compile(source: &str) -> Result<Pattern, String> {
         let expression =
             Expression::new(source, false).map_err(|why| format!("invalid pattern \"{source}\": {why}"))?;
         Ok(Pattern { source: source.to_owned(), expression })
@@ -22,7 +22,12 @@ impl Pattern {
 
     /// Whether the text matches; `None`: the search ran into a limit, its own, that of `time`, or that of `spend`, which is
     /// asked for steps before they are taken.
-    pub fn find(&self, text: &str, time: &SearchTime, spend: &mut dyn FnMut(usize) -> bool) -> Option<bool> {
+    pub(crate) fn find(
+        &self,
+        text: &str,
+        time: &SearchTime,
+        spend: &mut dyn FnMut(usize) -> bool,
+    ) -> Option<bool> {
         let may = spend(text.len() / BYTES_PER_STEP);
         may.then(|| self.expression.is_match_to_the_end(text.as_bytes(), Some(time)).ok())?
     }

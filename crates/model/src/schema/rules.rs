@@ -37,21 +37,21 @@ pub(crate) struct Node {
     /// `true` and `false` are schemas, too.
     pub always: Option<bool>,
     /// References to secrets pass in place of the secrets.
-    pub takes_references: bool,
+    pub(crate) takes_references: bool,
     /// A `$ref`: that node has all the rules.
-    pub same_as: Option<Index>,
+    pub(crate) same_as: Option<Index>,
     pub types: Option<Types>,
     pub object: Option<Box<ObjectRules>>,
     pub array: Option<Box<ArrayRules>>,
     pub string: Option<Box<StringRules>>,
     pub number: Option<Box<NumberRules>>,
     pub allowed: Option<Vec<Value>>,
-    pub all_of: Vec<Index>,
+    pub(crate) all_of: Vec<Index>,
     pub any_of: Option<AnyOf>,
-    pub one_of: Option<Vec<Index>>,
+    pub(crate) one_of: Option<Vec<Index>>,
     pub condition: Option<Condition>,
     pub not: Option<Index>,
-    pub property_names: Option<Index>,
+    pub(crate) property_names: Option<Index>,
     pub format: Option<Format>,
     pub constant: Option<Value>,
     pub contains: Option<Contains>,
@@ -77,7 +77,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    pub const ALL: [Type; 9] = [
+    pub(crate) const ALL: [Type; 9] = [
         Type::Object,
         Type::Array,
         Type::Table,
@@ -89,7 +89,7 @@ impl Type {
         Type::Function,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Type::Object => "object",
             Type::Array => "array",
@@ -110,7 +110,7 @@ pub(crate) struct ObjectRules {
     /// Required names without a schema for them.
     pub required: Vec<String>,
     /// `required: []`: the library then wants an empty table.
-    pub must_be_empty: bool,
+    pub(crate) must_be_empty: bool,
     /// Dependencies of names without a schema for them.
     pub dependencies: Vec<(String, Dependency)>,
     pub patterns: Vec<(Pattern, Index)>,
@@ -127,7 +127,7 @@ pub(crate) struct Property {
     pub default: Option<Value>,
     /// The cost of filling in the default, in steps.
     pub default_weight: usize,
-    pub dependency: Option<Dependency>,
+    pub(crate) dependency: Option<Dependency>,
 }
 
 #[derive(Debug)]
@@ -171,10 +171,10 @@ pub(crate) struct StringRules {
 #[derive(Debug, Default)]
 pub(crate) struct NumberRules {
     pub minimum: Option<f64>,
-    pub exclusive_minimum: Option<f64>,
+    pub(crate) exclusive_minimum: Option<f64>,
     pub maximum: Option<f64>,
-    pub exclusive_maximum: Option<f64>,
-    pub multiple_of: Option<f64>,
+    pub(crate) exclusive_maximum: Option<f64>,
+    pub(crate) multiple_of: Option<f64>,
 }
 
 #[derive(Debug)]

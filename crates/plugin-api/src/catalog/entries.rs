@@ -24,6 +24,7 @@ pub(super) struct Checks {
     pub(super) metadata: std::sync::OnceLock<Result<Schema, String>>,
 }
 
+/// The plugins enabled in config.yaml (`plugins`), with their compiled schemas.
 pub struct Catalog {
     pub(super) entries: FxHashMap<&'static str, Entry>,
     /// By falling priority.

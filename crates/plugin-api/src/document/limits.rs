@@ -14,6 +14,7 @@ pub enum TooLarge {
 }
 
 impl TooLarge {
+    /// What a client gets whose body it is.
     pub fn status(self) -> u16 {
         match self {
             TooLarge::Limit(_) => 413,
@@ -37,7 +38,9 @@ impl fmt::Display for TooLarge {
 /// Why a text is not a document.
 #[derive(Debug)]
 pub enum Unread {
+    /// Not JSON (RFC 8259), or nested too deep.
     Syntax(serde_json::Error),
+    /// Reading stopped before the end.
     TooLarge(TooLarge),
 }
 

@@ -30,7 +30,7 @@ tokio::task_local! {
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// For whom the running code makes requests.
-pub fn current() -> Origin {
+pub(super) fn current() -> Origin {
     CURRENT.try_with(|origin| *origin).unwrap_or_default()
 }
 
@@ -66,6 +66,7 @@ pub fn of_copy(request: &Request) -> Origin {
 pub enum Way {
     /// It does not come back, as far as is known.
     Free,
+    /// It may come back: it carries a mark by which it is recognised then.
     Marked(Marked),
     /// It would loop: it counts as answered with 508.
     Round,
@@ -73,6 +74,7 @@ pub enum Way {
 
 /// The field of a side request, and what proves it.
 pub struct Marked {
+    /// Of the field `CDN-Loop` (RFC 8586).
     pub value: Vec<u8>,
     /// To be kept until the answer has come.
     pub ticket: Option<Ticket>,

@@ -21,6 +21,7 @@ impl From<Spent> for Full {
     }
 }
 
+/// A body that is being collected, counted over all workers as it grows.
 #[derive(Debug)]
 pub struct Growing {
     bytes: Vec<u8>,
@@ -31,26 +32,32 @@ pub struct Growing {
 }
 
 impl Growing {
+    /// Empty, of at most `limit` bytes.
     pub fn new(limit: usize, client: IpAddr) -> Growing {
         Growing { bytes: Vec::new(), lease: Lease::new(client), limit, expected: 0 }
     }
 
+    /// Reserves for a `Content-Length` when the first bytes come, within the limit.
     pub fn with_expected(self, expected: Option<usize>) -> Growing {
         Growing { expected: expected.unwrap_or_default(), ..self }
     }
 
+    /// What has been collected so far.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// Bytes collected so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
+    /// Whether nothing has been collected.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
+    /// Appends, or refuses without having changed anything.
     pub fn push(&mut self, more: &[u8]) -> Result<(), Full> {
         let needed = self.bytes.len().saturating_add(more.len());
         if needed > self.limit {

@@ -6,9 +6,15 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
     /// A `$` that no name follows.
-    MissingName { offset: usize },
+    MissingName {
+        /// In bytes.
+        offset: usize,
+    },
     /// A `${` without its `}`.
-    Unclosed { offset: usize },
+    Unclosed {
+        /// In bytes.
+        offset: usize,
+    },
 }
 
 impl fmt::Display for FormatError {

@@ -3,7 +3,9 @@
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece<'a, R> {
+    /// Up to the next reference.
     Literal(&'a str),
+    /// What the caller's function made of a reference.
     Reference(R),
 }
 

@@ -76,12 +76,14 @@ impl Template {
         location
     }
 
+    /// With the values of this request; a variable without one gives nothing.
     pub fn render(&self, request: &Request) -> Vec<u8> {
         let mut out = Vec::new();
         self.render_into(request, &mut out);
         out
     }
 
+    /// As [`Template::render`]; bytes that are not UTF-8 are replaced.
     pub fn render_string(&self, request: &Request) -> String {
         String::from_utf8_lossy(&self.render(request)).into_owned()
     }

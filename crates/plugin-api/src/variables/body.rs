@@ -26,7 +26,7 @@ pub(super) struct Source<'a> {
 
 impl Source<'_> {
     /// Whether a body of this type can hold the variable.
-    pub fn is_for(&self, variable: &Variable) -> bool {
+    pub(super) fn is_for(&self, variable: &Variable) -> bool {
         match variable {
             Variable::PostArg(_) => self.is_form() || self.is_like_form(),
             Variable::PostArgPath(_) => {
@@ -37,7 +37,7 @@ impl Source<'_> {
     }
 
     /// Whether a value may be in it: a query of GraphQL is taken from any type.
-    pub fn may_have(&self, variable: &Variable) -> bool {
+    pub(super) fn may_have(&self, variable: &Variable) -> bool {
         matches!(variable, Variable::Named(_)) || self.is_for(variable)
     }
 
@@ -139,7 +139,7 @@ fn json_operand(value: Value) -> Operand<'static> {
     }
 }
 
-pub fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn operand_text(operand: Operand<'_>) -> Option<Cow<'_, [u8]>> {
     match operand {
         Operand::Nil => None,
         Operand::Bytes(bytes) => Some(bytes),

@@ -15,9 +15,9 @@ pub struct ClientCertificate {
     pub fingerprint: String,
     pub serial: String,
     pub subject: String,
-    pub subject_legacy: String,
+    pub(crate) subject_legacy: String,
     pub issuer: String,
-    pub issuer_legacy: String,
+    pub(crate) issuer_legacy: String,
     /// With a line break at its end.
     pub pem: String,
     pub start: String,
@@ -44,17 +44,17 @@ impl ClientCertificate {
     }
 
     /// `$ssl_client_cert`: folded for a header, as nginx did before RFC 7230.
-    pub fn folded_pem(&self) -> String {
+    pub(crate) fn folded_pem(&self) -> String {
         self.pem.trim_end().replace('\n', "\n\t")
     }
 
     /// `$ssl_client_escaped_cert`
-    pub fn escaped_pem(&self) -> String {
+    pub(crate) fn escaped_pem(&self) -> String {
         encoded_component(&self.pem)
     }
 
     /// Whole days.
-    pub fn remaining_days(&self) -> u64 {
+    pub(crate) fn remaining_days(&self) -> u64 {
         let now = std::time::UNIX_EPOCH.elapsed().unwrap_or(Duration::MAX).as_secs();
         self.not_after.saturating_sub(now) / 86_400
     }

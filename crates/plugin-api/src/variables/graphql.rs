@@ -7,12 +7,12 @@ use ahash::AHashMap;
 const MAX_ROOT_FIELDS: usize = 1000;
 
 #[derive(Debug)]
-pub struct Operation {
+pub(super) struct Operation {
     /// `query`, `mutation` or `subscription`.
     pub kind: &'static str,
     pub name: String,
     /// Those of fragments included.
-    pub root_fields: Vec<String>,
+    pub(crate) root_fields: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ struct Definition<'a> {
 
 /// The operation that runs (section 6.1): the one with the wanted name, or the only one. `None`: the document cannot be
 /// read, or the operation is ambiguous.
-pub fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
+pub(super) fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
     let tokens = tokens(document)?;
     let (mut operations, mut fragments) = (Vec::new(), AHashMap::default());
     let mut at = 0;

@@ -32,7 +32,7 @@ pub(super) const CODED: Unjudged = Unjudged::Unreadable(415);
 
 /// The values of its body that a request remembers.
 #[derive(Default)]
-pub struct BodyValues {
+pub(crate) struct BodyValues {
     /// A condition asked for a body that is still on the wire.
     pub(super) wants_body: Cell<bool>,
     /// The question can be asked again: values of a large body are noted as wanted instead of being looked up.

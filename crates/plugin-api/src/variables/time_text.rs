@@ -10,7 +10,7 @@ pub fn local() -> String {
 }
 
 /// `2026-11-21T03:00:00+00:00`
-pub fn iso8601() -> String {
+pub(crate) fn iso8601() -> String {
     clock::local(clock::unix_ms(), TIME_ISO8601)
 }
 
@@ -21,7 +21,7 @@ pub fn http_date(at: SystemTime) -> String {
 }
 
 /// Seconds since the epoch with milliseconds.
-pub fn msec() -> String {
+pub(super) fn msec() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:03}", since.as_secs(), since.subsec_millis())
 }

@@ -7,6 +7,7 @@ use tidegate_model::nearest;
 /// A variable; the families carry the rest of the name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Variable {
+    /// One of nginx's or APISIX's, with a fixed name.
     Named(Named),
     /// `http_NAME`, as the header's name with dashes.
     Header(Box<str>),
@@ -34,8 +35,11 @@ pub enum Variable {
 
 macro_rules! named {
     ($($variant:ident = $name:literal,)*) => {
+        /// Variables with a fixed name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Named { $($variant,)* }
+        pub enum Named {
+            $(#[doc = concat!("`$", $name, "`")] $variant,)*
+        }
 
         impl Named {
             pub(super) const NAMES: &[&str] = &[$($name,)*];
@@ -44,6 +48,7 @@ macro_rules! named {
                 match name { $($name => Some(Named::$variant),)* _ => None }
             }
 
+            /// Without the `$`.
             pub fn name(self) -> &'static str {
                 match self { $(Named::$variant => $name,)* }
             }

@@ -13,7 +13,7 @@ use tidegate_protocol::uri::unmarked;
 
 use crate::common::{auth, conf::typed};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "app-key",
     version: 0.1,
     priority: 2498,

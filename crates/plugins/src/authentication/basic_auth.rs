@@ -13,7 +13,7 @@ use tidegate_protocol::HeaderId;
 
 use crate::common::{auth, basic_credentials, conf::typed};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "basic-auth",
     version: 0.1,
     priority: 2520,

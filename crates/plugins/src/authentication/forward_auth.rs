@@ -18,7 +18,7 @@ use crate::common::{
     conf::typed,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "forward-auth",
     version: 0.1,
     priority: 2002,

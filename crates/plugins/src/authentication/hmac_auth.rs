@@ -24,7 +24,7 @@ use crate::common::{
     spent::{self, Claim, Spent},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "hmac-auth",
     version: 0.1,
     priority: 2530,

@@ -25,7 +25,7 @@ use crate::common::{
     token_cache::{self, Verified},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "jwt-auth",
     version: 0.1,
     priority: 2510,
@@ -75,7 +75,7 @@ enum Place {
 
 /// The verified payload, for other plugins (`store_in_ctx`).
 #[cfg_attr(not(feature = "lua"), allow(dead_code))]
-pub struct JwtPayload(pub Rc<Verified>);
+pub(crate) struct JwtPayload(pub Rc<Verified>);
 
 /// A consumer's key.
 struct Key {

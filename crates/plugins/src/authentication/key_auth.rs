@@ -9,7 +9,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step
 
 use crate::common::{auth, conf::typed};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "key-auth",
     version: 0.1,
     priority: 2500,

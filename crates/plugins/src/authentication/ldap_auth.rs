@@ -16,7 +16,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::{auth, basic_credentials, conf::typed};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "ldap-auth",
     version: 0.1,
     priority: 2540,

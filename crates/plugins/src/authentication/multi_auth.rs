@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::auth::UnderMultiAuth;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "multi-auth",
     version: 0.1,
     priority: 2600,

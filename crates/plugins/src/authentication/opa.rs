@@ -16,7 +16,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::{auth::Identified, conf::typed, json, number};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "opa",
     version: 0.1,
     priority: 2001,

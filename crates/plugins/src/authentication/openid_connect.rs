@@ -32,7 +32,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Reques
 
 use crate::common::{auth::Identified, conf::typed, schemas, token_cache};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openid-connect",
     version: 0.2,
     priority: 2599,

@@ -8,9 +8,9 @@ use tidegate_protocol::claims::same_name;
 use tidegate_telemetry::error_log;
 
 /// Set while plugin `multi-auth` tries one plugin after the other: a failure then must say its real reason.
-pub struct UnderMultiAuth;
+pub(crate) struct UnderMultiAuth;
 
-pub fn under_multi_auth(request: &Request) -> bool {
+pub(crate) fn under_multi_auth(request: &Request) -> bool {
     request.extensions.get::<UnderMultiAuth>().is_some()
 }
 
@@ -24,7 +24,7 @@ pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
     rejected(scheme, realm, message).into()
 }
 
-pub fn as_anonymous<'a>(
+pub(crate) fn as_anonymous<'a>(
     request: &mut Request,
     plugin: &str,
     consumer: &str,
@@ -85,20 +85,20 @@ pub fn reason(request: &Request, real: String, public: &str) -> String {
 }
 
 /// A user that an identity provider vouches for, who need not be a consumer. Set by openid-connect, read by acl.
-pub struct ExternalUser(pub serde_json::Value);
+pub(crate) struct ExternalUser(pub serde_json::Value);
 
 /// The upstream learns who sent the request, by more than a consumer's name and without `Authorization`. Set by
 /// openid-connect, forward-auth, opa and jwt-auth, read by proxy-cache: what comes back may be for that one only.
-pub struct Identified;
+pub(crate) struct Identified;
 
 /// Remarks about names that no header field has (RFC 9110 section 5.6.2).
-pub fn remarks_of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn remarks_of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let wrong = names.into_iter().filter(|name| HeaderName::from_bytes(name.as_bytes()).is_err());
     wrong.map(|name| format!("no request has a header {name:?}: it is not a valid field name")).collect()
 }
 
 /// Of plugins that look for a key in a header field, and of the keys themselves.
-pub fn remarks_of_key(conf: &Value) -> Vec<String> {
+pub(crate) fn remarks_of_key(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
     let no_value = text("key")
         .filter(|key| !is_secret_reference(key) && (key.trim() != *key || key.chars().any(char::is_control)));

@@ -3,7 +3,7 @@
 use tidegate_clients::nginx_base64;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     /// White space removed, as APISIX does.
     pub username: String,
     /// As sent: comparisons also try it without white space.
@@ -12,13 +12,13 @@ pub struct Credentials {
 
 impl Credentials {
     /// The password with white space removed, which is what APISIX compares.
-    pub fn password_without_space(&self) -> String {
+    pub(crate) fn password_without_space(&self) -> String {
         without_space(&self.password)
     }
 }
 
 /// The message of the error is APISIX's; it goes to the log.
-pub fn extract(header: &[u8]) -> Result<Credentials, String> {
+pub(crate) fn extract(header: &[u8]) -> Result<Credentials, String> {
     let encoded = after_scheme(header).ok_or("Invalid authorization header format")?;
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let decoded = nginx_base64::decode(encoded)

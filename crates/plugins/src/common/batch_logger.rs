@@ -11,14 +11,14 @@ use super::log_entry::{LogEntry, Made};
 /// Makes the entry of a request.
 type Make<T> = Box<dyn Fn(&LogEntry, &mut Request) -> Made<T> + Send + Sync>;
 
-pub struct BatchLogger<T> {
+pub(crate) struct BatchLogger<T> {
     entry: LogEntry,
     make: Make<T>,
     batch: Batch<T>,
 }
 
 impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
-    pub fn build(
+    pub(crate) fn build(
         plugin: &'static str,
         conf: &Value,
         context: &BuildContext,
@@ -34,12 +34,14 @@ impl<T: Weigh + Send + Sync + 'static> BatchLogger<T> {
 }
 
 /// The entry as it stands, for [`BatchLogger::build`].
-pub fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+pub(crate) fn plain(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
     entry.entry(request).then(|entry| entry)
 }
 
 /// As `meta_format` says: the request as it was sent, or the entry.
-pub fn in_format(original: bool) -> impl Fn(&LogEntry, &mut Request) -> Made<Value> + Send + Sync + 'static {
+pub(crate) fn in_format(
+    original: bool,
+) -> impl Fn(&LogEntry, &mut Request) -> Made<Value> + Send + Sync + 'static {
     move |entry, request| match original {
         true => entry.original(request).map(Value::String),
         false => entry.entry(request).then(Value::Object),
@@ -47,7 +49,7 @@ pub fn in_format(original: bool) -> impl Fn(&LogEntry, &mut Request) -> Made<Val
 }
 
 /// The message that entries of [`in_format`] make for a queue.
-pub fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
+pub(crate) fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
     match entries {
         [Value::String(only)] if batch_max_size == 1 => only.clone().into_bytes(),
         entries => batch::json(entries, batch_max_size),
@@ -55,7 +57,7 @@ pub fn message(entries: &[Value], batch_max_size: usize) -> Vec<u8> {
 }
 
 /// The entry with `route_id: no-matched` where no route matched.
-pub fn with_route(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
+pub(crate) fn with_route(entry: &LogEntry, request: &mut Request) -> Made<Map<String, Value>> {
     entry.entry(request).then(|mut entry| {
         entry.entry("route_id").or_insert_with(|| "no-matched".into());
         entry

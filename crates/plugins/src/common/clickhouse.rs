@@ -8,7 +8,7 @@ use super::deliver::deliver;
 
 /// The fields that name a table and who writes into it.
 #[derive(Deserialize)]
-pub struct Table {
+pub(crate) struct Table {
     pub user: String,
     pub password: String,
     pub database: String,
@@ -16,10 +16,11 @@ pub struct Table {
 }
 
 /// Those of them that go into header fields.
-pub const HEADERS: [Place; 3] = [("user", Text::Value), ("password", Text::Value), ("database", Text::Value)];
+pub(crate) const HEADERS: [Place; 3] =
+    [("user", Text::Value), ("password", Text::Value), ("database", Text::Value)];
 
 impl Table {
-    pub async fn insert(
+    pub(crate) async fn insert(
         &self,
         rows: &[impl Serialize],
         endpoint: Endpoint,

@@ -8,7 +8,7 @@ use std::{
 use tidegate_telemetry::clock;
 
 /// Seconds since an hour before the process first asked: never jumps, and windows that look back stay above zero.
-pub fn monotonic_seconds(at: Instant) -> f64 {
+pub(crate) fn monotonic_seconds(at: Instant) -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     at.saturating_duration_since(*START.get_or_init(Instant::now)).as_secs_f64() + 3600.0
 }
@@ -19,7 +19,7 @@ pub fn unix_seconds() -> f64 {
 }
 
 /// nginx's form of a cookie's expiry: two digits for years up to 2037.
-pub fn cookie_time(unix_seconds: i64) -> String {
+pub(crate) fn cookie_time(unix_seconds: i64) -> String {
     const LAST_SHORT_SECOND: i64 = 2_145_916_799;
     let form = match unix_seconds > LAST_SHORT_SECOND {
         true => "%a, %d-%b-%Y %H:%M:%S GMT",

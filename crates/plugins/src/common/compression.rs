@@ -17,7 +17,7 @@ pub struct Conf {
     vary: bool,
 }
 
-pub struct Eligible {
+pub(crate) struct Eligible {
     /// `None`: any.
     types: Option<Vec<String>>,
     /// Bytes; counts only where the length is known.
@@ -27,7 +27,7 @@ pub struct Eligible {
 }
 
 impl Eligible {
-    pub fn new(conf: &Conf) -> Eligible {
+    pub(crate) fn new(conf: &Conf) -> Eligible {
         let list = |types: &Vec<Value>| types.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         Eligible {
             types: conf.types.as_array().map(list),
@@ -37,7 +37,7 @@ impl Eligible {
         }
     }
 
-    pub fn accepts(&self, request: &Request) -> bool {
+    pub(crate) fn accepts(&self, request: &Request) -> bool {
         let headers = &request.response.headers;
         let Some(content_type) = headers.known(HeaderId::ContentType) else { return false };
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Eligible {
     }
 
     /// Describes the compressed body in the head.
-    pub fn announce(&self, request: &mut Request, coding: &str) {
+    pub(crate) fn announce(&self, request: &mut Request, coding: &str) {
         if self.vary {
             request.response.headers.add("Vary", "Accept-Encoding");
         }
@@ -85,7 +85,7 @@ fn weaken_etag(request: &mut Request) {
 }
 
 /// Whether `Accept-Encoding` lets a coding through: named or by `*`, and not with weight 0.
-pub fn client_accepts(request: &Request, coding: &str, any: bool) -> bool {
+pub(crate) fn client_accepts(request: &Request, coding: &str, any: bool) -> bool {
     let list = request.head.headers.all_known(HeaderId::AcceptEncoding);
     list.flat_map(|line| line.split(|&byte| byte == b',')).any(|item| accepts(item, coding, any))
 }

@@ -4,10 +4,10 @@ use std::io::{Cursor, Read};
 
 use bytes::Bytes;
 
-pub type Decoder = Box<dyn Read + Send>;
+pub(crate) type Decoder = Box<dyn Read + Send>;
 
 /// Reads what was encoded with `gzip`, `deflate` or `br`. The decoded size is not known in advance.
-pub fn decoder(coding: &[u8], body: Bytes) -> Result<Decoder, String> {
+pub(crate) fn decoder(coding: &[u8], body: Bytes) -> Result<Decoder, String> {
     let body = Cursor::new(body);
     Ok(match coding.trim_ascii().to_ascii_lowercase().as_slice() {
         b"gzip" | b"x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(body)),

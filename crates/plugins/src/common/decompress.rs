@@ -7,15 +7,15 @@ const FIRST: usize = 16 << 10;
 
 /// The body takes more memory than there is for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub(crate) struct NoRoom;
 
 /// `None` for a coding that is not known here, or when not a byte of it can be read.
-pub fn decompress(coding: &[u8], data: &[u8], limit: usize) -> Option<Vec<u8>> {
+pub(crate) fn decompress(coding: &[u8], data: &[u8], limit: usize) -> Option<Vec<u8>> {
     decompress_within(coding, data, limit, &mut |_| true).ok().flatten()
 }
 
 /// Asks `grow` before it holds so many bytes.
-pub fn decompress_within(
+pub(crate) fn decompress_within(
     coding: &[u8],
     data: &[u8],
     limit: usize,

@@ -3,7 +3,7 @@
 use tidegate_clients::http::{self, ClientOptions, Outgoing};
 
 /// The error names the receiver, and what it says.
-pub async fn deliver(outgoing: Outgoing, options: &ClientOptions) -> Result<(), String> {
+pub(crate) async fn deliver(outgoing: Outgoing, options: &ClientOptions) -> Result<(), String> {
     let (host, port) = (outgoing.endpoint.host.clone(), outgoing.endpoint.port);
     let answer = http::send(outgoing, options)
         .await

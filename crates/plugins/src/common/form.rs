@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use tidegate_plugin_api::document::{Allowance, TooLarge};
 
 /// Beside its name and value: its place in the list and in the table that finds it, which grow by doubling.
-pub const FIELD_BYTES: usize = 2 * size_of::<Value>() + 96;
+pub(crate) const FIELD_BYTES: usize = 2 * size_of::<Value>() + 96;
 
 /// A name without `=` is `true`; one that comes again makes an array.
 pub fn decode(body: &[u8], allowance: &Allowance) -> Result<Value, TooLarge> {

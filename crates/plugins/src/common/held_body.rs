@@ -16,7 +16,7 @@ use tidegate_telemetry::error_log;
 /// Pieces are put together in blocks of this size: none is copied for the next.
 const BLOCK: usize = 256 << 10;
 
-pub struct HeldBody {
+pub(crate) struct HeldBody {
     blocks: Vec<Growing>,
     len: usize,
     limit: usize,
@@ -25,13 +25,13 @@ pub struct HeldBody {
 }
 
 /// The whole body, in blocks.
-pub struct Whole {
+pub(crate) struct Whole {
     blocks: Vec<Growing>,
     len: usize,
 }
 
 /// The status of an answer that its plugin cannot work on.
-pub fn status(full: Full) -> u16 {
+pub(crate) fn status(full: Full) -> u16 {
     match full {
         Full::Limit(_) => 502,
         Full::Spent => 503,
@@ -40,7 +40,7 @@ pub fn status(full: Full) -> u16 {
 
 impl HeldBody {
     /// Holds the answer of this request, its head too; `None` where it has no body.
-    pub fn of(request: &mut Request, limit: usize) -> Option<HeldBody> {
+    pub(crate) fn of(request: &mut Request, limit: usize) -> Option<HeldBody> {
         let response = &mut request.response;
         if request.head.method == Method::Head || matches!(response.status, 204 | 304) {
             return None;
@@ -50,7 +50,7 @@ impl HeldBody {
     }
 
     /// Takes the chunk's data. With the last of it the plugin is asked for a new body, see [`HeldBody::whole`].
-    pub fn take(&mut self, plugin: &str, chunk: &mut BodyChunk) {
+    pub(crate) fn take(&mut self, plugin: &str, chunk: &mut BodyChunk) {
         let piece = std::mem::take(&mut chunk.data);
         if self.done {
             return;
@@ -87,7 +87,7 @@ impl HeldBody {
         Ok(())
     }
 
-    pub fn whole(&mut self) -> Whole {
+    pub(crate) fn whole(&mut self) -> Whole {
         Whole { blocks: std::mem::take(&mut self.blocks), len: self.len }
     }
 }
@@ -101,7 +101,7 @@ fn log(plugin: &str, full: Full) {
 }
 
 /// Says why an answer is kept from the client.
-pub fn refuse(plugin: &str, reason: &str) {
+pub(crate) fn refuse(plugin: &str, reason: &str) {
     error_log::log(
         error_log::Level::Error,
         format_args!("{plugin}: an answer is not sent, it cannot be worked on: {reason}"),
@@ -109,12 +109,12 @@ pub fn refuse(plugin: &str, reason: &str) {
 }
 
 impl Whole {
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.len
     }
 
     /// In one piece. Copies a body of more than one block: not for a worker.
-    pub fn join(self) -> Bytes {
+    pub(crate) fn join(self) -> Bytes {
         Growing::join(self.blocks).map(Growing::into_bytes).unwrap_or_default()
     }
 }

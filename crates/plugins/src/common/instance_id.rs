@@ -6,7 +6,7 @@ use tidegate_plugin_api::host;
 
 use super::uuid;
 
-pub fn get() -> &'static str {
+pub(crate) fn get() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| configured().or_else(stored).unwrap_or_else(uuid::v4))
 }

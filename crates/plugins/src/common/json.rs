@@ -64,7 +64,7 @@ pub fn decode(text: &[u8], allowance: &Allowance) -> Result<Value, Undecoded> {
 }
 
 /// As [`decode`], with the members of these names, where the caller needs no others.
-pub fn decode_members(
+pub(crate) fn decode_members(
     text: &[u8],
     allowance: &Allowance,
     only: Option<&HashSet<Box<str>>>,

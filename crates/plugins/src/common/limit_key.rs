@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{Owner, Request, Template, Variable, variables::Named};
 
-pub enum LimitKey {
+pub(crate) enum LimitKey {
     /// The usual one; counted by its bytes where the key stays in memory.
     RemoteAddr,
     Variable(Variable),
@@ -23,7 +23,7 @@ pub enum LimitKey {
 
 /// How a key is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// Short, for maps in memory.
     Compact,
     /// As APISIX writes it, for stores that others read.
@@ -31,7 +31,7 @@ pub enum Form {
 }
 
 impl LimitKey {
-    pub fn new(key: &str, key_type: &str) -> LimitKey {
+    pub(crate) fn new(key: &str, key_type: &str) -> LimitKey {
         match key_type {
             "constant" => LimitKey::Constant(key.as_bytes().into()),
             "credential" => LimitKey::Credential,
@@ -44,12 +44,12 @@ impl LimitKey {
         }
     }
 
-    pub fn rule(key: &str) -> LimitKey {
+    pub(crate) fn rule(key: &str) -> LimitKey {
         LimitKey::Rule(Template::compile(key))
     }
 
     /// Appends the key; `false` when the rule does not apply. Without a value the client's address counts.
-    pub fn write(&self, request: &Request, form: Form, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn write(&self, request: &Request, form: Form, out: &mut Vec<u8>) -> bool {
         match self {
             LimitKey::RemoteAddr => write_remote_addr(request, form, out),
             LimitKey::Variable(variable) => match request.variable(variable) {
@@ -96,7 +96,7 @@ fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
 }
 
 /// A limit whose key never has a value counts by the client's address.
-pub fn remarks(conf: &Value) -> Vec<String> {
+pub(crate) fn remarks(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
     if let Some(rules) = conf.get("rules").and_then(Value::as_array) {
         return of_rules(rules);
@@ -157,12 +157,12 @@ fn of_rules(rules: &[Value]) -> Vec<String> {
 }
 
 /// The end of a message about a request that could not be counted.
-pub fn on_route(request: &Request) -> String {
+pub(crate) fn on_route(request: &Request) -> String {
     request.route.as_ref().map_or_else(String::new, |route| format!(" (route {})", route.id))
 }
 
 /// The part of a key that names the configuration.
-pub struct Scope {
+pub(crate) struct Scope {
     /// `/apisix/routes/1:CHECKSUM:`
     text: Box<[u8]>,
     /// A hash of the text and of the plugin's name, for maps that plugins share.
@@ -172,7 +172,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    pub fn new(owner: &Owner, conf: &Value) -> Scope {
+    pub(crate) fn new(owner: &Owner, conf: &Value) -> Scope {
         let prefix = tidegate_plugin_api::host().map_or("", |host| &host.resource_prefix);
         let text = format!("{prefix}/{}/{}:{}:", owner.kind.directory(), owner.id, conf_version(conf));
         let suffix = conf.get("_vid").and_then(Value::as_u64).map_or_else(String::new, |id| format!(":{id}"));
@@ -180,7 +180,7 @@ impl Scope {
     }
 
     /// Of a group: all plugins that name it count together.
-    pub fn group(group: &str) -> Scope {
+    pub(crate) fn group(group: &str) -> Scope {
         Scope::named(format!("{group}:"), String::new())
     }
 
@@ -192,7 +192,7 @@ impl Scope {
     }
 
     /// The whole key. `None` when the rule does not apply.
-    pub fn key(&self, key: &LimitKey, request: &Request, form: Form, prefix: &str) -> Option<Vec<u8>> {
+    pub(crate) fn key(&self, key: &LimitKey, request: &Request, form: Form, prefix: &str) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(64);
         match form {
             Form::Compact => out.extend_from_slice(&self.number),
@@ -211,7 +211,7 @@ impl Scope {
 
 /// A number that changes exactly when the configuration does, whatever the order of its fields. It is APISIX's number:
 /// CRC-32 of what its encoder makes of the configuration with all defaults and `_meta`, keys sorted, empty tables as lists.
-pub fn conf_version(conf: &Value) -> u32 {
+pub(crate) fn conf_version(conf: &Value) -> u32 {
     let mut text = String::new();
     let mut conf = conf.clone();
     if let Some(conf) = conf.as_object_mut() {

@@ -13,7 +13,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::{Head, HeaderId};
 use tidegate_routing::expr::Expression;
 
-pub use bodies::{Entry, Made};
+pub(crate) use bodies::{Entry, Made};
 use bodies::{Kept, MARKS, RequestBody, ResponseBody};
 
 use super::{
@@ -40,7 +40,7 @@ struct Conf {
     max_resp_body_bytes: Option<usize>,
 }
 
-pub struct LogEntry {
+pub(crate) struct LogEntry {
     format: Option<Format>,
     extra: Option<Format>,
     include_req_body: bool,
@@ -58,7 +58,7 @@ pub struct LogEntry {
 struct KeptBodies(Vec<Kept>);
 
 /// The `check` of a logger: `include_req_body_expr` and its neighbour must be expressions.
-pub fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+pub(crate) fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if kind != SchemaKind::Plugin {
         return Ok(());
     }
@@ -83,7 +83,7 @@ fn format(conf: Option<&Value>, metadata: Option<&Value>, name: &str) -> Option<
 }
 
 impl LogEntry {
-    pub fn new(conf: &Value, metadata: Option<&Value>) -> Result<LogEntry, String> {
+    pub(crate) fn new(conf: &Value, metadata: Option<&Value>) -> Result<LogEntry, String> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let conf: Conf = super::conf::typed(conf)?;
@@ -105,10 +105,10 @@ impl LogEntry {
     }
 
     /// What a logger declares as its phases at most.
-    pub const ALL_PHASES: Phases = Phases::ACCESS.and(Phases::BODY_FILTER).and(Phases::LOG);
+    pub(crate) const ALL_PHASES: Phases = Phases::ACCESS.and(Phases::BODY_FILTER).and(Phases::LOG);
 
     /// What this configuration needs of them.
-    pub fn phases(&self) -> Phases {
+    pub(crate) fn phases(&self) -> Phases {
         let mut phases = Phases::LOG;
         if self.include_req_body {
             phases = phases.and(Phases::ACCESS);
@@ -120,7 +120,7 @@ impl LogEntry {
     }
 
     /// Reads the request's body where it will be logged.
-    pub fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+    pub(crate) fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let unread = matches!(request.body, tidegate_plugin_api::RequestBody::Unread { .. });
         if !self.include_req_body || !unread || !holds(&self.req_expr, request) {
             return Step::Next;
@@ -129,7 +129,7 @@ impl LogEntry {
     }
 
     /// Keeps a copy of the response body.
-    pub fn body_filter(&self, request: &mut Request, chunk: &BodyChunk) {
+    pub(crate) fn body_filter(&self, request: &mut Request, chunk: &BodyChunk) {
         if !self.include_resp_body {
             return;
         }
@@ -163,12 +163,12 @@ impl LogEntry {
     }
 
     /// The entry for the log.
-    pub fn entry(&self, request: &mut Request) -> Entry {
+    pub(crate) fn entry(&self, request: &mut Request) -> Entry {
         self.entry_as(request, |fields| fields)
     }
 
     /// As [`LogEntry::entry`] for a logger whose default entry is another one, which `form` makes of the common one.
-    pub fn entry_as(
+    pub(crate) fn entry_as(
         &self,
         request: &mut Request,
         form: impl FnOnce(Map<String, Value>) -> Map<String, Value>,
@@ -237,7 +237,7 @@ impl LogEntry {
     }
 
     /// The request as it was sent, for `meta_format: origin`.
-    pub fn original(&self, request: &Request) -> Made<String> {
+    pub(crate) fn original(&self, request: &Request) -> Made<String> {
         let line = request.variable(&Variable::Named(Named::RequestLine)).unwrap_or_default();
         let mut out = line.into_owned();
         out.extend_from_slice(b"\r\n");
@@ -261,7 +261,7 @@ fn holds(rule: &Option<Expression<Variable>>, request: &Request) -> bool {
     rule.as_ref().is_none_or(|rule| rule.eval(request))
 }
 
-pub fn variable(request: &Request, named: Named) -> Option<String> {
+pub(crate) fn variable(request: &Request, named: Named) -> Option<String> {
     request.variable(&Variable::Named(named)).map(|value| text(&value))
 }
 
@@ -296,7 +296,7 @@ fn query(request: &Request) -> Map<String, Value> {
 }
 
 /// Milliseconds, of the whole request, its upstream, and the gateway itself.
-pub struct Latencies {
+pub(crate) struct Latencies {
     pub total: Value,
     /// Where one was asked.
     pub upstream: Option<Value>,
@@ -304,7 +304,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub fn of(request: &Request) -> Latencies {
+    pub(crate) fn of(request: &Request) -> Latencies {
         let (total, upstream) = (request.elapsed_seconds(), request.upstream_seconds());
         Latencies {
             total: milliseconds(total),

@@ -96,7 +96,7 @@ impl Field {
 }
 
 /// Marks in entries for bodies whose texts are put there on another thread.
-pub struct Marks {
+pub(crate) struct Marks {
     pub request: String,
     pub response: String,
 }

@@ -12,30 +12,30 @@ use super::limit_key::on_route;
 
 /// Of one plugin of one resource. Rises by one when Redis goes away and when it is back: odd while it is away.
 #[derive(Default)]
-pub struct Outage(AtomicU32);
+pub(crate) struct Outage(AtomicU32);
 
 /// One use of Redis, with what was known when it began. Uses that are under way when Redis comes back end in both ways,
 /// in any order; a failure counts only if nothing has changed since its use began.
-pub struct Attempt<'a> {
+pub(crate) struct Attempt<'a> {
     outage: &'a Outage,
     known: u32,
 }
 
 impl Outage {
-    pub fn attempt(&self) -> Attempt<'_> {
+    pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { outage: self, known: self.0.load(Relaxed) }
     }
 }
 
 impl Attempt<'_> {
     /// Logs `line` if this is the failure that an outage begins with.
-    pub fn failed(&self, line: Arguments<'_>) {
+    pub(crate) fn failed(&self, line: Arguments<'_>) {
         if self.begins_outage() {
             error_log::log(Level::Error, line);
         }
     }
 
-    pub fn passed(&self, plugin: &str, request: &Request) {
+    pub(crate) fn passed(&self, plugin: &str, request: &Request) {
         if self.ends_outage() {
             let route = on_route(request);
             error_log::log(Level::Warn, format_args!("{plugin}: Redis answers again{route}"));

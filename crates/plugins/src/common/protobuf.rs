@@ -1,24 +1,24 @@
 //! Messages of protobuf, written by hand: a dozen fields do not need generated code.
 
-pub fn number(field: u64, value: u64, out: &mut Vec<u8>) {
+pub(crate) fn number(field: u64, value: u64, out: &mut Vec<u8>) {
     varint(field << 3, out);
     varint(value, out);
 }
 
 /// Eight bytes: a `fixed64` or the bits of a `double`.
-pub fn fixed(field: u64, value: u64, out: &mut Vec<u8>) {
+pub(crate) fn fixed(field: u64, value: u64, out: &mut Vec<u8>) {
     varint(field << 3 | 1, out);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// A message, or bytes.
-pub fn message(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn message(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
     varint(field << 3 | 2, out);
     varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-pub fn text(field: u64, value: &str, out: &mut Vec<u8>) {
+pub(crate) fn text(field: u64, value: &str, out: &mut Vec<u8>) {
     message(field, value.as_bytes(), out);
 }
 

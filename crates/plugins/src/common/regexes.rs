@@ -59,7 +59,7 @@ impl Regex {
 
     /// Two expressions for one pattern: the first gives up early and silently, the second has more steps. A linear pattern never
     /// gives up and needs no second one: `None`.
-    pub fn quick_and_patient(
+    pub(crate) fn quick_and_patient(
         pattern: &str,
         options: &str,
         quick: usize,
@@ -163,7 +163,7 @@ impl Search<'_> {
     }
 
     /// Replaces the first match in the request's path, for a redirect; `None` when nothing matches.
-    pub fn replace_for_location(
+    pub(crate) fn replace_for_location(
         self,
         request: &Request,
         with: &Replacement,

@@ -5,14 +5,14 @@ use std::fmt::Write;
 use tidegate_telemetry::clock::{self, RFC3339};
 
 #[derive(Clone, Copy, Debug)]
-pub enum Facility {
+pub(crate) enum Facility {
     User = 1,
     Syslog = 5,
 }
 
 /// In the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub(crate) enum Severity {
     Emergency,
     Alert,
     Critical,
@@ -25,7 +25,7 @@ pub enum Severity {
 
 impl Severity {
     /// Of a name in a configuration, in capitals or small letters. `EMEGR` is how APISIX spells it.
-    pub fn named(name: &str) -> Option<Severity> {
+    pub(crate) fn named(name: &str) -> Option<Severity> {
         match name.to_ascii_uppercase().as_str() {
             "EMEGR" => Some(Severity::Emergency),
             "ALERT" => Some(Severity::Alert),
@@ -41,7 +41,7 @@ impl Severity {
 }
 
 /// A message of this process about a request to `host`. `data` are structured data: see [`element`].
-pub fn message(facility: Facility, severity: Severity, host: &str, data: &str, text: &str) -> String {
+pub(crate) fn message(facility: Facility, severity: Severity, host: &str, data: &str, text: &str) -> String {
     let priority = facility as u8 * 8 + severity as u8;
     let now = clock::utc(clock::unix_ms(), RFC3339);
     let host = if host.is_empty() { "-" } else { host };
@@ -49,10 +49,10 @@ pub fn message(facility: Facility, severity: Severity, host: &str, data: &str, t
 }
 
 /// Where there are no structured data.
-pub const NO_DATA: &str = "-";
+pub(crate) const NO_DATA: &str = "-";
 
 /// An element of structured data: `[id name="value" …]`.
-pub fn element<'a>(id: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn element<'a>(id: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = format!("[{id}");
     for (name, value) in parameters {
         let _ = write!(text, " {name}=\"");

@@ -21,7 +21,7 @@ struct Sampled {
 struct Decisions(Vec<(u64, bool)>);
 
 /// The logger, for the part of the requests that the ratio says.
-pub fn sampled(ratio: f64, logger: Arc<dyn Plugin>) -> Arc<dyn Plugin> {
+pub(crate) fn sampled(ratio: f64, logger: Arc<dyn Plugin>) -> Arc<dyn Plugin> {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     if ratio >= 1.0 {
         return logger;

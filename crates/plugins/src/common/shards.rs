@@ -19,7 +19,7 @@ const SHARDS: usize = 64;
 const SHARD_LIMIT: usize = 14 * 1024;
 
 /// A value that may be forgotten once it says nothing any more.
-pub trait Forgettable: Default {
+pub(crate) trait Forgettable: Default {
     /// Whether the value is as good as a fresh one at `now` (seconds on the caller's clock).
     fn is_stale(&self, now: f64) -> bool;
 
@@ -29,7 +29,7 @@ pub trait Forgettable: Default {
 
 type Shard<V> = Mutex<AHashMap<Key, V>>;
 
-pub struct Shards<V> {
+pub(crate) struct Shards<V> {
     hasher: RandomState,
     shards: Box<[Shard<V>]>,
     kept: &'static Kept,
@@ -37,7 +37,7 @@ pub struct Shards<V> {
 
 impl<V: Forgettable> Shards<V> {
     /// `plugin`: for the metrics page and the log.
-    pub fn new(plugin: &'static str) -> Shards<V> {
+    pub(crate) fn new(plugin: &'static str) -> Shards<V> {
         // Each shard's map has its own hash seeds: with those that choose the shard, most places would stay empty.
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Shards { hasher: RandomState::new(), shards, kept: kept::of(plugin) }
@@ -49,7 +49,7 @@ impl<V: Forgettable> Shards<V> {
 
     /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then the quarter that is
     /// worth least.
-    pub fn edit<R>(&self, key: &Key, now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
+    pub(crate) fn edit<R>(&self, key: &Key, now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
         let mut shard = self.shard(key).lock();
         if let Some(found) = shard.get_mut(key) {
             return edit(found);
@@ -65,12 +65,12 @@ impl<V: Forgettable> Shards<V> {
     }
 
     /// Edits the value of `key` if there is one.
-    pub fn edit_existing<R>(&self, key: &Key, edit: impl FnOnce(&mut V) -> R) -> Option<R> {
+    pub(crate) fn edit_existing<R>(&self, key: &Key, edit: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.shard(key).lock().get_mut(key).map(edit)
     }
 
     /// Removes the value if `done` says so, after letting it change.
-    pub fn edit_or_remove(&self, key: &Key, done: impl FnOnce(&mut V) -> bool) {
+    pub(crate) fn edit_or_remove(&self, key: &Key, done: impl FnOnce(&mut V) -> bool) {
         let mut shard = self.shard(key).lock();
         if shard.get_mut(key).is_some_and(done) {
             shard.remove(key);

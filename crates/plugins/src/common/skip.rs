@@ -10,6 +10,6 @@ pub fn skip(request: &mut Request, plugin: &'static str) {
     request.extensions.get_or_insert_with(Skipped::default).0.push(plugin);
 }
 
-pub fn is_skipped(request: &Request, plugin: &str) -> bool {
+pub(crate) fn is_skipped(request: &Request, plugin: &str) -> bool {
     request.extensions.get::<Skipped>().is_some_and(|skipped| skipped.0.contains(&plugin))
 }

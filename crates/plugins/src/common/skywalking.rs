@@ -7,14 +7,18 @@ use tidegate_plugin_api::host;
 use super::deliver::deliver;
 
 /// The name of this instance: `$hostname` stands for that of the machine.
-pub fn instance(name: &str) -> String {
+pub(crate) fn instance(name: &str) -> String {
     match name {
         "$hostname" => host().map_or("localhost", |host| &host.hostname).to_owned(),
         name => name.to_owned(),
     }
 }
 
-pub async fn collect(records: &[Value], endpoint: Endpoint, options: &ClientOptions) -> Result<(), String> {
+pub(crate) async fn collect(
+    records: &[Value],
+    endpoint: Endpoint,
+    options: &ClientOptions,
+) -> Result<(), String> {
     let body = serde_json::to_vec(records).map_err(|error| error.to_string())?;
     deliver(Outgoing::post(endpoint, "application/json", body), options).await
 }

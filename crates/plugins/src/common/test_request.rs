@@ -3,17 +3,18 @@
 use std::{rc::Rc, sync::Arc};
 
 use tidegate_plugin_api::{
-    Chain, ConsumerIndex, Request, Snapshot, WorkerSnapshot, connection::Connection, route::RouterOptions,
+    ConsumerIndex, PluginChain, Request, Snapshot, WorkerSnapshot, connection::ConnectionInfo,
+    route::RouterOptions,
 };
 use tidegate_protocol::{RequestHead, RequestLimits};
 
 /// The request that these bytes are.
-pub fn request(text: &str) -> Request {
+pub(crate) fn request(text: &str) -> Request {
     let mut head = RequestHead::default();
     let parsed = head.parse(text.as_bytes(), &mut 0, &RequestLimits::default());
     assert!(matches!(parsed, Ok(Some(_))), "the test's request does not parse: {parsed:?}");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9080));
-    let connection = Connection {
+    let connection = ConnectionInfo {
         id: 1,
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: address,
@@ -30,7 +31,7 @@ pub fn request(text: &str) -> Request {
             std::iter::empty(),
         ),
         routes: Default::default(),
-        globals: Chain::default(),
+        globals: PluginChain::default(),
         consumers: ConsumerIndex::default(),
         upstreams: Default::default(),
         metadata: Default::default(),

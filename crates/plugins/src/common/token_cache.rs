@@ -15,7 +15,7 @@ pub struct Verified {
     pub payload: Value,
     pub algorithm: Algorithm,
     /// Of the key that checked the signature.
-    pub key_serial: u64,
+    pub(crate) key_serial: u64,
 }
 
 /// Names a key, or a set of keys, within the process; never reused.

@@ -6,10 +6,10 @@ use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
 use tidegate_plugin_api::{Request, host};
 
 /// The balancer of upstream nodes, over anything that has numbers.
-pub struct Turns(Upstream);
+pub(crate) struct Turns(Upstream);
 
 impl Turns {
-    pub fn new(weights: &[u32]) -> Turns {
+    pub(crate) fn new(weights: &[u32]) -> Turns {
         let node = |(index, weight): (usize, &u32)| NodeSpec {
             host: index.to_string().into(),
             weight: *weight,
@@ -24,7 +24,7 @@ impl Turns {
     }
 
     /// The index of the weight whose turn it is. `None` when all of them are 0.
-    pub fn next(&self, request: &Request) -> Option<usize> {
+    pub(crate) fn next(&self, request: &Request) -> Option<usize> {
         let now_ms = request.started.saturating_duration_since(start()).as_millis() as u64;
         self.0.pick(request.worker, None, &[], now_ms).map(usize::from)
     }

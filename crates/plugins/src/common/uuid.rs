@@ -18,7 +18,7 @@ const RANDOM_BITS: u32 = 73;
 
 /// Each is higher than the one before of the same worker, also within a millisecond and when the clock goes back: RFC 9562
 /// section 6.2, method 2.
-pub fn v7(now: Duration) -> String {
+pub(crate) fn v7(now: Duration) -> String {
     let now_ms = now.as_millis() & 0xffff_ffff_ffff;
     let (last_ms, last) = LAST.get();
     let (ms, tail) = match now_ms > last_ms {
@@ -38,7 +38,7 @@ pub fn text(bits: u128, version: u128) -> String {
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
-pub fn random_u128() -> u128 {
+pub(crate) fn random_u128() -> u128 {
     u128::from(random_u64()) << 64 | u128::from(random_u64())
 }
 

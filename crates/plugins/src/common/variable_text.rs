@@ -2,18 +2,18 @@
 
 use tidegate_plugin_api::{Request, Template};
 
-pub struct VariableText {
+pub(crate) struct VariableText {
     text: String,
     template: Template,
 }
 
 impl VariableText {
-    pub fn new(text: &str) -> VariableText {
+    pub(crate) fn new(text: &str) -> VariableText {
         VariableText { text: text.to_owned(), template: Template::compile(text) }
     }
 
     /// A text none of whose variables has a value stays unchanged.
-    pub fn render(&self, request: &Request) -> String {
+    pub(crate) fn render(&self, request: &Request) -> String {
         let mut rendered = Vec::new();
         match self.template.render_into(request, &mut rendered) {
             0 => self.text.clone(),

@@ -18,6 +18,6 @@ pub fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
 }
 
 /// Only Lua sets fields of its context.
-pub fn context_field(_: &Request, _: &str) -> Option<Value> {
+pub(crate) fn context_field(_: &Request, _: &str) -> Option<Value> {
     None
 }

@@ -13,7 +13,7 @@ mod values;
 
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 
-pub use values::append;
+pub(super) use values::append;
 
 use native::native_function;
 use values::too_much_output;
@@ -25,7 +25,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 
 /// Fills the interpreter's globals. Returns what makes a request's `ctx`, `run(function, argument, ctx, environment)`, and
 /// what makes an environment.
-pub fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)> {
+pub(super) fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)> {
     let native = lua.create_table()?;
     strings::install(lua, &native)?;
     headers::install(lua, &native)?;

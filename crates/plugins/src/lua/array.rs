@@ -5,10 +5,10 @@ use mlua::{Lua, Table};
 const METATABLE: &str = "array_mt";
 
 /// Puts the metatable into the registry.
-pub fn install(lua: &Lua) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua) -> mlua::Result<()> {
     lua.set_named_registry_value(METATABLE, lua.create_table()?)
 }
 
-pub fn metatable(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn metatable(lua: &Lua) -> mlua::Result<Table> {
     lua.named_registry_value(METATABLE)
 }

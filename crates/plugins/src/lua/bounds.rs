@@ -32,9 +32,9 @@ const INSTRUCTIONS_PER_LOOK: c_int = 2_000;
 const INSTRUCTIONS_WITH_LARGE: c_int = 250;
 
 /// Memory of one interpreter.
-pub const MAX_BYTES: usize = 256 << 20;
+pub(super) const MAX_BYTES: usize = 256 << 20;
 /// Blocks of one interpreter (strings, tables, functions): the tables that find them are rebuilt in one go.
-pub const MAX_OBJECTS: usize = 1 << 20;
+pub(super) const MAX_OBJECTS: usize = 1 << 20;
 /// A string or the slots of a table.
 const MAX_BLOCK_BYTES: usize = 16 << 20;
 /// What a block has beside the text in it.
@@ -56,7 +56,7 @@ static WAITING_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Bytes taken between two looks at the clock.
 const BYTES_PER_LOOK: usize = 1 << 20;
 
-pub struct Meter {
+pub(crate) struct Meter {
     state: *mut lua_State,
     inner: lua_Alloc,
     inner_data: *mut c_void,
@@ -77,7 +77,7 @@ thread_local! {
 }
 
 /// Makes texts of what a client or an upstream sent: these may be larger than what functions make.
-pub fn given<R>(make: impl FnOnce() -> R) -> R {
+pub(super) fn given<R>(make: impl FnOnce() -> R) -> R {
     let before = LARGEST.replace(MAX_GIVEN_BYTES + BLOCK_EXTRA_BYTES);
     let made = make();
     LARGEST.set(before);
@@ -85,7 +85,7 @@ pub fn given<R>(make: impl FnOnce() -> R) -> R {
 }
 
 /// An error when this thread's interpreter holds more than it may.
-pub fn room() -> mlua::Result<()> {
+pub(super) fn room() -> mlua::Result<()> {
     match NEWEST.get() {
         Some(meter) if meter.is_full(1, 1) => Err(mlua::Error::runtime("memory limit exceeded")),
         _ => Ok(()),
@@ -94,7 +94,7 @@ pub fn room() -> mlua::Result<()> {
 
 /// Puts a meter between the interpreter and its allocator, and sets the hook. The meter lives as long as the process:
 /// an interpreter frees its memory after everything else is gone.
-pub fn install(lua: &Lua) -> mlua::Result<&'static Meter> {
+pub(super) fn install(lua: &Lua) -> mlua::Result<&'static Meter> {
     // Makes mlua expect that memory may be refused. The limit that counts is the meter's, and not all blocks are mlua's.
     lua.set_memory_limit(isize::MAX as usize)?;
     let used = lua.used_memory();
@@ -126,17 +126,17 @@ pub fn install(lua: &Lua) -> mlua::Result<&'static Meter> {
 
 impl Meter {
     /// Bytes that the interpreter holds.
-    pub fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.used.get()
     }
 
     /// Blocks of memory.
-    pub fn objects(&self) -> usize {
+    pub(super) fn objects(&self) -> usize {
         self.objects.get()
     }
 
     /// Whether the interpreter holds more than it may, in parts of the limits.
-    pub fn is_full(&self, parts: usize, of: usize) -> bool {
+    pub(super) fn is_full(&self, parts: usize, of: usize) -> bool {
         self.used.get() > MAX_BYTES / of * parts || self.objects.get() > MAX_OBJECTS / of * parts
     }
 
@@ -313,7 +313,7 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
 ///
 /// # Safety
 /// `state` runs a function or hook, and its frames down to the next protected call hold nothing to be dropped.
-pub unsafe fn raise_expired(state: *mut lua_State) -> ! {
+pub(crate) unsafe fn raise_expired(state: *mut lua_State) -> ! {
     // SAFETY: passed on to the caller. The text is copied, and dropped, before the error leaves.
     unsafe {
         push_expired(state);

@@ -6,7 +6,7 @@ use tidegate_model::check::{LuaChunk, LuaFault};
 use super::{chunk, phases, vm};
 
 /// Checks the Lua of a resource that is to be stored.
-pub fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
+pub(crate) fn check(chunk: LuaChunk, source: &str) -> Result<(), LuaFault> {
     let checked = check_chunk(chunk, source);
     vm::forget_checked();
     checked
@@ -48,7 +48,7 @@ pub(super) fn script_remarks(source: &str) -> Vec<String> {
 }
 
 /// Checks one of a serverless plugin's functions, with APISIX's messages.
-pub fn check_function(source: &str) -> Result<(), String> {
+pub(crate) fn check_function(source: &str) -> Result<(), String> {
     let checked = run_checked(source);
     vm::forget_checked();
     checked

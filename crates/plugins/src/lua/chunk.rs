@@ -8,7 +8,7 @@ use super::clock;
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
-pub fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
+pub(super) fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
     clock::look().map_err(|error| message(&error))?;
     if source.len() > MAX_SOURCE_BYTES {
         return Err(format!("the source has {} bytes, at most {MAX_SOURCE_BYTES} are read", source.len()));
@@ -22,7 +22,7 @@ pub fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<
 }
 
 /// The message as Lua prints it, without a stack.
-pub fn message(error: &mlua::Error) -> String {
+pub(super) fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::SyntaxError { message, .. } => message.clone(),
         mlua::Error::RuntimeError(message) => {

@@ -48,7 +48,7 @@ thread_local! {
 }
 
 /// `plugin_attr.serverless.time_limit_ms`, 50 by default: one call may run that long on a worker.
-pub fn time_limit() -> Duration {
+pub(crate) fn time_limit() -> Duration {
     static LIMIT: OnceLock<Duration> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let configured = ["serverless", "serverless-pre-function"].into_iter().find_map(|name| {
@@ -61,7 +61,7 @@ pub fn time_limit() -> Duration {
 }
 
 /// A bound on work that is not stopped in between, given for the default limit of 50 ms; longer limits allow more.
-pub fn scaled(bound: usize) -> usize {
+pub(super) fn scaled(bound: usize) -> usize {
     let times = time_limit().as_millis() as f64 / 50.0;
     (bound as f64 * times.max(1.0)) as usize
 }
@@ -76,12 +76,12 @@ fn now() -> u64 {
 }
 
 /// Keeps back a part of the call's time, at most three fifths of it: one instruction may work on a whole block of memory.
-pub fn reserve(milliseconds: u64) {
+pub(super) fn reserve(milliseconds: u64) {
     RESERVE.set(milliseconds * 1_000_000);
 }
 
 /// Whether the running call has used its time up.
-pub fn expired() -> bool {
+pub(super) fn expired() -> bool {
     let at = LOOK_AT.get();
     at != 0 && now() + RESERVE.get() >= at && is_over()
 }
@@ -117,16 +117,16 @@ impl Plan {
 }
 
 /// Runs something under the time limit. What is called inside of it shares its time.
-pub fn limited<R>(run: impl FnOnce() -> R) -> R {
+pub(super) fn limited<R>(run: impl FnOnce() -> R) -> R {
     limited_by(time_limit(), run)
 }
 
 /// As [`limited`] for code that writes a text of that size again: 20 ms more for each MiB.
-pub fn limited_for<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
+pub(crate) fn limited_for<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
     limited_by(time_limit() + Duration::from_millis((bytes >> 20) as u64 * 20), run)
 }
 
-pub fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
+pub(crate) fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
     /// Ends the time even when a panic passes.
     struct Running(bool);
     impl Drop for Running {
@@ -146,31 +146,31 @@ pub fn limited_by<R>(limit: Duration, run: impl FnOnce() -> R) -> R {
 }
 
 /// Whether the call that ended last had used its time up.
-pub fn ran_out() -> bool {
+pub(crate) fn ran_out() -> bool {
     PLAN.get().over
 }
 
 /// What the call that ended last took; nothing when that was short.
-pub fn lasted() -> Duration {
+pub(crate) fn lasted() -> Duration {
     let plan = PLAN.get();
     let Some((read_at, read)) = plan.account else { return Duration::ZERO };
     Duration::from_nanos(plan.unseen(read_at) + nanoseconds(ClockId::ThreadCPUTime).saturating_sub(read))
 }
 
 /// Time on a processor that something takes.
-pub fn measured<R>(run: impl FnOnce() -> R) -> (R, Duration) {
+pub(super) fn measured<R>(run: impl FnOnce() -> R) -> (R, Duration) {
     let before = nanoseconds(ClockId::ThreadCPUTime);
     let result = run();
     (result, Duration::from_nanos(nanoseconds(ClockId::ThreadCPUTime).saturating_sub(before)))
 }
 
 /// The error that ends a call whose time is up.
-pub fn message() -> String {
+pub(super) fn message() -> String {
     format!("time limit of {} ms exceeded", time_limit().as_millis())
 }
 
 /// Names the time where it is up: memory that was refused for it looks like a lack of memory.
-pub fn in_time(error: mlua::Error) -> mlua::Error {
+pub(super) fn in_time(error: mlua::Error) -> mlua::Error {
     match error {
         mlua::Error::MemoryError(_) if expired() => mlua::Error::runtime(message()),
         other => other,
@@ -178,7 +178,7 @@ pub fn in_time(error: mlua::Error) -> mlua::Error {
 }
 
 /// For work of ours that Lua starts: an error when the time is up.
-pub fn look() -> mlua::Result<()> {
+pub(super) fn look() -> mlua::Result<()> {
     if expired() { Err(mlua::Error::runtime(message())) } else { Ok(()) }
 }
 

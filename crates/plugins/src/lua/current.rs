@@ -15,7 +15,7 @@ scoped_thread_local!(static MATCHING: Request);
 
 /// The phase a function runs in, as `ngx.get_phase` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Loading and checking: there is no request.
     #[default]
     Load,
@@ -29,7 +29,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Load => "init",
             Phase::Match | Phase::Rewrite | Phase::Access => "access",
@@ -41,18 +41,18 @@ impl Phase {
     }
 
     /// Whether an answer can still be made.
-    pub fn may_answer(self) -> bool {
+    pub(crate) fn may_answer(self) -> bool {
         matches!(self, Phase::Rewrite | Phase::Access | Phase::BeforeProxy)
     }
 
-    pub fn has_response(self) -> bool {
+    pub(crate) fn has_response(self) -> bool {
         matches!(self, Phase::HeaderFilter | Phase::BodyFilter | Phase::Log)
     }
 }
 
 /// How the running call shall end.
 #[derive(Default)]
-pub struct Call {
+pub(super) struct Call {
     pub phase: Cell<Phase>,
     /// `ngx.exit` was called with this.
     pub exit: Cell<Option<i32>>,
@@ -69,19 +69,19 @@ thread_local! {
 }
 
 /// Bytes that `ngx.say` may collect.
-pub const MAX_OUTPUT_BYTES: usize = 16 << 20;
+pub(super) const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
 /// Names of headers and variables; nothing has a longer one.
-pub const MAX_NAME_BYTES: usize = 1 << 10;
+pub(crate) const MAX_NAME_BYTES: usize = 1 << 10;
 
 /// Bytes of headers and variables that one call may set.
-pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
+pub(super) const MAX_WRITTEN_BYTES: usize = 1 << 20;
 
 /// What one field takes beside its name and value: so there are at most a thousand of them, each looked for by name.
-pub const FIELD_BYTES: usize = 1 << 10;
+pub(crate) const FIELD_BYTES: usize = 1 << 10;
 
 /// Counts what a call puts into the request or answer, beyond the interpreter's memory.
-pub fn write(bytes: usize) -> mlua::Result<()> {
+pub(super) fn write(bytes: usize) -> mlua::Result<()> {
     let written = CALL.with(|call| {
         call.written.set(call.written.get().saturating_add(bytes));
         call.written.get()
@@ -93,19 +93,19 @@ pub fn write(bytes: usize) -> mlua::Result<()> {
     }
 }
 
-pub fn call<R>(visit: impl FnOnce(&Call) -> R) -> R {
+pub(super) fn call<R>(visit: impl FnOnce(&Call) -> R) -> R {
     CALL.with(visit)
 }
 
-pub fn with_request<R>(request: &mut Request, run: impl FnOnce() -> R) -> R {
+pub(crate) fn with_request<R>(request: &mut Request, run: impl FnOnce() -> R) -> R {
     REQUEST.set(request, run)
 }
 
-pub fn with_chunk<R>(chunk: &mut BodyChunk, run: impl FnOnce() -> R) -> R {
+pub(crate) fn with_chunk<R>(chunk: &mut BodyChunk, run: impl FnOnce() -> R) -> R {
     CHUNK.set(chunk, run)
 }
 
-pub fn with_matching<R>(request: &Request, run: impl FnOnce() -> R) -> R {
+pub(crate) fn with_matching<R>(request: &Request, run: impl FnOnce() -> R) -> R {
     MATCHING.set(request, run)
 }
 
@@ -114,7 +114,7 @@ fn no_request() -> mlua::Error {
 }
 
 /// Reads the request. `visit` must not call Lua.
-pub fn read<R>(visit: impl FnOnce(&Request) -> R) -> mlua::Result<R> {
+pub(super) fn read<R>(visit: impl FnOnce(&Request) -> R) -> mlua::Result<R> {
     if REQUEST.is_set() {
         Ok(REQUEST.with(|request| visit(request)))
     } else if MATCHING.is_set() {
@@ -125,11 +125,11 @@ pub fn read<R>(visit: impl FnOnce(&Request) -> R) -> mlua::Result<R> {
 }
 
 /// Changes the request. `visit` must not call Lua.
-pub fn edit<R>(visit: impl FnOnce(&mut Request) -> R) -> mlua::Result<R> {
+pub(super) fn edit<R>(visit: impl FnOnce(&mut Request) -> R) -> mlua::Result<R> {
     if REQUEST.is_set() { Ok(REQUEST.with(visit)) } else { Err(no_request()) }
 }
 
 /// The chunk of the running body filter. `visit` must not call Lua.
-pub fn chunk<R>(visit: impl FnOnce(&mut BodyChunk) -> R) -> Option<R> {
+pub(super) fn chunk<R>(visit: impl FnOnce(&mut BodyChunk) -> R) -> Option<R> {
     CHUNK.is_set().then(|| CHUNK.with(visit))
 }

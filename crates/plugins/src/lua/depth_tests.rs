@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Called by the allocator and the hook in tests.
-pub fn note() {
+pub(super) fn note() {
     let here = 0_u8;
     let address = std::ptr::from_ref(&here).addr();
     LOWEST.set(LOWEST.get().min(address));

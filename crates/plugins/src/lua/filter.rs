@@ -16,12 +16,12 @@ use super::{
     vm,
 };
 
-pub struct Filter {
+pub(super) struct Filter {
     program: Program,
 }
 
 impl Filter {
-    pub fn new(source: &str) -> Result<Filter, String> {
+    pub(super) fn new(source: &str) -> Result<Filter, String> {
         let source = format!("return {source}");
         check::check_function(&source)?;
         Ok(Filter { program: Program::new("filter_func", vec![source], serde_json::Value::Null) })

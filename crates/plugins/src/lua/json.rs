@@ -29,14 +29,14 @@ const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 const BYTES_PER_LOOK: usize = 256 << 10;
 
 /// A document as Lua values; `null` is `ngx.null`.
-pub fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
+pub(crate) fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
     let mut making = Making::new(lua, Source::of_json(value))?;
     let made = making.go_on(|| clock::look().and_then(|()| bounds::room()).map(|()| true))?;
     Ok(made.unwrap_or(Value::Nil))
 }
 
 /// A Lua value as a document; `lenient` (`core.json.encode(value, true)`) turns what JSON lacks into text.
-pub fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
+pub(crate) fn from_lua(lua: &Lua, value: &Value, lenient: bool) -> Result<serde_json::Value, String> {
     let array = array::metatable(lua).map_err(|error| error.to_string())?;
     let (values, bytes, unseen) = (Cell::new(0), Cell::new(0), Cell::new(0));
     Reading { array: &array, lenient, values, bytes, unseen }.read(value, 0)
@@ -180,7 +180,7 @@ fn index(key: &Value) -> Option<usize> {
 
 /// `decode(text)`: the value, or `nil` and why. What others read and this reader does not is an error: a guard that gets `nil`
 /// lets the request pass.
-pub fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
+pub(super) fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {
     let bytes = text.as_bytes();
     let (length, most) = (bytes.len(), clock::scaled(MAX_TEXT_BYTES));
     let refused = |reason: String| Err(mlua::Error::runtime(format!("cannot decode the text: {reason}")));
@@ -224,7 +224,11 @@ fn has_odd_number(error: &serde_json::Error, text: &[u8]) -> bool {
 }
 
 /// `encode(value, lenient)`: the text, or `nil` and why.
-pub fn encode(lua: &Lua, value: &Value, lenient: bool) -> mlua::Result<(Option<LuaString>, Option<String>)> {
+pub(super) fn encode(
+    lua: &Lua,
+    value: &Value,
+    lenient: bool,
+) -> mlua::Result<(Option<LuaString>, Option<String>)> {
     match from_lua(lua, value, lenient) {
         Ok(value) => match written(&value) {
             Ok(text) => Ok((Some(lua.create_string(text)?), None)),
@@ -235,7 +239,7 @@ pub fn encode(lua: &Lua, value: &Value, lenient: bool) -> mlua::Result<(Option<L
 }
 
 /// The text of a document, under the clock: escaped, a text can take six times its length.
-pub fn written(value: &serde_json::Value) -> Result<Vec<u8>, String> {
+pub(super) fn written(value: &serde_json::Value) -> Result<Vec<u8>, String> {
     struct Bounded {
         text: Vec<u8>,
         looked: usize,

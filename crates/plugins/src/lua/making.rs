@@ -13,7 +13,7 @@ use super::{array, bounds};
 const VALUES_PER_LOOK: usize = 256;
 
 /// A value that is to be made, and what is in it.
-pub enum Source<'d> {
+pub(crate) enum Source<'d> {
     Null,
     Boolean(bool),
     Number(f64),
@@ -22,7 +22,7 @@ pub enum Source<'d> {
 }
 
 /// What a table is filled with.
-pub struct Entries<'d> {
+pub(crate) struct Entries<'d> {
     /// At places from 1 on, and under names: how much room is made for them.
     pub items: usize,
     pub members: usize,
@@ -32,13 +32,13 @@ pub struct Entries<'d> {
 }
 
 #[derive(Clone, Copy)]
-pub enum Key<'d> {
+pub(crate) enum Key<'d> {
     Place(usize),
     Name(&'d str),
 }
 
 impl<'d> Source<'d> {
-    pub fn of_json(value: &'d serde_json::Value) -> Source<'d> {
+    pub(crate) fn of_json(value: &'d serde_json::Value) -> Source<'d> {
         match value {
             serde_json::Value::Null => Source::Null,
             serde_json::Value::Bool(value) => Source::Boolean(*value),
@@ -61,7 +61,7 @@ impl<'d> Source<'d> {
         }
     }
 
-    pub fn list(items: usize, each: impl Iterator<Item = Source<'d>> + 'd) -> Entries<'d> {
+    pub(crate) fn list(items: usize, each: impl Iterator<Item = Source<'d>> + 'd) -> Entries<'d> {
         let each = (1..).zip(each).map(|(place, item)| (Key::Place(place), item));
         Entries { items, members: 0, is_array: false, each: Box::new(each) }
     }
@@ -75,7 +75,7 @@ struct Open<'d> {
     each: Box<dyn Iterator<Item = (Key<'d>, Source<'d>)> + 'd>,
 }
 
-pub struct Making<'d> {
+pub(crate) struct Making<'d> {
     lua: Lua,
     array: Table,
     first: Option<Source<'d>>,
@@ -86,12 +86,12 @@ pub struct Making<'d> {
 }
 
 impl<'d> Making<'d> {
-    pub fn new(lua: &Lua, source: Source<'d>) -> mlua::Result<Making<'d>> {
+    pub(super) fn new(lua: &Lua, source: Source<'d>) -> mlua::Result<Making<'d>> {
         Making::of_members(lua, source, None)
     }
 
     /// As [`Making::new`], with the members of these names, at any depth.
-    pub fn of_members(
+    pub(crate) fn of_members(
         lua: &Lua,
         source: Source<'d>,
         only: Option<Arc<HashSet<Box<str>>>>,
@@ -108,7 +108,7 @@ impl<'d> Making<'d> {
     }
 
     /// Continues until the value is there, or as long as `may_go_on` says so.
-    pub fn go_on(
+    pub(super) fn go_on(
         &mut self,
         mut may_go_on: impl FnMut() -> mlua::Result<bool>,
     ) -> mlua::Result<Option<Value>> {

@@ -15,7 +15,7 @@ fn weight(p: usize, behind: usize) -> u32 {
 #[cfg(test)]
 mod tests;
 
-pub const MAX_CAPTURES: usize = 32;
+pub(super) const MAX_CAPTURES: usize = 32;
 
 /// Levels of items within items.
 const MAX_DEPTH: u32 = 200;
@@ -33,7 +33,7 @@ const ESCAPE: u8 = b'%';
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The pattern or its use is wrong; LuaJIT's message.
     Pattern(&'static str),
     /// The call's time is up.
@@ -55,7 +55,7 @@ const POSITION: u32 = u32::MAX - 1;
 
 /// What a pattern found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub(super) struct Found {
     pub start: usize,
     /// Behind the last byte.
     pub end: usize,
@@ -63,14 +63,14 @@ pub struct Found {
 
 /// A value that a match gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Text(&'a [u8]),
     /// Counted from 1.
     Position(usize),
 }
 
 /// A pattern at work on a subject. Holds nothing to be dropped: errors of Lua pass over it.
-pub struct Matcher<'a> {
+pub(super) struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
     captures: [Capture; MAX_CAPTURES],
@@ -80,13 +80,13 @@ pub struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    pub fn new(subject: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
+    pub(super) fn new(subject: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
         let captures = [Capture { start: 0, length: 0 }; MAX_CAPTURES];
         Matcher { subject, pattern, captures, level: 0, depth: 0, fuel: STEPS_PER_LOOK }
     }
 
     /// The first match at `from` or behind it.
-    pub fn search(&mut self, from: usize) -> Result<Option<Found>, Fault> {
+    pub(super) fn search(&mut self, from: usize) -> Result<Option<Found>, Fault> {
         let skip = self.first_byte();
         let mut firsts = None;
         for (tries, start) in (from..=self.subject.len()).enumerate() {
@@ -136,7 +136,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// A match that begins here: its end.
-    pub fn at(&mut self, start: usize) -> Result<Option<usize>, Fault> {
+    pub(super) fn at(&mut self, start: usize) -> Result<Option<usize>, Fault> {
         self.level = 0;
         self.depth = 0;
         self.matched(start, 0)
@@ -150,15 +150,15 @@ impl<'a> Matcher<'a> {
     }
 
     /// Values of the match; without captures the whole of it counts as one.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.level.max(1)
     }
 
-    pub fn captured(&self) -> usize {
+    pub(super) fn captured(&self) -> usize {
         self.level
     }
 
-    pub fn piece(&self, index: usize, found: Found) -> Result<Piece<'a>, Fault> {
+    pub(super) fn piece(&self, index: usize, found: Found) -> Result<Piece<'a>, Fault> {
         if index >= self.level {
             if index > 0 {
                 return Err(Wrong("invalid capture index"));
@@ -174,7 +174,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    pub fn whole(&self, found: Found) -> &'a [u8] {
+    pub(super) fn whole(&self, found: Found) -> &'a [u8] {
         self.text(found.start, found.end)
     }
 
@@ -404,7 +404,7 @@ enum Next {
 }
 
 /// Whether `find` has to take the text for a pattern.
-pub fn is_pattern(text: &[u8]) -> bool {
+pub(super) fn is_pattern(text: &[u8]) -> bool {
     if text.len() > 64 {
         const SPECIAL: [[u8; 3]; 4] = [*b"^$*", *b"+?.", *b"([%", *b"---"];
         return SPECIAL.iter().any(|[a, b, c]| memchr::memchr3(*a, *b, *c, text).is_some());

@@ -16,7 +16,7 @@ use tidegate_plugin_api::{
 };
 use tidegate_telemetry::error_log::{self, Level};
 
-pub use super::current::Phase;
+pub(crate) use super::current::Phase;
 use super::{
     api, chunk, clock, current, json, phases,
     vm::{self, Loaded, Vm},
@@ -31,7 +31,7 @@ const DECLINED: i32 = -5;
 /// Texts that make a function look at the request's body: it is read before the call.
 const BODY_WORDS: [&str; 6] = ["body", "get_post_args", "post_arg", "graphql", "get_body", "set_body"];
 
-pub struct Program {
+pub(crate) struct Program {
     /// For messages: the plugin's name.
     name: &'static str,
     serial: u64,
@@ -74,7 +74,7 @@ enum Ending {
 }
 
 impl Program {
-    pub fn new(name: &'static str, sources: Vec<String>, conf: serde_json::Value) -> Program {
+    pub(crate) fn new(name: &'static str, sources: Vec<String>, conf: serde_json::Value) -> Program {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let mentions =
             |words: &[&str]| sources.iter().any(|source| words.iter().any(|word| source.contains(word)));
@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    pub fn script(source: &str) -> Program {
+    pub(crate) fn script(source: &str) -> Program {
         Program {
             is_script: true,
             ..Program::new("script", vec![source.to_owned()], serde_json::Value::Null)
@@ -99,11 +99,11 @@ impl Program {
     }
 
     /// `_meta.pre_function`.
-    pub fn before(source: &str, conf: serde_json::Value) -> Program {
+    pub(crate) fn before(source: &str, conf: serde_json::Value) -> Program {
         Program { is_before: true, ..Program::new("_meta.pre_function", vec![source.to_owned()], conf) }
     }
 
-    pub fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
+    pub(crate) fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
         vm.loaded(self.serial, &self.alive, |vm| self.load(vm))
     }
 
@@ -132,7 +132,7 @@ impl Program {
     }
 
     /// Runs the functions in a phase that may answer.
-    pub fn run<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
+    pub(crate) fn run<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
         let unread = matches!(request.body, RequestBody::Unread { .. });
         if (self.needs_body && unread) || self.waits {
             return Step::wait(self.run_waiting(request, phase));
@@ -147,7 +147,7 @@ impl Program {
     }
 
     /// Runs the functions in a phase that cannot answer any more. A header filter that fails may be what hides a field.
-    pub fn run_late(&self, request: &mut Request, phase: Phase) {
+    pub(crate) fn run_late(&self, request: &mut Request, phase: Phase) {
         if let Err(error) = self.run_now(request, phase) {
             if phase == Phase::HeaderFilter {
                 request.response.refuse(500);
@@ -157,7 +157,7 @@ impl Program {
     }
 
     /// Runs the functions on a piece of a body. What they were to take out of it must not pass when they fail.
-    pub fn run_on_chunk(&self, request: &mut Request, chunk: &mut BodyChunk) {
+    pub(crate) fn run_on_chunk(&self, request: &mut Request, chunk: &mut BodyChunk) {
         if let Err(error) = current::with_chunk(chunk, || self.run_now(request, Phase::BodyFilter)) {
             self.log(&error);
             chunk.passage = Passage::Refused(500);
@@ -351,7 +351,7 @@ pub(super) fn context(vm: &Rc<Vm>, request: &mut Request) -> mlua::Result<Table>
 }
 
 /// What a function left in a field of `ctx`, for the plugins that APISIX lets read it there.
-pub fn context_field(request: &Request, name: &str) -> Option<serde_json::Value> {
+pub(crate) fn context_field(request: &Request, name: &str) -> Option<serde_json::Value> {
     let Context { table, vm } = request.extensions.get::<Context>()?;
     let vm = vm.upgrade()?;
     let value = table.raw_get::<Value>(name).ok().filter(|value| !value.is_nil())?;

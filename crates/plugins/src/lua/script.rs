@@ -7,10 +7,10 @@ use super::{
     program::{Phase, Program},
 };
 
-pub struct Script(Program);
+pub(super) struct Script(Program);
 
 impl Script {
-    pub fn new(source: &str) -> Result<Script, String> {
+    pub(super) fn new(source: &str) -> Result<Script, String> {
         match check::check(tidegate_model::check::LuaChunk::Script, source) {
             Ok(()) => Ok(Script(Program::script(source))),
             Err(tidegate_model::check::LuaFault::Load(reason)) => {
@@ -44,10 +44,10 @@ impl Plugin for Script {
 
 /// Runs before each phase of the plugin that carries it. What it returns does not matter; `ngx.exit` and its
 /// failure end the request while that can be answered.
-pub struct PreFunction(Program);
+pub(super) struct PreFunction(Program);
 
 impl PreFunction {
-    pub fn new(source: &str, conf: &serde_json::Value) -> Result<PreFunction, String> {
+    pub(super) fn new(source: &str, conf: &serde_json::Value) -> Result<PreFunction, String> {
         check::check_function(source)?;
         Ok(PreFunction(Program::before(source, conf.clone())))
     }

@@ -23,7 +23,7 @@ use stack::{push, raise, sound, text};
 use super::pattern::{self, Fault, Found, Matcher};
 
 /// Puts the functions into `string`; the prelude gets what it builds upon.
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let string: Table = lua.globals().get("string")?;
     // SAFETY: the functions keep to what `lua_CFunction` is specified for.
     unsafe {

@@ -29,7 +29,7 @@ use super::{
     vm::{self, Loaded, Vm},
 };
 
-pub struct Template {
+pub(crate) struct Template {
     /// For the worker's cache of loaded functions.
     serial: u64,
     alive: Arc<()>,
@@ -79,7 +79,7 @@ end
 
 impl Template {
     /// Reads the template; the error is Lua's or names what is not closed.
-    pub fn new(text: &str) -> Result<Template, String> {
+    pub(crate) fn new(text: &str) -> Result<Template, String> {
         static SERIAL: AtomicU64 = AtomicU64::new(1 << 62);
         let mut code = String::new();
         let source = to_lua(text, &mut code)?;
@@ -98,13 +98,13 @@ impl Template {
     }
 
     /// The only members of a document that it can ask for, at any depth; `None`: it may ask for any.
-    pub fn asked(&self) -> Option<Arc<HashSet<Box<str>>>> {
+    pub(crate) fn asked(&self) -> Option<Arc<HashSet<Box<str>>>> {
         self.asked.clone()
     }
 
     /// Renders for a request. `names` becomes the table of names, in slices and bounded by what was read for it; the
     /// template runs under the limit of time. `body` is `_body`.
-    pub async fn render(
+    pub(crate) async fn render(
         &self,
         request: &mut Request,
         phase: Phase,

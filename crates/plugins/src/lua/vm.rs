@@ -31,7 +31,7 @@ const COLLECTING: Duration = Duration::from_millis(5);
 const CHECKED_BYTES: usize = 8 << 20;
 
 /// The functions of one configuration, loaded into this worker's interpreter.
-pub struct Loaded {
+pub(crate) struct Loaded {
     pub functions: Vec<Function>,
     /// What the functions get as `conf`.
     pub conf: Value,
@@ -41,14 +41,14 @@ pub struct Loaded {
     pub environment: Table,
 }
 
-pub struct Vm {
+pub(crate) struct Vm {
     pub lua: Lua,
     /// Makes a request's `ctx`.
-    pub new_context: Function,
+    pub(crate) new_context: Function,
     /// Calls a function for a request.
     pub run: Function,
     /// Makes the globals of a configuration.
-    pub new_environment: Function,
+    pub(crate) new_environment: Function,
     /// `ngx.var`.
     pub variables: Table,
     meter: &'static Meter,
@@ -71,7 +71,7 @@ thread_local! {
 }
 
 /// This thread's interpreter.
-pub fn vm() -> Result<Rc<Vm>, String> {
+pub(super) fn vm() -> Result<Rc<Vm>, String> {
     VM.with_borrow_mut(|slot| {
         if let Some(vm) = slot {
             return Ok(vm.clone());
@@ -82,7 +82,7 @@ pub fn vm() -> Result<Rc<Vm>, String> {
 }
 
 /// After a check of a source: what it left behind goes with its interpreter.
-pub fn forget_checked() {
+pub(crate) fn forget_checked() {
     VM.with_borrow_mut(|slot| {
         if slot.as_ref().is_some_and(|vm| vm.meter.used() > CHECKED_BYTES) {
             *slot = None;
@@ -91,7 +91,7 @@ pub fn forget_checked() {
 }
 
 /// Between two calls: frees memory piece by piece where it is full, and replaces an interpreter that stays full.
-pub fn tidy(vm: &Rc<Vm>) {
+pub(super) fn tidy(vm: &Rc<Vm>) {
     let retired = RETIRED.with_borrow(|slot| slot.is_some());
     if retired || vm.is_full() {
         tidy_full(vm, retired);
@@ -187,7 +187,7 @@ impl Vm {
     }
 
     /// The program's functions in this interpreter, loaded at the first call.
-    pub fn loaded(
+    pub(crate) fn loaded(
         &self,
         serial: u64,
         alive: &std::sync::Arc<()>,
@@ -207,7 +207,7 @@ impl Vm {
     }
 
     /// Runs what a configuration says once, to see what it is.
-    pub fn evaluate(&self, source: &str, name: &str) -> Result<mlua::Result<Value>, String> {
+    pub(crate) fn evaluate(&self, source: &str, name: &str) -> Result<mlua::Result<Value>, String> {
         let environment = self.new_environment.call::<Table>(()).map_err(|error| chunk::message(&error))?;
         let function = chunk::load(&self.lua, source, name, &environment)?;
         Ok(clock::limited(|| self.run.call::<Value>((function, Value::Nil, Value::Nil, environment))))

@@ -15,7 +15,7 @@ use crate::common::{
     log_entry::{self, LogEntry},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "clickhouse-logger",
     version: 0.1,
     priority: 398,

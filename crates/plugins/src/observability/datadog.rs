@@ -17,7 +17,7 @@ use crate::common::{
     log_entry::{self, Latencies, LogEntry, Made},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "datadog",
     version: 0.1,
     priority: 495,

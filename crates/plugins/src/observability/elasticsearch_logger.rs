@@ -23,7 +23,7 @@ use crate::common::{
     log_entry::{LogEntry, Made},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "elasticsearch-logger",
     version: 0.1,
     priority: 413,

@@ -16,7 +16,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use self::target::Target;
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "error-log-logger",
     version: 0.1,
     priority: 1091,

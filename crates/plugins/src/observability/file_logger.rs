@@ -16,7 +16,7 @@ use tidegate_telemetry::log_writer::LineSink;
 
 use crate::common::log_entry::{LogEntry, Made};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "file-logger",
     version: 0.1,
     priority: 399,

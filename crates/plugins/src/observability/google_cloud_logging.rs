@@ -17,7 +17,7 @@ use crate::common::{
     log_entry::{LogEntry, Made},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "google-cloud-logging",
     version: 0.1,
     priority: 407,

@@ -18,7 +18,7 @@ use crate::common::{
     log_entry::{self, LogEntry},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "http-logger",
     version: 0.1,
     priority: 410,

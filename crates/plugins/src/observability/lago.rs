@@ -17,7 +17,7 @@ use crate::common::{
     variable_text::VariableText,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "lago",
     version: 0.1,
     priority: 415,

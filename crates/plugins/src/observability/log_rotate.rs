@@ -16,7 +16,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, host};
 use tidegate_telemetry::clock;
 use tidegate_telemetry::error_log::{self, Level};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "log-rotate",
     version: 0.1,
     priority: 100,

@@ -21,7 +21,7 @@ use crate::common::{
     rfc5424::{self, Facility, Severity},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "loggly",
     version: 0.1,
     priority: 411,

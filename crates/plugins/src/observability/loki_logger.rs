@@ -19,7 +19,7 @@ use crate::common::{
     variable_text::VariableText,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "loki-logger",
     version: 0.1,
     priority: 414,

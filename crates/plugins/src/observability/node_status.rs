@@ -7,7 +7,7 @@ use tidegate_plugin_api::{Api, BuildContext, Plugin, PluginDef, Reply, Request, 
 
 use crate::common::instance_id;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "node-status",
     version: 0.1,
     priority: 1000,

@@ -30,7 +30,7 @@ use self::{
 };
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "opentelemetry",
     version: 0.1,
     priority: 12009,

@@ -22,7 +22,7 @@ use tidegate_telemetry::metrics::{
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "prometheus",
     version: 0.2,
     priority: 500,

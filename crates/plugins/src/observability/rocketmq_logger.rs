@@ -26,7 +26,7 @@ use crate::common::{
     log_entry::{self, LogEntry},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "rocketmq-logger",
     version: 0.1,
     priority: 402,

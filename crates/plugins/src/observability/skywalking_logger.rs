@@ -18,7 +18,7 @@ use crate::common::{
     skywalking,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "skywalking-logger",
     version: 0.1,
     priority: 408,

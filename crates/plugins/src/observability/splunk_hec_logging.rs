@@ -15,7 +15,7 @@ use crate::common::{
     log_entry::{LogEntry, Made},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "splunk-hec-logging",
     version: 0.1,
     priority: 409,

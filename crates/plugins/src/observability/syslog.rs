@@ -20,7 +20,7 @@ use crate::common::{
     rfc5424::{Facility, NO_DATA, Severity, message},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "syslog",
     version: 0.1,
     priority: 401,

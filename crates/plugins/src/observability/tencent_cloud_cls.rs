@@ -28,7 +28,7 @@ use crate::common::{
     sampled::sampled,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "tencent-cloud-cls",
     version: 0.1,
     priority: 397,

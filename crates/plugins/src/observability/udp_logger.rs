@@ -16,7 +16,7 @@ use crate::common::{
     log_entry::LogEntry,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "udp-logger",
     version: 0.1,
     priority: 400,

@@ -22,7 +22,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "zipkin",
     version: 0.1,
     priority: 12011,

@@ -27,7 +27,7 @@ use tidegate_plugin_api::{
 use self::batch::Batch;
 use crate::common::json::{self as json_text, Undecoded};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "batch-requests",
     version: 0.1,
     priority: 4010,

@@ -16,7 +16,7 @@ use crate::common::{
     instance_state,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "brotli",
     version: 0.1,
     priority: 996,

@@ -9,7 +9,7 @@ use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Re
 
 use crate::common::{conf::typed, header_edits, instance_state};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "echo",
     version: 0.1,
     priority: 412,

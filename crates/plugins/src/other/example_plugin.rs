@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, Step};
 use tidegate_telemetry::error_log;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "example-plugin",
     version: 0.1,
     priority: 0,

@@ -13,7 +13,7 @@ use crate::common::{
     instance_state,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "gzip",
     version: 0.1,
     priority: 995,

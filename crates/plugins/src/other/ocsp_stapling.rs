@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "ocsp-stapling",
     version: 0.1,
     priority: -44,

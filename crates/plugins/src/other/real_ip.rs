@@ -11,7 +11,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "real-ip",
     version: 0.1,
     priority: 23000,

@@ -19,7 +19,7 @@ use crate::common::{
     regexes::{Regex, Replacement},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "redirect",
     version: 0.1,
     priority: 900,

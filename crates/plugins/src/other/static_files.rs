@@ -38,7 +38,7 @@ use self::{
 };
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "static-files",
     version: 0.1,
     priority: 498,

@@ -16,7 +16,7 @@ use crate::{
     lua,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "acl",
     version: 0.1,
     priority: 2410,

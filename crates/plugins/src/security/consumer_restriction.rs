@@ -9,7 +9,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Reques
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "consumer-restriction",
     version: 0.1,
     priority: 2400,

@@ -14,7 +14,7 @@ use crate::common::{
     regexes::{self, Regex},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "cors",
     version: 0.1,
     priority: 4000,

@@ -19,7 +19,7 @@ use crate::common::{
     number,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "csrf",
     version: 0.1,
     priority: 2980,

@@ -9,7 +9,7 @@ use tidegate_routing::address::AddressSet;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "ip-restriction",
     version: 0.1,
     priority: 3000,

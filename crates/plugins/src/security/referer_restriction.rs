@@ -10,7 +10,7 @@ use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "referer-restriction",
     version: 0.1,
     priority: 2990,

@@ -12,7 +12,7 @@ use crate::common::{
     regexes::{self, Regex},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "ua-restriction",
     version: 0.1,
     priority: 2999,

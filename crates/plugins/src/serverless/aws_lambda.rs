@@ -13,7 +13,7 @@ use tidegate_telemetry::clock;
 use super::remote::{self, Authorize, Call};
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "aws-lambda",
     version: 0.1,
     priority: -1899,

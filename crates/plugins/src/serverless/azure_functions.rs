@@ -10,7 +10,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef};
 use super::remote::{self, Authorize, Call};
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "azure-functions",
     version: 0.1,
     priority: -1900,

@@ -8,7 +8,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, SchemaKind};
 
 use super::remote::{self, Authorize, Call};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openfunction",
     version: 0.1,
     priority: -1902,

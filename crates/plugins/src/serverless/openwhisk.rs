@@ -16,7 +16,7 @@ use tidegate_protocol::uri::encoded_component;
 use super::remote::{self, Service};
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openwhisk",
     version: 0.1,
     priority: -1901,

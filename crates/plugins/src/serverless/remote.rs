@@ -48,15 +48,15 @@ struct Conf {
 }
 
 /// A service that is asked.
-pub struct Service {
+pub(super) struct Service {
     name: &'static str,
-    pub endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     options: ClientOptions,
     max_body_bytes: usize,
 }
 
 impl Service {
-    pub fn new(name: &'static str, url: &str, conf: &Value) -> Result<Service, String> {
+    pub(super) fn new(name: &'static str, url: &str, conf: &Value) -> Result<Service, String> {
         let conf: Conf = typed(conf)?;
         Ok(Service {
             name,
@@ -76,7 +76,7 @@ impl Service {
     }
 
     /// The body of the request. `too_large`: the status for one beyond `max_req_body_size`.
-    pub async fn body(&self, request: &mut Request, too_large: u16) -> Result<Bytes, Box<Reply>> {
+    pub(super) async fn body(&self, request: &mut Request, too_large: u16) -> Result<Bytes, Box<Reply>> {
         request.collect_body(self.max_body_bytes).await.map_err(|reply| {
             error_log::log(
                 Level::Error,
@@ -87,7 +87,7 @@ impl Service {
     }
 
     /// 503 where there is no answer.
-    pub async fn ask(&self, outgoing: Outgoing) -> Result<Incoming, Box<Reply>> {
+    pub(super) async fn ask(&self, outgoing: Outgoing) -> Result<Incoming, Box<Reply>> {
         match http::send(outgoing, &self.options).await {
             Ok(answer) if answer.status >= 200 => Ok(answer),
             Ok(answer) => Err(self.failed(&format!("status {}", answer.status))),
@@ -96,14 +96,14 @@ impl Service {
     }
 
     /// The answer to a request that the function could not take: 503, and the reason for the operator.
-    pub fn failed(&self, reason: &str) -> Box<Reply> {
+    pub(super) fn failed(&self, reason: &str) -> Box<Reply> {
         error_log::log(Level::Error, format_args!("failed to process {}, err: {reason}", self.name));
         Box::new(Reply::page(503))
     }
 }
 
 /// Refuses an address that cannot be asked, when it is written.
-pub fn check_url(conf: &Value, field: &str) -> Result<(), String> {
+pub(super) fn check_url(conf: &Value, field: &str) -> Result<(), String> {
     match conf.get(field).and_then(Value::as_str) {
         Some(url) if !is_secret_reference(url) => {
             Endpoint::parse(url).map(|_| ()).map_err(|reason| format!("property \"{field}\": {reason}"))
@@ -112,7 +112,7 @@ pub fn check_url(conf: &Value, field: &str) -> Result<(), String> {
     }
 }
 
-pub fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+pub(super) fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     match kind {
         SchemaKind::Plugin => check_url(conf, "function_uri"),
         _ => Ok(()),
@@ -120,33 +120,33 @@ pub fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
 }
 
 /// A request on its way to a function.
-pub struct Call(pub Outgoing);
+pub(super) struct Call(pub(super) Outgoing);
 
 impl Call {
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
 
     /// Puts a field in the place of all others of its name.
-    pub fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+    pub(super) fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
         self.0.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         self.0.headers.push((name.to_owned(), value.into()));
     }
 }
 
 /// What tells one kind of functions from another: how a request shows that it may ask.
-pub trait Authorize: Send + Sync {
+pub(super) trait Authorize: Send + Sync {
     fn authorize(&self, call: &mut Call);
 }
 
 /// Hands requests to a function as they are, with the credentials of the configuration.
-pub struct Function<A> {
+pub(super) struct Function<A> {
     service: Service,
     authorize: A,
 }
 
 /// Of `function_uri` and the settings beside it.
-pub fn build<A: Authorize + 'static>(
+pub(super) fn build<A: Authorize + 'static>(
     name: &'static str,
     conf: &Value,
     authorize: A,
@@ -237,7 +237,7 @@ fn passing(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderVal
 }
 
 /// Whether an answer's field is about the answer, not about a connection or its framing.
-pub fn is_for_clients(name: &str) -> bool {
+pub(super) fn is_for_clients(name: &str) -> bool {
     name.eq_ignore_ascii_case("proxy-authenticate")
         || !name.eq_ignore_ascii_case("upgrade")
             && !OF_CONNECTIONS.iter().any(|other| other.eq_ignore_ascii_case(name))

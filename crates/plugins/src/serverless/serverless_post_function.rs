@@ -4,7 +4,7 @@ use tidegate_plugin_api::PluginDef;
 
 use super::function;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "serverless-post-function",
     priority: -2000,
     schema: include_str!("serverless_post_function.json"),

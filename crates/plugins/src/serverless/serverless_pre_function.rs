@@ -4,7 +4,7 @@ use tidegate_plugin_api::PluginDef;
 
 use super::function;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "serverless-pre-function",
     priority: 10000,
     schema: include_str!("serverless_pre_function.json"),

@@ -21,7 +21,7 @@ use crate::common::{
     shards::{Forgettable, Key, Shards},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "api-breaker",
     version: 0.1,
     priority: 1005,

@@ -9,7 +9,7 @@ use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "client-control",
     version: 0.1,
     priority: 22000,

@@ -22,7 +22,7 @@ use crate::{
     traffic::limit_count::amount::Amount,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "limit-conn",
     version: 0.1,
     priority: 1003,

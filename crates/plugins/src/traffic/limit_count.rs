@@ -3,14 +3,14 @@
 //! Counters are named by the resource that carries the plugin and by a checksum of the plugin's configuration: they
 //! outlive other changes of the resource. Configurations of one `group` share their counters.
 
-pub mod amount;
+pub(crate) mod amount;
 mod clock;
-pub mod counters;
+pub(crate) mod counters;
 mod counting;
 mod delayed;
 mod groups;
-pub mod headers;
-pub mod remote;
+pub(crate) mod headers;
+pub(crate) mod remote;
 
 use std::{sync::Arc, time::Instant};
 
@@ -39,7 +39,7 @@ use crate::common::{
     skip,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "limit-count",
     version: 0.5,
     priority: 1002,
@@ -169,7 +169,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     Ok(Arc::new(LimitCount::new(conf, context)?))
 }
 
-pub struct LimitCount {
+pub(crate) struct LimitCount {
     rules: Vec<Rule>,
     /// In place of rules.
     clock: Option<clock::Clock>,
@@ -197,7 +197,7 @@ struct Applied<'a> {
 }
 
 impl LimitCount {
-    pub fn new(conf: &Value, context: &BuildContext) -> Result<LimitCount, String> {
+    pub(crate) fn new(conf: &Value, context: &BuildContext) -> Result<LimitCount, String> {
         let fields: Conf = typed(conf)?;
         let names = HeaderNames::new(context.metadata);
         let store = match RedisClient::from_conf(&fields.policy, conf)? {
@@ -236,7 +236,7 @@ impl LimitCount {
     }
 
     /// Takes `cost` from the quotas that apply to the request.
-    pub fn limit<'a>(&'a self, request: &'a mut Request, cost: f64) -> Step<'a> {
+    pub(crate) fn limit<'a>(&'a self, request: &'a mut Request, cost: f64) -> Step<'a> {
         if let Some(clock) = &self.clock {
             return clock.limit(&self.counting, request, cost);
         }

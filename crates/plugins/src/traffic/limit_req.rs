@@ -16,7 +16,7 @@ use crate::common::{
     outage::{Attempt, Outage},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "limit-req",
     version: 0.1,
     priority: 1001,

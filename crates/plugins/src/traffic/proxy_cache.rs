@@ -33,7 +33,7 @@ use zones::{Store, Zone};
 
 use crate::common::clock::unix_seconds;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "proxy-cache",
     version: 0.2,
     priority: 1085,
@@ -47,7 +47,7 @@ pub static PLUGIN: PluginDef = PluginDef {
 };
 
 /// See [`zones::Zones::memory`].
-pub fn memory_zones() -> Vec<(String, usize, usize)> {
+pub(crate) fn memory_zones() -> Vec<(String, usize, usize)> {
     zones::zones().map(zones::Zones::memory).unwrap_or_default()
 }
 

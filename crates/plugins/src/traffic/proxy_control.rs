@@ -8,7 +8,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "proxy-control",
     version: 0.1,
     priority: 21990,

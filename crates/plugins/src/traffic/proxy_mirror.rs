@@ -26,7 +26,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "proxy-mirror",
     version: 0.1,
     priority: 1010,

@@ -17,7 +17,7 @@ use crate::common::{
     uuid::{self, random_u128},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "request-id",
     version: 0.1,
     priority: 12015,

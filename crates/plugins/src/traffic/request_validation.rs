@@ -32,7 +32,7 @@ use crate::common::{
     schemas,
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "request-validation",
     version: 0.1,
     priority: 2800,

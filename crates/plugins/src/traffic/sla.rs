@@ -16,7 +16,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Reques
 
 use crate::common::{clock::monotonic_seconds, conf::typed};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "sla",
     version: 0.1,
     // After workflow, which refuses, and before the limits of APISIX.

@@ -11,7 +11,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::common::{conf::typed, header_edits, turns::Turns};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "traffic-label",
     version: 0.1,
     priority: 967,

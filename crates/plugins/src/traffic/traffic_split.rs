@@ -11,7 +11,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::common::{conf::typed, turns::Turns};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
     version: 0.1,
     priority: 966,

@@ -14,7 +14,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::common::skip;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "workflow",
     version: 0.1,
     priority: 1006,

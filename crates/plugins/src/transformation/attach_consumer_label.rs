@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "attach-consumer-label",
     version: 0.1,
     priority: 2399,

@@ -28,7 +28,7 @@ use crate::{
 use decoding::{Document, decode};
 use format::Format;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "body-transformer",
     version: 0.1,
     priority: 1080,

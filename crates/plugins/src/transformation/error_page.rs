@@ -10,7 +10,7 @@ use tidegate_protocol::Method;
 
 use crate::common::{conf::typed, instance_state};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "error-page",
     version: 0.1,
     priority: 450,

@@ -14,7 +14,7 @@ use tidegate_routing::expr::Expression;
 
 use crate::common::{conf::typed, header_edits};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "fault-injection",
     version: 0.1,
     priority: 11000,

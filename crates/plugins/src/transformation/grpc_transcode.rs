@@ -33,10 +33,10 @@ use crate::common::{
     instance_state,
     regexes::Regex,
 };
-pub use proto::check as check_proto;
+pub(crate) use proto::check as check_proto;
 use writing::Options;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "grpc-transcode",
     version: 0.1,
     priority: 506,

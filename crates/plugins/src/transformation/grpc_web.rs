@@ -18,7 +18,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::{conf::typed, instance_state};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "grpc-web",
     version: 0.1,
     priority: 505,

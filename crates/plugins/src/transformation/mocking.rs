@@ -14,7 +14,7 @@ use tidegate_plugin_api::{
 
 use crate::common::{conf::typed, number, schemas};
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "mocking",
     version: 0.1,
     priority: 10900,

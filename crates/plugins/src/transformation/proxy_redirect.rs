@@ -11,7 +11,7 @@ use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Sour
 
 use crate::common::conf::typed;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "proxy-redirect",
     version: 0.1,
     priority: 1007,

@@ -25,7 +25,7 @@ use crate::common::{
     regexes::{self, Piece, Regex, Replacement},
 };
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "proxy-rewrite",
     version: 0.1,
     priority: 1008,

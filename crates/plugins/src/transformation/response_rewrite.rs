@@ -25,7 +25,7 @@ use crate::common::{
 };
 use filtering::Filter;
 
-pub static PLUGIN: PluginDef = PluginDef {
+pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "response-rewrite",
     version: 0.1,
     priority: 899,

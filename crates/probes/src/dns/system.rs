@@ -15,6 +15,7 @@ use hickory_resolver::{
 
 use super::{Answer, Lookup, LookupError};
 
+/// `apisix.dns_resolver` and its neighbours in config.yaml.
 #[derive(Clone, Debug)]
 pub struct SystemLookupOptions {
     /// `dns_resolver`; empty: those of the system.
@@ -35,6 +36,7 @@ impl Default for SystemLookupOptions {
     }
 }
 
+/// Asks the name servers of config.yaml or of `resolv.conf`, after the hosts file.
 pub struct SystemLookup {
     resolver: TokioResolver,
     valid_s: Option<u64>,

@@ -19,6 +19,7 @@ const OCSP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1"
 /// Certificates are named by it in OCSP; nothing rests on its strength.
 const SHA_1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 
+/// A request for the status of one certificate (RFC 6960 section 4.1).
 #[derive(Debug)]
 pub struct Question {
     /// Where the authority answers.
@@ -27,6 +28,7 @@ pub struct Question {
     pub body: Vec<u8>,
 }
 
+/// The error says what in the certificates is missing or cannot be read.
 pub fn ask(subject: Subject<'_>) -> Result<Question, String> {
     let (certificate, issuer) = subject.parse()?;
     let url = responder(&certificate).ok_or("cert names no OCSP responder (authority information access)")?;

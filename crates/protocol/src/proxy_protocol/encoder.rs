@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{Announced, SIGNATURE};
 
+/// Of the header that is written: text or binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// A line of text.
@@ -13,6 +14,7 @@ pub enum Version {
 }
 
 impl Version {
+    /// `v1` or `v2`; `None` for others.
     pub fn from_name(name: &str) -> Option<Version> {
         match name {
             "v1" => Some(Version::V1),
@@ -21,6 +23,7 @@ impl Version {
         }
     }
 
+    /// As in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Version::V1 => "v1",

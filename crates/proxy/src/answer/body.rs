@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use tidegate_plugin_api::{BodyError, Request};
 
 use super::writer::Writer;
-use crate::client::Client;
+use crate::client::Downstream;
 
 /// A body. It passes pieces to the writer when the writer has room for them; it does not know the client's
 /// protocol.
@@ -39,7 +39,7 @@ pub(crate) trait Body {
         &mut self,
         _context: &mut Context<'_>,
         _request: &Request,
-        _client: &Client,
+        _client: &Downstream,
     ) -> Poll<Result<(), BodyError>> {
         Poll::Ready(Ok(()))
     }
@@ -53,7 +53,7 @@ pub(crate) trait Body {
     fn was_taken(&mut self) {}
 
     /// The client takes nothing for now: keeps no memory for what may come.
-    fn stalls(&mut self, _client: &Client) {}
+    fn stalls(&mut self, _client: &Downstream) {}
 }
 
 /// The result of asking for a piece.

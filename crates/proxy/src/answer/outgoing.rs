@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     buffer::LARGE,
-    client::Client,
+    client::Downstream,
     read_ahead::{LEAST_BYTES, ReadAhead},
 };
 
@@ -34,15 +34,15 @@ pub(super) struct Follows {
 }
 
 impl Outgoing {
-    pub fn new(client: &Client) -> Outgoing {
+    pub(super) fn new(client: &Downstream) -> Outgoing {
         Outgoing { bytes: Vec::new(), sent: 0, window: 0, ahead: ReadAhead::new(client.held_by_connection()) }
     }
 
     /// Sends what there is; ready when it is gone. `took` is set when the client took something.
-    pub fn poll(
+    pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
-        client: &Client,
+        client: &Downstream,
         follows: Follows,
         took: &mut bool,
     ) -> Poll<io::Result<()>> {
@@ -86,7 +86,7 @@ impl Outgoing {
     }
 
     /// Adds bytes of the body.
-    pub fn take(&mut self, data: &[u8], client: &Client) {
+    pub(super) fn take(&mut self, data: &[u8], client: &Downstream) {
         if self.bytes.capacity() == 0 && !data.is_empty() {
             self.bytes = client.worker.buffers.output();
         }
@@ -94,7 +94,7 @@ impl Outgoing {
     }
 
     /// The client takes nothing, and nothing is here for it.
-    pub fn rest(&mut self, client: &Client) {
+    pub(super) fn rest(&mut self, client: &Downstream) {
         if self.bytes.is_empty() {
             client.worker.buffers.give_back_output(std::mem::take(&mut self.bytes));
         }
@@ -102,10 +102,10 @@ impl Outgoing {
     }
 
     /// How much may be read from the upstream now; waits for the client where that is nothing.
-    pub fn poll_room(
+    pub(crate) fn poll_room(
         &self,
         context: &mut Context<'_>,
-        client: &Client,
+        client: &Downstream,
         head_waits: bool,
     ) -> Poll<io::Result<usize>> {
         if head_waits {

@@ -13,7 +13,7 @@ pub(super) struct Remade {
 
 impl Remade {
     /// The next piece, no longer than the filters take at once, and whether it is the last.
-    pub fn next(&mut self, body_step: usize) -> (Vec<u8>, bool) {
+    pub(super) fn next(&mut self, body_step: usize) -> (Vec<u8>, bool) {
         let length = self.body.len().min(STEP).min(body_step);
         let piece = self.body.get(..length).unwrap_or_default().to_vec();
         self.body.advance(length);

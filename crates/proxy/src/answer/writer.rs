@@ -3,7 +3,7 @@
 use tidegate_plugin_api::Request;
 
 use super::{head::ClientFraming, outgoing::Outgoing, remade::Remade};
-use crate::{client::Client, phases::Chains};
+use crate::{client::Downstream, phases::Chains};
 
 /// The decisions about an answer before its first byte.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(crate) struct Frame {
 
 pub(crate) struct Writer<'a> {
     pub(crate) request: &'a mut Request,
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a Downstream,
     /// Their body filters see each piece.
     pub(super) filters: Option<&'a Chains>,
     pub(super) frame: Frame,

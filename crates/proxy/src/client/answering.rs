@@ -9,10 +9,10 @@ use std::{
 use tidegate_plugin_api::{BodyError, Request};
 use tidegate_protocol::Head;
 
-use super::Client;
+use super::Downstream;
 use crate::{answer::head::AnswerHead, http1, http2, stream::Stream};
 
-impl Client {
+impl Downstream {
     /// Sends the head of an answer, or appends it to `out`, with which the first bytes of the body leave. `last`: nothing
     /// follows. Returns how many bytes it takes.
     pub(crate) fn send_head(&self, head: &AnswerHead<'_>, last: bool, out: &mut Vec<u8>) -> u64 {

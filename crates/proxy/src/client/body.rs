@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_plugin_api::{BodyError, BodyReader};
 
-use super::{BodyState, Client, Framing, unreadable};
+use super::{BodyState, Downstream, Framing, unreadable};
 use crate::{http2, pace::LeastRate, stream::Stream};
 
 /// Trailers are read as a whole: a little beyond the buffer, so that trailers that exceed the limit are
@@ -18,7 +18,7 @@ fn too_slow(held: bool) -> BodyError {
     BodyError::Timeout
 }
 
-impl BodyReader for Client {
+impl BodyReader for Downstream {
     fn poll_data(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, BodyError>> {
         let piece = self.poll_piece(context, out);
         if let Poll::Ready(Err(_)) = piece {
@@ -38,7 +38,7 @@ impl BodyReader for Client {
     }
 }
 
-impl Client {
+impl Downstream {
     /// A client that is silent while its body is held gets no more time than one that trickles.
     fn body_timeout_ms(&self, held: bool) -> u64 {
         let settings = &self.worker.settings;
@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// Restarts the time limit: the body is waited for again, after a wait for something else.
-    pub fn has_time_for_body(&self) {
+    pub(crate) fn has_time_for_body(&self) {
         let held = self.body.borrow().held;
         self.timer.set(self.body_timeout_ms(held));
     }

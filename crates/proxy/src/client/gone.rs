@@ -9,13 +9,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::Client;
+use super::Downstream;
 use crate::{buffer, stream::Stream};
 
-impl Client {
+impl Downstream {
     /// Ready once the client no longer waits for its answer. Does not look past a body that is still to be read: its
     /// reader sees the end.
-    pub fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Stream::Http2(stream) = &mut *self.stream.borrow_mut() {
             return stream.poll_gone(context);
         }

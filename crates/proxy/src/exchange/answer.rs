@@ -15,7 +15,7 @@ use tidegate_telemetry::error_log;
 
 use super::{
     attempt::Answer,
-    connection::{SendBody, Upstream},
+    connection::{SendBody, UpstreamConnection},
     failure::FailureKind,
     record::record,
 };
@@ -27,7 +27,7 @@ use crate::{
     },
     balancer::{self, InFlight},
     buffer,
-    client::Client,
+    client::Downstream,
     filters,
     persistence::client_persists,
     phases::Chains,
@@ -43,7 +43,7 @@ enum Decoder {
 
 /// A body on an HTTP/1 connection.
 struct Http1Body<'a> {
-    upstream: &'a mut Upstream,
+    upstream: &'a mut UpstreamConnection,
     decoder: Decoder,
     read_ms: u64,
     /// Decoded bytes at the start of the upstream's buffer that are not passed on yet, and whether the body ends with them.
@@ -56,18 +56,18 @@ struct Http1Body<'a> {
 }
 
 /// The two sides of an answer.
-pub struct Parties<'a> {
+pub(crate) struct Parties<'a> {
     pub request: &'a mut Request,
-    pub client: &'a Rc<Client>,
+    pub client: &'a Rc<Downstream>,
     pub chains: &'a Chains,
     pub peer: &'a Peer,
 }
 
 /// Sends the answer. Returns whether the client's connection can be reused.
-pub async fn deliver(
+pub(super) async fn deliver(
     parties: Parties<'_>,
     answer: Answer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
     in_flight: InFlight,
 ) -> bool {
     let Parties { request, client, chains, peer } = parties;
@@ -108,7 +108,7 @@ pub async fn deliver(
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
-fn settle(connection: Option<Upstream>, client: &Client, peer: &Peer, may_go_on: bool) {
+fn settle(connection: Option<UpstreamConnection>, client: &Downstream, peer: &Peer, may_go_on: bool) {
     let Some(upstream) = connection else { return };
     match peer.node() {
         Some(node) if may_go_on => upstream.keep(client, &peer.upstream, node),
@@ -158,13 +158,13 @@ impl Body for Http1Body<'_> {
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
-        _: &Client,
+        _: &Downstream,
     ) -> Poll<Result<(), BodyError>> {
         self.upstream.poll_send(context, request).map(FailureKind::refuses)
     }
 
     /// Nothing is read until the client has taken something.
-    fn stalls(&mut self, client: &Client) {
+    fn stalls(&mut self, client: &Downstream) {
         let buffers = &client.worker.buffers;
         if self.upstream.input.is_empty() {
             buffers.give_back(std::mem::take(&mut self.upstream.input));
@@ -177,7 +177,7 @@ impl Body for Http1Body<'_> {
 }
 
 impl<'a> Http1Body<'a> {
-    fn new(upstream: &'a mut Upstream, length: BodyLength, read_ms: u64) -> Http1Body<'a> {
+    fn new(upstream: &'a mut UpstreamConnection, length: BodyLength, read_ms: u64) -> Http1Body<'a> {
         let decoder = match length {
             BodyLength::Fixed(length) => Decoder::Fixed(length),
             BodyLength::Chunked => Decoder::Chunked(Box::default()),
@@ -187,7 +187,7 @@ impl<'a> Http1Body<'a> {
     }
 
     /// A buffer for reads of this size: fewer and larger ones for a body that is known to be long.
-    fn take_input(&mut self, room: usize, client: &Client) {
+    fn take_input(&mut self, room: usize, client: &Downstream) {
         let (input, buffers) = (&mut self.upstream.input, &client.worker.buffers);
         let long = matches!(self.decoder, Decoder::Fixed(left) if left > buffer::LARGE as u64);
         if !input.is_empty() {

@@ -18,7 +18,7 @@ use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, connection::Conne
 
 use super::{
     connect::{self, Connected},
-    connection::{SendBody, Upstream},
+    connection::{SendBody, UpstreamConnection},
     failure::{Failure, FailureKind, warn_of_tls},
     record::record,
     send_limit::{Progress, SendLimit},
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     balancer,
     buffer::Buffer,
-    client::Client,
+    client::Downstream,
     upstream_head::{BodyPlan, OutgoingHead},
 };
 
@@ -41,7 +41,7 @@ const WITH_HEAD_BYTES: usize = 64 << 10;
 const TURN_BYTES: usize = 256 << 10;
 
 /// An answer whose head has arrived; it is in `request.response`.
-pub struct Answer {
+pub(super) struct Answer {
     pub length: BodyLength,
     /// The connection may be used again once the body is read.
     pub persists: bool,
@@ -50,11 +50,11 @@ pub struct Answer {
 }
 
 /// With an answer, its connection is in `connection`.
-pub async fn attempt(
+pub(super) async fn attempt(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
 ) -> Result<Answer, Failure> {
     let first = once(request, client, peer, connection, false).await;
     match first {
@@ -73,9 +73,9 @@ pub async fn attempt(
 /// The flag with a failure: it happened on a connection that had been idle.
 async fn once(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
-    connection: &mut Option<Upstream>,
+    connection: &mut Option<UpstreamConnection>,
     fresh: bool,
 ) -> Result<Answer, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
@@ -103,7 +103,7 @@ async fn once(
     };
     let body = body_to_send(request, plan, &mut out);
     let connect_seconds = (uses == 0).then(|| started.elapsed().as_secs_f64());
-    let upstream = connection.insert(Upstream {
+    let upstream = connection.insert(UpstreamConnection {
         stream,
         input: Buffer::default(),
         out,
@@ -154,7 +154,7 @@ fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBod
 
 /// A connection to the node. Ends early if the client leaves.
 async fn reach(
-    client: &Client,
+    client: &Downstream,
     handle: &UpstreamHandle,
     node: &tidegate_plugin_api::upstream::Node,
     timeouts: tidegate_plugin_api::upstream::Timeouts,
@@ -172,7 +172,7 @@ async fn reach(
 }
 
 /// Records an attempt that got no connection.
-pub fn note_failed(
+pub(crate) fn note_failed(
     request: &mut Request,
     node: &tidegate_plugin_api::upstream::Node,
     started: Instant,
@@ -209,14 +209,18 @@ fn wants_upgrade(request: &Request) -> bool {
             .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-fn discard(connection: &mut Option<Upstream>, client: &Client) {
+fn discard(connection: &mut Option<UpstreamConnection>, client: &Downstream) {
     if let Some(upstream) = connection.take() {
         upstream.discard(client);
     }
 }
 
 /// Moves the parsed head into `request.response` and judges its framing.
-fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) -> Result<Answer, FailureKind> {
+fn finish_head(
+    request: &mut Request,
+    upstream: &mut UpstreamConnection,
+    upgrade: bool,
+) -> Result<Answer, FailureKind> {
     let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
     let head = &mut upstream.response;
     let upgraded = head.status == 101;
@@ -253,12 +257,12 @@ fn finish_head(request: &mut Request, upstream: &mut Upstream, upgrade: bool) ->
     Ok(Answer { length, persists, header_seconds, upgraded })
 }
 
-impl Upstream {
+impl UpstreamConnection {
     /// Sends the request and reads until a final head is there. An answer may come before all is sent.
     async fn exchange_heads(
         &mut self,
         request: &Request,
-        client: &Rc<Client>,
+        client: &Rc<Downstream>,
         timeouts: tidegate_plugin_api::upstream::Timeouts,
     ) -> Result<(), FailureKind> {
         let max_head = client.worker.settings.max_response_head_bytes;
@@ -317,7 +321,7 @@ impl Upstream {
     }
 
     /// Writes what is pending and fetches more of the body until all is out.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
@@ -397,7 +401,7 @@ impl Upstream {
         &mut self,
         context: &mut Context<'_>,
         max_head: usize,
-        client: &Client,
+        client: &Downstream,
     ) -> Poll<Result<(), FailureKind>> {
         if self.input.capacity() == 0 {
             // Takes a buffer only once there are bytes to read.
@@ -450,19 +454,24 @@ impl Upstream {
 
     /// Whether the whole request has been sent. An answer may come earlier; another request on this connection would then be read
     /// as the rest of the body.
-    pub fn request_is_sent(&self) -> bool {
+    pub(crate) fn request_is_sent(&self) -> bool {
         matches!(self.body, SendBody::Done) && self.sent >= self.out.len()
     }
 
     /// Gives the buffers back; the connection is closed.
-    pub fn discard(self, client: &Client) {
+    pub(crate) fn discard(self, client: &Downstream) {
         client.worker.buffers.give_back(self.input);
         client.worker.buffers.give_back_output(self.out);
         client.worker.recycle_response_head(self.response);
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(self, client: &Client, handle: &UpstreamHandle, node: &tidegate_plugin_api::upstream::Node) {
+    pub fn keep(
+        self,
+        client: &Downstream,
+        handle: &UpstreamHandle,
+        node: &tidegate_plugin_api::upstream::Node,
+    ) {
         let worker = client.worker;
         let uses = self.uses + 1;
         let pool = handle.keepalive;

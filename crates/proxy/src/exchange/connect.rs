@@ -1,6 +1,6 @@
 //! A connection to a node: an idle one, or a new one.
 
-pub mod crowded;
+pub(super) mod crowded;
 
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Instant};
 
@@ -11,20 +11,20 @@ use tidegate_plugin_api::{
 use tokio::net::TcpStream;
 
 use super::{failure::FailureKind, tls};
-use crate::{client::Client, proxy_protocol, stream::Stream};
+use crate::{client::Downstream, proxy_protocol, stream::Stream};
 
 /// Sent and not acknowledged; by itself Linux waits a quarter of an hour.
 const UNACKNOWLEDGED_MS: u32 = 30_000;
 
-pub struct Connected {
+pub(crate) struct Connected {
     pub stream: Stream,
     /// Requests it has served before.
     pub uses: u32,
     pub address: SocketAddr,
 }
 
-pub async fn connect(
-    client: &Client,
+pub(super) async fn connect(
+    client: &Downstream,
     upstream: &UpstreamHandle,
     node: &Node,
     timeouts: Timeouts,
@@ -71,7 +71,7 @@ pub async fn connect(
 }
 
 /// With `proxy_protocol` only the client's own, and then the shared pool has none of this node.
-fn idle(client: &Client, upstream: &UpstreamHandle, node: &Node, sni: &[u8]) -> Option<(Stream, u32)> {
+fn idle(client: &Downstream, upstream: &UpstreamHandle, node: &Node, sni: &[u8]) -> Option<(Stream, u32)> {
     let worker = client.worker;
     worker.pool.take(node.pool, sni).or_else(|| match upstream.proxy_protocol {
         None => None,
@@ -81,7 +81,7 @@ fn idle(client: &Client, upstream: &UpstreamHandle, node: &Node, sni: &[u8]) -> 
 
 /// Sends the PROXY header with the client's addresses, within the time for connecting.
 async fn announce(
-    client: &Client,
+    client: &Downstream,
     stream: &mut TcpStream,
     version: ProxyProtocol,
 ) -> Result<(), FailureKind> {

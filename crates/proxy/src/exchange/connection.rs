@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{buffer::Buffer, stream::Stream};
 
 /// A connection in use.
-pub struct Upstream {
+pub struct UpstreamConnection {
     pub stream: Stream,
     pub input: Buffer,
     pub out: Vec<u8>,

@@ -11,15 +11,15 @@ use tidegate_telemetry::{
 const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme to https or grpcs";
 
 /// Why an attempt failed.
-pub struct Failure {
+pub(super) struct Failure {
     pub kind: FailureKind,
     /// Bytes of the request have gone out.
-    pub request_sent: bool,
+    pub(crate) request_sent: bool,
     /// Body bytes are gone: they cannot be sent again.
-    pub body_consumed: bool,
+    pub(crate) body_consumed: bool,
 }
 
-pub enum FailureKind {
+pub(crate) enum FailureKind {
     Unresolved,
     Connect(io::Error),
     ConnectTimeout,
@@ -40,7 +40,7 @@ pub enum FailureKind {
 impl FailureKind {
     /// Once the answer has begun, a failure to send the request counts only where it is the client's fault: the upstream may
     /// answer without having read all.
-    pub fn refuses(sent: Result<(), FailureKind>) -> Result<(), BodyError> {
+    pub(crate) fn refuses(sent: Result<(), FailureKind>) -> Result<(), BodyError> {
         match sent {
             Err(FailureKind::Client(error)) => Err(error),
             _ => Ok(()),
@@ -48,7 +48,7 @@ impl FailureKind {
     }
 
     /// For `$upstream_status`.
-    pub fn attempt_status(&self) -> u16 {
+    pub(crate) fn attempt_status(&self) -> u16 {
         match self {
             FailureKind::ConnectTimeout
             | FailureKind::NoStream
@@ -61,15 +61,15 @@ impl FailureKind {
 }
 
 impl Failure {
-    pub fn is_client(&self) -> bool {
+    pub(crate) fn is_client(&self) -> bool {
         matches!(self.kind, FailureKind::Client(_))
     }
 
-    pub fn timed_out(&self) -> bool {
+    pub(super) fn timed_out(&self) -> bool {
         matches!(self.kind, FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout)
     }
 
-    pub fn status(&self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
             _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
@@ -79,7 +79,7 @@ impl Failure {
         }
     }
 
-    pub fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         match &self.kind {
             FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
             FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
@@ -99,7 +99,7 @@ impl Failure {
     }
 
     /// An idle connection that the upstream closed in the same moment: worth a fresh one.
-    pub fn was_stale(&self) -> bool {
+    pub(crate) fn was_stale(&self) -> bool {
         match &self.kind {
             FailureKind::Send(_) | FailureKind::Closed => true,
             FailureKind::Read(error) => error.kind() == io::ErrorKind::ConnectionReset,
@@ -109,7 +109,7 @@ impl Failure {
 }
 
 /// The client reads the server's message; this one is for the operator.
-pub fn warn_of_tls(server: SocketAddr) {
+pub(crate) fn warn_of_tls(server: SocketAddr) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     if LIMITER.pass().is_some() {
         error_log::log(Level::Warn, format_args!("the server at {server} {SPEAKS_TLS}"));

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     balancer, claims,
-    client::Client,
+    client::Downstream,
     http2::{
         head,
         pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// An answer whose head is in `request.response`.
-pub struct Answer {
+pub(super) struct Answer {
     pub stream: Stream,
     pub receive: RecvStream,
     pub length: BodyLength,
@@ -49,7 +49,7 @@ pub struct Answer {
 }
 
 /// A stream to a node, and the part of the request that is still to be sent on it.
-pub struct Stream {
+pub(super) struct Stream {
     lease: Lease,
     send: SendStream<Bytes>,
     body: Body,
@@ -75,7 +75,11 @@ struct Piece {
 }
 
 /// Tries a node; on a connection that turns out to be gone, once more on a newer one.
-pub async fn attempt(request: &mut Request, client: &Rc<Client>, peer: &Peer) -> Result<Answer, Failure> {
+pub(super) async fn attempt(
+    request: &mut Request,
+    client: &Rc<Downstream>,
+    peer: &Peer,
+) -> Result<Answer, Failure> {
     let first = once(request, client, peer, None).await;
     match first {
         Err((failure, true))
@@ -92,7 +96,7 @@ pub async fn attempt(request: &mut Request, client: &Rc<Client>, peer: &Peer) ->
 /// The flag with a failure: it happened on a connection that others have used before.
 async fn once(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     peer: &Peer,
     after: Option<Moment>,
 ) -> Result<Answer, (Failure, bool)> {
@@ -139,7 +143,7 @@ async fn once(
 
 /// A stream on a connection of the pool, or on a new one, for as long as the client waits.
 async fn lease(
-    client: &Client,
+    client: &Downstream,
     handle: &UpstreamHandle,
     node: &Node,
     timeouts: Timeouts,
@@ -175,7 +179,7 @@ async fn lease(
 }
 
 /// Until there may be a stream.
-async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind> {
+async fn wait(waiting: &mut Waiting, client: &Downstream) -> Result<(), FailureKind> {
     let for_node = waiting.is_for_node();
     let waited = waiting.changed(|context| {
         still_there(client, context)?;
@@ -189,7 +193,7 @@ async fn wait(waiting: &mut Waiting, client: &Client) -> Result<(), FailureKind>
 }
 
 /// Checks that the client is still there: nothing is begun or waited for on behalf of one that has left.
-fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), FailureKind> {
+fn still_there(client: &Downstream, context: &mut Context<'_>) -> Result<(), FailureKind> {
     match client.poll_gone(context) {
         Poll::Ready(()) => Err(FailureKind::Client(BodyError::Closed)),
         Poll::Pending => Ok(()),
@@ -199,7 +203,7 @@ fn still_there(client: &Client, context: &mut Context<'_>) -> Result<(), Failure
 /// Opens the stream.
 async fn start(
     request: &Request,
-    client: &Client,
+    client: &Downstream,
     timeouts: Timeouts,
     lease: Lease,
     message: HttpRequest<()>,
@@ -240,7 +244,7 @@ async fn start(
 /// Sends the body and waits for the head of the answer, which may come before all is sent.
 async fn exchange(
     request: &mut Request,
-    client: &Client,
+    client: &Downstream,
     timeouts: Timeouts,
     response: ResponseFuture,
     mut stream: Stream,
@@ -356,7 +360,7 @@ fn take_head(
 
 impl Stream {
     /// Records how the attempt went, for variables and metrics.
-    pub fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
+    pub(super) fn record(&self, request: &mut Request, status: u16, header_seconds: Option<f64>) {
         request.outcome.attempts.push(Attempt {
             address: self.lease.connection.address,
             status,
@@ -366,27 +370,27 @@ impl Stream {
         });
     }
 
-    pub fn body_is_sent(&self) -> bool {
+    pub(crate) fn body_is_sent(&self) -> bool {
         matches!(self.body, Body::Done)
     }
 
     /// Bytes of the answer that the node may send before any is taken.
-    pub fn window(&self) -> usize {
+    pub(super) fn window(&self) -> usize {
         self.lease.connection.window.bytes() as usize
     }
 
     /// The client takes the answer: from now on the bytes that it does not take are counted.
-    pub fn flows(&mut self) {
+    pub(crate) fn flows(&mut self) {
         self.granted = None;
     }
 
     /// The node did not answer in time.
-    pub fn doubt(&self) {
+    pub(super) fn doubt(&self) {
         self.lease.doubt();
     }
 
     /// Resets the stream: the rest of the exchange is not needed.
-    pub fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         self.send.send_reset(Reason::CANCEL);
     }
 
@@ -402,11 +406,11 @@ impl Stream {
     }
 
     /// Sends what the node has room for and fetches more of the body until all is out, trailers too.
-    pub fn poll_send(
+    pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
-        client: &Client,
+        client: &Downstream,
     ) -> Poll<Result<(), FailureKind>> {
         loop {
             match &mut self.body {

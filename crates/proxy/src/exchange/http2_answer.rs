@@ -24,7 +24,7 @@ use crate::{
         writer::{Frame, Writer},
     },
     balancer::{self, InFlight},
-    client::Client,
+    client::Downstream,
     filters, http2,
     persistence::client_persists,
     phases::Chains,
@@ -45,9 +45,9 @@ struct Http2Body<'a> {
 }
 
 /// Sends the answer. Returns whether the client's connection can be reused.
-pub async fn deliver(
+pub(super) async fn deliver(
     request: &mut Request,
-    client: &Rc<Client>,
+    client: &Rc<Downstream>,
     chains: &Chains,
     handle: &UpstreamHandle,
     answer: Answer,
@@ -136,7 +136,7 @@ impl Body for Http2Body<'_> {
         &mut self,
         context: &mut Context<'_>,
         request: &Request,
-        client: &Client,
+        client: &Downstream,
     ) -> Poll<Result<(), BodyError>> {
         self.stream.poll_send(context, request, client).map(FailureKind::refuses)
     }

@@ -2,12 +2,12 @@
 
 use tidegate_plugin_api::{Request, outcome::Attempt};
 
-use super::Upstream;
+use super::UpstreamConnection;
 
 /// Records how an attempt went, for variables and metrics.
 pub(super) fn record(
     request: &mut Request,
-    upstream: &Upstream,
+    upstream: &UpstreamConnection,
     status: u16,
     header_seconds: Option<f64>,
     response_seconds: Option<f64>,

@@ -7,10 +7,10 @@ use tidegate_plugin_api::upstream::{Timeouts, TlsClient};
 use tokio::net::TcpStream;
 
 use super::failure::FailureKind;
-use crate::{client::Client, stream::Stream};
+use crate::{client::Downstream, stream::Stream};
 
-pub async fn handshake(
-    client: &Client,
+pub(super) async fn handshake(
+    client: &Downstream,
     stream: TcpStream,
     settings: &TlsClient,
     sni: &[u8],

@@ -15,7 +15,7 @@ use super::{
     line::Fresh,
     stream::{Http2Stream, Place},
 };
-use crate::{client::Client, refusal, request, respond, stall, stats, stream::Stream};
+use crate::{client::Downstream, refusal, request, respond, stall, stats, stream::Stream};
 
 /// Copies of a request's head in memory.
 const HEADS: usize = 3;
@@ -98,7 +98,7 @@ async fn answer(working: Working, fresh: Fresh, place: Place) {
     let unreadable = readable.map_err(|error| (error, refusal::http2_line(&parts)));
     drop(parts);
     let stream = Stream::Http2(Box::new(Http2Stream::new(respond, body, place)));
-    let client = Rc::new(Client::for_stream(worker, stream, shared.facts.clone()));
+    let client = Rc::new(Downstream::for_stream(worker, stream, shared.facts.clone()));
     poll_fn(|context| {
         client.timer.attach(context);
         Poll::Ready(())

@@ -24,7 +24,7 @@ const FREE_BYTES: u64 = 1 << 20;
 /// not fit the client's dynamic table (4 KiB), and five bits encode eight at best.
 const TRAILER_BYTES: u64 = 24 * 1024;
 /// The least size of header lists that `h2` is set to.
-pub const LIST_BYTES: usize = 64 * 1024;
+pub(crate) const LIST_BYTES: usize = 64 * 1024;
 
 /// Follows the frames in received bytes, however they are cut.
 pub struct FrameWatch {

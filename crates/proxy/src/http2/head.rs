@@ -116,7 +116,7 @@ pub fn trailers(from: &Head) -> Option<HeaderMap> {
 }
 
 /// Adds trailers that came over HTTP/2, if they are within the limit.
-pub fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError> {
+pub(crate) fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError> {
     tidegate_protocol::http2::check_trailers(
         from.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())),
     )?;
@@ -125,7 +125,7 @@ pub fn add_trailers(head: &mut Head, from: &HeaderMap) -> Result<(), ParseError>
 }
 
 /// Adds fields that came over HTTP/2.
-pub fn add_fields(head: &mut Head, from: &HeaderMap) {
+pub(crate) fn add_fields(head: &mut Head, from: &HeaderMap) {
     for (name, value) in from {
         head.add(name.as_str(), value.as_bytes());
     }

@@ -38,7 +38,7 @@ pub struct Wire {
     reads: u64,
 }
 
-pub type SharedWire = Rc<RefCell<Wire>>;
+pub(crate) type SharedWire = Rc<RefCell<Wire>>;
 
 impl Wire {
     pub fn new(
@@ -58,7 +58,7 @@ impl Wire {
     }
 
     /// Writes the gathered bytes.
-    pub fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.poll_write(context, rest) {
                 Poll::Pending => return self.blocked(),
@@ -94,7 +94,7 @@ impl Wire {
         self.watch.as_ref().and_then(FrameWatch::flood)
     }
 
-    pub fn received_ms(&self) -> u64 {
+    pub(crate) fn received_ms(&self) -> u64 {
         self.received_ms
     }
 
@@ -103,7 +103,7 @@ impl Wire {
     }
 
     /// Since when the peer takes nothing although there is something for it.
-    pub fn blocked_since_ms(&self) -> Option<u64> {
+    pub(crate) fn blocked_since_ms(&self) -> Option<u64> {
         self.blocked_ms
     }
 

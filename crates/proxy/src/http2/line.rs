@@ -11,10 +11,10 @@ use super::{
 };
 
 /// After so long in line, a request of a client that keeps taking answers begins regardless, and others are refused.
-pub const LONGEST_LINED_MS: u64 = 10_000;
+pub(super) const LONGEST_LINED_MS: u64 = 10_000;
 
 /// A request that has not begun.
-pub struct Fresh {
+pub(super) struct Fresh {
     pub request: http::Request<RecvStream>,
     pub respond: SendResponse<Bytes>,
     /// Roughly what its head takes in memory.
@@ -22,14 +22,14 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    pub fn new(request: http::Request<RecvStream>, respond: SendResponse<Bytes>) -> Fresh {
+    pub(super) fn new(request: http::Request<RecvStream>, respond: SendResponse<Bytes>) -> Fresh {
         let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
         Fresh { head_bytes: fields.sum::<usize>() + target, request, respond }
     }
 
     /// Refuses the request so that the client may send it again.
-    pub fn refuse(mut self) {
+    pub(super) fn refuse(mut self) {
         self.respond.send_reset(Reason::REFUSED_STREAM);
     }
 }
@@ -43,7 +43,7 @@ struct Lined {
 }
 
 #[derive(Default)]
-pub struct Line(VecDeque<Lined>);
+pub(super) struct Line(VecDeque<Lined>);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
@@ -66,12 +66,12 @@ fn judge(places: &Places, lined: bool) -> Verdict {
 }
 
 impl Line {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Accepts a new request: it is returned if it may begin at once.
-    pub fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
+    pub(super) fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
         let verdict = match judge(places, false) {
             Verdict::Begins if !self.0.is_empty() => Verdict::Waits,
             verdict => verdict,
@@ -97,7 +97,7 @@ impl Line {
     }
 
     /// The next one that may begin. Requests beyond the share of the address are refused, the last first.
-    pub fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
+    pub(super) fn next(&mut self, places: &Places, now_ms: u64) -> Option<Fresh> {
         while places.account().exceeds_share() {
             self.0.pop_back()?.fresh.refuse();
         }
@@ -121,7 +121,7 @@ impl Line {
         }
     }
 
-    pub fn refuse_all(&mut self) {
+    pub(crate) fn refuse_all(&mut self) {
         self.0.drain(..).for_each(|lined| lined.fresh.refuse());
     }
 }

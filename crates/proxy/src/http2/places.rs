@@ -14,13 +14,13 @@ use super::untaken::{ALWAYS, Account, Held, Left, STREAM_BYTES};
 use crate::timers::{Deadlines, Timer};
 
 /// A client that takes nothing of an answer for so long counts as not taking it.
-pub const COUNTED_AFTER_MS: u64 = 1_000;
+pub(super) const COUNTED_AFTER_MS: u64 = 1_000;
 /// Unless all streams of its connection took this much meanwhile: then the client reads others first. More than the
 /// window that a connection begins with.
-pub const KEEPS_UP_BYTES: u64 = 64 * 1024;
+pub(super) const KEEPS_UP_BYTES: u64 = 64 * 1024;
 /// A connection that has taken nothing for so long stalls; its requests in line are the first to make room for
 /// others.
-pub const STALLS_AFTER_MS: u64 = 250;
+pub(super) const STALLS_AFTER_MS: u64 = 250;
 
 pub struct Places {
     deadlines: &'static Deadlines,
@@ -154,7 +154,7 @@ impl Places {
     }
 
     /// Counts bytes of an answer that the request holds until its client has taken them.
-    pub fn weigh(&self, index: u32, bytes: usize) {
+    pub(crate) fn weigh(&self, index: u32, bytes: usize) {
         let units = bytes / STREAM_BYTES;
         if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize).filter(|_| units > 0) {
             slot.units += units;
@@ -230,7 +230,7 @@ impl Places {
     }
 
     /// A request waits in line: schedules an early look.
-    pub fn arm_soon(&self) {
+    pub(crate) fn arm_soon(&self) {
         self.armed.set(true);
         self.timer.set(STALLS_AFTER_MS);
     }

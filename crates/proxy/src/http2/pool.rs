@@ -28,7 +28,8 @@ use self::{
 };
 use crate::{pool::ages::Ages, runtime::Runtime};
 
-pub use self::{establish::establish, gate::Waiting, window::Window};
+pub(crate) use self::establish::establish;
+pub use self::{gate::Waiting, window::Window};
 
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ impl Lease {
     }
 
     /// The connection was given up because the node was silent. It would hardly answer on another one.
-    pub fn was_silent(&self) -> bool {
+    pub(crate) fn was_silent(&self) -> bool {
         self.connection.state.silent.get()
     }
 }
@@ -212,7 +213,7 @@ struct Node {
 
 /// By the pool number of a [`tidegate_plugin_api::upstream::Node`].
 #[derive(Default)]
-pub struct Http2Pool {
+pub(crate) struct Http2Pool {
     nodes: RefCell<FxHashMap<u32, Node>>,
     /// By client connection and pool number; see [`crate::pool::own`].
     own: RefCell<BTreeMap<(u64, u32), Node>>,
@@ -246,12 +247,12 @@ impl Http2Pool {
         act(self.nodes.borrow_mut().entry(place.pool).or_default())
     }
 
-    pub fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
+    pub(crate) fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
         self.with_node(place, |node| node.next(wanted, self, place))
     }
 
     /// A point in time before everything that is opened from now on.
-    pub fn moment(&self, runtime: &Runtime) -> Moment {
+    pub(crate) fn moment(&self, runtime: &Runtime) -> Moment {
         Moment { opened: self.opened.get(), now_ms: runtime.deadlines.now_ms() }
     }
 
@@ -260,7 +261,7 @@ impl Http2Pool {
     }
 
     /// Closes connections that are too old, once their streams have ended.
-    pub fn sweep(&self, now_ms: u64) {
+    pub(crate) fn sweep(&self, now_ms: u64) {
         self.nodes.borrow_mut().retain(|_, node| {
             node.connections.retain(|connection| !connection.expired(now_ms));
             node.is_needed()
@@ -272,7 +273,7 @@ impl Http2Pool {
     }
 
     /// The client has left, and has no active requests.
-    pub fn forget(&self, client: u64) {
+    pub(crate) fn forget(&self, client: u64) {
         let mut own = self.own.borrow_mut();
         let places: Vec<_> = own.range((client, 0)..=(client, u32::MAX)).map(|(place, _)| *place).collect();
         for mut node in places.iter().filter_map(|place| own.remove(place)) {

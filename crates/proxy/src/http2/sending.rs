@@ -44,7 +44,7 @@ impl Sending {
     }
 
     /// Ready when a stream may hand something over. `asked`: the round in which it last found no room, from 1.
-    pub fn poll_room(&self, context: &Context<'_>, asked: &mut u64) -> Poll<()> {
+    pub(crate) fn poll_room(&self, context: &Context<'_>, asked: &mut u64) -> Poll<()> {
         let most = if read_ahead::is_spent() { HANDED_LEAST } else { HANDED_BYTES };
         if self.handed.get() < most {
             return Poll::Ready(());
@@ -62,12 +62,12 @@ impl Sending {
     }
 
     /// The socket takes nothing.
-    pub fn is_stuck(&self) {
+    pub(crate) fn is_stuck(&self) {
         self.stuck.borrow_mut().stalls(self.handed.get());
     }
 
     /// The client has taken all.
-    pub fn all_sent(&self) {
+    pub(crate) fn all_sent(&self) {
         if self.handed.replace(0) > 0 {
             self.stuck.borrow_mut().flows();
         }

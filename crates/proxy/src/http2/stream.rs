@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// Counts memory that the request holds beyond the usual.
-    pub fn weigh(&self, bytes: usize) {
+    pub(crate) fn weigh(&self, bytes: usize) {
         self.sending.places.weigh(self.index, bytes);
     }
 
@@ -89,17 +89,17 @@ impl Http2Stream {
         }
     }
 
-    pub fn held_by_connection(&self) -> &Rc<Cell<usize>> {
+    pub(crate) fn held_by_connection(&self) -> &Rc<Cell<usize>> {
         &self.place.sending.held
     }
 
     /// Counts bytes of the answer that are held until the client has taken them.
-    pub fn weigh(&self, bytes: usize) {
+    pub(crate) fn weigh(&self, bytes: usize) {
         self.place.sending.places.weigh(self.place.index, bytes);
     }
 
     /// Ready when the client has room for something, without taking any of it.
-    pub fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_takes(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.send.is_none() {
             return Poll::Ready(Ok(()));
         }
@@ -116,12 +116,12 @@ impl Http2Stream {
     }
 
     /// Nothing follows the head that came.
-    pub fn has_no_body(&self) -> bool {
+    pub(crate) fn has_no_body(&self) -> bool {
         self.receive.is_end_stream()
     }
 
     /// Ready once the client has cancelled the stream, or its connection is gone.
-    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.send {
             Some(_) if self.ended => Poll::Pending,
             Some(send) => send.poll_reset(context).map(|_| ()),
@@ -150,18 +150,21 @@ impl Http2Stream {
         }
     }
 
-    pub fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, BodyError>> {
+    pub(crate) fn poll_trailers(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<HeaderMap>, BodyError>> {
         self.receive.poll_trailers(context).map_err(|_| BodyError::Closed)
     }
 
     /// `100 Continue`, for a client that waits with its body.
-    pub fn send_continue(&mut self) -> Result<(), BodyError> {
+    pub(crate) fn send_continue(&mut self) -> Result<(), BodyError> {
         let mut head = Response::new(());
         *head.status_mut() = http::StatusCode::CONTINUE;
         self.respond.send_informational(head).map_err(|_| BodyError::Closed)
     }
 
-    pub fn send_head(&mut self, head: Response<()>, last: bool) -> io::Result<()> {
+    pub(crate) fn send_head(&mut self, head: Response<()>, last: bool) -> io::Result<()> {
         let send = self.respond.send_response(head, last).map_err(broken)?;
         self.send = Some(send);
         self.place.sending.places.answer(self.place.index);
@@ -219,12 +222,12 @@ impl Http2Stream {
     }
 
     /// Whether the answer is complete and the client still sends.
-    pub fn has_rest(&self) -> bool {
+    pub(crate) fn has_rest(&self) -> bool {
         self.ended && !self.is_reset && !self.receive.is_end_stream()
     }
 
     /// Reads and drops a piece of the request that the client still sends. `None`: it has ended.
-    pub fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+    pub(crate) fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<Option<usize>> {
         let Some(Ok(data)) = ready!(self.receive.poll_data(context)) else { return Poll::Ready(None) };
         // As above.
         let _ = self.receive.flow_control().release_capacity(data.len());
@@ -232,7 +235,7 @@ impl Http2Stream {
     }
 
     /// Bytes of a tunnel; 0 at the end.
-    pub fn poll_raw(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_raw(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         while self.rest.is_empty() {
             match ready!(self.receive.poll_data(context)) {
                 None => return Poll::Ready(Ok(0)),

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use crate::{
-    client::Client,
+    client::Downstream,
     linger::{DROPPED_BYTES, Place},
 };
 
@@ -12,7 +12,7 @@ const STREAM_MS: u64 = 250;
 
 /// Ends a stream of HTTP/2 whose client still sends. The reset waits for a moment: clients that read it together with the
 /// answer treat it as a failure (curl before 8.1), and drop what they have received.
-pub async fn linger_stream(client: &Client) {
+pub(crate) async fn linger_stream(client: &Downstream) {
     let stream = || client.http2().filter(|stream| stream.has_rest());
     if stream().is_none() {
         return;

@@ -27,11 +27,11 @@ use tidegate_telemetry::{
 };
 
 /// The memory of a request, without its body and the held part of its answer.
-pub const STREAM_BYTES: usize = 20 * 1024;
+pub(super) const STREAM_BYTES: usize = 20 * 1024;
 /// The memory of a request in line: its received head, and one stream.
-pub const LINED_BYTES: usize = 3 * 1024;
+pub(super) const LINED_BYTES: usize = 3 * 1024;
 /// Requests that a connection may have whatever others hold: about what a connection of HTTP/1 costs. They are not counted.
-pub const ALWAYS: usize = 4;
+pub(super) const ALWAYS: usize = 4;
 /// Open ones together: one part in so many of `apisix.body_memory.total`.
 const PART: usize = 4;
 /// Those in line together.
@@ -141,13 +141,13 @@ impl Account {
     }
 
     /// More are in line than all may fill, or half of that is of this address.
-    pub fn is_line_crowded(&self) -> bool {
+    pub(crate) fn is_line_crowded(&self) -> bool {
         let shared = most_lined() / SHARED_PART;
         self.all.lined.load(Relaxed) > shared || self.counts.lined.load(Relaxed) > shared / 2
     }
 
     /// `None`: too many are in line. A large head counts as several requests.
-    pub fn line_up(self: &Rc<Account>, head_bytes: usize) -> Option<Lined> {
+    pub(crate) fn line_up(self: &Rc<Account>, head_bytes: usize) -> Option<Lined> {
         self.line_up_within(1 + head_bytes / LINED_BYTES, most_lined())
     }
 
@@ -161,7 +161,7 @@ impl Account {
     }
 
     /// Whether the address has more in line than its equal share, and others want the room.
-    pub fn exceeds_share(&self) -> bool {
+    pub(crate) fn exceeds_share(&self) -> bool {
         self.exceeds_share_of(most_lined())
     }
 
@@ -189,7 +189,7 @@ impl Account {
 
     /// Logs that a request waits, or is refused.
     #[cold]
-    pub fn tell_full(&self) {
+    pub(crate) fn tell_full(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
         if let Some(others) = LINES.pass() {
             error_log::log(
@@ -254,7 +254,7 @@ impl Drop for Left {
 }
 
 /// A request in line.
-pub struct Lined {
+pub(crate) struct Lined {
     account: Rc<Account>,
     units: usize,
 }

@@ -1,13 +1,13 @@
 //! Closes a client's pooled connections when the client leaves.
 
-use tidegate_plugin_api::connection::Connection;
+use tidegate_plugin_api::connection::ConnectionInfo;
 
 use crate::{stream::Stream, worker::Worker};
 
 /// Keeps an idle connection for the client whose address it began with.
 pub fn keep(
     worker: &'static Worker,
-    client: &Connection,
+    client: &ConnectionInfo,
     place: (u32, Box<[u8]>),
     stream: (Stream, u32),
     times_ms: (u64, u64),
@@ -18,7 +18,7 @@ pub fn keep(
 }
 
 /// Closes this client's pooled connections when it leaves.
-pub fn close_at_end(worker: &'static Worker, client: &Connection) {
+pub(crate) fn close_at_end(worker: &'static Worker, client: &ConnectionInfo) {
     client.at_end.get_or_init(|| Box::new(Leaving { worker, client: client.id }));
 }
 

@@ -14,7 +14,7 @@ use super::{Idle, ages::Ages};
 use crate::stream::Stream;
 
 #[derive(Default)]
-pub struct OwnPool {
+pub(crate) struct OwnPool {
     state: RefCell<State>,
 }
 
@@ -37,7 +37,7 @@ impl State {
 
 impl OwnPool {
     /// As [`super::Pool::take`], of this client's connections only.
-    pub fn take(&self, client: u64, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
+    pub(crate) fn take(&self, client: u64, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
         let state = &mut *self.state.borrow_mut();
         let mut context = Context::from_waker(Waker::noop());
         loop {
@@ -67,7 +67,7 @@ impl OwnPool {
     }
 
     /// Closes what is too old or was closed by the other side. Returns how many are left.
-    pub fn sweep(&self, now_ms: u64) -> usize {
+    pub(crate) fn sweep(&self, now_ms: u64) -> usize {
         let State { idle, ages } = &mut *self.state.borrow_mut();
         let mut context = Context::from_waker(Waker::noop());
         idle.retain(|&(client, pool, number), entry| {
@@ -82,7 +82,7 @@ impl OwnPool {
     }
 
     /// Also when one of its connections timed out: see [`super::Pool::distrust`].
-    pub fn forget(&self, client: u64) {
+    pub(crate) fn forget(&self, client: u64) {
         let state = &mut *self.state.borrow_mut();
         let own = state.idle.range((client, 0, 0)..=(client, u32::MAX, u64::MAX));
         let places: Vec<Place> = own.map(|(&place, _)| place).collect();

@@ -41,7 +41,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// On the worker's own thread.
-    pub fn of_this_thread() -> Stalls {
+    pub(crate) fn of_this_thread() -> Stalls {
         let schedule = File::open("/proc/thread-self/schedstat").ok();
         Stalls {
             schedule,

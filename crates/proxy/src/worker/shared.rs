@@ -13,8 +13,8 @@ use crate::{
 pub struct Worker {
     pub runtime: Runtime,
     pub pool: Pool,
-    pub own_pool: OwnPool,
-    pub http2_pool: Http2Pool,
+    pub(crate) own_pool: OwnPool,
+    pub(crate) http2_pool: Http2Pool,
     pub(crate) crowded: Crowded,
 }
 

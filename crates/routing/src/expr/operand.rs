@@ -5,10 +5,15 @@ use std::borrow::Cow;
 /// The value of a variable at the moment of evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand<'a> {
+    /// No value.
     Nil,
+    /// A text, not necessarily UTF-8.
     Bytes(Cow<'a, [u8]>),
+    /// As in Lua, a double.
     Number(f64),
+    /// Not equal to any text.
     Boolean(bool),
+    /// In order.
     List(Vec<Operand<'a>>),
 }
 

@@ -3,6 +3,7 @@
 use tidegate_backtrack::Expression;
 pub use tidegate_backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
 
+/// The pattern of a condition (`~~`, `~*`, `IN` with patterns).
 #[derive(Debug)]
 pub struct Pattern {
     expression: Expression,
@@ -26,6 +27,7 @@ impl Pattern {
         self.expression.is_match(text, time)
     }
 
+    /// As configured.
     pub fn as_str(&self) -> &str {
         self.expression.as_str()
     }

@@ -9,11 +9,14 @@ use super::{
     witness::{Loss, Tried, Witness},
 };
 
+/// What became of a route that came into question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// The request goes to it.
     Won,
     /// Would have served the request, but another one came first.
     Shadowed,
+    /// It was asked, and one of its conditions failed.
     Lost(Loss),
 }
 

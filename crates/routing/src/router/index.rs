@@ -45,7 +45,7 @@ pub(super) struct Candidate {
     /// Position in the route's `uris`.
     pub uri: u32,
     /// The pattern has variables, or can only be decided on the whole path.
-    pub has_params: bool,
+    pub(crate) has_params: bool,
 }
 
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use super::{
 pub struct Stale(Vec<u64>);
 
 impl Stale {
+    /// Takes a position out of the layer below.
     pub fn mark(&mut self, position: u32) {
         let word = position as usize / 64;
         if self.0.len() <= word {

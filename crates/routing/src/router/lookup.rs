@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::{Methods, Param, expr::Variables};
+use super::parameters::Param;
+use crate::{Methods, expr::Variables};
 
 /// `apisix.router.http` of config.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub trait MatchInput: Variables {
     fn host_with_port(&self) -> Option<&[u8]>;
     /// One bit, or none for a method no route can name.
     fn method(&self) -> Methods;
+    /// For `remote_addrs`.
     fn remote_addr(&self) -> IpAddr;
     /// Runs the route's `filter_func`; called only for routes that have one.
     fn filter(&self, route: u32) -> bool;
@@ -41,5 +43,6 @@ pub struct Match<'r> {
     pub matched_uri: &'r str,
     /// The pattern of `hosts` that led here, lower case.
     pub matched_host: Option<&'r str>,
+    /// Of the pattern's `:name` and `*name`, in order.
     pub params: SmallVec<[Param<'r>; 4]>,
 }

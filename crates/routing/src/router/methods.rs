@@ -5,6 +5,7 @@
 pub struct Methods(u16);
 
 impl Methods {
+    /// None. A route without `methods` has all.
     pub const EMPTY: Methods = Methods(0);
     const NAMES: [&str; 10] =
         ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
@@ -15,6 +16,7 @@ impl Methods {
         position.map_or(Self::EMPTY, |position| Self(1 << position))
     }
 
+    /// Both sets together.
     pub fn with(self, other: Methods) -> Self {
         Self(self.0 | other.0)
     }
@@ -24,6 +26,7 @@ impl Methods {
         other.0 != 0 && self.0 & other.0 == other.0
     }
 
+    /// Whether no method is in it.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -12,6 +12,7 @@ pub struct RouteSpec<N> {
     pub id: u32,
     /// The id in the store, whose order decides between equals.
     pub order: Arc<str>,
+    /// Exact paths, `prefix*` or patterns with parameters.
     pub uris: Vec<Box<str>>,
     /// The route's hosts, or its service's when it has none. Empty: any host.
     pub hosts: Vec<HostPattern>,
@@ -23,8 +24,11 @@ pub struct RouteSpec<N> {
     pub first_of_equals: bool,
     /// Empty: any method.
     pub methods: Methods,
+    /// `None`: any client.
     pub remote_addrs: Option<AddressSet>,
+    /// `None`: no conditions.
     pub vars: Option<Expression<N>>,
+    /// The highest is asked first.
     pub priority: i64,
     /// The route has a `filter_func`.
     pub has_filter: bool,
@@ -74,6 +78,7 @@ impl HostPattern {
         Self { pattern: pattern.to_ascii_lowercase().into(), names_port }
     }
 
+    /// As configured.
     pub fn pattern(&self) -> &str {
         &self.pattern
     }

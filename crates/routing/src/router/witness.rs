@@ -5,11 +5,17 @@ use super::{index::Scope, lookup::Match};
 /// The condition that a candidate failed, the first in the order of `Router::find`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
+    /// `methods`
     Method,
+    /// `remote_addrs`
     RemoteAddr,
+    /// `hosts`
     Host,
+    /// `vars`
     Vars,
+    /// `filter_func`
     FilterFunction,
+    /// The pattern of the path.
     Parameters,
 }
 

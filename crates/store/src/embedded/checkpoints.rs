@@ -33,13 +33,13 @@ const CHECKPOINTS: TableDefinition<&str, &[u8]> = TableDefinition::new("checkpoi
 /// Name; records of `objects`, each length and key, length and value, compressed as a whole.
 const STATES: TableDefinition<&str, &[u8]> = TableDefinition::new("checkpoint_states");
 
-pub fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(CHECKPOINTS)?;
     transaction.open_table(STATES)?;
     Ok(())
 }
 
-pub fn list(database: &Database) -> Result<Vec<Checkpoint>, HistoryError> {
+pub(super) fn list(database: &Database) -> Result<Vec<Checkpoint>, HistoryError> {
     let read = || -> Result<Vec<Checkpoint>, redb::Error> {
         let redb = database.opened()?;
         let table = redb.begin_read()?.open_table(CHECKPOINTS)?;
@@ -54,7 +54,11 @@ pub fn list(database: &Database) -> Result<Vec<Checkpoint>, HistoryError> {
 }
 
 /// The state is read beside the writers; only storing it takes its turn with them.
-pub fn put(database: &Database, name: &str, author: &Author) -> Result<(Checkpoint, bool), HistoryError> {
+pub(super) fn put(
+    database: &Database,
+    name: &str,
+    author: &Author,
+) -> Result<(Checkpoint, bool), HistoryError> {
     let (revision, objects, state) = packed(database).map_err(|error| database.failed(error))?;
     let checkpoint = Checkpoint {
         name: name.to_owned(),
@@ -103,7 +107,7 @@ fn taken_by_others(
     Ok(taken)
 }
 
-pub fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
+pub(super) fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
     let redb = database.opened()?;
     let transaction = redb.begin_write()?;
     let known = transaction.open_table(CHECKPOINTS)?.remove(name)?.is_some();
@@ -113,7 +117,7 @@ pub fn delete(database: &Database, name: &str) -> Result<bool, redb::Error> {
 }
 
 /// Every object of the state; of those of today that it lacks, that they are gone.
-pub fn restored(
+pub(super) fn restored(
     database: &Database,
     transaction: &ReadTransaction,
     name: &str,

@@ -40,7 +40,7 @@ const SPARE_BYTES: u64 = 1 << 20;
 /// Rings that are waiting beyond this number add nothing.
 const QUEUE: usize = 64;
 
-pub enum Message {
+pub(super) enum Message {
     Changed,
     /// Write the current state, if the copy is behind; reply when it is durable.
     Now(mpsc::Sender<Result<Head, String>>),
@@ -52,17 +52,17 @@ pub enum Message {
 
 /// Rings when something was written.
 #[derive(Clone)]
-pub struct Bell(mpsc::SyncSender<Message>);
+pub(crate) struct Bell(mpsc::SyncSender<Message>);
 
 impl Bell {
-    pub fn ring(&self) {
+    pub(super) fn ring(&self) {
         // A full queue holds a ring already.
         let _ = self.0.try_send(Message::Changed);
     }
 }
 
 /// The handle. Dropping it ends the thread after a last copy.
-pub struct Copier {
+pub(crate) struct Copier {
     queue: mpsc::SyncSender<Message>,
     /// Until the thread begins.
     waiting: Mutex<Option<mpsc::Receiver<Message>>>,
@@ -77,12 +77,12 @@ impl Default for Copier {
 }
 
 impl Copier {
-    pub fn bell(&self) -> Bell {
+    pub(super) fn bell(&self) -> Bell {
         Bell(self.queue.clone())
     }
 
     /// Begins to keep the copy, with one at once where there is none of this state.
-    pub fn begin(
+    pub(super) fn begin(
         &self,
         database: Arc<Database>,
         live: Arc<Live>,
@@ -104,7 +104,7 @@ impl Copier {
     }
 
     /// Which state the copy holds when it holds all that has been acknowledged.
-    pub fn now(&self) -> Result<Head, String> {
+    pub(super) fn now(&self) -> Result<Head, String> {
         let (reply, answer) = mpsc::channel();
         let stopped = || "the last good configuration is not being kept".to_owned();
         if self.thread.lock().is_none() {
@@ -115,14 +115,14 @@ impl Copier {
     }
 
     /// See [`Message::Hold`].
-    pub fn hold(&self) {
+    pub(super) fn hold(&self) {
         let (reply, answer) = mpsc::channel();
         if self.thread.lock().is_some() && self.queue.send(Message::Hold(reply)).is_ok() {
             let _ = answer.recv();
         }
     }
 
-    pub fn resume(&self) {
+    pub(super) fn resume(&self) {
         if self.thread.lock().is_some() {
             let _ = self.queue.send(Message::Resume);
         }

@@ -36,15 +36,19 @@ const LONGEST_HEAD: u64 = 1024;
 pub struct Head {
     /// Of the store: see [`super::marker::Progress`].
     pub identity: u128,
+    /// Of the state.
     pub revision: u64,
+    /// How many the state has.
     pub objects: u64,
     /// When this was the newest state, in milliseconds since 1970.
-    pub taken_ms: u64,
+    pub(crate) taken_ms: u64,
 }
 
 /// A whole copy. Secrets in it are still encrypted.
 pub struct Kept {
+    /// First line of the file.
     pub head: Head,
+    /// The objects, kind by kind.
     pub records: Vec<Record>,
 }
 
@@ -131,7 +135,7 @@ impl Lines {
 }
 
 /// The head of what lies there, if it looks like one: cheap, and not verified.
-pub fn glance(path: &Path) -> Option<Head> {
+pub(crate) fn glance(path: &Path) -> Option<Head> {
     let mut line = String::new();
     let file = BufReader::new(File::open(path).ok()?);
     io::Read::take(file, LONGEST_HEAD).read_line(&mut line).ok()?;
@@ -148,13 +152,13 @@ pub fn duplicate(from: &Path, to: &Path) -> Result<Head, String> {
 }
 
 /// Since when the copy has been behind the store, if it is: the time of the file, in milliseconds since 1970.
-pub fn newest_until_ms(path: &Path) -> Option<u64> {
+pub(crate) fn newest_until_ms(path: &Path) -> Option<u64> {
     let time = fs::metadata(path).and_then(|found| found.modified()).ok()?;
     u64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 /// The store has a newer state from now on.
-pub fn behind_from_now(path: &Path) {
+pub(crate) fn behind_from_now(path: &Path) {
     // Best effort: only messages show this time.
     let _ = File::options().write(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }

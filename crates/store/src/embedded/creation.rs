@@ -24,7 +24,7 @@ const UNFINISHED_SUFFIX: &str = ".new";
 /// start may write it before there is a store.
 const OTHER_SIGNS: [(&str, &str); 1] = [("etcd.snapshot", "the gateway had its configuration from etcd")];
 
-pub enum Place {
+pub(super) enum Place {
     /// Something is there; whether it is a store is to be seen.
     Taken,
     /// Nothing is, nor was.
@@ -32,7 +32,7 @@ pub enum Place {
 }
 
 /// What is at the store's place. The error names what is wrong and the remedy.
-pub fn look(path: &Path) -> Result<Place, StoreError> {
+pub(super) fn look(path: &Path) -> Result<Place, StoreError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(damaged(path, "it is not a regular file")),
         Ok(found) if found.len() == 0 => Err(damaged(path, "it has 0 bytes")),
@@ -66,7 +66,7 @@ fn absent(path: &Path) -> Result<Place, StoreError> {
 }
 
 /// Makes a store with what `fill` writes into it. It has its name when that is durable.
-pub fn create(
+pub(super) fn create(
     path: &Path,
     fill: impl FnOnce(File) -> Result<redb::Database, String>,
 ) -> Result<redb::Database, String> {

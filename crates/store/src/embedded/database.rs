@@ -30,7 +30,7 @@ const MAX_DECODERS: usize = 4;
 /// Fewer objects than this are not worth a thread.
 const OBJECTS_PER_DECODER: usize = 1000;
 
-pub struct Database {
+pub(super) struct Database {
     /// `None` while another process has the file. Closing it waits for its readers.
     redb: RwLock<Option<redb::Database>>,
     /// redb does nothing more after a failed write or read: the file has to be opened again.
@@ -41,7 +41,7 @@ pub struct Database {
     pub(super) retention: Retention,
 }
 
-pub struct Loaded {
+pub(super) struct Loaded {
     pub state: State,
     /// What was stored with a ttl.
     pub expiries: Vec<(u64, Object)>,
@@ -50,7 +50,7 @@ pub struct Loaded {
 }
 
 /// One change to commit: the object to store and when it expires, or the object to remove.
-pub enum Stored<'a> {
+pub(super) enum Stored<'a> {
     Put { object: &'a Object, expires_at_ms: Option<u64> },
     Delete { object: &'a Object },
 }
@@ -62,7 +62,11 @@ impl Drop for Database {
 }
 
 impl Database {
-    pub fn open(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
+    pub(super) fn open(
+        path: &Path,
+        hooks: Hooks,
+        retention: Retention,
+    ) -> Result<(Self, Loaded), StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| {
                 unavailable(format!("cannot create folder {} for the database: {error}", folder.display()))
@@ -94,7 +98,7 @@ impl Database {
     }
 
     /// What a file holds all of whose pages verify, without asking its marker.
-    pub fn whole(path: &Path) -> Result<Progress, StoreError> {
+    pub(super) fn whole(path: &Path) -> Result<Progress, StoreError> {
         creation::look(path)?;
         let (redb, _) = opening::existing(path)?;
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
@@ -108,18 +112,18 @@ impl Database {
     }
 
     /// Closes the file, so that another process can open it.
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         *self.redb.write() = None;
         self.failing.store(false, Relaxed);
         self.marker.end();
     }
 
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.redb.read_recursive().is_none() && !self.is_failing()
     }
 
     /// Whether it takes no writes until [`Database::recover`] is through.
-    pub fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failing.load(Relaxed)
     }
 
@@ -128,7 +132,7 @@ impl Database {
     }
 
     /// Opens a file again that failed; what is in it now. Where the file is gone, the open one stays.
-    pub fn recover(&self) -> Result<Loaded, StoreError> {
+    pub(crate) fn recover(&self) -> Result<Loaded, StoreError> {
         let recover = || {
             creation::look(&self.path)?;
             // Readers of the history wait meanwhile. Closing a damaged file may panic.
@@ -151,7 +155,7 @@ impl Database {
     }
 
     /// Opens the file again; what is in it now.
-    pub fn resume(&self) -> Result<Loaded, StoreError> {
+    pub(super) fn resume(&self) -> Result<Loaded, StoreError> {
         catch_unwind(AssertUnwindSafe(|| self.open_again()))
             .unwrap_or_else(|_| Err(damaged(&self.path, "its pages contradict each other")))
     }
@@ -176,7 +180,7 @@ impl Database {
     }
 
     /// Writes all changes, what the history says of them and the revision they lead to, with one fsync.
-    pub fn commit<'a>(
+    pub(super) fn commit<'a>(
         &self,
         revision: u64,
         changes: impl Iterator<Item = Stored<'a>>,

@@ -5,7 +5,7 @@ use tidegate_model::{Kind, Object};
 use crate::history::{Action, Author};
 
 /// One write for the history.
-pub struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     pub author: &'a Author,
     pub revision: u64,
     pub changes: Vec<Changed<'a>>,
@@ -15,7 +15,7 @@ pub struct Draft<'a> {
 pub(super) type At<'a> = Option<(&'a Object, Option<u64>)>;
 
 #[derive(Clone, Copy)]
-pub struct Changed<'a> {
+pub(crate) struct Changed<'a> {
     pub kind: Kind,
     pub id: &'a str,
     pub before: At<'a>,

@@ -30,7 +30,7 @@ const FIRST: usize = 10;
 
 impl Database {
     /// Makes the tables. A history with a gap leads back to the gap only.
-    pub fn begin_history(&self, revision: u64) -> Result<(), redb::Error> {
+    pub(crate) fn begin_history(&self, revision: u64) -> Result<(), redb::Error> {
         let redb = self.opened()?;
         let known = match redb.begin_read()?.open_table(META) {
             Ok(meta) => meta.get(NEWEST)?.map(|newest| newest.value()),
@@ -58,7 +58,7 @@ impl Database {
     }
 
     /// Adds to the transaction that makes the changes durable, so that neither is there without the other.
-    pub fn append(
+    pub(super) fn append(
         &self,
         transaction: &WriteTransaction,
         revision: u64,
@@ -120,7 +120,7 @@ impl Database {
     }
 
     /// `None` when the bytes are not such a row.
-    pub fn change(&self, bytes: &[u8]) -> Option<crate::history::Difference> {
+    pub(super) fn change(&self, bytes: &[u8]) -> Option<crate::history::Difference> {
         let mut row: Value = serde_json::from_slice(bytes).ok()?;
         let (kind, id) = object_of(&row)?;
         let plain = row.get(PLAIN).and_then(Value::as_str).unwrap_or_default().to_owned();

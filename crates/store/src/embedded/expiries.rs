@@ -8,17 +8,17 @@ use std::{
 
 use tidegate_model::{Kind, Object};
 
-pub type Key = (Kind, Arc<str>);
+pub(super) type Key = (Kind, Arc<str>);
 
 /// When which object expires.
 #[derive(Default)]
-pub struct Expiries {
+pub(crate) struct Expiries {
     by_time: BTreeSet<(u64, Key)>,
     pub by_key: HashMap<Key, u64>,
 }
 
 impl Expiries {
-    pub fn new(stored: Vec<(u64, Object)>) -> Self {
+    pub(super) fn new(stored: Vec<(u64, Object)>) -> Self {
         let mut expiries = Self::default();
         for (at_ms, object) in stored {
             expiries.set((object.kind, object.id), Some(at_ms));
@@ -27,7 +27,7 @@ impl Expiries {
     }
 
     /// A later write without ttl keeps the object for good.
-    pub fn set(&mut self, key: Key, at_ms: Option<u64>) {
+    pub(super) fn set(&mut self, key: Key, at_ms: Option<u64>) {
         if let Some(old) = self.by_key.remove(&key) {
             self.by_time.remove(&(old, key.clone()));
         }
@@ -37,13 +37,13 @@ impl Expiries {
         }
     }
 
-    pub fn wait(&self) -> Option<Duration> {
+    pub(super) fn wait(&self) -> Option<Duration> {
         let (at_ms, _) = self.by_time.first()?;
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms())))
     }
 
     /// Returns each key once; that it had a time to live stays known until it is gone.
-    pub fn due(&mut self, now_ms: u64) -> Vec<Key> {
+    pub(super) fn due(&mut self, now_ms: u64) -> Vec<Key> {
         let mut due = Vec::new();
         while self.by_time.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
             && let Some((_, key)) = self.by_time.pop_first()
@@ -55,7 +55,7 @@ impl Expiries {
 }
 
 /// Wall-clock time: expiries outlive the process.
-pub fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ pub(super) fn unavailable(message: String) -> StoreError {
 }
 
 /// The message for a store that cannot be used.
-pub fn damaged(path: &Path, problem: &str) -> StoreError {
+pub(super) fn damaged(path: &Path, problem: &str) -> StoreError {
     let shown = path.display();
     let signs = [marker(path), super::files::place(path)].into_iter().filter(|sign| sign.exists());
     let and_signs: String = signs.map(|sign| format!(" and {}", sign.display())).collect();

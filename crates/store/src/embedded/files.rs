@@ -10,16 +10,16 @@ use std::{
 /// Written once there is a store, for operators to read.
 const MARKER_EXTENSION: &str = "created";
 
-pub fn marker(path: &Path) -> PathBuf {
+pub(super) fn marker(path: &Path) -> PathBuf {
     path.with_extension(MARKER_EXTENSION)
 }
 
-pub fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-pub const EXTENSION: &str = "last-good";
+pub(crate) const EXTENSION: &str = "last-good";
 
 /// Where the copy of a store lies.
 pub fn place(database: &Path) -> PathBuf {

@@ -31,9 +31,13 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// What the newest acknowledged state has and a copy has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lag {
+    /// The copy is of the newest acknowledged state.
     Nothing,
+    /// The copy is of an older state.
     Behind {
+        /// Acknowledged writes that it lacks.
         writes: u64,
+        /// Since the first of them; `None`: their times are not known.
         seconds: Option<u64>,
     },
     /// It cannot be determined; why.
@@ -148,6 +152,7 @@ impl LastGood {
         Ok(Self { live, state: state_of, _end: end })
     }
 
+    /// Of the copy's file.
     pub fn path(&self) -> &Path {
         &self.state.copy
     }

@@ -32,7 +32,7 @@ const CHECK_DIGITS: usize = 32;
 
 /// How far a store was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub(super) struct Progress {
     /// Chosen at random for each store.
     pub identity: u128,
     /// Counts the commits, also those that change no object.
@@ -41,7 +41,7 @@ pub struct Progress {
     pub objects: u64,
 }
 
-pub struct Marker {
+pub(crate) struct Marker {
     path: PathBuf,
     /// `None` while there is no marker to write to.
     open: Mutex<Option<Open>>,
@@ -57,7 +57,7 @@ struct Open {
 
 /// What lies at the marker's place.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub(super) enum Found {
     Nothing,
     /// Of a program that left no record.
     WithoutRecord,
@@ -65,13 +65,13 @@ pub enum Found {
 }
 
 impl Marker {
-    pub fn new(database: &Path) -> Self {
+    pub(super) fn new(database: &Path) -> Self {
         Self { path: database.to_owned(), open: Mutex::new(None) }
     }
 
     /// Compares a store with its marker; returns a warning where there is nothing to compare it with. The error names
     /// both and the remedy.
-    pub fn check(
+    pub(super) fn check(
         &self,
         store: Option<Progress>,
         revision: u64,
@@ -119,7 +119,7 @@ impl Marker {
         Ok(None)
     }
 
-    pub fn read(&self) -> Result<Found, String> {
+    pub(super) fn read(&self) -> Result<Found, String> {
         let marker = marker(&self.path);
         let problem = match fs::read(&marker) {
             Ok(bytes) if bytes == prose(&self.path).as_bytes() => return Ok(Found::WithoutRecord),
@@ -138,7 +138,7 @@ impl Marker {
     }
 
     /// Begins to write, for a store that is good. Makes the marker, durable before it returns, where there is none.
-    pub fn begin(&self, progress: Progress) -> io::Result<()> {
+    pub(super) fn begin(&self, progress: Progress) -> io::Result<()> {
         let marker = marker(&self.path);
         if !matches!(self.read(), Ok(Found::Record(_))) {
             self.make(&marker, progress)?;
@@ -154,13 +154,13 @@ impl Marker {
     }
 
     /// Of the store, while it is open and its marker can be written.
-    pub fn identity(&self) -> Option<u128> {
+    pub(super) fn identity(&self) -> Option<u128> {
         self.open.lock().as_ref().map(|open| open.identity)
     }
 
     /// Makes the record durable. Called where no write waits for it, so that the record is rarely much older than
     /// the store.
-    pub fn sync(&self) {
+    pub(super) fn sync(&self) {
         let file = self.open.lock().as_ref().and_then(|open| open.file.try_clone().ok());
         if let Some(file) = file {
             let _ = file.sync_data();
@@ -168,14 +168,14 @@ impl Marker {
     }
 
     /// When the newest commit was recorded, in milliseconds since 1970.
-    pub fn recorded_ms(&self) -> Option<u64> {
+    pub(crate) fn recorded_ms(&self) -> Option<u64> {
         let time = fs::metadata(marker(&self.path)).and_then(|found| found.modified()).ok()?;
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         u64::try_from(since.as_millis()).ok()
     }
 
     /// Starts over for a store that takes the place of another one.
-    pub fn replace(&self, progress: Progress) -> io::Result<()> {
+    pub(super) fn replace(&self, progress: Progress) -> io::Result<()> {
         self.make(&marker(&self.path), progress)
     }
 
@@ -193,7 +193,7 @@ impl Marker {
     }
 
     /// After a commit is durable, before it is acknowledged. A failure is logged once: the commit itself stands.
-    pub fn record(&self, progress: Progress) {
+    pub(super) fn record(&self, progress: Progress) {
         let mut open = self.open.lock();
         // Commits of two threads may come here in either order.
         let Some(open) = open.as_mut().filter(|open| open.commit < progress.commit) else { return };
@@ -213,8 +213,9 @@ impl Marker {
     }
 
     /// Durable, and written to no more: the store is closed.
-    pub fn end(&self) {
-        if let Some(open) = self.open.lock().take() {
+    pub(super) fn end(&self) {
+        let open = self.open.lock().take();
+        if let Some(open) = open {
             // What is not durable is older, and that is allowed.
             let _ = open.file.sync_data();
         }

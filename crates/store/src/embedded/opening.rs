@@ -15,7 +15,7 @@ const CACHE_BYTES: usize = 4 << 20;
 
 /// Opens a file and verifies the checksums of all its pages: redb itself looks at them only after a crash. What had to be
 /// repaired is worth a warning.
-pub fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
+pub(super) fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
     let problem = |error| open_problem(path, &error);
     let mut redb = builder().open(path).map_err(problem)?;
     let whole = redb.check_integrity().map_err(problem)?;
@@ -26,7 +26,7 @@ pub fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreEr
 }
 
 /// A database without objects at revision 0, in an empty file.
-pub fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, String> {
+pub(super) fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, String> {
     let redb = builder().create_file(file).map_err(|error| open_problem(path, &error).to_string())?;
     let fill = || -> Result<(), redb::Error> {
         let transaction = redb.begin_write()?;
@@ -71,6 +71,6 @@ fn open_problem(path: &Path, error: &DatabaseError) -> StoreError {
 
 /// The file holds credentials and private keys: no other user should read it. Where the file system has no
 /// such permissions, that is not a reason to stop.
-pub fn restrict(path: &Path) {
+pub(super) fn restrict(path: &Path) {
     let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
 }

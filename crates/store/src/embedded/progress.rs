@@ -65,14 +65,14 @@ impl Database {
 }
 
 /// A new identity.
-pub fn random() -> io::Result<u128> {
+pub(super) fn random() -> io::Result<u128> {
     let mut random = [0; 16];
     fill_secret(&mut random)?;
     Ok(u128::from_be_bytes(random))
 }
 
 /// Writes identity and number of commits.
-pub fn set(meta: &mut Table<'_, &'static str, u64>, progress: Progress) -> Result<(), StorageError> {
+pub(super) fn set(meta: &mut Table<'_, &'static str, u64>, progress: Progress) -> Result<(), StorageError> {
     let [high, low] = [(progress.identity >> 64) as u64, progress.identity as u64];
     meta.insert(IDENTITY_KEYS[0], high)?;
     meta.insert(IDENTITY_KEYS[1], low)?;

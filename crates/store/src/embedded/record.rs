@@ -17,7 +17,7 @@ pub struct Record {
 /// created, modified, expires_at_ms (0: never), each a little-endian u64.
 const HEAD_BYTES: usize = 24;
 
-pub fn key(kind: Kind, id: &str) -> Vec<u8> {
+pub(super) fn key(kind: Kind, id: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + id.len());
     key.push(code(kind));
     key.extend_from_slice(id.as_bytes());
@@ -25,7 +25,7 @@ pub fn key(kind: Kind, id: &str) -> Vec<u8> {
 }
 
 /// `value` is what goes to the disk: the object's own, or its encrypted copy.
-pub fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u8> {
+pub(super) fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + value.len());
     for number in [object.created, object.modified, expires_at_ms.unwrap_or(0)] {
         bytes.extend_from_slice(&number.to_le_bytes());
@@ -35,7 +35,7 @@ pub fn encode(object: &Object, value: &str, expires_at_ms: Option<u64>) -> Vec<u
 }
 
 /// `None` when the bytes are not such a record.
-pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
+pub(super) fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     let (code, id) = key.split_first()?;
     let kind = kind(*code)?;
     let (head, json) = bytes.split_at_checked(HEAD_BYTES)?;
@@ -53,11 +53,11 @@ pub fn decode(key: &[u8], bytes: &[u8]) -> Option<Record> {
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
 
-pub fn kind(code: u8) -> Option<Kind> {
+pub(super) fn kind(code: u8) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| self::code(*kind) == code)
 }
 
-pub fn code(kind: Kind) -> u8 {
+pub(super) fn code(kind: Kind) -> u8 {
     match kind {
         Kind::Secret => 1,
         Kind::Proto => 2,

@@ -27,6 +27,7 @@ use crate::{error::StoreError, history::Retention};
 pub struct Repair {
     /// What is wrong with the store.
     pub problem: String,
+    /// What the store is rebuilt from.
     pub source: Source,
     /// What was acknowledged and is in neither source.
     pub lost: Lag,
@@ -37,9 +38,19 @@ pub struct Repair {
 /// What a store is rebuilt from.
 pub enum Source {
     /// The file itself, which is whole and older than its marker: the history stays.
-    Store { revision: u64, objects: u64 },
+    Store {
+        /// Of its newest state.
+        revision: u64,
+        /// Objects in that state.
+        objects: u64,
+    },
     /// The copy: history and checkpoints are lost.
-    Copy { path: PathBuf, head: Head },
+    Copy {
+        /// Its file.
+        path: PathBuf,
+        /// The state it holds.
+        head: Head,
+    },
 }
 
 /// What can be had of the store at `path`, without changing it. `None`: nothing is wrong.
@@ -135,8 +146,11 @@ pub fn carry_out(path: &Path, mut repair: Repair) -> Result<Repair, StoreError> 
 
 /// What a restore did.
 pub struct Restored {
+    /// The state that the backup holds.
     pub head: Head,
+    /// The revision that the restored state has: above all that the old store gave.
     pub revision: u64,
+    /// What was there before, under its new names.
     pub aside: Vec<PathBuf>,
 }
 

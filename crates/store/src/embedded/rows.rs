@@ -11,16 +11,16 @@ use super::record;
 use crate::history::{Action, Author, Entry};
 
 /// Revision; milliseconds since 1970 as a little-endian u64, then JSON.
-pub const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("history");
+pub(crate) const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("history");
 
 /// Revision and position; JSON.
-pub const CHANGES: TableDefinition<(u64, u32), &[u8]> = TableDefinition::new("history_changes");
+pub(super) const CHANGES: TableDefinition<(u64, u32), &[u8]> = TableDefinition::new("history_changes");
 
 /// The object's key, then the revision as a big-endian u64; the position of the change.
-pub const OBJECTS: TableDefinition<&[u8], u32> = TableDefinition::new("history_objects");
+pub(super) const OBJECTS: TableDefinition<&[u8], u32> = TableDefinition::new("history_objects");
 
 /// The oldest revision that the history leads back to.
-pub const OLDEST: &str = "history_oldest";
+pub(crate) const OLDEST: &str = "history_oldest";
 
 /// The newest revision it knows of: another one than the objects' was written by a program without history.
 pub(super) const NEWEST: &str = "history_newest";
@@ -39,7 +39,7 @@ pub(super) fn action(name: &str) -> Action {
     }
 }
 
-pub fn object_key(kind: Kind, id: &str, revision: u64) -> Vec<u8> {
+pub(super) fn object_key(kind: Kind, id: &str, revision: u64) -> Vec<u8> {
     let mut key = record::key(kind, id);
     key.extend_from_slice(&revision.to_be_bytes());
     key
@@ -50,7 +50,7 @@ pub(super) fn time(bytes: &[u8]) -> u64 {
 }
 
 /// `None` when the bytes are not such a row.
-pub fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
+pub(super) fn entry(revision: u64, bytes: &[u8]) -> Option<Entry> {
     let (time, json) = bytes.split_first_chunk()?;
     let row: Value = serde_json::from_slice(json).ok()?;
     let first = row.get("first")?.as_array()?.iter().filter_map(|item| {
@@ -84,7 +84,7 @@ pub(super) fn object_of(row: &Value) -> Option<(Kind, Arc<str>)> {
     Some((record::kind(code)?, row.get("i")?.as_str()?.into()))
 }
 
-pub fn author_json(author: &Author) -> Value {
+pub(crate) fn author_json(author: &Author) -> Value {
     let mut fields = Map::new();
     let address = author.address.map(|address| address.to_string());
     let texts = [
@@ -102,7 +102,7 @@ pub fn author_json(author: &Author) -> Value {
     Value::Object(fields)
 }
 
-pub fn author(json: &Value) -> Author {
+pub(super) fn author(json: &Value) -> Author {
     let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::to_owned);
     Author {
         name: text("name"),

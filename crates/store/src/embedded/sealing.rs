@@ -9,14 +9,16 @@ use serde_json::Value;
 use tidegate_model::{Document, Fault, Kind, Object};
 
 /// Whether the value has a secret that stays in plain and looks encrypted.
-pub type Encrypt = Box<dyn Fn(Kind, &str, &mut Value) -> bool + Send + Sync>;
+pub(super) type Encrypt = Box<dyn Fn(Kind, &str, &mut Value) -> bool + Send + Sync>;
 /// The error says which secret cannot be decrypted, and what to do.
-pub type Decrypt = Box<dyn Fn(Kind, &str, &mut Value) -> Result<(), String> + Send + Sync>;
+pub(crate) type Decrypt = Box<dyn Fn(Kind, &str, &mut Value) -> Result<(), String> + Send + Sync>;
 
 /// Encryption at rest. Both or none: what `encrypt` writes, `decrypt` must read.
 #[derive(Default)]
 pub struct Hooks {
+    /// Before a value goes to the disk.
     pub encrypt: Option<Encrypt>,
+    /// After it comes from there.
     pub decrypt: Option<Decrypt>,
 }
 

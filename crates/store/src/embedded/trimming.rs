@@ -41,7 +41,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    pub fn row(&mut self, bytes: usize) {
+    pub(super) fn row(&mut self, bytes: usize) {
         self.rows += 1;
         self.bytes = self.bytes.saturating_add(taken(bytes));
     }
@@ -71,7 +71,7 @@ pub(super) fn count(transaction: &WriteTransaction, revision: u64) -> Result<(),
 
 impl Database {
     /// Trims a bounded number of rows; whether there are more. Damage is left for the next write to report.
-    pub fn trim_step(&self, now_ms: u64) -> bool {
+    pub(crate) fn trim_step(&self, now_ms: u64) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.try_trim_step(now_ms)));
         match outcome {
             Ok(Ok(more)) => more,

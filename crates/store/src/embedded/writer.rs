@@ -45,13 +45,13 @@ struct Request {
 }
 
 /// The handle. Dropping it ends the thread after what is queued is written, and closes the file cleanly.
-pub struct Writer {
+pub(super) struct Writer {
     queue: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    pub fn start(
+    pub(super) fn start(
         database: Arc<Database>,
         live: Arc<Live>,
         expiries: Arc<Mutex<Expiries>>,
@@ -68,17 +68,17 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    pub fn send(&self, write: Write, reply: Reply) -> Result<(), StoreError> {
+    pub(super) fn send(&self, write: Write, reply: Reply) -> Result<(), StoreError> {
         self.queue(Message::Write(Request { write, reply: Some(reply) }))
     }
 
     /// See [`super::Embedded::release`].
-    pub fn release(&self, reply: oneshot::Sender<()>) -> Result<(), StoreError> {
+    pub(super) fn release(&self, reply: oneshot::Sender<()>) -> Result<(), StoreError> {
         self.queue(Message::Release(reply))
     }
 
     /// See [`super::Embedded::resume`].
-    pub fn resume(&self, reply: oneshot::Sender<Result<(), StoreError>>) -> Result<(), StoreError> {
+    pub(super) fn resume(&self, reply: oneshot::Sender<Result<(), StoreError>>) -> Result<(), StoreError> {
         self.queue(Message::Resume(reply))
     }
 

@@ -24,7 +24,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 /// `http://HOST:PORT` taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub(super) struct Member {
     pub address: String,
     host: String,
     port: u16,
@@ -32,7 +32,7 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn parse(address: &str) -> Result<Self, String> {
+    pub(super) fn parse(address: &str) -> Result<Self, String> {
         // Not quoted: it may carry a password.
         let (tls, host, port) = tidegate_config::keys::forms::etcd_member(address).ok_or(
             "deployment.etcd.host: this is not an address of a member; write http://HOST:PORT or https://HOST:PORT, and user \
@@ -43,7 +43,7 @@ impl Member {
 }
 
 /// Opens a connection and logs in. The error says what failed, without the address.
-pub async fn connect(
+pub(super) async fn connect(
     member: &Member,
     options: &Options,
     tls: Option<Arc<ClientConfig>>,
@@ -86,7 +86,7 @@ async fn open(
 }
 
 /// The words of a failure, which for gRPC are the server's own.
-pub fn reason(status: &Status) -> String {
+pub(super) fn reason(status: &Status) -> String {
     match status.message() {
         "" => status.code().to_string(),
         // As APISIX names the two that users meet.

@@ -17,7 +17,7 @@ const CONDITIONS: [&[&str]; 5] = [
 ];
 
 /// `None`: objects of this kind have no place.
-pub fn place(kind: Kind, bytes: &[u8], before: Option<&Object>) -> Option<Document> {
+pub(super) fn place(kind: Kind, bytes: &[u8], before: Option<&Object>) -> Option<Document> {
     let Ok(Fields(written)) = serde_json::from_slice(bytes) else { return None };
     let before = before.map(Object::place).filter(|before| before.get("status") != Some(&json!(0)));
     let before = before.as_deref().and_then(Value::as_object);

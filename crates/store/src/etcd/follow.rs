@@ -46,7 +46,7 @@ enum Ended {
     Lost(String),
 }
 
-pub async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
+pub(super) async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
     let mut attempts: u64 = 0;
     let mut place = 0;
     // What was logged of each member since the last good connection: an outage is logged once, not each second.

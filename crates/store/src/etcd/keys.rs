@@ -4,7 +4,7 @@ use tidegate_model::Kind;
 
 /// What a key below the prefix is.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub(super) enum Place<'a> {
     Object(Kind, &'a str),
     /// The list of plugins that are on, which the Admin API of APISIX keeps there.
     Plugins,
@@ -15,10 +15,10 @@ pub enum Place<'a> {
 }
 
 /// Written to `PREFIX/routes/` and its like by APISIX, whose readers want a first entry in each directory.
-pub const PLACEHOLDER: &str = "init_dir";
+pub(crate) const PLACEHOLDER: &str = "init_dir";
 
 /// The directories that get a placeholder.
-pub const DIRECTORIES: [&str; 13] = [
+pub(crate) const DIRECTORIES: [&str; 13] = [
     "upstreams",
     "plugins",
     "ssls",
@@ -38,21 +38,21 @@ pub const DIRECTORIES: [&str; 13] = [
 const OTHERS: [&str; 3] = ["gen_id", "data_plane", "discovery"];
 
 /// The key written to get a new revision, from which ids are made.
-pub fn counter(prefix: &str) -> String {
+pub(super) fn counter(prefix: &str) -> String {
     format!("{prefix}/gen_id")
 }
 
-pub fn of(prefix: &str, kind: Kind, id: &str) -> String {
+pub(super) fn of(prefix: &str, kind: Kind, id: &str) -> String {
     format!("{prefix}/{}/{id}", kind.directory())
 }
 
 /// The range of everything below the prefix: from the first key to the one after the last.
-pub fn range(prefix: &str) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn range(prefix: &str) -> (Vec<u8>, Vec<u8>) {
     // '0' follows '/'.
     (format!("{prefix}/").into_bytes(), format!("{prefix}0").into_bytes())
 }
 
-pub fn place<'a>(prefix: &str, key: &'a [u8]) -> Place<'a> {
+pub(super) fn place<'a>(prefix: &str, key: &'a [u8]) -> Place<'a> {
     let path = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(prefix)?.strip_prefix('/'));
     let Some(path) = path else { return Place::Unknown };
     if path == "plugins" {

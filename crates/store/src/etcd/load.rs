@@ -40,7 +40,7 @@ struct Found {
 
 /// Brings the state in step with a full read, and returns the directories that lack a placeholder. The error says why
 /// there was none; the state is as before then.
-pub async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>, String> {
+pub(super) async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'static str>, String> {
     let mut found = Found::default();
     let (mut from, end) = keys::range(&shared.options.prefix);
     loop {
@@ -183,7 +183,7 @@ impl Found {
 }
 
 /// Never over something that is there. Not being allowed to is not a problem: a prefix shared with APISIX has them.
-pub async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
+pub(crate) async fn write_placeholders(shared: Arc<Shared>, client: Client, missing: Vec<&'static str>) {
     for directory in missing {
         let key = format!("{}/{directory}/", shared.options.prefix);
         let put =

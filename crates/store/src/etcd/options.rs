@@ -14,6 +14,7 @@ pub type Unseal = Box<dyn Fn(Kind, &str, &mut Value) -> Vec<String> + Send + Syn
 
 /// `deployment.etcd`, and what the rest of the process brings.
 pub struct Options {
+    /// URLs of the members, `http` or `https`.
     pub hosts: Vec<String>,
     /// What all keys begin with, without a slash at the end.
     pub prefix: String,
@@ -23,15 +24,19 @@ pub struct Options {
     pub resync_delay: Duration,
     /// Rounds over all members before a start without a snapshot fails.
     pub startup_retry: u64,
+    /// Name and password.
     pub user: Option<(String, String)>,
+    /// Toward members with `https`.
     pub tls: TlsOptions,
     /// The last good configuration, for starts without etcd.
     pub snapshot: PathBuf,
     /// Write the placeholders that APISIX expects in its directories.
     pub placeholders: bool,
+    /// For each object that is read; what does not pass is kept out and reported.
     pub check: Check,
     /// What `encrypt` writes, `decrypt` must read.
     pub encrypt: Option<Seal>,
+    /// See [`Options::encrypt`].
     pub decrypt: Unseal,
 }
 

@@ -4,7 +4,7 @@
 //! member that has lost the cluster. A token that has expired is renewed once and the call repeated; calls that meet
 //! the same expired token log in once between them.
 
-pub mod messages;
+pub(super) mod messages;
 mod watch;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,7 +23,7 @@ use self::messages::{
     AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
-pub use self::watch::Watch;
+pub(super) use self::watch::Watch;
 
 /// Most that one answer may hold.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
@@ -59,7 +59,7 @@ const WATCH: Call = call!("Watch", "Watch");
 
 /// A connection to one member. Clones share the connection and the token.
 #[derive(Clone)]
-pub struct Client {
+pub(super) struct Client {
     channel: Channel,
     login: Arc<Login>,
 }
@@ -72,7 +72,7 @@ struct Login {
 
 impl Client {
     /// Logs in if there is a user.
-    pub async fn login(channel: Channel, user: Option<(String, String)>) -> Result<Self, Status> {
+    pub(super) async fn login(channel: Channel, user: Option<(String, String)>) -> Result<Self, Status> {
         let login = Login { user, token: RwLock::new(None), renewal: tokio::sync::Mutex::new(()) };
         let client = Self { channel, login: Arc::new(login) };
         client.renew_token().await?;
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// Logs in again: for a token that etcd no longer takes.
-    pub async fn renew_token(&self) -> Result<(), Status> {
+    pub(crate) async fn renew_token(&self) -> Result<(), Status> {
         let Some((name, password)) = self.login.user.clone() else { return Ok(()) };
         let request = AuthenticateRequest { name, password };
         let answer: AuthenticateResponse = self.send(&AUTHENTICATE, request).await?;
@@ -89,19 +89,19 @@ impl Client {
         Ok(())
     }
 
-    pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+    pub(super) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
         self.with_token(|| self.send(&RANGE, request.clone())).await
     }
 
-    pub async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
+    pub(super) async fn put(&self, request: PutRequest) -> Result<PutResponse, Status> {
         self.with_token(|| self.send(&PUT, request.clone())).await
     }
 
-    pub async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         self.with_token(|| self.send(&TXN, request.clone())).await
     }
 
-    pub async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse, Status> {
+    pub(super) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse, Status> {
         self.with_token(|| self.send(&GRANT, LeaseGrantRequest { ttl: seconds, id: 0 })).await
     }
 

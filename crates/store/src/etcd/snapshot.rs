@@ -36,14 +36,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const FORMAT: &str = "tidegate-configuration 1";
 
 /// What a snapshot held.
-pub struct Kept {
+pub(super) struct Kept {
     pub cluster: u64,
     pub state: State,
     pub plugins: Option<PluginList>,
 }
 
 /// Starts the thread that writes; it ends, after a last write, when the sender of `changed` is gone.
-pub fn start(shared: Arc<Shared>, changed: mpsc::Receiver<()>) -> Result<JoinHandle<()>, StoreError> {
+pub(super) fn start(shared: Arc<Shared>, changed: mpsc::Receiver<()>) -> Result<JoinHandle<()>, StoreError> {
     thread::Builder::new()
         .name("config-snapshot".to_owned())
         .spawn(move || {
@@ -136,7 +136,7 @@ impl Lines {
 }
 
 /// What there is of an earlier run.
-pub enum Earlier {
+pub(crate) enum Earlier {
     Kept(Kept),
     /// There is a file, and it cannot be used: whatever it held is known to etcd alone.
     Unusable(String),
@@ -144,7 +144,7 @@ pub enum Earlier {
 }
 
 /// The snapshot, if there is a good one. A file that is there but broken is named and not used.
-pub fn read(options: &Options) -> Earlier {
+pub(super) fn read(options: &Options) -> Earlier {
     let path = &options.snapshot;
     let parsed = match fs::read_to_string(path) {
         Ok(text) => parse(options, &text),

@@ -8,7 +8,7 @@ use tidegate_tls::{Anchors, Trust};
 use super::options::TlsOptions;
 
 /// Reads the files. The error names the file.
-pub fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
+pub(super) fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
     let trust =
         if options.verify { Trust::Anchors(authorities(&options.authorities)?) } else { Trust::Anybody };
     let mut config = match &options.client {

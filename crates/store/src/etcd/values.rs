@@ -8,7 +8,7 @@ use super::{Options, doubt, rpc::messages::KeyValue};
 use crate::collections::{self, PluginList};
 
 /// A value as held in memory, secrets in plain.
-pub struct Decoded {
+pub(super) struct Decoded {
     pub value: Value,
     /// Why it cannot be used.
     pub fault: Option<Fault>,
@@ -17,7 +17,7 @@ pub struct Decoded {
 }
 
 /// The error says why there is no object in the bytes. `before`: the object in its place so far.
-pub fn decode(
+pub(super) fn decode(
     options: &Options,
     kind: Kind,
     id: &str,
@@ -43,7 +43,7 @@ pub fn decode(
 }
 
 /// The object. What cannot be used, or not be read, is logged and noted in it.
-pub fn object(
+pub(super) fn object(
     options: &Options,
     kind: Kind,
     id: &str,
@@ -78,7 +78,7 @@ pub fn object(
 }
 
 /// An object that can be read and not used.
-pub fn complain_of_use(kind: Kind, key: &[u8], reason: &str) {
+pub(crate) fn complain_of_use(kind: Kind, key: &[u8], reason: &str) {
     match kind {
         // Without a path that can be read, its requests are not refused; the compiler says so.
         Kind::Route => {
@@ -96,13 +96,13 @@ fn lost(kind: Kind) -> &'static str {
     }
 }
 
-pub fn complain(key: &[u8], reason: &str) {
+pub(super) fn complain(key: &[u8], reason: &str) {
     let key = String::from_utf8_lossy(key);
     log(Level::Error, format_args!("failed to check item data of [{key}] err:{reason}"));
 }
 
 /// One line for each field.
-pub fn warn_of_sealed(key: &[u8], fields: &[String]) {
+pub(crate) fn warn_of_sealed(key: &[u8], fields: &[String]) {
     let key = String::from_utf8_lossy(key);
     for field in fields {
         log(
@@ -116,7 +116,7 @@ pub fn warn_of_sealed(key: &[u8], fields: &[String]) {
 }
 
 /// What is stored: the value with its secrets encrypted.
-pub fn encode(options: &Options, kind: Kind, id: &str, value: &Value) -> Vec<u8> {
+pub(super) fn encode(options: &Options, kind: Kind, id: &str, value: &Value) -> Vec<u8> {
     match &options.encrypt {
         None => value.to_string().into_bytes(),
         Some(encrypt) => {
@@ -128,7 +128,7 @@ pub fn encode(options: &Options, kind: Kind, id: &str, value: &Value) -> Vec<u8>
 }
 
 /// The list of plugins as APISIX stores it: `[{"name": "cors"}, {"name": "mqtt-proxy", "stream": true}]`.
-pub fn plugins(key: &[u8], bytes: &[u8]) -> Option<PluginList> {
+pub(super) fn plugins(key: &[u8], bytes: &[u8]) -> Option<PluginList> {
     let list = match serde_json::from_slice::<Value>(bytes) {
         Ok(list @ Value::Array(_)) => list,
         Ok(_) => {
@@ -146,6 +146,6 @@ pub fn plugins(key: &[u8], bytes: &[u8]) -> Option<PluginList> {
 }
 
 /// etcd counts from 1 and stays positive.
-pub fn revision(number: i64) -> u64 {
+pub(super) fn revision(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

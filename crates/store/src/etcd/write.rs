@@ -40,7 +40,7 @@ struct Prepared {
 
 /// With a revision, only if no object was written since. That one was deleted meanwhile is not noticed: etcd compares what
 /// is there.
-pub async fn write(shared: &Shared, write: Write) -> Result<Written, StoreError> {
+pub(super) async fn write(shared: &Shared, write: Write) -> Result<Written, StoreError> {
     let Write { operations, at, author: _ } = write;
     if operations.len() > MAX_OPERATIONS && at.is_some() {
         return Err(StoreError::Unsupported(TOO_MANY_FOR_ONE));

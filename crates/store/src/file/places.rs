@@ -7,7 +7,7 @@ use tidegate_config::yaml::{self, Content, Node};
 use crate::collections::{Places, Twice};
 
 /// The text of a file, to be looked through when there is something to complain of.
-pub struct Text {
+pub(super) struct Text {
     file: String,
     text: String,
     /// With places; JSON reads as YAML. `None`: it does not, and only the file is named.
@@ -15,7 +15,7 @@ pub struct Text {
 }
 
 impl Text {
-    pub fn new(file: String, text: String) -> Self {
+    pub(super) fn new(file: String, text: String) -> Self {
         Self { file, text, tree: OnceCell::new() }
     }
 
@@ -24,7 +24,7 @@ impl Text {
     }
 
     /// The message about two items of a list that are the same object.
-    pub fn twice(&self, twice: &Twice) -> String {
+    pub(super) fn twice(&self, twice: &Twice) -> String {
         let place = |index: usize| {
             let item = element(self.root()?.get(twice.list)?, index)?;
             Some((item.line, item.column))

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const END_MARK_BYTES: usize = 10;
 
 /// The document, and its text with the environment's variables in it.
-pub fn document(path: &Path, format: Format) -> Result<(Value, Text), String> {
+pub(super) fn document(path: &Path, format: Format) -> Result<(Value, Text), String> {
     let shown = path.display();
     let text = match text(path) {
         Ok(text) => text,
@@ -53,7 +53,7 @@ pub fn document(path: &Path, format: Format) -> Result<(Value, Text), String> {
     }
 }
 
-pub fn missing(path: &Path, error: &io::Error) -> String {
+pub(super) fn missing(path: &Path, error: &io::Error) -> String {
     format!("failed to fetch {} attributes: {error}; create it, or correct config_provider", path.display())
 }
 
@@ -112,9 +112,11 @@ fn parse_json(text: String) -> Result<(Value, String), Problem> {
     Ok((value, text))
 }
 
+/// How the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Must end with a line `#END`, so that a file still being written is not taken for whole.
     Yaml,
+    /// One object with the collections as fields.
     Json,
 }

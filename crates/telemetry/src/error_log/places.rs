@@ -33,14 +33,20 @@ fn id(place: &'static Location<'static>) -> Id {
 
 impl Places {
     /// Whether the line that is to come is left out.
-    pub fn is_full(&mut self, place: &'static Location<'static>) -> bool {
+    pub(super) fn is_full(&mut self, place: &'static Location<'static>) -> bool {
         let Some(place) = self.0.get_mut(&id(place)) else { return false };
         let is_full = place.lines >= MOST_LINES || place.bytes >= MOST_BYTES;
         place.left_out += u64::from(is_full);
         is_full
     }
 
-    pub fn wrote(&mut self, place: &'static Location<'static>, level: Level, text: &[u8], bytes: usize) {
+    pub(super) fn wrote(
+        &mut self,
+        place: &'static Location<'static>,
+        level: Level,
+        text: &[u8],
+        bytes: usize,
+    ) {
         let empty = || Place { level, lines: 0, bytes: 0, left_out: 0, example: Vec::new() };
         let place = self.0.entry(id(place)).or_insert_with(empty);
         place.lines += 1;
@@ -52,7 +58,7 @@ impl Places {
     }
 
     /// Forgets the last second. Returns the lines that report what was left out in it.
-    pub fn start_second(&mut self) -> Vec<(Level, Vec<u8>)> {
+    pub(crate) fn start_second(&mut self) -> Vec<(Level, Vec<u8>)> {
         let places = self.0.drain().map(|(_, place)| place).filter(|place| place.left_out > 0);
         let told = places.map(|place| {
             let mut text = place.example;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::budget::Want;
-use super::group::{CounterCell, GaugeCell, GroupSpec, HistogramCell};
+use super::group::{CounterCell, GroupSpec, HistogramCell};
 use super::text::escaped_length;
 
 /// The names of the labels, and a place in three tables.
@@ -32,12 +32,6 @@ impl Block {
     #[inline]
     pub fn add(&self, counter: CounterCell, amount: u64) {
         self.bump(counter.0, amount);
-    }
-
-    /// Adds to or subtracts from a gauge.
-    #[inline]
-    pub fn shift(&self, gauge: GaugeCell, amount: i64) {
-        self.bump(gauge.0, amount.cast_unsigned());
     }
 
     /// Adds a value, in the observed unit, to a histogram.

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// The memory that one label set may take on average, with the text of its series.
-pub const BYTES_PER_SERIES: usize = 6 << 10;
+pub(super) const BYTES_PER_SERIES: usize = 6 << 10;
 
 /// The bytes of the page that one label set may take on average: a histogram repeats its labels in each line.
-pub const PAGE_BYTES_PER_SERIES: usize = 8 << 10;
+pub(super) const PAGE_BYTES_PER_SERIES: usize = 8 << 10;
 
 /// All label sets of a group together may take at least this much of the page, however few are permitted.
 const LEAST_PAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub struct Budget {
+pub(super) struct Budget {
     limit: usize,
     hasher: RandomState,
     /// There was no room the last time.
@@ -36,32 +36,32 @@ struct Taken {
 
 /// The memory and room on the page that a block needs.
 #[derive(Debug)]
-pub struct Want {
+pub(super) struct Want {
     /// The bytes of the block itself.
     pub bytes: usize,
     /// The additional bytes of the first block of a label set.
-    pub of_set: usize,
+    pub(crate) of_set: usize,
     /// The series that it feeds, with the bytes of each on the page: counted once, however many blocks feed
     /// it.
     pub series: Vec<(u64, usize)>,
 }
 
 impl Budget {
-    pub fn new(limit: usize) -> Budget {
+    pub(super) fn new(limit: usize) -> Budget {
         Budget { limit, hasher: RandomState::new(), is_full: AtomicBool::new(false), taken: Mutex::default() }
     }
 
     /// The seeded hash that identifies a series: clients choose labels.
-    pub fn series_key(&self, labels: impl std::hash::Hash) -> u64 {
+    pub(crate) fn series_key(&self, labels: impl std::hash::Hash) -> u64 {
         self.hasher.hash_one(labels)
     }
 
-    pub fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Whether there may be room for a label set. Never waits for a lock while the budget is full.
-    pub fn may_have_room(&self, key: u64) -> bool {
+    pub(crate) fn may_have_room(&self, key: u64) -> bool {
         if !self.is_full.load(Relaxed) {
             return true;
         }
@@ -72,7 +72,7 @@ impl Budget {
         }
     }
 
-    pub fn take(&self, key: u64, want: &Want) -> bool {
+    pub(super) fn take(&self, key: u64, want: &Want) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let known = taken.sets.contains_key(&key);
         let more = if known { want.bytes } else { want.bytes.saturating_add(want.of_set) };
@@ -96,7 +96,7 @@ impl Budget {
     }
 
     /// As it was taken.
-    pub fn give_back(&self, key: u64, want: &Want) {
+    pub(super) fn give_back(&self, key: u64, want: &Want) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(workers) = taken.sets.get_mut(&key) else { return };
         *workers -= 1;

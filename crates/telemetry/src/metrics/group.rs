@@ -7,15 +7,11 @@ use super::budget::Budget;
 use super::text::Kind;
 
 /// Label sets of a group before further ones share the overflow block.
-pub const DEFAULT_SERIES_LIMIT: usize = 20_000;
+pub(crate) const DEFAULT_SERIES_LIMIT: usize = 20_000;
 
 /// A counter's place in a block.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterCell(pub(super) usize);
-
-/// A gauge's place in a block. Workers add to and subtract from it; the sum over all workers is shown.
-#[derive(Clone, Copy, Debug)]
-pub struct GaugeCell(pub(super) usize);
 
 /// A histogram's place in a block: one cell per bucket, one for what exceeds all bounds, one for the sum.
 #[derive(Clone, Debug)]
@@ -32,7 +28,7 @@ pub struct Group(pub(super) Arc<GroupSpec>);
 #[derive(Debug)]
 pub(super) struct GroupSpec {
     pub id: usize,
-    pub label_names: Vec<String>,
+    pub(crate) label_names: Vec<String>,
     pub members: Vec<Member>,
     pub cells: usize,
     pub budget: Budget,
@@ -50,12 +46,12 @@ pub(super) struct Member {
     pub fixed: Vec<(String, String)>,
     /// Which of the group's labels this series shows, by position.
     pub shown: Vec<usize>,
-    pub first_cell: usize,
+    pub(crate) first_cell: usize,
 }
 
 impl Member {
     /// The bytes of one of its series on the page, given the bytes of the label names and values.
-    pub fn bytes_on_the_page(&self, labels: usize) -> usize {
+    pub(crate) fn bytes_on_the_page(&self, labels: usize) -> usize {
         /// `=`, quotes and commas.
         const AROUND_A_LABEL: usize = 4;
         /// The prefix and the end of the name, the bound of a bucket, the number.
@@ -77,11 +73,11 @@ pub(super) struct FamilySpec {
     pub kind: Kind,
     /// Histogram bounds as shown (`le`), and how many observed units one shown unit has.
     pub bounds: Vec<u64>,
-    pub scale: u64,
+    pub(crate) scale: u64,
 }
 
 impl FamilySpec {
-    pub fn cells(&self) -> usize {
+    pub(super) fn cells(&self) -> usize {
         match self.kind {
             Kind::Counter | Kind::Gauge => 1,
             Kind::Histogram => self.bounds.len() + 2,
@@ -112,7 +108,7 @@ impl GroupBuilder {
 
     /// Most label sets, over all workers.
     #[must_use]
-    pub fn series_limit(mut self, label_sets: usize) -> Self {
+    pub(crate) fn series_limit(mut self, label_sets: usize) -> Self {
         self.spec.budget = Budget::new(label_sets);
         self
     }
@@ -133,11 +129,6 @@ impl GroupBuilder {
         shown: &[String],
     ) -> CounterCell {
         CounterCell(self.member(family(name, help, Kind::Counter), fixed, shown))
-    }
-
-    /// Adds a gauge.
-    pub fn gauge(&mut self, name: &str, help: &str, fixed: &[(&str, &str)], shown: &[String]) -> GaugeCell {
-        GaugeCell(self.member(family(name, help, Kind::Gauge), fixed, shown))
     }
 
     /// Adds a histogram. Values are observed in units `scale` times smaller than the bounds: bounds in

@@ -110,7 +110,7 @@ impl Registry {
     }
 
     /// As [`Registry::look`], with the time that decides what expired.
-    pub fn look_at(&self, now: Instant) {
+    pub(crate) fn look_at(&self, now: Instant) {
         let mut control = self.lock();
         control.accept(now);
         control.expire(now);
@@ -122,7 +122,11 @@ impl Registry {
     }
 
     /// As [`Registry::render`], with the time that decides what expired.
-    pub fn render_at(&self, now: Instant, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
+    pub(crate) fn render_at(
+        &self,
+        now: Instant,
+        collect: impl FnOnce(&mut TextWriter),
+    ) -> (Vec<u8>, RenderStats) {
         self.look_at(now);
         let mut control = self.lock();
         control.sum();

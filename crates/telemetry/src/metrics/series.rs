@@ -25,16 +25,16 @@ struct Series {
 }
 
 impl Family {
-    pub fn new(spec: FamilySpec) -> Self {
+    pub(super) fn new(spec: FamilySpec) -> Self {
         Family { spec, by_labels: HashMap::new(), series: Vec::new(), free: Vec::new() }
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_labels.len()
     }
 
     /// Finds or makes the series a block's member feeds; returns its slot.
-    pub fn attach(&mut self, member: &Member, label_names: &[String], labels: &Labels) -> usize {
+    pub(super) fn attach(&mut self, member: &Member, label_names: &[String], labels: &Labels) -> usize {
         let shown = member.shown.iter().filter_map(|position| {
             Some((label_names.get(*position)?.as_str(), labels.shown(member.number, *position)))
         });
@@ -69,30 +69,30 @@ impl Family {
     }
 
     /// A block stops feeding a series: its counts stay if others still feed it, else the series goes.
-    pub fn detach(&mut self, slot: usize, member: &Member, block: &Block) {
+    pub(crate) fn detach(&mut self, slot: usize, member: &Member, block: &Block) {
         let Some(series) = self.series.get_mut(slot) else { return };
         series.feeders = series.feeders.saturating_sub(1);
         if series.feeders == 0 {
             self.by_labels.remove(&series.labels);
             self.free.push(slot);
-        } else if self.spec.kind != Kind::Gauge {
+        } else {
             add(&mut series.base, block.values().skip(member.first_cell));
         }
     }
 
-    pub fn clear_sums(&mut self) {
+    pub(crate) fn clear_sums(&mut self) {
         for series in &mut self.series {
             series.sum.copy_from_slice(&series.base);
         }
     }
 
-    pub fn add(&mut self, slot: usize, member: &Member, block: &Block) {
+    pub(super) fn add(&mut self, slot: usize, member: &Member, block: &Block) {
         if let Some(series) = self.series.get_mut(slot) {
             add(&mut series.sum, block.values().skip(member.first_cell));
         }
     }
 
-    pub fn write(&self, prefix: &str, out: &mut TextWriter) {
+    pub(super) fn write(&self, prefix: &str, out: &mut TextWriter) {
         if self.by_labels.is_empty() {
             return;
         }
@@ -101,8 +101,7 @@ impl Family {
         for series in self.series.iter().filter(|series| series.feeders > 0) {
             let first = series.sum.first().copied().unwrap_or_default();
             match self.spec.kind {
-                Kind::Counter => out.line_integer(&name, "", &series.labels, first),
-                Kind::Gauge => out.line(&name, "", &series.labels, first.cast_signed() as f64),
+                Kind::Counter | Kind::Gauge => out.line_integer(&name, "", &series.labels, first),
                 Kind::Histogram => self.write_histogram(&name, series, out),
             }
         }

@@ -68,7 +68,12 @@ impl Shard {
     /// As [`Shard::block`], for callers that keep the block (a connection's gauge). A kept block must still
     /// only be written on this worker's thread.
     #[inline]
-    pub fn block_arc(&mut self, group: &Group, key: u64, labels: impl FnOnce(&mut Labels)) -> &Arc<Block> {
+    pub(crate) fn block_arc(
+        &mut self,
+        group: &Group,
+        key: u64,
+        labels: impl FnOnce(&mut Labels),
+    ) -> &Arc<Block> {
         let id = group.0.id;
         if id >= self.groups.len() {
             self.groups.resize_with(id + 1, ShardGroup::default);

@@ -15,7 +15,7 @@ use tidegate_telemetry::{
     log_writer::LogSink,
 };
 
-pub struct FormattedLog {
+pub(super) struct FormattedLog {
     template: Template,
     escape: Escape,
     sink: LogSink,
@@ -32,7 +32,7 @@ thread_local! {
 }
 
 impl FormattedLog {
-    pub fn new(
+    pub(super) fn new(
         format: &str,
         escape: &str,
         sink: LogSink,
@@ -58,7 +58,7 @@ impl FormattedLog {
 }
 
 /// Names of a format that stand for nothing the gateway or a plugin sets. The error: it is not a format.
-pub fn unknown_variables(format: &str) -> Result<Vec<String>, FormatError> {
+pub(super) fn unknown_variables(format: &str) -> Result<Vec<String>, FormatError> {
     let template = Template::compile_log_format(format, variable)?;
     let unknown = template.variables().filter_map(|variable| match variable {
         Variable::Custom(name) if !is_set_by_plugins(name) => Some(name.to_string()),
@@ -68,7 +68,7 @@ pub fn unknown_variables(format: &str) -> Result<Vec<String>, FormatError> {
 }
 
 /// Variables that only plugins set.
-pub fn is_set_by_plugins(name: &str) -> bool {
+pub(super) fn is_set_by_plugins(name: &str) -> bool {
     const NAMES: [&str; 2] = ["resp_body", "cookie_hash"];
     NAMES.contains(&name)
         || ["opentelemetry_", "zipkin_", "limit_", "jwt_", "grpc_"]

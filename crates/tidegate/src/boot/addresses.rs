@@ -9,7 +9,7 @@ use anyhow::Context;
 use tidegate_config::{Listener, Settings};
 use tidegate_proxy::settings::{Reading, RealIp, RequestLimits};
 
-pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
+pub(super) fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
     let ip: IpAddr = listener
         .ip
         .parse()
@@ -18,7 +18,7 @@ pub fn address(listener: &Listener) -> anyhow::Result<SocketAddr> {
 }
 
 /// How requests are understood, on workers and by explain.
-pub fn reading(settings: &Settings) -> anyhow::Result<Reading> {
+pub(super) fn reading(settings: &Settings) -> anyhow::Result<Reading> {
     let addresses = |key: &str, list: &Option<Vec<String>>| {
         let set =
             list.as_ref().map(|list| tidegate_routing::AddressSet::parse(list.iter().map(String::as_str)));

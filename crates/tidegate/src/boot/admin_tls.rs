@@ -16,12 +16,12 @@ const KEY: &str = "deployment.admin.admin_api_mtls.admin_ssl_cert_key";
 const AUTHORITIES: &str = "deployment.admin.admin_api_mtls.admin_ssl_ca_cert";
 
 /// Whether the files can be used; the key of config.yaml and what is wrong.
-pub fn check(settings: &Settings) -> Result<(), Fault> {
+pub(super) fn check(settings: &Settings) -> Result<(), Fault> {
     server(settings).map(|_| ())
 }
 
 /// `None` without `https_admin`.
-pub fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
+pub(super) fn accept(settings: &Settings) -> anyhow::Result<Option<Accept>> {
     let server = server(settings).map_err(|(key, reason)| anyhow::anyhow!("{key}: {reason}"))?;
     let Some(server) = server else { return Ok(None) };
     let acceptor = TlsAcceptor::from(Arc::new(server));

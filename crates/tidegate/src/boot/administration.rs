@@ -35,14 +35,14 @@ use super::{
 /// `apisix.control.port`
 const DEFAULT_CONTROL_PORT: u16 = 9090;
 
-pub struct Apis {
+pub(super) struct Apis {
     admin: Option<Arc<AdminApi>>,
     pub hooks: Arc<ProcessHooks>,
     control: Arc<ControlApi>,
 }
 
 impl Apis {
-    pub fn new(
+    pub(super) fn new(
         settings: &Settings,
         catalog: &Arc<Catalog>,
         provider: &Arc<Provider>,
@@ -97,14 +97,14 @@ impl Apis {
         Ok(Arc::new(Apis { admin, hooks, control }))
     }
 
-    pub fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
+    pub(super) fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
         let admin = self.admin.clone().filter(|_| settings.shared_with_admin().next().is_some())?;
         let at = super::addresses::address(settings.admin.listen.as_ref()?).ok()?;
         Some(Arc::new(data_port::OnDataPort { admin, at }))
     }
 
     /// Opens the ports of the APIs. Returns where the Control API is.
-    pub fn listen(
+    pub(super) fn listen(
         self: &Arc<Apis>,
         settings: &Settings,
         runtime: &Runtime,

@@ -9,7 +9,7 @@ const PART_OF_ANSWERS: u64 = 8;
 const LEAST: u64 = 64 << 20;
 
 /// Sets the budgets of `plugin::memory` and `plugin::answers`.
-pub fn install(settings: &Settings) {
+pub(super) fn install(settings: &Settings) {
     let there_is = available();
     let part = |part: u64| there_is.map_or(LEAST, |bytes| bytes / part).max(LEAST);
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -28,7 +28,7 @@ const PART_OF_HANDSHAKES: u64 = 32;
 const FEWEST_HANDSHAKES: u64 = 256;
 
 /// How many TLS handshakes may be unfinished where config.yaml does not say.
-pub fn handshakes() -> usize {
+pub(super) fn handshakes() -> usize {
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let by_memory = available().map_or(0, |bytes| bytes / PART_OF_HANDSHAKES / HANDSHAKE_BYTES);
     let number = by_memory.max(FEWEST_HANDSHAKES).min(descriptors.map_or(u64::MAX, |limit| limit / 4));

@@ -7,7 +7,7 @@ use tidegate_admin::listener::Bounds;
 use tidegate_config::Settings;
 
 /// What a listener that is not the data plane's bears.
-pub fn bounds(settings: &Settings) -> Bounds {
+pub(super) fn bounds(settings: &Settings) -> Bounds {
     let limits = &settings.admin.limits;
     Bounds {
         connections: limits.connections,

@@ -28,7 +28,7 @@ const READ_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Command {
+pub(crate) enum Command {
     Upgrade {
         program: PathBuf,
         timeout_seconds: u64,
@@ -43,17 +43,17 @@ pub enum Command {
 /// The answer: what was done, or why not.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub(crate) enum Answer {
     Done(String),
     Failed(String),
 }
 
 /// The client that waits for an answer, if there is one.
 #[derive(Default)]
-pub struct Reply(Option<UnixStream>);
+pub(crate) struct Reply(Option<UnixStream>);
 
 impl Reply {
-    pub fn send(self, answer: &Answer) {
+    pub(crate) fn send(self, answer: &Answer) {
         if let (Some(mut stream), Ok(mut line)) = (self.0, serde_json::to_vec(answer)) {
             line.push(b'\n');
             // The client may have gone.
@@ -63,12 +63,12 @@ impl Reply {
 }
 
 /// The socket's path for a pid file.
-pub fn path(pid_file: &Path) -> PathBuf {
+pub(crate) fn path(pid_file: &Path) -> PathBuf {
     pid_file.with_extension("sock")
 }
 
 /// Listens until the process ends. A socket that another process left behind, or is about to leave, is replaced.
-pub fn listen(path: &Path, tell: impl Fn(Command, Reply) + Send + 'static) -> anyhow::Result<()> {
+pub(crate) fn listen(path: &Path, tell: impl Fn(Command, Reply) + Send + 'static) -> anyhow::Result<()> {
     let fresh = path.with_extension(format!("sock.{}", std::process::id()));
     let listener = bind(&fresh, path).with_context(|| format!("cannot listen on {}", path.display()))?;
     thread::Builder::new().name("commands".to_owned()).spawn(move || {
@@ -111,7 +111,7 @@ fn read(stream: &UnixStream) -> io::Result<Command> {
 }
 
 /// Reads config.yaml again, as `tidegate reload` does: the list of plugins is there. `socket`: of this process.
-pub fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
+pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
     let socket = socket.to_owned();
     let asked = tokio::task::spawn_blocking(move || {
         let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs() };
@@ -128,7 +128,7 @@ pub fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
 }
 
 /// Sends a command to the running gateway and waits for its answer.
-pub fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<Answer> {
+pub(crate) fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(patience))?;
     let mut line = serde_json::to_vec(command)?;

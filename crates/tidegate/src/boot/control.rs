@@ -40,7 +40,7 @@ const NODE_PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_NODE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The runtime of everything that is not a request.
-pub fn runtime() -> anyhow::Result<Runtime> {
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
@@ -57,7 +57,7 @@ fn lower_priority() {
 }
 
 /// What others ask about the configuration in effect.
-pub struct Control {
+pub(super) struct Control {
     pub publisher: Arc<Publisher>,
     pub published: watch::Receiver<u64>,
     pub health: Arc<Health>,
@@ -74,7 +74,7 @@ pub struct Control {
 
 impl Control {
     /// Ends the compiler before the runtime it waits on.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         let _ = self.stop.send(true);
         let compiler = self.compiler.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(compiler) = compiler {
@@ -84,7 +84,7 @@ impl Control {
 }
 
 /// Compiles the current state once, without serving it.
-pub fn compile_once(
+pub(super) fn compile_once(
     settings: &Settings,
     runtime: &Runtime,
     catalog: &Arc<Catalog>,
@@ -95,7 +95,7 @@ pub fn compile_once(
 }
 
 /// Compiles the first snapshot, then keeps following on a separate thread.
-pub fn start(
+pub(super) fn start(
     settings: &Settings,
     runtime: &Runtime,
     catalog: &Arc<Catalog>,

@@ -24,14 +24,14 @@ use super::{
     memory::release_memory,
 };
 
-pub fn server_token(settings: &Settings) -> String {
+pub(super) fn server_token(settings: &Settings) -> String {
     if settings.own_name {
         return concat!("Tidegate/", env!("CARGO_PKG_VERSION")).to_owned();
     }
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }
 }
 
-pub fn settings(
+pub(super) fn settings(
     settings: &Settings,
     logs: &Logs,
     apis: &Arc<Apis>,

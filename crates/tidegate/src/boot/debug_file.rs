@@ -17,7 +17,7 @@ use tidegate_config::Settings;
 use tidegate_telemetry::error_log;
 
 /// The switch, kept up to date from now on. Needs the host's runtime.
-pub fn follow(settings: &Settings) -> Arc<AtomicBool> {
+pub(super) fn follow(settings: &Settings) -> Arc<AtomicBool> {
     let path = settings.below_prefix("conf/debug.yaml");
     let switch = Arc::new(AtomicBool::new(wanted(&path)));
     if let Some(host) = tidegate_plugin_api::host() {

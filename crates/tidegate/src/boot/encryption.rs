@@ -8,7 +8,7 @@ use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
 /// `None`: nothing is encrypted.
-pub fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> {
+pub(super) fn keyring(settings: &Settings) -> Option<tidegate_model::encrypt::Keyring> {
     let keys = &settings.apisix.data_encryption.keyring;
     if keys.is_empty() {
         return None;

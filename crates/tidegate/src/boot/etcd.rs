@@ -12,7 +12,7 @@ use tidegate_model::encrypt::{Keyring, encrypted_fields};
 use tidegate_plugin_api::Catalog;
 use tidegate_store::etcd::{Options, Seal, TlsOptions, Unseal};
 
-pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
+pub(super) fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
     let etcd = &settings.etcd;
     let (encrypt, decrypt) = seals(settings, catalog);
     Options {
@@ -32,7 +32,7 @@ pub fn options(settings: &Settings, catalog: &Arc<Catalog>) -> Options {
 }
 
 /// For a trial: nothing in etcd changes, and the snapshot on disk stays what the running gateway makes of it.
-pub fn without_writing(options: Options) -> anyhow::Result<Options> {
+pub(super) fn without_writing(options: Options) -> anyhow::Result<Options> {
     let snapshot = trial_snapshot();
     if options.snapshot.exists() {
         std::fs::copy(&options.snapshot, &snapshot)
@@ -41,12 +41,12 @@ pub fn without_writing(options: Options) -> anyhow::Result<Options> {
     Ok(Options { placeholders: false, snapshot, ..options })
 }
 
-pub fn snapshot(settings: &Settings) -> PathBuf {
+pub(super) fn snapshot(settings: &Settings) -> PathBuf {
     settings.files.database.with_file_name("etcd.snapshot")
 }
 
 /// Where a trial has its copy of the snapshot.
-pub fn trial_snapshot() -> PathBuf {
+pub(super) fn trial_snapshot() -> PathBuf {
     std::env::temp_dir().join(format!("tidegate-test-{}.snapshot", std::process::id()))
 }
 

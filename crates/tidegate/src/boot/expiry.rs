@@ -18,7 +18,7 @@ const DAYS: [i64; 3] = [30, 7, 1];
 const EVERY: Duration = Duration::from_secs(3600);
 
 /// Looks once an hour, and at each new configuration.
-pub fn watch(runtime: &Runtime, control: &Arc<Control>) {
+pub(super) fn watch(runtime: &Runtime, control: &Arc<Control>) {
     let control = control.clone();
     runtime.spawn(async move {
         let mut published = control.published.clone();
@@ -35,7 +35,7 @@ pub fn watch(runtime: &Runtime, control: &Arc<Control>) {
     });
 }
 
-pub fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -13,13 +13,13 @@ use tidegate_proxy::{
     settings::Reading,
 };
 
-pub use self::answer::Objects;
+pub(super) use self::answer::Objects;
 
 const MAX_URL_BYTES: usize = 16 * 1024;
 const MAX_FIELDS: usize = 100;
 
 /// Answers a question as the Admin API takes it; the error says what is wrong with it.
-pub fn answer(
+pub(super) fn answer(
     snapshot: &Arc<Snapshot>,
     reading: &Reading,
     objects: &Objects<'_>,

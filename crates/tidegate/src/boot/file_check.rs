@@ -8,7 +8,7 @@ use tidegate_plugin_api::Catalog;
 
 /// What an object that did not come through the Admin API must pass to be used. Plugins that are off do not make it bad:
 /// the compiler decides, and the Admin API keeps showing it.
-pub fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
+pub(super) fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
     let catalog = AnyPlugin(catalog.clone());
     Box::new(move |kind: Kind, id: &str, value: &Value| {
         let checked = super::languages::check_object(&catalog, kind, id, value);

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 
 /// Whether there is a folder that can be written, or one can be made.
-pub fn writable_folder(path: &Path) -> anyhow::Result<()> {
+pub(super) fn writable_folder(path: &Path) -> anyhow::Result<()> {
     // A link to nothing is in the way of a folder.
     match fs::symlink_metadata(path) {
         Ok(_) if fs::metadata(path).is_ok_and(|found| found.is_dir()) => {

@@ -18,23 +18,23 @@
 //! Up to `Serving` the new process can fail, which it says with `Failed` or by ending, and the old one takes the store
 //! back and continues. When the old one ends instead, the new one continues as if started alone.
 
-pub mod channel;
-pub mod predecessor;
-pub mod successor;
+pub(crate) mod channel;
+pub(crate) mod predecessor;
+pub(crate) mod successor;
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 /// Set for a process that is to take over; its stdin is the channel.
-pub const VARIABLE: &str = "TIDEGATE_HANDOVER";
+pub(crate) const VARIABLE: &str = "TIDEGATE_HANDOVER";
 
 /// Raised when an older or newer program could no longer understand the other.
-pub const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case")]
-pub enum Message {
+pub(crate) enum Message {
     /// With the pid file, in the first one, and listening sockets. `more`: another one follows.
     Sockets {
         protocol: u32,

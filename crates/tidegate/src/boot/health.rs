@@ -11,13 +11,13 @@ use tidegate_plugin_api::UpstreamHandle;
 use tidegate_probes::{Monitor, Monitored, ProbeTls};
 use tidegate_telemetry::error_log;
 
-pub struct Health {
+pub(super) struct Health {
     handles: Mutex<Vec<Arc<UpstreamHandle>>>,
     monitor: Option<Monitor>,
 }
 
 impl Health {
-    pub fn new(runtime: &tokio::runtime::Handle, settings: &Settings) -> anyhow::Result<Health> {
+    pub(super) fn new(runtime: &tokio::runtime::Handle, settings: &Settings) -> anyhow::Result<Health> {
         let monitor = if settings.apisix.disable_upstream_healthcheck {
             None
         } else {
@@ -32,7 +32,7 @@ impl Health {
     }
 
     /// The upstreams with checks of the newest configuration.
-    pub fn follow(&self, checked: Vec<Arc<UpstreamHandle>>) {
+    pub(super) fn follow(&self, checked: Vec<Arc<UpstreamHandle>>) {
         if let Some(monitor) = &self.monitor {
             let monitored = checked
                 .iter()
@@ -43,7 +43,7 @@ impl Health {
     }
 
     /// Every checked node: upstream, address, port, usable.
-    pub fn each(&self, mut visit: impl FnMut(&str, &str, u16, bool)) {
+    pub(super) fn each(&self, mut visit: impl FnMut(&str, &str, u16, bool)) {
         for handle in self.handles.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let Some(health) = &handle.balancer.health else { continue };
             for status in health.statuses() {

@@ -41,7 +41,7 @@ impl UntilCompiled {
     }
 }
 
-pub struct ProcessHooks {
+pub(super) struct ProcessHooks {
     control: Arc<Control>,
     compiled: UntilCompiled,
     store: Arc<dyn Store>,
@@ -53,7 +53,7 @@ pub struct ProcessHooks {
 }
 
 impl ProcessHooks {
-    pub fn new(
+    pub(super) fn new(
         control: &Arc<Control>,
         compiled: UntilCompiled,
         store: Arc<dyn Store>,
@@ -72,7 +72,7 @@ impl ProcessHooks {
         }
     }
 
-    pub fn set_workers(&self, workers: &Arc<Workers>) {
+    pub(super) fn set_workers(&self, workers: &Arc<Workers>) {
         let _ = self.workers.set(workers.clone());
     }
 }

@@ -17,7 +17,7 @@ struct Seen<'a> {
 }
 
 /// How routes are matched, by the configuration.
-pub fn matching(settings: &Settings) -> idle::Matching {
+pub(super) fn matching(settings: &Settings) -> idle::Matching {
     let router = settings.apisix.router;
     idle::Matching {
         host_ports: router != HttpRouter::HostUri,
@@ -27,7 +27,7 @@ pub fn matching(settings: &Settings) -> idle::Matching {
     }
 }
 
-pub fn log<'a>(
+pub(super) fn log<'a>(
     objects: impl Iterator<Item = &'a Object>,
     matching: idle::Matching,
     catalog: &dyn PluginCatalog,

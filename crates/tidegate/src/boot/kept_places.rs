@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::Kind;
 use tidegate_store::{ObjectPlaces, Store};
 
-pub struct KeptPlaces {
+pub(super) struct KeptPlaces {
     store: Arc<dyn Store>,
     kept: Mutex<Option<Kept>>,
 }
@@ -17,12 +17,12 @@ struct Kept {
 }
 
 impl KeptPlaces {
-    pub fn of(store: Arc<dyn Store>) -> KeptPlaces {
+    pub(super) fn of(store: Arc<dyn Store>) -> KeptPlaces {
         KeptPlaces { store, kept: Mutex::default() }
     }
 
     /// The beginning of a message about an object: `FILE:LINE:COLUMN: `.
-    pub fn tell(&self, kind: Kind, id: &str, message: &str) -> String {
+    pub(super) fn tell(&self, kind: Kind, id: &str, message: &str) -> String {
         let mut revision = 0;
         self.store.read(&mut |state| revision = state.revision);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ impl KeptPlaces {
     }
 
     /// Gives the memory of the file back.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

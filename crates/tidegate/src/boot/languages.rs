@@ -9,7 +9,7 @@ use tidegate_plugin_api::Variable;
 use tidegate_routing::expr::Expression;
 
 /// Checks texts of other languages inside resources.
-pub struct Checks;
+pub(super) struct Checks;
 
 impl Languages for Checks {
     fn expression(&self, vars: &Value) -> Result<(), String> {
@@ -57,7 +57,12 @@ fn check_body_paths(vars: &Value) -> Result<(), String> {
 }
 
 /// Checks one object of a resource file; references may point anywhere, files have no order.
-pub fn check_object(catalog: &dyn PluginCatalog, kind: Kind, id: &str, value: &Value) -> Result<(), String> {
+pub(crate) fn check_object(
+    catalog: &dyn PluginCatalog,
+    kind: Kind,
+    id: &str,
+    value: &Value,
+) -> Result<(), String> {
     let context = CheckContext {
         plugins: catalog,
         stream_plugins: None,

@@ -14,7 +14,7 @@ const ERROR: &str = "nginx_config.error_log";
 const ACCESS: &str = "nginx_config.http.access_log";
 const AUDIT: &str = "deployment.admin.audit_log";
 
-pub struct Logs {
+pub(crate) struct Logs {
     pub writer: LogWriter,
     streams: LogWriter,
     pub access: Option<LogSink>,
@@ -24,7 +24,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    pub fn open(settings: &Settings) -> anyhow::Result<Logs> {
+    pub(crate) fn open(settings: &Settings) -> anyhow::Result<Logs> {
         let start = || LogWriter::start().context("cannot start the log writer");
         let (writer, streams) = (start()?, start()?);
         let nginx = &settings.nginx;
@@ -53,18 +53,18 @@ impl Logs {
     }
 
     /// Each with its name in metrics.
-    pub fn sinks(&self) -> Vec<(&'static str, LogSink)> {
+    pub(crate) fn sinks(&self) -> Vec<(&'static str, LogSink)> {
         let all =
             [("access", self.access.as_ref()), ("audit", self.audit.as_ref()), ("error", Some(&self.error))];
         all.into_iter().filter_map(|(name, sink)| Some((name, sink?.clone()))).collect()
     }
 
     /// After logrotate has moved the files.
-    pub fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         self.writer.reopen();
     }
 
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.writer.drain(Duration::from_secs(1));
         self.streams.drain(Duration::from_secs(1));
     }
@@ -95,7 +95,7 @@ fn audit_log(settings: &Settings) -> Option<&str> {
 }
 
 /// The files that a start opens, each with its key.
-pub fn files(settings: &Settings) -> Vec<(&'static str, &str)> {
+pub(super) fn files(settings: &Settings) -> Vec<(&'static str, &str)> {
     let nginx = &settings.nginx;
     let access = nginx.access_log.enable.then_some((ACCESS, nginx.access_log.path.as_str()));
     let audit = audit_log(settings).map(|path| (AUDIT, path));
@@ -104,7 +104,7 @@ pub fn files(settings: &Settings) -> Vec<(&'static str, &str)> {
 }
 
 /// What a log file that cannot be opened ends a start with.
-pub fn unusable(settings: &Settings, key: &str, reason: &str) -> anyhow::Error {
+pub(super) fn unusable(settings: &Settings, key: &str, reason: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "{}",
         settings
@@ -121,7 +121,7 @@ fn is_stderr(path: &str) -> bool {
     matches!(path, "stderr" | "/dev/stderr")
 }
 
-pub fn level(level: tidegate_config::settings::Level) -> error_log::Level {
+pub(super) fn level(level: tidegate_config::settings::Level) -> error_log::Level {
     use tidegate_config::settings::Level;
     match level {
         Level::Debug => error_log::Level::Debug,

@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use self::pages::Pages;
 use super::{control::Control, logs::Logs, provider::Provider, sockets::Sockets};
 
-pub struct Metrics {
+pub(super) struct Metrics {
     pub registry: Arc<Registry>,
     prefix: String,
     process: OnceLock<Process>,
@@ -55,13 +55,13 @@ const INDEXED: [(&str, ObjectKind); 8] = [
 /// `plugin_attr.prometheus.export_addr.port`
 const DEFAULT_PORT: u16 = 9091;
 
-pub fn hostname() -> String {
+pub(super) fn hostname() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
 
 impl Metrics {
-    pub fn new(settings: &Settings) -> Metrics {
+    pub(super) fn new(settings: &Settings) -> Metrics {
         let attribute = settings.plugin_attribute("prometheus");
         let text = |name: &str, default: &str| {
             attribute.get(name).and_then(serde_json::Value::as_str).unwrap_or(default).to_owned()
@@ -77,20 +77,25 @@ impl Metrics {
         }
     }
 
-    pub fn set_process(&self, workers: &Arc<Workers>, control: &Arc<Control>, provider: &Arc<Provider>) {
+    pub(super) fn set_process(
+        &self,
+        workers: &Arc<Workers>,
+        control: &Arc<Control>,
+        provider: &Arc<Provider>,
+    ) {
         let (workers, control, provider) = (workers.clone(), control.clone(), provider.clone());
         let _ = self.process.set(Process { workers, control, provider });
     }
 
-    pub fn set_logs(&self, logs: &Logs) {
+    pub(super) fn set_logs(&self, logs: &Logs) {
         let _ = self.log_sinks.set(logs.sinks());
     }
 
-    pub fn page(&self) -> Bytes {
+    pub(super) fn page(&self) -> Bytes {
         self.pages.get(|| self.registry.render(|writer| self.collect(writer)).0)
     }
 
-    pub fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
+    pub(super) fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
         let Some(Process { workers, .. }) = self.process.get() else {
             return tidegate_plugin_api::ConnectionCounts::default();
         };
@@ -381,7 +386,7 @@ impl Metrics {
     }
 
     /// The page on its own port.
-    pub fn listen(
+    pub(super) fn listen(
         self: &Arc<Metrics>,
         settings: &Settings,
         runtime: &Runtime,

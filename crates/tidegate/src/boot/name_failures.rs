@@ -21,7 +21,7 @@ static LIMITER: Limiter = Limiter::new(10, 10_000);
 
 /// The names in use, who uses them, and which of them fail.
 #[derive(Default)]
-pub struct Failures(Mutex<BTreeMap<Arc<str>, Name>>);
+pub(super) struct Failures(Mutex<BTreeMap<Arc<str>, Name>>);
 
 #[derive(Default)]
 struct Name {
@@ -34,7 +34,7 @@ struct Name {
 }
 
 impl Failures {
-    pub fn want(&self, users: BTreeMap<Arc<str>, String>) {
+    pub(super) fn want(&self, users: BTreeMap<Arc<str>, String>) {
         let mut names = self.names();
         names.retain(|name, _| users.contains_key(name));
         for (name, users) in users {
@@ -94,7 +94,7 @@ impl Failures {
 }
 
 /// A resolver whose failures are logged.
-pub struct Reporting {
+pub(super) struct Reporting {
     pub lookup: Arc<dyn Lookup>,
     pub failures: Arc<Failures>,
 }

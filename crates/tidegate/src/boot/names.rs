@@ -15,7 +15,7 @@ use tokio::{runtime::Runtime, sync::watch};
 
 use super::name_failures::{Failures, Reporting};
 
-pub struct Names {
+pub(super) struct Names {
     domains: Domains,
     failures: Arc<Failures>,
     /// What the compiler has got.
@@ -43,7 +43,7 @@ impl Lookup for NoServer {
 }
 
 impl Names {
-    pub fn start(settings: &Settings, runtime: &Runtime) -> Arc<Names> {
+    pub(super) fn start(settings: &Settings, runtime: &Runtime) -> Arc<Names> {
         let apisix = &settings.apisix;
         let servers = apisix
             .dns_resolver
@@ -76,13 +76,13 @@ impl Names {
         Arc::new(Names { domains, failures, told: Mutex::default() })
     }
 
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.domains.changes()
     }
 
     /// Keeps these names resolved, and no others. Waits for new ones, for at most `patience`. Each comes with its
     /// users, for the log.
-    pub async fn want(&self, users: BTreeMap<Arc<str>, String>, patience: Duration) {
+    pub(super) async fn want(&self, users: BTreeMap<Arc<str>, String>, patience: Duration) {
         let names: Vec<Arc<str>> = users.keys().cloned().collect();
         self.failures.want(users);
         self.domains.want(names.iter().map(AsRef::as_ref));
@@ -92,7 +92,7 @@ impl Names {
     }
 
     /// The names whose addresses differ from what the compiler got before.
-    pub fn take_changed(&self, names: &[Arc<str>]) -> Vec<Arc<str>> {
+    pub(super) fn take_changed(&self, names: &[Arc<str>]) -> Vec<Arc<str>> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
         let mut next = BTreeMap::new();

@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, sync::watch};
 
 use super::commands;
 
-pub struct Nodes {
+pub(super) struct Nodes {
     discovery: Discovery,
     /// What the compiler has got.
     told: Mutex<HashMap<DiscoveredService, Option<Arc<[Node]>>>>,
@@ -28,7 +28,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn start(settings: &Settings, runtime: &Runtime) -> anyhow::Result<Arc<Nodes>> {
+    pub(super) fn start(settings: &Settings, runtime: &Runtime) -> anyhow::Result<Arc<Nodes>> {
         let (prefix, ipv6) = (&settings.files.prefix, settings.apisix.enable_ipv6);
         let discovery = Discovery::start(&settings.discovery, runtime.handle(), prefix, ipv6);
         let discovery = discovery.map_err(|reason| {
@@ -41,12 +41,12 @@ impl Nodes {
         Ok(Arc::new(Nodes { discovery, told: Mutex::default(), missing: Mutex::default(), commands }))
     }
 
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.discovery.changes()
     }
 
     /// The services in use, and no others. Waits for the first answers about new ones, for at most `patience`.
-    pub async fn want(&self, services: &[DiscoveredService], patience: Duration) {
+    pub(super) async fn want(&self, services: &[DiscoveredService], patience: Duration) {
         for service in services.iter().filter(|service| !self.discovery.has(&service.registry)) {
             let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
             if missing.insert(service.registry.clone()) {
@@ -63,7 +63,7 @@ impl Nodes {
     }
 
     /// The services whose nodes differ from what the compiler got before.
-    pub fn take_changed(&self, services: &[DiscoveredService]) -> Vec<DiscoveredService> {
+    pub(super) fn take_changed(&self, services: &[DiscoveredService]) -> Vec<DiscoveredService> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
         let mut next = HashMap::new();
@@ -79,7 +79,7 @@ impl Nodes {
     }
 
     /// The error says which registry has not answered yet.
-    pub fn is_ready(&self) -> Result<(), String> {
+    pub(super) fn is_ready(&self) -> Result<(), String> {
         self.discovery.is_ready()
     }
 

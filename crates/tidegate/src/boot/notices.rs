@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tidegate_telemetry::error_log::{self, Level};
 
 /// What a warning begins with on standard error.
-pub const MARK: &str = "tidegate: warning: ";
+pub(crate) const MARK: &str = "tidegate: warning: ";
 
 /// Whether the error log is standard error: one line is enough then.
 static LOGS_TO_STDERR: AtomicBool = AtomicBool::new(false);
 
-pub fn error_log_is_stderr(is: bool) {
+pub(crate) fn error_log_is_stderr(is: bool) {
     LOGS_TO_STDERR.store(is, Relaxed);
 }
 
 /// After the logs are open.
-pub fn warn(message: &str) {
+pub(crate) fn warn(message: &str) {
     error_log::log(Level::Warn, format_args!("{message}"));
     if !LOGS_TO_STDERR.load(Relaxed) {
         print(message);
@@ -25,7 +25,7 @@ pub fn warn(message: &str) {
 }
 
 /// As [`warn`], for what cannot wait.
-pub fn alarm(message: &str) {
+pub(crate) fn alarm(message: &str) {
     error_log::log(Level::Error, format_args!("{message}"));
     if !LOGS_TO_STDERR.load(Relaxed) {
         print(message);
@@ -33,6 +33,6 @@ pub fn alarm(message: &str) {
 }
 
 /// Before the logs are open, or where there are none.
-pub fn print(message: &str) {
+pub(crate) fn print(message: &str) {
     crate::say::complain!("{MARK}{message}");
 }

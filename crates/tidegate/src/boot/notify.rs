@@ -12,33 +12,33 @@ use std::{
 };
 
 /// systemd's name.
-pub const VARIABLE: &str = "NOTIFY_SOCKET";
+pub(crate) const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// Connections are accepted.
-pub fn ready() {
+pub(crate) fn ready() {
     if let Err(error) = send("READY=1\n") {
         crate::say::complain!("tidegate: warning: cannot report that it is ready (NOTIFY_SOCKET): {error}");
     }
 }
 
 /// Another process is about to take over.
-pub fn reloading() {
+pub(crate) fn reloading() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000);
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}\n"));
 }
 
 /// That is over, and it is still this one that serves.
-pub fn still_ready() {
+pub(crate) fn still_ready() {
     tell("READY=1\n");
 }
 
 /// By default systemd believes the main process alone: the old one has to name the next one.
-pub fn replaced_by(pid: u32) {
+pub(crate) fn replaced_by(pid: u32) {
     tell(&format!("MAINPID={pid}\nREADY=1\n"));
 }
 
-pub fn stopping() {
+pub(crate) fn stopping() {
     tell("STOPPING=1\n");
 }
 

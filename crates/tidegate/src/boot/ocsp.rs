@@ -47,7 +47,7 @@ struct Stapler {
 }
 
 /// Follows the configuration for as long as the process runs.
-pub fn watch(runtime: &Runtime, control: &Arc<Control>) {
+pub(super) fn watch(runtime: &Runtime, control: &Arc<Control>) {
     let control = control.clone();
     runtime.spawn(async move {
         let mut published = control.published.clone();

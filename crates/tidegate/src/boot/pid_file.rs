@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 
 const LOCK_ATTEMPTS: u32 = 25;
 
-pub struct PidFile {
+pub(crate) struct PidFile {
     file: File,
     path: PathBuf,
     stage: Stage,
@@ -30,7 +30,7 @@ enum Stage {
 }
 
 impl PidFile {
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
@@ -66,28 +66,28 @@ impl PidFile {
     }
 
     /// The file of the process before this one, whose pid stays in it until [`PidFile::write`].
-    pub fn inherited(file: File, path: &Path) -> Self {
+    pub(crate) fn inherited(file: File, path: &Path) -> Self {
         Self { file, path: path.to_owned(), stage: Stage::Inherited }
     }
 
     /// In one write over what is there: readers take the first line, and find the old pid or the new one.
-    pub fn write(&mut self) -> io::Result<()> {
+    pub(crate) fn write(&mut self) -> io::Result<()> {
         self.stage = Stage::Own;
         let line = format!("{}\n", std::process::id());
         self.file.write_all_at(line.as_bytes(), 0)?;
         self.file.set_len(line.len() as u64)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// A successor has it. Where nginx's users look for the process that drains, they find this one.
-    pub fn hand_over(&mut self) -> io::Result<()> {
+    pub(crate) fn hand_over(&mut self) -> io::Result<()> {
         self.stage = Stage::HandedOver;
         fs::write(self.old(), format!("{}\n", std::process::id()))
     }
@@ -118,7 +118,7 @@ fn own_pid() -> Option<i32> {
 }
 
 /// The process that holds the pid file, if any.
-pub fn running(path: &Path) -> anyhow::Result<Option<i32>> {
+pub(crate) fn running(path: &Path) -> anyhow::Result<Option<i32>> {
     let mut file = match File::options().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

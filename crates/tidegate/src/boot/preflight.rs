@@ -13,7 +13,7 @@ use super::{
 const LOG_FORMAT: &str = "nginx_config.http.access_log_format";
 
 /// The first fault that keeps the gateway from starting.
-pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
+pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let (settings, places) = (&loaded.settings, &loaded.settings.places);
     let fault = |(key, reason): Fault| anyhow!("{}", places.message(&key, &format!("{key}: {reason}")));
     for (kind, conf) in settings.discovery.as_object().into_iter().flatten() {
@@ -34,7 +34,7 @@ pub fn check(loaded: &Loaded) -> anyhow::Result<()> {
 }
 
 /// What starts nevertheless, ready to print.
-pub fn warnings(loaded: &Loaded) -> Vec<String> {
+pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     let settings = &loaded.settings;
     let absent = absent_plugins(settings, &settings.places);
     absent

@@ -26,7 +26,7 @@ use super::{
     status,
 };
 
-pub struct Prepared {
+pub(super) struct Prepared {
     pub logs: Logs,
     pub runtime: Runtime,
     pub catalog: Arc<Catalog>,
@@ -45,7 +45,7 @@ pub struct Prepared {
 }
 
 /// `warnings`: of config.yaml, to be logged as soon as there is a log.
-pub fn prepare(
+pub(super) fn prepare(
     settings: &Settings,
     sockets: &Sockets,
     purpose: &Purpose,

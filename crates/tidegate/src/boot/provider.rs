@@ -23,7 +23,7 @@ use super::{
     purpose::{Purpose, Trial},
 };
 
-pub enum Provider {
+pub(crate) enum Provider {
     Embedded(Arc<Embedded>),
     /// In its place, while the store is damaged.
     LastGood(Arc<LastGood>),
@@ -33,7 +33,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    pub fn store(&self) -> Arc<dyn Store> {
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Provider::Embedded(store) => store.clone(),
             Provider::LastGood(store) => store.clone(),
@@ -44,21 +44,21 @@ impl Provider {
     }
 
     /// The store's file, where this start has made it.
-    pub fn new_store(&self) -> Option<&Path> {
+    pub(crate) fn new_store(&self) -> Option<&Path> {
         match self {
             Provider::Embedded(store) if store.is_new() => Some(store.path()),
             _ => None,
         }
     }
 
-    pub fn api_driven(&self) -> Option<&Arc<ApiDriven>> {
+    pub(crate) fn api_driven(&self) -> Option<&Arc<ApiDriven>> {
         match self {
             Provider::ApiDriven(store) => Some(store),
             _ => None,
         }
     }
 
-    pub fn etcd(&self) -> Option<&Arc<Etcd>> {
+    pub(crate) fn etcd(&self) -> Option<&Arc<Etcd>> {
         match self {
             Provider::Etcd(store) => Some(store),
             _ => None,
@@ -66,14 +66,14 @@ impl Provider {
     }
 
     /// Reads files now instead of at the next poll.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if let Provider::File(file) = self {
             file.look();
         }
     }
 
     /// The plugin list of apisix.yaml or of etcd, which beats config.yaml's.
-    pub fn plugins(&self) -> Option<Vec<String>> {
+    pub(crate) fn plugins(&self) -> Option<Vec<String>> {
         match self {
             Provider::File(file) => file.plugins().map(|list| list.http),
             Provider::Etcd(store) => store.plugins().map(|list| list.http),
@@ -83,7 +83,7 @@ impl Provider {
 
     /// Lets a successor have what only one process can have; what it must be given, if anything. Writes are refused
     /// from now on.
-    pub fn release(&self) -> Result<Option<Value>, StoreError> {
+    pub(crate) fn release(&self) -> Result<Option<Value>, StoreError> {
         match self {
             Provider::Embedded(store) => store.release().map(|()| None),
             Provider::ApiDriven(store) => Ok(store.release().map(|document| {
@@ -98,7 +98,7 @@ impl Provider {
     }
 
     /// Takes the store back: no successor takes over after all.
-    pub fn resume(&self) -> Result<(), StoreError> {
+    pub(crate) fn resume(&self) -> Result<(), StoreError> {
         match self {
             Provider::Embedded(store) => store.resume(),
             Provider::ApiDriven(store) => {
@@ -110,7 +110,7 @@ impl Provider {
     }
 
     /// Ends what a provider still has to do before the process does.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         match self {
             Provider::Etcd(store) => store.close(),
             // A failure has been logged; the store itself has everything.
@@ -120,7 +120,7 @@ impl Provider {
     }
 
     /// A file that holds everything that has been acknowledged until now. The error says what to do instead.
-    pub fn backup(&self) -> Result<PathBuf, String> {
+    pub(crate) fn backup(&self) -> Result<PathBuf, String> {
         match self {
             Provider::Embedded(store) => store.copy_now().map(|_| store.copy_place()),
             Provider::LastGood(store) => Ok(store.path().to_owned()),
@@ -134,7 +134,7 @@ impl Provider {
     }
 }
 
-pub fn open(
+pub(super) fn open(
     settings: &Settings,
     catalog: &Arc<Catalog>,
     runtime: &tokio::runtime::Runtime,

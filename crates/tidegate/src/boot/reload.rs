@@ -5,12 +5,12 @@ use serde_json::Value;
 /// Keys that a running process takes over. All others are read when workers, listeners, plugins or the store start.
 const LIVE: &[&str] = &["nginx_config.error_log_level"];
 
-pub fn is_live(key: &str) -> bool {
+pub(super) fn is_live(key: &str) -> bool {
     LIVE.contains(&key)
 }
 
 /// Keys whose values differ, two levels deep: `apisix.node_listen`.
-pub fn changed_keys(old: &Value, new: &Value) -> Vec<String> {
+pub(super) fn changed_keys(old: &Value, new: &Value) -> Vec<String> {
     let mut changed = Vec::new();
     for key in keys(old, new) {
         let (old, new) = (old.get(&key).unwrap_or(&Value::Null), new.get(&key).unwrap_or(&Value::Null));

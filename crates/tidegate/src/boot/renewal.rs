@@ -14,28 +14,28 @@ const LEAST_AGE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-pub struct Renewal {
+pub(crate) struct Renewal {
     not_before: Instant,
     pause: Duration,
     due: Option<Instant>,
 }
 
 impl Renewal {
-    pub fn new(is_successor: bool) -> Renewal {
+    pub(crate) fn new(is_successor: bool) -> Renewal {
         let now = Instant::now();
         let not_before = if is_successor { now + LEAST_AGE } else { now };
         Renewal { not_before, pause: FIRST_PAUSE, due: None }
     }
 
     /// A worker was given up; so many so far.
-    pub fn stuck(&mut self, count: u64) {
+    pub(crate) fn stuck(&mut self, count: u64) {
         if count >= ENOUGH && self.due.is_none() {
             self.due = Some(self.not_before);
         }
     }
 
     /// A successor is being asked for; the next try, should it not take over.
-    pub fn tried(&mut self) {
+    pub(crate) fn tried(&mut self) {
         if self.due.is_some() {
             self.due = Some(Instant::now() + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -43,11 +43,11 @@ impl Renewal {
     }
 
     /// How long until there is something to do.
-    pub fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.due.is_some_and(|due| Instant::now() >= due)
     }
 }

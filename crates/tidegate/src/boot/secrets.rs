@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 type Key = (Kind, Arc<str>);
 
-pub struct Secrets {
+pub(super) struct Secrets {
     state: Mutex<State>,
     ttl: Duration,
     negative_ttl: Duration,
@@ -65,7 +65,7 @@ struct Entry {
 }
 
 impl Secrets {
-    pub fn start(settings: &Settings, runtime: &Handle) -> Arc<Secrets> {
+    pub(super) fn start(settings: &Settings, runtime: &Handle) -> Arc<Secrets> {
         let cache = &settings.apisix.secret_cache;
         let second = Duration::from_secs(1);
         let secrets = Arc::new(Secrets {
@@ -81,17 +81,17 @@ impl Secrets {
         secrets
     }
 
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
     /// The references whose answers differ from what the compiler may have used.
-    pub fn take_changed(&self) -> Vec<Arc<str>> {
+    pub(super) fn take_changed(&self) -> Vec<Arc<str>> {
         self.lock().changed.drain().collect()
     }
 
     /// Forgets everything that is not in `objects`, and takes over what is.
-    pub fn reset<'a>(&self, objects: impl Iterator<Item = &'a Object>) {
+    pub(super) fn reset<'a>(&self, objects: impl Iterator<Item = &'a Object>) {
         let mut gone: HashSet<Key> = {
             let state = self.lock();
             let managers = state.managers.keys().map(|id| (Kind::Secret, id.clone()));
@@ -108,7 +108,7 @@ impl Secrets {
     }
 
     /// An object was written, or deleted. Nothing is fetched before [`Secrets::settle`].
-    pub fn note(&self, key: &Key, object: Option<&Object>) {
+    pub(super) fn note(&self, key: &Key, object: Option<&Object>) {
         let mut state = self.lock();
         if key.0 == Kind::Secret {
             state.set_manager(&key.1, object.map(Object::value).as_ref());
@@ -120,7 +120,7 @@ impl Secrets {
     }
 
     /// Requests what is new and waits for the answers, for at most `patience`.
-    pub async fn settle(&self, patience: Duration) {
+    pub(super) async fn settle(&self, patience: Duration) {
         self.wake.notify_one();
         let settled = async {
             loop {

@@ -30,7 +30,7 @@ use super::{
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// How the process was started, and how a successor is.
-pub struct Origin {
+pub(crate) struct Origin {
     /// As it was called: a link stays one.
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
@@ -38,7 +38,7 @@ pub struct Origin {
     pub load: Box<dyn Fn() -> anyhow::Result<Settings>>,
 }
 
-pub struct Serving<'a> {
+pub(crate) struct Serving<'a> {
     pub signals: &'a Signals,
     pub logs: &'a Logs,
     pub workers: &'a Arc<Workers>,
@@ -54,7 +54,7 @@ pub struct Serving<'a> {
     pub renewal: Renewal,
 }
 
-pub enum Stage {
+pub(crate) enum Stage {
     Alone,
     /// A new process is on its way; the client that requested it waits.
     Starting(Box<Successor>, Reply),
@@ -65,7 +65,7 @@ pub enum Stage {
 
 impl Serving<'_> {
     /// Until the process should end.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         loop {
             let event = self.signals.next(self.patience());
             if let (Stage::HandedOver(_), Some(event), true) = (&self.stage, &event, self.stay)

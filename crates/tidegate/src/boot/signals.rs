@@ -20,9 +20,9 @@ use super::{
     handover::successor::Word,
 };
 
-pub const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
+pub(crate) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
 
-pub enum Event {
+pub(crate) enum Event {
     Stop,
     Quit,
     Reload,
@@ -36,28 +36,28 @@ pub enum Event {
 
 /// For other threads that send events to the main thread.
 #[derive(Clone)]
-pub struct Teller(Sender<Event>);
+pub(crate) struct Teller(Sender<Event>);
 
 impl Teller {
-    pub fn tell(&self, event: Event) {
+    pub(crate) fn tell(&self, event: Event) {
         // The receiver is gone when the process ends.
         let _ = self.0.send(event);
     }
 }
 
 /// A write past the limit on the size of files (`ulimit -f`) is an error like that of a full disk, and does not end the process.
-pub fn outlast_file_limits() {
+pub(crate) fn outlast_file_limits() {
     // Without a handler the signal ends the process; the flag is never read.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-pub struct Signals {
+pub(crate) struct Signals {
     events: Mutex<Receiver<Event>>,
     sender: Sender<Event>,
 }
 
 impl Signals {
-    pub fn install() -> anyhow::Result<Signals> {
+    pub(crate) fn install() -> anyhow::Result<Signals> {
         let mut signals = iterator::Signals::new(SIGNALS)?;
         let (sender, events) = channel();
         let for_signals = sender.clone();
@@ -78,12 +78,12 @@ impl Signals {
         Ok(Signals { events: Mutex::new(events), sender })
     }
 
-    pub fn teller(&self) -> Teller {
+    pub(crate) fn teller(&self) -> Teller {
         Teller(self.sender.clone())
     }
 
     /// The next signal; `None` when `patience` ran out first.
-    pub fn next(&self, patience: Option<Duration>) -> Option<Event> {
+    pub(crate) fn next(&self, patience: Option<Duration>) -> Option<Event> {
         let events = self.events.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match patience {
             None => events.recv().ok(),

@@ -20,7 +20,7 @@ const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 /// What is under way on connections to the APIs when a successor serves is waited for that long.
 const LAST_REQUESTS: Duration = Duration::from_secs(4);
 
-pub struct Sockets {
+pub(crate) struct Sockets {
     inherited: Mutex<Vec<StdListener>>,
     /// Duplicates of those of the APIs; the workers keep theirs.
     kept: Mutex<Vec<StdListener>>,
@@ -52,25 +52,25 @@ impl Held {
 }
 
 impl Sockets {
-    pub fn new(inherited: Vec<StdListener>) -> Sockets {
+    pub(crate) fn new(inherited: Vec<StdListener>) -> Sockets {
         let phase = watch::channel(Phase::Waiting).0;
         let (inherited, kept, tasks) = (Mutex::new(inherited), Mutex::default(), Mutex::default());
         Sockets { inherited, kept, phase, left: Mutex::default(), tasks, trial: None }
     }
 
     /// For a trial. `held`: what the running gateway of the same prefix listens on.
-    pub fn trial(held: Vec<SocketAddr>) -> Sockets {
+    pub(crate) fn trial(held: Vec<SocketAddr>) -> Sockets {
         let trial = Some(Held { addresses: held, wanted: Mutex::default() });
         Sockets { trial, ..Sockets::new(Vec::new()) }
     }
 
     /// Of a trial: the wanted addresses that the running gateway has.
-    pub fn own(&self) -> Vec<SocketAddr> {
+    pub(crate) fn own(&self) -> Vec<SocketAddr> {
         self.trial.as_ref().map(|held| lock(&held.wanted).clone()).unwrap_or_default()
     }
 
     /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
-    pub fn open_data_plane(&self, settings: &tidegate_proxy::Settings) -> io::Result<Listeners> {
+    pub(crate) fn open_data_plane(&self, settings: &tidegate_proxy::Settings) -> io::Result<Listeners> {
         match &self.trial {
             Some(held) => tidegate_proxy::listeners::try_out(settings, &|address| held.has(address)),
             None => tidegate_proxy::listeners::open(settings, &mut lock(&self.inherited)),
@@ -78,7 +78,7 @@ impl Sockets {
     }
 
     /// The socket of an API. Within the control runtime. `None`: it could be had, and nothing is to be served.
-    pub fn bind(&self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
+    pub(crate) fn bind(&self, address: SocketAddr) -> io::Result<Option<TcpListener>> {
         if let Some(held) = &self.trial {
             return match held.has(address) {
                 true => Ok(None),
@@ -97,21 +97,21 @@ impl Sockets {
     }
 
     /// What to serve the sockets of [`Sockets::bind`] by.
-    pub fn phase(&self) -> watch::Receiver<Phase> {
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
 
-    pub fn serve(&self) {
+    pub(crate) fn serve(&self) {
         self.phase.send_replace(Phase::Serving);
     }
 
     /// Runs what accepts from one of the sockets, by [`Sockets::phase`].
-    pub fn spawn(&self, runtime: &Runtime, accepting: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, runtime: &Runtime, accepting: impl Future<Output = ()> + Send + 'static) {
         lock(&self.tasks).push(runtime.spawn(accepting));
     }
 
     /// Another process serves the APIs now. Returns when no task accepts here any more.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         lock(&self.kept).clear();
         self.phase.send_replace(Phase::Closing);
         let now = Instant::now();
@@ -124,19 +124,19 @@ impl Sockets {
 
     /// Whether no client waits for an answer of the APIs any more, after [`Sockets::close`]. Each connection has a
     /// receiver of the phase.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let left = *lock(&self.left);
         left.is_none_or(|left| self.phase.receiver_count() == 0 || left.elapsed() > LAST_REQUESTS)
     }
 
     /// Closes inherited sockets that were not used; returns their addresses.
-    pub fn leave_rest(&self) -> Vec<SocketAddr> {
+    pub(crate) fn leave_rest(&self) -> Vec<SocketAddr> {
         let rest = std::mem::take(&mut *lock(&self.inherited));
         rest.iter().filter_map(|socket| socket.local_addr().ok()).collect()
     }
 
     /// All of them, for a successor.
-    pub fn all(&self, workers: &Workers) -> io::Result<Vec<StdListener>> {
+    pub(crate) fn all(&self, workers: &Workers) -> io::Result<Vec<StdListener>> {
         let mut all = workers.sockets()?;
         for socket in lock(&self.kept).iter() {
             all.push(socket.try_clone()?);

@@ -18,13 +18,13 @@ struct Status {
 }
 
 /// The socket, before there are workers to report on.
-pub fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
+pub(super) fn bind(settings: &Settings, sockets: &Sockets) -> anyhow::Result<Option<TcpListener>> {
     let Some(listener) = &settings.apisix.status else { return Ok(None) };
     let address = super::addresses::address(listener)?;
     sockets.bind(address).with_context(|| format!("cannot listen on {address} for status (apisix.status)"))
 }
 
-pub fn serve(
+pub(super) fn serve(
     settings: &Settings,
     listener: TcpListener,
     runtime: &Runtime,

@@ -14,14 +14,14 @@ use super::{
 };
 
 /// Of the command line, for no user.
-pub const VERB: &str = "stay";
+pub(crate) const VERB: &str = "stay";
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// As [`until_end`], by a fresh image of this program: threads that do not come back end with the old one, and this
 /// process may stay for long. Returns if that cannot be had. A signal that comes meanwhile waits until the new image takes it
 /// with [`accept_signals`].
-pub fn without_threads(path: &Path) {
+pub(crate) fn without_threads(path: &Path) {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("tidegate").arg(VERB).arg(path);
     // SAFETY: nothing is forked; the closure runs in this process, and only changes the signal mask of this thread.
@@ -34,7 +34,7 @@ pub fn without_threads(path: &Path) {
 }
 
 /// Delivers the signals that were held back until the handlers of this image were installed.
-pub fn accept_signals() -> io::Result<()> {
+pub(crate) fn accept_signals() -> io::Result<()> {
     mask(libc::SIG_UNBLOCK)
 }
 
@@ -57,7 +57,7 @@ fn mask(how: libc::c_int) -> io::Result<()> {
 
 /// Returns when no process holds the pid file any more. This one must not hold it. `reaps`: no other code waits for
 /// the processes that this one started.
-pub fn until_end(signals: &Signals, path: &Path, reaps: bool) {
+pub(crate) fn until_end(signals: &Signals, path: &Path, reaps: bool) {
     while let Ok(Some(_)) = pid_file::running(path) {
         // The serving process is looked up when there is an event to pass on: it may be another one by then.
         if let Some(event) = signals.next(Some(LOOK_INTERVAL))
@@ -73,7 +73,7 @@ pub fn until_end(signals: &Signals, path: &Path, reaps: bool) {
 }
 
 /// Sends another process the signal that was for this one.
-pub fn pass_on(pid: i32, event: &Event) {
+pub(crate) fn pass_on(pid: i32, event: &Event) {
     let signal = match event {
         Event::Stop => Signal::TERM,
         Event::Quit => Signal::QUIT,

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// How a start would end.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Objects in use, as far as the trial could see.
     pub objects: usize,
     /// Objects that would be left out. Each has been named.
@@ -27,7 +27,7 @@ pub struct Outcome {
 }
 
 /// Prepares and lets go again. The error is what a start would end with.
-pub fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
+pub(crate) fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
     for (key, file) in logs::files(&settings) {
         let path = settings.below_prefix(file);
         writable(&path).map_err(|error| {

@@ -17,7 +17,7 @@ use tidegate_store::LastGoodState;
 const EXAMPLE: &str = r#""uri":"/hello","plugins":{"mocking":{"content_type":"text/plain","response_example":"hello from tidegate\n"}}"#;
 
 /// What is open, and what is not.
-pub struct Doors<'a> {
+pub(crate) struct Doors<'a> {
     pub settings: &'a Settings,
     pub listening: &'a [Listen],
     /// Why there is no HTTPS although it is on.
@@ -33,7 +33,7 @@ pub struct Doors<'a> {
     pub new_keys: &'a [PathBuf],
 }
 
-pub fn print(doors: &Doors) {
+pub(crate) fn print(doors: &Doors) {
     crate::say::say!("tidegate {}", env!("CARGO_PKG_VERSION"));
     if doors.settings.role != Role::ControlPlane {
         crate::say::say!("  proxy       {}", urls(doors.listening));
@@ -154,7 +154,7 @@ fn reached_at(ip: &str) -> String {
 }
 
 /// A path as the user would write it.
-pub fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let here = env::current_dir().ok();
     let below = here.as_ref().and_then(|here| path.strip_prefix(here).ok());
     below.unwrap_or(path).display().to_string()

@@ -14,7 +14,7 @@ const BOUNDS: Bounds =
     Bounds { wait: Duration::from_secs(30), body_bytes: 256 << 20, excess: Excess::Refused };
 
 /// What is asked of the Admin API.
-pub struct Question<'a> {
+pub(super) struct Question<'a> {
     pub method: &'a str,
     /// Below `/apisix/admin/`, with its query.
     pub path: &'a str,
@@ -25,7 +25,7 @@ pub struct Question<'a> {
 }
 
 /// Posts JSON and returns the answer's; an answer that is not a success is an error with its message.
-pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Value> {
+pub(super) fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Value> {
     let body = body.to_string();
     let question = Question {
         method: "POST",
@@ -39,7 +39,7 @@ pub fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Result<Val
 }
 
 /// The answer's body; an answer that is not a success is an error with its message.
-pub fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
+pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
     let Question { method, path, content_type, body, instead } = question;
     let Some(listen) = &settings.admin.listen else {
         bail!("the Admin API is off; {instead}");

@@ -25,10 +25,10 @@ use tidegate_bench::Problem;
 
 use crate::say::complain;
 
-pub use arguments::Arguments;
+pub(super) use arguments::Arguments;
 use arguments::Mode;
 
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let result = match &arguments.mode {
         None => run::run(&arguments.load),
         Some(mode) => dispatch(mode),

@@ -6,13 +6,13 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The shell
     shell: Shell,
 }
 
 /// `command`: the whole command line, as it is declared.
-pub fn run(arguments: &Arguments, command: &mut Command) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments, command: &mut Command) -> anyhow::Result<()> {
     // Into memory first: the generator panics when a pipe is closed early.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, command, "tidegate", &mut script);

@@ -20,7 +20,7 @@ use super::{
 const LARGEST_PAGE: usize = 500;
 
 #[derive(Subcommand)]
-pub enum Verb {
+pub(super) enum Verb {
     /// Print all objects in the form of apisix.yaml, secrets included
     Export {
         /// Write to this file, which only its owner may read
@@ -54,7 +54,7 @@ pub enum Verb {
 }
 
 #[derive(Args)]
-pub struct Repair {
+pub(super) struct Repair {
     /// Go on with what is left, without the newest changes
     #[arg(long)]
     accept_loss: bool,
@@ -64,7 +64,7 @@ pub struct Repair {
 }
 
 #[derive(Args)]
-pub struct Import {
+pub(super) struct Import {
     file: PathBuf,
     /// Remove the objects that the file does not have
     #[arg(long)]
@@ -75,7 +75,7 @@ pub struct Import {
 }
 
 #[derive(Args)]
-pub struct History {
+pub(super) struct History {
     /// Tell what this change did, field by field
     revision: Option<u64>,
     /// Only changes of this object, like /routes/1
@@ -93,7 +93,7 @@ pub struct History {
 }
 
 #[derive(Args)]
-pub struct Rollback {
+pub(super) struct Rollback {
     /// A revision, as `config history` tells it, or the name of a checkpoint
     to: String,
     /// Only tell what would change
@@ -101,7 +101,7 @@ pub struct Rollback {
     dry_run: bool,
 }
 
-pub fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),

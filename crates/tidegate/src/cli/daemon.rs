@@ -20,14 +20,14 @@ use crate::boot::{
 const ANSWER_SLACK: Duration = Duration::from_secs(30);
 
 /// Sends a signal to the running gateway; returns its process id.
-pub fn signal(place: &Place, signal: Signal) -> anyhow::Result<Pid> {
+pub(super) fn signal(place: &Place, signal: Signal) -> anyhow::Result<Pid> {
     let pid = find(place)?;
     kill_process(pid, signal).with_context(|| format!("cannot signal process {}", pid.as_raw_nonzero()))?;
     Ok(pid)
 }
 
 /// Waits until a process is gone.
-pub fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
+pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
     while test_kill_process(pid).is_ok() {
         if Instant::now() >= deadline {
@@ -50,7 +50,7 @@ fn find(place: &Place) -> anyhow::Result<Pid> {
 }
 
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.
-pub fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Result<()> {
+pub(super) fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Result<()> {
     let pid = find(place)?;
     let path = commands::path(&pid_file(place)?);
     let answer = commands::send(&path, command, limit + ANSWER_SLACK)
@@ -65,7 +65,7 @@ pub fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Res
 }
 
 /// This program as it was called: a link to the version in use stays a link, which a later upgrade follows.
-pub fn own_program() -> anyhow::Result<PathBuf> {
+pub(super) fn own_program() -> anyhow::Result<PathBuf> {
     let called = env::args_os().next().map(PathBuf::from).unwrap_or_default();
     let candidate = if called.components().count() > 1 {
         Some(std::path::absolute(&called)?)

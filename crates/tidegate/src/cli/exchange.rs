@@ -7,7 +7,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 /// What may be waited for at each step, and what is kept of the answer's body.
 #[derive(Clone, Copy)]
-pub struct Bounds {
+pub(super) struct Bounds {
     pub wait: Duration,
     pub body_bytes: usize,
     pub excess: Excess,
@@ -17,7 +17,12 @@ pub struct Bounds {
 const LEAST_WRITE_RATE: usize = 64 << 10;
 
 /// Sends `request`, which is a whole message that asks for the end of the connection.
-pub fn exchange(to: impl ToSocketAddrs, method: &str, request: &[u8], bounds: Bounds) -> io::Result<Answer> {
+pub(super) fn exchange(
+    to: impl ToSocketAddrs,
+    method: &str,
+    request: &[u8],
+    bounds: Bounds,
+) -> io::Result<Answer> {
     let Bounds { wait, body_bytes, excess } = bounds;
     let address = to.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("the name has no address"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -30,7 +35,7 @@ pub fn exchange(to: impl ToSocketAddrs, method: &str, request: &[u8], bounds: Bo
 }
 
 /// Where a listener is reached from this machine.
-pub fn reachable(ip: &str) -> &str {
+pub(super) fn reachable(ip: &str) -> &str {
     match ip {
         "0.0.0.0" => "127.0.0.1",
         "::" => "::1",

@@ -10,7 +10,7 @@ use super::{admin_api, place::Place, printable::printable_lines};
 use crate::boot;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// GET, POST...
     method: String,
     /// `http://HOST/PATH?QUERY`, or a path alone
@@ -35,7 +35,7 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let mut settings = place.load()?.settings;
     let question = question(arguments)?;
     // A gateway that reads files has no Admin API; the file says the same.

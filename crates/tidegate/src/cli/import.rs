@@ -10,8 +10,8 @@ mod served;
 use std::path::PathBuf;
 
 use anyhow::Context;
-pub use beside::Reading;
-pub use served::serve;
+pub(super) use beside::Reading;
+pub(super) use served::serve;
 use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::Placement;
 
@@ -19,7 +19,7 @@ use self::prepare::{read, write};
 use super::place::Place;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Whose configuration it is: kong, hyperapi, nginx or apisix
     kind: String,
     file: PathBuf,
@@ -45,7 +45,7 @@ pub struct Arguments {
     check_against: Option<String>,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let reading = &arguments.reading;
     if let Some(url) = &arguments.check_against {
         let target = check_against::Target::parse(url)?;

@@ -15,7 +15,7 @@ use super::place::Place;
 use crate::boot::welcome::shown;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Routes come from conf/apisix.yaml, without an Admin API
     #[arg(long, conflicts_with = "etcd")]
     standalone: bool,
@@ -24,7 +24,7 @@ pub struct Arguments {
     etcd: bool,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let source = place.source()?;
     if source.file.is_some() || source.listen.is_some() {
         bail!("init writes conf/config.yaml below --prefix; it takes neither --config nor --listen");

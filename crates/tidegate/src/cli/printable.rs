@@ -4,12 +4,12 @@
 use std::{borrow::Cow, fmt::Write};
 
 /// For a name or a value: control, bidirectional and invisible characters as `\u202e`, as JSON writes them.
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
 /// For several lines, which stay lines.
-pub fn printable_lines(text: &str) -> Cow<'_, str> {
+pub(super) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| letter != '\n' && is_unsafe(letter))
 }
 

@@ -6,6 +6,6 @@ use rustix::process::Signal;
 
 use super::{daemon, place::Place};
 
-pub fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place) -> anyhow::Result<()> {
     daemon::signal(place, Signal::QUIT).map(|_| ())
 }

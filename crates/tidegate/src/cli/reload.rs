@@ -8,13 +8,13 @@ use super::{daemon, place::Place};
 use crate::boot::commands::Command;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Seconds that a new process may take, where the change needs one; then the old one goes on
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // A configuration that would not load is reported here, with all its faults, and the running one stays.
     place.load_anywhere()?;
     let command = Command::Reload { timeout_seconds: arguments.timeout };

@@ -8,7 +8,7 @@ use crate::boot::{
 };
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Serve the configuration of another gateway: kong, hyperapi, nginx or apisix, a colon and the file
     #[arg(long, value_name = "KIND:FILE")]
     from: Option<String>,
@@ -25,7 +25,7 @@ pub struct Arguments {
     serve_last_good: bool,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(predecessor) = Predecessor::connect()? else { return serve(place, arguments, None) };
     let messenger = predecessor.messenger()?;
     // Reported here as everywhere, and to the client that requested the upgrade from the old process.

@@ -29,7 +29,7 @@ const LOG_FORMAT: &str =
     "$remote_addr - - [$time_local] \\\"$request\\\" $status $body_bytes_sent $request_time";
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Directory with the files
     #[arg(short, long, value_name = "DIR")]
     root: PathBuf,
@@ -54,7 +54,7 @@ pub struct Arguments {
     home: Option<PathBuf>,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.root.canonicalize();
     let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
     if !root.is_dir() {

@@ -17,7 +17,7 @@ use super::{daemon, place::Place};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Seconds to wait until connections are accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
@@ -29,7 +29,7 @@ pub struct Arguments {
 /// How often the child is looked at while waiting for its message.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are reported here, not in a log file.
     let loaded = place.load()?;
     preflight::check(&loaded)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-pub use crate::boot::stay::VERB;
+pub(super) use crate::boot::stay::VERB;
 
 use crate::boot::{
     signals::Signals,
@@ -13,11 +13,11 @@ use crate::boot::{
 };
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     pid_file: PathBuf,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let signals = Signals::install()?;
     accept_signals().context("cannot unblock signals")?;
     until_end(&signals, &arguments.pid_file, true);

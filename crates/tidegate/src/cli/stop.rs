@@ -9,7 +9,7 @@ use super::{daemon, place::Place};
 /// Stopping at once waits for no client; this is for a machine under load.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place) -> anyhow::Result<()> {
     let pid = daemon::signal(place, Signal::TERM)?;
     daemon::wait_gone(pid, TIMEOUT)
 }

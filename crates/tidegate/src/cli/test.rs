@@ -11,13 +11,13 @@ use crate::boot::{notices, preflight, trial};
 const LEFT_OUT: u8 = 2;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// As for `run`
     #[arg(long)]
     serve_last_good: bool,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let loaded = place.load()?;
     for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
         notices::print(warning);

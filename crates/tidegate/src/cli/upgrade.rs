@@ -8,13 +8,13 @@ use super::{daemon, place::Place};
 use crate::boot::commands::Command;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// Seconds that the new process may take until it serves; then the old one goes on
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }
 
-pub fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };
     daemon::command(place, &command, Duration::from_secs(arguments.timeout))
 }

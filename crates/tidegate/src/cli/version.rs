@@ -1,6 +1,6 @@
 //! `tidegate version`.
 
-pub fn run() -> anyhow::Result<()> {
+pub(super) fn run() -> anyhow::Result<()> {
     println!("{}", env!("CARGO_PKG_VERSION"));
     Ok(())
 }

@@ -13,13 +13,13 @@ use crate::protocols::grpc_peer::runtime;
 /// A path and what came with it, trailers last.
 type Call = (String, Vec<(String, String)>);
 
-pub struct Recorder {
+pub(super) struct Recorder {
     pub address: SocketAddr,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Recorder {
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("non-blocking");
         let address = listener.local_addr().expect("an address");
@@ -36,7 +36,7 @@ impl Recorder {
         Recorder { address, calls }
     }
 
-    pub fn take(&self) -> Vec<Call> {
+    pub(super) fn take(&self) -> Vec<Call> {
         std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

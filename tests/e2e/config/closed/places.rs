@@ -71,7 +71,7 @@ fn a_script_beside_plugins_in_a_file_is_shut() {
 }
 
 /// Plugins that answer in the upstream's place, or take from its answers.
-pub const ANSWERING: [(&str, &str); 9] = [
+pub(super) const ANSWERING: [(&str, &str); 9] = [
     ("redirect", "{http_to_https: true}"),
     ("mocking", "{response_example: mine}"),
     ("public-api", "{uri: /apisix/status}"),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_testkit::{Behaviour, Message, Step, Upstream};
 
 /// Answers from a state that the test changes.
-pub struct Registry<S> {
+pub(super) struct Registry<S> {
     pub address: SocketAddr,
     state: Arc<Mutex<S>>,
     down: Arc<AtomicBool>,
@@ -16,7 +16,7 @@ pub struct Registry<S> {
 
 impl<S: Send + 'static> Registry<S> {
     /// `answer` makes status and body of a request.
-    pub fn start(
+    pub(super) fn start(
         state: S,
         answer: impl Fn(&mut S, &Message) -> (u16, String) + Send + Sync + 'static,
     ) -> Self {
@@ -35,23 +35,23 @@ impl<S: Send + 'static> Registry<S> {
         Registry { address: upstream.address, state, down, upstream }
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut S)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut S)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub fn set_down(&self, down: bool) {
+    pub(super) fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
         self.upstream.take();
     }
 
     /// Waits until it has been asked so often since the last change of `down`.
-    pub fn wait_for_requests(&self, count: usize) {
+    pub(super) fn wait_for_requests(&self, count: usize) {
         self.upstream.wait_for(count);
     }
 }
 
 /// An argument of a request's query, decoded.
-pub fn argument(request: &Message, name: &str) -> Option<String> {
+pub(super) fn argument(request: &Message, name: &str) -> Option<String> {
     let (_, query) = request.target().split_once('?')?;
     let (_, value) =
         query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?;

@@ -148,7 +148,7 @@ fn verify_assertion(request: &Message, public_key: &[u8]) -> Result<(), String> 
 }
 
 /// What a request for a token claims, once its signature is checked.
-pub fn claims(request: &Message, public_key: &[u8]) -> Result<Value, String> {
+pub(crate) fn claims(request: &Message, public_key: &[u8]) -> Result<Value, String> {
     let body = request.body_text();
     let assertion = body
         .strip_prefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=")

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::config::config_keys::{embedded, standalone};
 use crate::protocols::certs::{Authority, self_signed};
 
-pub enum Verdict {
+pub(super) enum Verdict {
     Starts,
     /// Neither verb gets further; both name this.
     Refused(&'static str),
@@ -15,7 +15,7 @@ pub enum Verdict {
     LeavesOut(&'static str),
 }
 
-pub struct Case {
+pub(super) struct Case {
     pub name: String,
     pub config: String,
     /// Below the prefix.
@@ -30,18 +30,18 @@ use Verdict::{LeavesOut, Refused, Starts};
 const NO_ROUTES: &str = "routes: []\n#END\n";
 
 /// A configuration of keys over the one of the standalone gateway.
-pub fn keys(set: &[(&str, Value)], verdict: Verdict) -> Case {
+pub(super) fn keys(set: &[(&str, Value)], verdict: Verdict) -> Case {
     let name = format!("{set:?}");
     let files = vec![("conf/apisix.yaml", NO_ROUTES.to_owned())];
     Case { name, config: standalone(set), files, file: None, verdict }
 }
 
-pub fn store(set: &[(&str, Value)], verdict: Verdict) -> Case {
+pub(super) fn store(set: &[(&str, Value)], verdict: Verdict) -> Case {
     Case { config: embedded(set), files: Vec::new(), ..keys(set, verdict) }
 }
 
 /// As it stands in the file.
-pub fn raw(config: &str, verdict: Verdict) -> Case {
+pub(super) fn raw(config: &str, verdict: Verdict) -> Case {
     Case { name: config.to_owned(), config: config.to_owned(), ..keys(&[], verdict) }
 }
 
@@ -51,7 +51,7 @@ fn resources(text: &str, verdict: Verdict) -> Case {
     Case { name: text.to_owned(), files, ..keys(&[], verdict) }
 }
 
-pub fn good() -> Vec<Case> {
+pub(super) fn good() -> Vec<Case> {
     let (pair, authority) = (self_signed("admin.test"), Authority::new());
     let https = json!({"admin_ssl_cert": "conf/cert.pem", "admin_ssl_cert_key": "conf/key.pem", "admin_ssl_ca_cert": "conf/ca.pem"});
     let mut with_files = store(
@@ -113,7 +113,7 @@ routes:
     ]
 }
 
-pub fn wrong_files() -> Vec<Case> {
+pub(super) fn wrong_files() -> Vec<Case> {
     let mut elsewhere = keys(&[], Refused("conf/other.yaml"));
     elsewhere.file = Some("conf/other.yaml");
     let mut absent = keys(&[], Refused("apisix.yaml"));
@@ -189,7 +189,7 @@ fn https(cert: Option<&str>, key: Option<&str>, ca: Option<&str>, cause: &'stati
     Case { files, name: format!("https: {cause}"), ..store(&set, Refused(cause)) }
 }
 
-pub fn unusable() -> Vec<Case> {
+pub(super) fn unusable() -> Vec<Case> {
     let other = self_signed("other.test");
     let trusts =
         |file: &str, cause| keys(&[("apisix.ssl.ssl_trusted_certificate", json!(file))], Refused(cause));
@@ -234,7 +234,7 @@ pub fn unusable() -> Vec<Case> {
     ]
 }
 
-pub fn ports(taken: u16) -> Vec<Case> {
+pub(super) fn ports(taken: u16) -> Vec<Case> {
     let here = json!({"ip": "127.0.0.1", "port": taken});
     vec![
         keys(&[("apisix.node_listen", json!([here]))], Refused("cannot listen on 127.0.0.1")),
@@ -258,7 +258,7 @@ pub fn ports(taken: u16) -> Vec<Case> {
     ]
 }
 
-pub fn left_out() -> Vec<Case> {
+pub(super) fn left_out() -> Vec<Case> {
     vec![
         resources("routes: [5]\n", LeavesOut("[routes/1]")),
         resources("routes: {}\n", LeavesOut("invalid data of [routes]")),

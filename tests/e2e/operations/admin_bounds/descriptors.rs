@@ -10,7 +10,7 @@ use tidegate_testkit::{Client, Upstream, servers};
 use super::{ask, with};
 
 /// With so many file descriptors, and no right to have more.
-pub fn with_few(descriptors: u32) -> impl FnOnce(&Path) -> Command {
+pub(crate) fn with_few(descriptors: u32) -> impl FnOnce(&Path) -> Command {
     move |prefix| {
         let run = run_command(prefix);
         let mut command = Command::new("sh");

@@ -12,10 +12,10 @@ use rcgen::{
 };
 
 /// The name that most rows ask for.
-pub const HOST: &str = "backend.example.test";
+pub(super) const HOST: &str = "backend.example.test";
 
 /// One row of the table.
-pub struct Chain {
+pub(super) struct Chain {
     pub name: &'static str,
     /// Leaf and intermediates, PEM.
     pub shown: String,
@@ -28,7 +28,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    pub fn new(name: &'static str, shown: &[&Made], trusted: &[&Made]) -> Chain {
+    pub(super) fn new(name: &'static str, shown: &[&Made], trusted: &[&Made]) -> Chain {
         let text = |made: &[&Made]| made.iter().map(|it| it.cert.as_str()).collect::<String>();
         Chain {
             name,
@@ -52,17 +52,17 @@ impl Chain {
 }
 
 /// A certificate that may have signed others.
-pub struct Made {
+pub(super) struct Made {
     pub cert: String,
     pub key: String,
     issuer: Option<Issuer<'static, KeyPair>>,
 }
 
-pub type Change = fn(&mut CertificateParams);
+pub(super) type Change = fn(&mut CertificateParams);
 
-pub fn same(_: &mut CertificateParams) {}
+pub(super) fn same(_: &mut CertificateParams) {}
 
-pub fn make(
+pub(super) fn make(
     name: &str,
     by: Option<&Made>,
     algorithm: &'static SignatureAlgorithm,
@@ -82,18 +82,18 @@ fn signed(name: &str, by: Option<&Made>, key: KeyPair, mut params: CertificatePa
 }
 
 /// Each authority has a name of its own, since all of them are trusted at the same time.
-pub fn root(name: &str, change: Change) -> Made {
+pub(super) fn root(name: &str, change: Change) -> Made {
     authority(name, None, change)
 }
 
-pub fn authority(name: &str, by: Option<&Made>, change: Change) -> Made {
+pub(super) fn authority(name: &str, by: Option<&Made>, change: Change) -> Made {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     change(&mut params);
     make(name, by, &rcgen::PKCS_ECDSA_P256_SHA256, params)
 }
 
-pub fn leaf(by: &Made, change: Change) -> Made {
+pub(super) fn leaf(by: &Made, change: Change) -> Made {
     named(by, HOST, change)
 }
 
@@ -103,13 +103,13 @@ fn named(by: &Made, name: &str, change: Change) -> Made {
     make("leaf", Some(by), &rcgen::PKCS_ECDSA_P256_SHA256, params)
 }
 
-pub fn alone(change: Change, name: &str) -> Made {
+pub(super) fn alone(change: Change, name: &str) -> Made {
     let mut params = CertificateParams::new(vec![HOST.to_owned()]).expect("a name");
     change(&mut params);
     make(name, None, &rcgen::PKCS_ECDSA_P256_SHA256, params)
 }
 
-pub fn expired(params: &mut CertificateParams) {
+pub(super) fn expired(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2019, 1, 1);
     params.not_after = date_time_ymd(2020, 1, 1);
 }
@@ -118,11 +118,11 @@ fn not_yet(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2090, 1, 1);
 }
 
-pub fn is_authority(params: &mut CertificateParams) {
+pub(super) fn is_authority(params: &mut CertificateParams) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
 }
 
-pub fn unknown_critical(params: &mut CertificateParams) {
+pub(super) fn unknown_critical(params: &mut CertificateParams) {
     let mut extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99999, 1], vec![5, 0]);
     extension.set_criticality(true);
     params.custom_extensions.push(extension);
@@ -148,7 +148,7 @@ fn common_name_only(by: &Made, name: &str) -> Made {
 }
 
 /// All rows that are about servers; the folder is for files of openssl.
-pub fn of_servers(folder: &Path) -> Vec<Chain> {
+pub(super) fn of_servers(folder: &Path) -> Vec<Chain> {
     let mut all = plain();
     all.extend(self_signed());
     all.extend(dates());
@@ -390,7 +390,7 @@ fn is_version_1(pem: &str) -> bool {
     output.contains("Version: 1")
 }
 
-pub fn version_1_root(folder: &Path, name: &str) -> Made {
+pub(super) fn version_1_root(folder: &Path, name: &str) -> Made {
     let (key, request) = request(folder, &format!("/CN={name}"), 2048);
     let key_file = folder.join("signkey.pem");
     fs::write(&key_file, &key).expect("a file");
@@ -400,7 +400,7 @@ pub fn version_1_root(folder: &Path, name: &str) -> Made {
 }
 
 /// Without extensions: X.509 v1.
-pub fn by_openssl(
+pub(super) fn by_openssl(
     folder: &Path,
     by: &Made,
     subject: &str,

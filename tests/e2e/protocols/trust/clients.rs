@@ -12,7 +12,7 @@ use super::chains::{
     unknown_critical, version_1_root,
 };
 
-pub fn of_clients(folder: &Path) -> Vec<Chain> {
+pub(super) fn of_clients(folder: &Path) -> Vec<Chain> {
     let one = root("clients", same);
     let between = authority("clients between", Some(&one), same);
     let no_sign =
@@ -62,13 +62,13 @@ pub fn of_clients(folder: &Path) -> Vec<Chain> {
     ]
 }
 
-pub fn self_signed_authority(name: &str) -> Made {
+pub(super) fn self_signed_authority(name: &str) -> Made {
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
     is_authority(&mut params);
     make(&format!("authority {name}"), None, &rcgen::PKCS_ECDSA_P256_SHA256, params)
 }
 
-pub fn authority_of_variables() -> Made {
+pub(super) fn authority_of_variables() -> Made {
     root("variables, \"quoted\" + <sharp>; #", |params| {
         params.distinguished_name.push(DnType::CountryName, "DE");
         params.distinguished_name.push(DnType::OrganizationName, "Übergröße GmbH & Co. KG");
@@ -76,7 +76,7 @@ pub fn authority_of_variables() -> Made {
 }
 
 /// Subjects with everything that has to be escaped, numbers of all signs and lengths, and a stranger.
-pub fn of_variables(folder: &Path, authority: &Made) -> Vec<Made> {
+pub(super) fn of_variables(folder: &Path, authority: &Made) -> Vec<Made> {
     let text = |subject: &str| by_openssl(folder, authority, subject, 2048, "-sha256", None);
     let mut all = vec![
         text("/C=CN/ST=江苏/L=Nanjing/O=a, b/OU=c\\+d/OU=\\/slash\\\\/CN=v1 client/emailAddress=a@b.test"),
@@ -113,12 +113,12 @@ pub fn of_variables(folder: &Path, authority: &Made) -> Vec<Made> {
 }
 
 /// nginx refuses this one with an error page, whatever `ssl_verify_client` says.
-pub fn expired_client(authority: &Made) -> Made {
+pub(super) fn expired_client(authority: &Made) -> Made {
     leaf(authority, expired)
 }
 
 /// The commands of the tutorial: an authority, a server and a client without extensions.
-pub fn of_tutorial(folder: &Path) -> (Made, Made, Made) {
+pub(super) fn of_tutorial(folder: &Path) -> (Made, Made, Made) {
     let root = version_1_root(folder, "ROOTCA");
     let below = |subject: &str| by_openssl(folder, &root, subject, 2048, "-sha256", None);
     let (server, client) = (below("/CN=test.com"), below("/CN=CLIENT"));

@@ -9,12 +9,12 @@ use syn::{Attribute, ImplItemFn, Item, ItemUse, Macro, Path, UseTree};
 use super::modules::{Binding, FileId, ModuleId, Tree, attributes, is_reexport, is_test};
 
 /// From a file to those whose items it names, with the names.
-pub type Arrows = BTreeMap<FileId, BTreeMap<FileId, BTreeSet<String>>>;
+pub(super) type Arrows = BTreeMap<FileId, BTreeMap<FileId, BTreeSet<String>>>;
 
 /// Chains of `use` are short; names that lead back to themselves end here.
 const LONGEST_CHAIN: usize = 16;
 
-pub fn arrows(tree: &Tree) -> Arrows {
+pub(super) fn arrows(tree: &Tree) -> Arrows {
     let mut found = Arrows::new();
     for (id, module) in tree.modules.iter().enumerate() {
         let mut reader = Reader { tree, module: id, found: &mut found };

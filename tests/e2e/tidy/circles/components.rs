@@ -6,7 +6,7 @@ use super::arrows::Arrows;
 use super::modules::FileId;
 
 /// Each with two files or more, the largest first.
-pub fn circles(arrows: &Arrows) -> Vec<BTreeSet<FileId>> {
+pub(super) fn circles(arrows: &Arrows) -> Vec<BTreeSet<FileId>> {
     let mut found: Vec<BTreeSet<FileId>> = Vec::new();
     for file in arrows.keys() {
         if found.iter().any(|circle| circle.contains(file)) {

@@ -8,18 +8,18 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
-pub type ModuleId = usize;
-pub type FileId = usize;
+pub(super) type ModuleId = usize;
+pub(super) type FileId = usize;
 
 /// What a name in a module stands for.
-pub enum Binding {
+pub(super) enum Binding {
     Item,
     Module(ModuleId),
     /// What `use` brings in, here or to others.
     Use(Vec<String>),
 }
 
-pub struct Module {
+pub(super) struct Module {
     pub file: FileId,
     pub parent: Option<ModuleId>,
     pub names: BTreeMap<String, Vec<Binding>>,
@@ -30,14 +30,14 @@ pub struct Module {
 
 /// One `lib.rs` or `main.rs` with all below it. Stand-ins for features (`absent.rs`) are left out.
 #[derive(Default)]
-pub struct Tree {
+pub(super) struct Tree {
     pub files: Vec<PathBuf>,
     pub modules: Vec<Module>,
 }
 
 impl Tree {
     /// The roots of a package come first among `modules`.
-    pub fn read(root: &Path) -> Tree {
+    pub(super) fn read(root: &Path) -> Tree {
         let mut tree = Tree::default();
         let folder = root.parent().unwrap_or(root);
         tree.read_file(root, folder, None);
@@ -172,7 +172,7 @@ fn defined_by_macro(tokens: TokenStream, names: &mut Vec<String>) {
 }
 
 /// `#[cfg(test)]`, also among other conditions that all have to hold.
-pub fn is_test(attributes: &[Attribute]) -> bool {
+pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|one| one.path().is_ident("cfg")).any(|one| {
         let Ok(list) = one.meta.require_list() else { return false };
         let condition = list.tokens.to_string();
@@ -181,7 +181,7 @@ pub fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-pub fn attributes(item: &Item) -> &[Attribute] {
+pub(super) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -199,6 +199,6 @@ pub fn attributes(item: &Item) -> &[Attribute] {
 }
 
 /// Shown to others: nothing that the file itself needs.
-pub fn is_reexport(item: &ItemUse) -> bool {
+pub(super) fn is_reexport(item: &ItemUse) -> bool {
     !matches!(item.vis, Visibility::Inherited)
 }

@@ -20,7 +20,7 @@ const OUT_OF_LINE: f64 = 1.3;
 
 /// The run's throughput stays with half of its connections or fewer (see [`crate::probe`]), and latency falls in
 /// proportion. One step that shows it is enough: what disturbs a step lowers its throughput.
-pub fn closed_loop(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn closed_loop(outcome: &Outcome) -> Option<Finding> {
     let rate = usual_rate(outcome);
     let is_flat = |step: &Step| {
         let fewer = step.connections as f64 / outcome.connections.max(1) as f64;

@@ -29,7 +29,7 @@ pub(super) enum Full {
 }
 
 impl Full {
-    pub fn of(outcome: &Outcome) -> Full {
+    pub(super) fn of(outcome: &Outcome) -> Full {
         let client_busy = outcome.client.busiest_thread >= CLIENT_BUSY;
         let Some(server) = &outcome.server else {
             return if client_busy { Full::Client } else { Full::Unseen };
@@ -51,7 +51,7 @@ impl Full {
         }
     }
 
-    pub fn who(self) -> &'static str {
+    pub(super) fn who(self) -> &'static str {
         match self {
             Full::Server => "the server's CPU is full",
             Full::OneAtATime => "the server's threads use one core together: only one works at a time",
@@ -63,7 +63,7 @@ impl Full {
         }
     }
 
-    pub fn remedy(self) -> &'static str {
+    pub(super) fn remedy(self) -> &'static str {
         match self {
             Full::Server => {
                 "that is what the server can do: more takes more workers or cores, or less work for a request"

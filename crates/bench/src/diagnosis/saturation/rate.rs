@@ -3,7 +3,7 @@
 use crate::{Outcome, diagnosis::finding::finding, outcome::Finding, report::units::time};
 
 /// A constant rate that the server does not keep up with: throughput stays flat and latency grows in a line.
-pub fn open_model(outcome: &Outcome) -> Option<Finding> {
+pub(crate) fn open_model(outcome: &Outcome) -> Option<Finding> {
     let rate = outcome.rate?;
     let achieved = outcome.requests_per_second();
     if outcome.interrupted || outcome.seconds < 0.5 || achieved >= 0.95 * rate {

@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// Reads what is there, if nothing was decided since.
-    pub fn decide(&mut self, context: &mut Context) {
+    pub(crate) fn decide(&mut self, context: &mut Context) {
         if std::mem::take(&mut self.size.is_undecided)
             && let Err(broken) = self.read(false, context)
         {

@@ -35,7 +35,7 @@ pub(super) enum Buffer {
 
 impl Size {
     /// An answer is whole.
-    pub fn learn(&mut self) {
+    pub(super) fn learn(&mut self) {
         self.last = std::mem::take(&mut self.current);
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// `None` in a run of something else.
-pub fn grpc(plan: &Plan, harvests: &[Harvest]) -> Option<Grpc> {
+pub(super) fn grpc(plan: &Plan, harvests: &[Harvest]) -> Option<Grpc> {
     plan.options.grpc.as_ref()?;
     let calls = |code: usize| match code {
         0 => harvests.iter().map(|harvest| harvest.tally.completed).sum(),
@@ -24,13 +24,13 @@ pub fn grpc(plan: &Plan, harvests: &[Harvest]) -> Option<Grpc> {
 }
 
 /// (kind, how many) of calls that failed, by their code.
-pub fn grpc_failures(grpc: Option<&Grpc>) -> impl Iterator<Item = (String, u64)> {
+pub(crate) fn grpc_failures(grpc: Option<&Grpc>) -> impl Iterator<Item = (String, u64)> {
     let failed = grpc.into_iter().flat_map(|grpc| &grpc.statuses).filter(|one| one.code != 0);
     failed.map(|one| (format!("grpc-status {} {}", one.code, one.name), one.calls))
 }
 
 /// `None` in a run of something else.
-pub fn events(plan: &Plan, harvests: &[Harvest]) -> Option<Events> {
+pub(super) fn events(plan: &Plan, harvests: &[Harvest]) -> Option<Events> {
     if !plan.options.events {
         return None;
     }
@@ -47,7 +47,7 @@ pub fn events(plan: &Plan, harvests: &[Harvest]) -> Option<Events> {
 }
 
 /// `None` in a run of something else.
-pub fn websocket(plan: &Plan, harvests: &[Harvest]) -> Option<WebSocket> {
+pub(super) fn websocket(plan: &Plan, harvests: &[Harvest]) -> Option<WebSocket> {
     plan.options.echo.as_ref()?;
     let all = || harvests.iter().map(|harvest| &harvest.tally.beyond.echo);
     let upgrades = merge(all().filter_map(|echo| echo.upgrades.as_ref()));
@@ -58,7 +58,7 @@ pub fn websocket(plan: &Plan, harvests: &[Harvest]) -> Option<WebSocket> {
 }
 
 /// `None` in a run of something else.
-pub fn visits(plan: &Plan, harvests: &[Harvest]) -> Option<Visits> {
+pub(super) fn visits(plan: &Plan, harvests: &[Harvest]) -> Option<Visits> {
     if !plan.options.follow && !plan.options.cookies {
         return None;
     }

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// What is exchanged on a stream.
-pub trait Exchange: 'static {
+pub(super) trait Exchange: 'static {
     /// Sends a request and reads its whole answer: its status, and when it began if a body came after its head.
     async fn exchange(
         sender: SendRequest<Bytes>,
@@ -20,7 +20,7 @@ pub trait Exchange: 'static {
 }
 
 /// Sends a request: the head of its answer and the body to come.
-pub async fn ask(
+pub(super) async fn ask(
     sender: SendRequest<Bytes>,
     head: http::Request<()>,
     body: Bytes,
@@ -34,7 +34,7 @@ pub async fn ask(
 }
 
 impl Shared {
-    pub fn note_server(&mut self, head: &http::response::Parts) {
+    pub(crate) fn note_server(&mut self, head: &http::response::Parts) {
         if self.server.is_empty()
             && let Some(server) = head.headers.get(http::header::SERVER)
         {
@@ -44,7 +44,7 @@ impl Shared {
 }
 
 /// Any answer of HTTP.
-pub struct Http;
+pub(super) struct Http;
 
 impl Exchange for Http {
     async fn exchange(

@@ -23,7 +23,7 @@ use crate::{
 const LONGEST_MESSAGE: usize = 120;
 
 /// A call with the message of the plan.
-pub struct Call;
+pub(super) struct Call;
 
 impl Exchange for Call {
     async fn exchange(

@@ -3,7 +3,7 @@
 use crate::engine::failure::{Broken, Failure};
 
 /// Why a request has no answer that counts.
-pub enum Lost {
+pub(super) enum Lost {
     /// The server ends the connection in an orderly way (GOAWAY) and did not look at the request: it is sent again.
     Unanswered,
     /// A call of gRPC with another code than 0, and what it said.
@@ -11,7 +11,7 @@ pub enum Lost {
     Failed(Broken),
 }
 
-pub fn broken(error: h2::Error) -> Lost {
+pub(super) fn broken(error: h2::Error) -> Lost {
     if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) {
         return Lost::Unanswered;
     }

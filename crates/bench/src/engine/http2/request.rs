@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// Fields that belong to one connection of HTTP/1 (RFC 9113 section 8.2.2).
-pub const CONNECTION_FIELDS: [&str; 5] =
+pub(crate) const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 #[derive(Debug)]
-pub struct Http2Request {
+pub(crate) struct Http2Request {
     method: Method,
     /// Everything before the path: scheme and authority.
     base: String,
@@ -25,7 +25,7 @@ pub struct Http2Request {
 }
 
 impl Http2Request {
-    pub fn new(spec: &RequestSpec, origin: &Origin) -> Result<Http2Request, Problem> {
+    pub(crate) fn new(spec: &RequestSpec, origin: &Origin) -> Result<Http2Request, Problem> {
         let wrong = |what: &str| Problem::usage(format!("{what:?} cannot be sent with HTTP/2"));
         let method = Method::from_bytes(spec.method.as_bytes()).map_err(|_| wrong(&spec.method))?;
         let (mut headers, mut authority) = (Vec::new(), origin.host_field());
@@ -53,7 +53,7 @@ impl Http2Request {
         Ok(request)
     }
 
-    pub fn render(&self, source: &mut Source) -> (http::Request<()>, Bytes) {
+    pub(crate) fn render(&self, source: &mut Source) -> (http::Request<()>, Bytes) {
         // A placeholder that made something unsendable: the root is asked for.
         self.try_render(source).unwrap_or_default()
     }

@@ -20,7 +20,7 @@ use crate::engine::{
 const STEP: Duration = Duration::from_millis(1);
 
 /// Waits until each connection has its answer, or for as long as a request may take; then for the other threads.
-pub async fn run(common: &Common, stop: &AtomicBool, start: &Start, slots: SharedSlots) {
+pub(super) async fn run(common: &Common, stop: &AtomicBool, start: &Start, slots: SharedSlots) {
     let limit = Instant::now() + common.borrow().plan.timeout;
     let is_warm = || common.borrow().warm >= common.borrow().connections.len();
     while !is_warm() && Instant::now() < limit && !stop.load(Relaxed) {
@@ -44,7 +44,7 @@ pub async fn run(common: &Common, stop: &AtomicBool, start: &Start, slots: Share
 }
 
 /// Sends one request that is not counted; then waits for the clock.
-pub async fn request<E: Exchange>(connection: usize, sender: SendRequest<Bytes>, common: &Common) {
+pub(super) async fn request<E: Exchange>(connection: usize, sender: SendRequest<Bytes>, common: &Common) {
     let rendered = {
         let mut shared = common.borrow_mut();
         shared.source.connection = connection;

@@ -7,7 +7,7 @@ use tidegate_protocol::{
 
 use crate::engine::failure::{Broken, Failure, malformed};
 
-pub struct Body {
+pub(super) struct Body {
     framing: Framing,
     trailers: Head,
     ended: bool,
@@ -20,7 +20,7 @@ enum Framing {
 }
 
 impl Body {
-    pub fn of(length: BodyLength) -> Body {
+    pub(super) fn of(length: BodyLength) -> Body {
         let framing = match length {
             BodyLength::Fixed(length) => Framing::Fixed(length),
             BodyLength::Chunked => Framing::Chunked(ChunkedDecoder::default()),
@@ -29,12 +29,12 @@ impl Body {
         Body { framing, trailers: Head::new(), ended: length == BodyLength::Fixed(0) }
     }
 
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Hands over the data in `input`; how much of it is used up.
-    pub fn take(&mut self, input: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, Broken> {
+    pub(super) fn take(&mut self, input: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, Broken> {
         let mut used = 0;
         while !self.ended {
             let rest = input.get(used..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Body {
     }
 
     /// The connection ended, which may be the end of the body.
-    pub fn closed(&mut self) -> Result<(), Broken> {
+    pub(super) fn closed(&mut self) -> Result<(), Broken> {
         if matches!(self.framing, Framing::UntilClose) {
             self.ended = true;
             return Ok(());

@@ -31,7 +31,7 @@ struct Visitor {
 }
 
 /// One visit after the other, until nothing is left.
-pub async fn connection(index: usize, common: Common) {
+pub(super) async fn connection(index: usize, common: Common) {
     let (mut visitor, mut wait) = (Visitor::default(), FIRST_RETRY);
     loop {
         let Some(due) = common.borrow_mut().take_turn(index) else { return };

@@ -76,7 +76,7 @@ impl Shared {
 }
 
 /// Keeps one connection open and sends one message after the other on it, until nothing is left.
-pub async fn connection(index: usize, common: Common) {
+pub(super) async fn connection(index: usize, common: Common) {
     let (mut wait, mut pending) = (FIRST_RETRY, None);
     loop {
         if pending.is_none() {

@@ -17,7 +17,7 @@ use crate::engine::{
 };
 
 /// Keeps one connection open until the run ends.
-pub async fn connection(index: usize, common: Common) {
+pub(super) async fn connection(index: usize, common: Common) {
     let mut wait = FIRST_RETRY;
     loop {
         let mut is_good = false;

@@ -14,7 +14,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 256;
 const READ_BYTES: usize = 16 * 1024;
 
-pub struct Line {
+pub(super) struct Line {
     carrier: Carrier,
     pub received: Vec<u8>,
     /// Bytes that came and are in no tally.
@@ -30,12 +30,12 @@ trait Io: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
 impl Line {
-    pub fn new(io: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Line {
+    pub(super) fn new(io: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Line {
         Line::over(Carrier::Http1(Box::new(io)))
     }
 
     /// Speaks HTTP/2; shakes hands first.
-    pub async fn http2(
+    pub(super) async fn http2(
         io: impl AsyncRead + AsyncWrite + Unpin + 'static,
         is_tls: bool,
     ) -> Result<Line, Broken> {
@@ -47,7 +47,7 @@ impl Line {
         Line { carrier, received: Vec::with_capacity(READ_BYTES), uncounted: 0 }
     }
 
-    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         let io = match &mut self.carrier {
             Carrier::Http1(io) => io,
             Carrier::Http2(streams) => return streams.send(bytes).await,
@@ -60,7 +60,7 @@ impl Line {
     }
 
     /// Receives something more: how much. Nothing when the server has closed.
-    pub async fn receive(&mut self) -> Result<usize, Broken> {
+    pub(super) async fn receive(&mut self) -> Result<usize, Broken> {
         self.received.reserve(READ_BYTES);
         let read = match &mut self.carrier {
             Carrier::Http2(streams) => streams.receive(&mut self.received).await?,
@@ -74,17 +74,17 @@ impl Line {
     }
 
     /// Whether the server ended the connection in an orderly way and did not look at the last request.
-    pub fn is_unanswered(&self) -> bool {
+    pub(crate) fn is_unanswered(&self) -> bool {
         matches!(&self.carrier, Carrier::Http2(streams) if streams.is_unanswered)
     }
 
     /// How many bytes came since this was asked last.
-    pub fn came(&mut self) -> u64 {
+    pub(super) fn came(&mut self) -> u64 {
         std::mem::take(&mut self.uncounted)
     }
 
     /// Reads the head of the final answer.
-    pub async fn head(&mut self) -> Result<ResponseHead, Broken> {
+    pub(super) async fn head(&mut self) -> Result<ResponseHead, Broken> {
         let mut head = ResponseHead::default();
         loop {
             let parsed = head.parse(&self.received, MAX_HEAD_BYTES, MAX_FIELDS);

@@ -5,7 +5,7 @@ use std::fmt::{Result, Write};
 use super::lines::{head, summary};
 use crate::Outcome;
 
-pub fn write(out: &mut String, url: &str, outcome: &Outcome) -> Result {
+pub(super) fn write(out: &mut String, url: &str, outcome: &Outcome) -> Result {
     if let Some(grpc) = &outcome.grpc {
         head(out, "grpc_calls", "gauge", "Calls by grpc-status.")?;
         for one in &grpc.statuses {

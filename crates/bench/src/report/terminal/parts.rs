@@ -13,7 +13,7 @@ const SHOWN_URLS: usize = 20;
 /// Longer ones are cut.
 const LONGEST_NAME: usize = 80;
 
-pub fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(super) fn write(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if outcome.by_status.len() > 1 {
         head(out, "by status")?;
         for one in &outcome.by_status {

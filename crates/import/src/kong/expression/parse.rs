@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 #[derive(Debug, PartialEq)]
-pub enum Expression {
+pub(super) enum Expression {
     All(Vec<Expression>),
     Any(Vec<Expression>),
     Not(Box<Expression>),
@@ -16,7 +16,7 @@ pub enum Expression {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Comparison {
+pub(super) struct Comparison {
     pub field: String,
     /// Of several values one is enough.
     pub any: bool,
@@ -26,7 +26,7 @@ pub struct Comparison {
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Constant {
+pub(super) enum Constant {
     Text(String),
     Number(i64),
     Network(String),
@@ -37,7 +37,7 @@ const OPERATORS: [&str; 12] = ["==", "!=", "^=", "=^", ">=", "<=", "~", ">", "<"
 
 const DEPTH: usize = 32;
 
-pub fn parse(text: &str) -> Result<Expression, String> {
+pub(super) fn parse(text: &str) -> Result<Expression, String> {
     let mut parser = Parser { rest: text, depth: 0 };
     let expression = parser.expression()?;
     parser.space();

@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-pub const FIELDS: &str = "http.queries.";
+pub(super) const FIELDS: &str = "http.queries.";
 
 /// `None` for what is not converted.
-pub fn condition(name: &str, any: bool, operator: &str, text: &str) -> Option<Value> {
+pub(super) fn condition(name: &str, any: bool, operator: &str, text: &str) -> Option<Value> {
     let (name, value) = (coded(name)?, coded(text)?);
     // Behind the name: an argument without `=` has an empty value.
     let equal = if text.is_empty() { "=?(?:&|$)".to_owned() } else { format!("={value}(?:&|$)") };

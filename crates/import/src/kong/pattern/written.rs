@@ -12,7 +12,7 @@ use tidegate_backtrack::Expression;
 const MAX_BYTES: usize = 24 << 10;
 
 /// A pattern of Rust's as one on bytes.
-pub fn bytes(pattern: &str) -> Result<String, String> {
+pub(crate) fn bytes(pattern: &str) -> Result<String, String> {
     let hir = regex_syntax::parse(pattern).map_err(|_| format!("`{pattern}` is not supported"))?;
     let mut out = String::new();
     write(&hir, &mut out).map_err(|why| format!("`{pattern}`: {why}"))?;

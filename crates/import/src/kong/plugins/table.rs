@@ -36,7 +36,7 @@ const ELSEWHERE: [&str; 13] = [
     "instance_name", "_config",
 ];
 
-pub fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted {
+pub(crate) fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted {
     let kind = name_of(node);
     let subject = format!("plugin {kind}");
     let outer = Fields::new(node, &subject);

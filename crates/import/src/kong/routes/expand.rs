@@ -33,7 +33,7 @@ const ELSEWHERE: [&str; 15] = [
     "path_handling", "request_buffering", "response_buffering", "https_redirect_status_code", "regex_priority",
 ];
 
-pub fn expand<'a>(
+pub(super) fn expand<'a>(
     entities: &Entities,
     node: &'a Node,
     service: Option<&'a Node>,
@@ -266,8 +266,8 @@ fn unknown_header(entities: &Entities, fields: &Fields) -> Option<String> {
     let headers = fields.get("headers").filter(|_| entities.regex_needs_tilde)?;
     let values =
         fields::entries(headers).iter().flat_map(|header| fields::texts(&header.value)).collect::<Vec<_>>();
-    let patterns = values.iter().filter_map(|value| value.strip_prefix("~*"));
-    patterns.filter_map(|pattern| pattern::of_header(pattern).err()).next()
+    let mut patterns = values.iter().filter_map(|value| value.strip_prefix("~*"));
+    patterns.find_map(|pattern| pattern::of_header(pattern).err())
 }
 
 fn sources_with_port(fields: &Fields) -> Option<String> {

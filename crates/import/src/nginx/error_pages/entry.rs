@@ -11,7 +11,7 @@ use super::super::{
 
 /// The status that a page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub(crate) enum Status {
     /// That of the error.
     Kept,
     /// `=`: that of the page.
@@ -31,8 +31,8 @@ impl Status {
 }
 
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    pub directive: &'a Directive,
+pub(crate) struct Entry<'a> {
+    pub(crate) directive: &'a Directive,
     /// Without those that an entry before it has.
     pub codes: Vec<u16>,
     pub status: Status,
@@ -40,7 +40,7 @@ pub struct Entry<'a> {
 }
 
 /// What a page is.
-pub enum Page {
+pub(crate) enum Page {
     /// A redirect to another address.
     Url(String),
     Text {
@@ -59,7 +59,7 @@ pub enum Page {
     Unknown(String),
 }
 
-pub fn entries<'a>(chain: &Chain<'a>) -> Made<Vec<Entry<'a>>> {
+pub(crate) fn entries<'a>(chain: &Chain<'a>) -> Made<Vec<Entry<'a>>> {
     chain.take(&["recursive_error_pages"]);
     let mut seen = Vec::new();
     let mut all = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn redirect_status(status: Status) -> u16 {
 }
 
 /// An answer whose status is known when it comes: plugin response-rewrite changes those with an entry's codes.
-pub fn change(entry: &Entry, page: Page) -> Result<Value, String> {
+pub(crate) fn change(entry: &Entry, page: Page) -> Result<Value, String> {
     let codes: Vec<String> = entry.codes.iter().map(u16::to_string).collect();
     let vars = json!([["status", "in", codes]]);
     let (status, body, mut fields) = match page {

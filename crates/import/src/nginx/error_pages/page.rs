@@ -15,7 +15,7 @@ const MAX_PAGE_BYTES: usize = 64 << 10;
 const OF_PAGES: [&str; 7] =
     ["client-control", "fault-injection", "gzip", "real-ip", "redirect", "response-rewrite", "static-files"];
 
-pub fn of(target: &str, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Page {
+pub(super) fn of(target: &str, at: &At<'_, '_>, variables: &Variables, report: &mut Report) -> Page {
     match redirected(&At { is_page: true, ..*at }, target, variables, report) {
         Ok(branch) => page_of(branch, target, at),
         Err(Stop::Closed(why)) => Page::Unknown(why),

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A place that serves files, with its error pages; `error_page 404 = PLACE` is the last name of `try_files`.
-pub fn files(
+pub(crate) fn files(
     at: &At<'_, '_>,
     chain: &Chain,
     files: Files,
@@ -150,7 +150,7 @@ fn limit_statuses(chain: &Chain) -> Vec<u16> {
 }
 
 /// Of a place that proxies.
-pub fn proxied(
+pub(crate) fn proxied(
     at: &At<'_, '_>,
     chain: &Chain,
     plugins: &mut Map<String, Value>,
@@ -232,7 +232,7 @@ fn intercepted(
 }
 
 /// What the question of `auth_request` would answer with a page is not its answer.
-pub fn of_question(chain: &Chain) -> Result<(), Stop> {
+pub(crate) fn of_question(chain: &Chain) -> Result<(), Stop> {
     chain.take(&["error_page", "recursive_error_pages"]);
     match chain.word("proxy_intercept_errors") == "on" && chain.one("error_page").is_some() {
         true => Err(Stop::closed("the errors of an `auth_request` are intercepted")),

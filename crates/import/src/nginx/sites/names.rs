@@ -14,7 +14,7 @@ use crate::nginx::made::{Made, Stop};
 
 /// The servers at a socket, in the order of the file.
 #[derive(Debug, Default)]
-pub struct Rivals {
+pub(crate) struct Rivals {
     pub is_tls: bool,
     /// With whether they ask to be the default one.
     servers: Vec<(usize, bool)>,
@@ -52,7 +52,7 @@ fn known(condition: &Result<Condition, String>) -> Made<Condition> {
 }
 
 impl Rivals {
-    pub fn add(&mut self, index: usize, listen: &Listen, names: &Names) {
+    pub(super) fn add(&mut self, index: usize, listen: &Listen, names: &Names) {
         // nginx takes TLS where any server asks for it.
         self.is_tls |= listen.tls;
         self.servers.push((index, listen.default));
@@ -73,7 +73,7 @@ impl Rivals {
         self.fault = self.fault.take().or_else(|| listen.fault.clone());
     }
 
-    pub fn servers(&self) -> &[(usize, bool)] {
+    pub(super) fn servers(&self) -> &[(usize, bool)] {
         &self.servers
     }
 
@@ -88,7 +88,7 @@ impl Rivals {
 
     /// Names of a server without those that another one has first. `must_exclude`: names must not lead to a server by a wildcard,
     /// or as to the default one, that another one has.
-    pub fn parts(&self, index: usize, own: &Names, must_exclude: bool) -> Made<Vec<Part>> {
+    pub(super) fn parts(&self, index: usize, own: &Names, must_exclude: bool) -> Made<Vec<Part>> {
         let is_default = self.default() == Some(index);
         let is_first = |name: &&String| self.first.get(*name) == Some(&index);
         let hosts: Vec<String> = own.hosts.iter().filter(is_first).cloned().collect();

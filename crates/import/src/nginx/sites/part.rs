@@ -4,7 +4,7 @@ use super::super::condition::Condition;
 
 /// Routes of a server for some of its sockets and names.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     /// Empty: any.
     pub hosts: Vec<String>,
     pub condition: Condition,

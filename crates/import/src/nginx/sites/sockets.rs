@@ -15,7 +15,7 @@ use super::{
 
 type Sockets = BTreeMap<Socket, Rivals>;
 
-pub fn served(all: &Sockets, place: Placement) -> BTreeMap<Socket, Condition> {
+pub(super) fn served(all: &Sockets, place: Placement) -> BTreeMap<Socket, Condition> {
     let (plain, tls) = (main(all, place, false), main(all, place, true));
     let is_main = |socket: &Socket| plain.contains(socket) || tls.contains(socket);
     let scheme = |tls_here: bool| match plain.is_empty() || tls.is_empty() {

@@ -15,7 +15,7 @@ pub(super) struct Moved {
 
 impl Moved {
     /// By nginx's name or by ours.
-    pub fn has(self, name: &str) -> bool {
+    pub(crate) fn has(self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         let name = name.strip_prefix("raw_").unwrap_or(&name);
         (self.path && PATHS.contains(&name))

@@ -54,12 +54,12 @@ pub(super) fn as_nginx(name: &str) -> String {
 }
 
 /// Variables of nginx's own that a file can set: the request changes with them.
-pub fn changes_requests(name: &str) -> bool {
+pub(crate) fn changes_requests(name: &str) -> bool {
     ["args", "limit_rate"].contains(&name)
 }
 
 /// Whether nginx defines a variable itself.
-pub fn is_of_nginx(name: &str) -> bool {
+pub(crate) fn is_of_nginx(name: &str) -> bool {
     SAME.contains(&name)
         || name == "invalid_referer"
         || FAMILIES.iter().any(|family| name.strip_prefix(family).is_some_and(|rest| !rest.is_empty()))

@@ -2,7 +2,7 @@
 
 /// A part of a text.
 #[derive(Debug, PartialEq)]
-pub enum Part<'t> {
+pub(crate) enum Part<'t> {
     Text(&'t str),
     Variable(&'t str),
     /// `$1`
@@ -10,7 +10,7 @@ pub enum Part<'t> {
 }
 
 /// Splits `a$b${c}$1`.
-pub fn parts(text: &str) -> Vec<Part<'_>> {
+pub(crate) fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 4;
 
 impl Variables<'_> {
     /// The request has another path, which may not be known, and other arguments.
-    pub fn redirect(&mut self, path: Option<&str>, query: Query) {
+    pub(crate) fn redirect(&mut self, path: Option<&str>, query: Query) {
         let moved = Moved { path: true, query: query != Query::Kept };
         self.forget_maps(moved);
         self.moved = Moved { path: true, query: self.moved.query || moved.query };
@@ -48,7 +48,7 @@ impl Variables<'_> {
     }
 
     /// For what looks at the client's request whatever became of it.
-    pub fn require_unmoved(&self, name: &str) -> Made<()> {
+    pub(crate) fn require_unmoved(&self, name: &str) -> Made<()> {
         match self.moved.has(name) {
             true => Err(Stop::closed(format!("`${name}` is another one behind a rewrite or redirect"))),
             false => Ok(()),

@@ -15,7 +15,7 @@ use crate::document::{Allowance, Tree, limits::Unread};
 const NAME_BYTES: usize = 96;
 
 /// Every value that the path selects, in the order of the document.
-pub fn values(text: &[u8], path: &Path<'_>, allowance: &Allowance) -> Result<Vec<Value>, Unread> {
+pub(crate) fn values(text: &[u8], path: &Path<'_>, allowance: &Allowance) -> Result<Vec<Value>, Unread> {
     let walk = Walk { path, allowance, found: RefCell::default() };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     At { walk: &walk, pending: path.start() }

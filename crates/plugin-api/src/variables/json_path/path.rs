@@ -36,12 +36,12 @@ pub(super) enum Key<'a> {
 
 impl<'a> Path<'a> {
     /// Names with dots between them, without any other meaning.
-    pub fn of_names(path: &'a str) -> Option<Path<'a>> {
+    pub(crate) fn of_names(path: &'a str) -> Option<Path<'a>> {
         let steps = path.split('.').map(|name| Step { descends: false, selector: Selector::Name(name) });
         Path::new(steps.collect())
     }
 
-    pub fn of_json_path(path: &'a str) -> Option<Path<'a>> {
+    pub(crate) fn of_json_path(path: &'a str) -> Option<Path<'a>> {
         let mut rest = path.strip_prefix('$').unwrap_or(path);
         let mut steps = Vec::new();
         while !rest.is_empty() {

@@ -1,7 +1,7 @@
 //! The fields of `Authorization: Signature keyId="...",algorithm="...",headers="...",signature="..."`.
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fields {
+pub(super) struct Fields {
     pub key_id: Option<String>,
     pub algorithm: Option<String>,
     pub headers: Vec<String>,
@@ -9,7 +9,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub fn parse(header: &[u8]) -> Result<Fields, &'static str> {
+    pub(super) fn parse(header: &[u8]) -> Result<Fields, &'static str> {
         let text = String::from_utf8_lossy(header);
         let rest =
             text.strip_prefix("Signature").ok_or("Authorization header does not start with 'Signature'")?;

@@ -3,7 +3,7 @@
 use tidegate_plugin_api::Request;
 use tidegate_protocol::HeaderId;
 
-pub fn remove(request: &mut Request, name: &str) {
+pub(super) fn remove(request: &mut Request, name: &str) {
     let mut kept = Vec::new();
     for line in request.head.headers.all_known(HeaderId::Cookie) {
         for pair in without(line, name) {

@@ -9,7 +9,12 @@ const LONGEST_RESPONSE_BYTES: usize = 64 * 1024;
 /// There is one request on a connection.
 const MESSAGE_ID: u8 = 1;
 
-pub async fn bind(endpoint: &Endpoint, tls: &TlsWanted, dn: &str, password: &str) -> Result<(), String> {
+pub(super) async fn bind(
+    endpoint: &Endpoint,
+    tls: &TlsWanted,
+    dn: &str,
+    password: &str,
+) -> Result<(), String> {
     match connect(endpoint, tls).await? {
         Transport::Plain(stream) => exchange(stream, dn, password).await,
         Transport::Tls(stream) => exchange(stream, dn, password).await,
@@ -101,7 +106,7 @@ fn read_element(bytes: &[u8], tag: u8) -> Result<Option<Element<'_>>, String> {
 }
 
 /// A value within a DN (RFC 4514, 2.4).
-pub fn escape(value: &str) -> String {
+pub(super) fn escape(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let last = value.chars().count().saturating_sub(1);
     for (at, c) in value.chars().enumerate() {

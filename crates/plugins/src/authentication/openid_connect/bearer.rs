@@ -24,7 +24,7 @@ use crate::common::{
 const MAX_INTROSPECTIONS: usize = 4096;
 
 /// A key for each algorithm that it fits.
-pub fn public_keys(pem: &str) -> Vec<(Algorithm, VerifyingKey)> {
+pub(crate) fn public_keys(pem: &str) -> Vec<(Algorithm, VerifyingKey)> {
     let fitting = |(_, algorithm): &(&str, Algorithm)| {
         VerifyingKey::from_pem(*algorithm, pem).ok().map(|key| (*algorithm, key))
     };
@@ -32,7 +32,7 @@ pub fn public_keys(pem: &str) -> Vec<(Algorithm, VerifyingKey)> {
 }
 
 /// The token a request brings, if any. `Err`: the header is malformed.
-pub fn token(request: &Request, access_token_header: Option<&str>) -> Result<Option<String>, ()> {
+pub(super) fn token(request: &Request, access_token_header: Option<&str>) -> Result<Option<String>, ()> {
     let Some(header) = auth::credentials(request, "Authorization").map_err(|_| ())? else {
         return Ok(access_token_header.map(str::to_owned));
     };
@@ -45,7 +45,7 @@ pub fn token(request: &Request, access_token_header: Option<&str>) -> Result<Opt
 }
 
 /// 401 that says what is wrong with the token; the text comes from elsewhere and goes into a header.
-pub fn invalid_token(realm: &str, reason: &str) -> Box<Reply> {
+pub(crate) fn invalid_token(realm: &str, reason: &str) -> Box<Reply> {
     let reason: String =
         reason.chars().filter(|c| !c.is_control()).map(|c| if c == '"' { '\'' } else { c }).collect();
     let challenge =
@@ -72,7 +72,7 @@ fn failed(reason: &str) {
 
 impl OpenidConnect {
     /// The claims of the request's token, and the token; `None` when it brings none and need not.
-    pub async fn check_bearer(
+    pub(crate) async fn check_bearer(
         &self,
         request: &Request,
         access_token_header: Option<&str>,
@@ -193,7 +193,7 @@ impl OpenidConnect {
         Ok((parsed, algorithm))
     }
 
-    pub fn expects(&self, algorithm: &str) -> bool {
+    pub(crate) fn expects(&self, algorithm: &str) -> bool {
         self.conf.token_signing_alg_values_expected.as_deref().is_none_or(|expected| expected == algorithm)
     }
 
@@ -254,7 +254,7 @@ impl OpenidConnect {
     }
 
     /// Scopes and audience: what the token allows, beyond being genuine.
-    pub fn check_authorized(&self, claims: &Value) -> Result<(), Box<Reply>> {
+    pub(crate) fn check_authorized(&self, claims: &Value) -> Result<(), Box<Reply>> {
         let refuse = |message: &str| {
             failed(message);
             Err(Box::new(Reply::bytes(403, json!({ "error": message }).to_string())))
@@ -268,7 +268,7 @@ impl OpenidConnect {
         self.check_audience(claims).or_else(refuse)
     }
 
-    pub fn check_audience(&self, claims: &Value) -> Result<(), &'static str> {
+    pub(crate) fn check_audience(&self, claims: &Value) -> Result<(), &'static str> {
         let audience = &self.conf.claim_validator.audience;
         let value = claims.get(audience.claim.as_deref().unwrap_or("aud")).filter(|value| !value.is_null());
         if value.is_none() && (audience.required || audience.match_with_client_id) {
@@ -292,12 +292,12 @@ fn remember(token: &str, payload: Value, algorithm: Algorithm, serial: u64) -> V
     payload
 }
 
-pub fn has_scopes(granted: &str, required: &[String]) -> bool {
+pub(crate) fn has_scopes(granted: &str, required: &[String]) -> bool {
     required.iter().all(|scope| granted.split_whitespace().any(|granted| granted == scope))
 }
 
 /// `exp` and `nbf`, when they are there.
-pub fn check_times(claims: &Value, now_seconds: i64) -> Result<(), String> {
+pub(super) fn check_times(claims: &Value, now_seconds: i64) -> Result<(), String> {
     let claim = |name: &str| match claims.get(name) {
         None => Ok(None),
         Some(value) => value.as_f64().map(Some).ok_or_else(|| format!("claim '{name}' is not a number")),
@@ -312,7 +312,7 @@ pub fn check_times(claims: &Value, now_seconds: i64) -> Result<(), String> {
 }
 
 /// The base64 form in which claims go upstream.
-pub fn header_value(value: &Value) -> String {
+pub(crate) fn header_value(value: &Value) -> String {
     nginx_base64::encode(value.to_string())
 }
 

@@ -14,23 +14,23 @@ use super::{
     random::random_token,
 };
 
-pub struct Client {
+pub(super) struct Client {
     pub id: String,
     pub secret: Option<String>,
     /// For `private_key_jwt`.
     pub private_key: Option<SigningKey>,
     /// For `client_secret_jwt`.
     pub secret_key: Option<SigningKey>,
-    pub assertion_lifetime_seconds: i64,
-    pub assertion_audience: Option<String>,
+    pub(crate) assertion_lifetime_seconds: i64,
+    pub(crate) assertion_audience: Option<String>,
 }
 
 /// Name and value of a form field.
-pub type Field = (&'static str, String);
+pub(super) type Field = (&'static str, String);
 
 impl Client {
     /// Posts a form; the method says how the client authenticates.
-    pub async fn post(
+    pub(super) async fn post(
         &self,
         provider: &Provider,
         url: &str,
@@ -67,7 +67,7 @@ impl Client {
         provider.send(outgoing).await
     }
 
-    pub async fn post_for_json(
+    pub(crate) async fn post_for_json(
         &self,
         provider: &Provider,
         url: &str,
@@ -93,12 +93,12 @@ impl Client {
 }
 
 /// The algorithm of assertions: the configured one, else the one every provider knows.
-pub fn assertion_algorithm(configured: Option<&str>, hmac: bool) -> Algorithm {
+pub(crate) fn assertion_algorithm(configured: Option<&str>, hmac: bool) -> Algorithm {
     let default = if hmac { Algorithm::Hs256 } else { Algorithm::Rs256 };
     configured.and_then(Algorithm::of).filter(|algorithm| algorithm.is_hmac() == hmac).unwrap_or(default)
 }
 
-pub fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut out = Vec::new();
     tidegate_protocol::uri::encode_component(text.as_bytes(), &mut out);
     String::from_utf8_lossy(&out).into_owned()
@@ -109,7 +109,10 @@ fn form(fields: &[Field]) -> String {
 }
 
 /// The URL with arguments added.
-pub fn with_arguments<'a>(url: &str, arguments: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn with_arguments<'a>(
+    url: &str,
+    arguments: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
     let mut out = url.to_owned();
     let mut separator = if url.contains('?') { '&' } else { '?' };
     for (name, value) in arguments {

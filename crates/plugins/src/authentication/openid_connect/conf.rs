@@ -13,7 +13,7 @@ use super::client::assertion_algorithm;
 use crate::common::schemas;
 
 #[derive(Deserialize)]
-pub struct Conf {
+pub(super) struct Conf {
     pub client_id: String,
     pub client_secret: Option<String>,
     pub discovery: String,
@@ -21,67 +21,67 @@ pub struct Conf {
     pub ssl_verify: bool,
     pub timeout: u64,
     pub introspection_endpoint: Option<String>,
-    pub introspection_endpoint_auth_method: String,
+    pub(crate) introspection_endpoint_auth_method: String,
     pub token_endpoint_auth_method: String,
     pub bearer_only: bool,
     pub session: Option<SessionConf>,
     pub realm: String,
     #[serde(default)]
     pub claim_validator: ClaimValidator,
-    pub logout_path: String,
+    pub(crate) logout_path: String,
     pub redirect_uri: Option<String>,
-    pub post_logout_redirect_uri: Option<String>,
-    pub unauth_action: String,
+    pub(crate) post_logout_redirect_uri: Option<String>,
+    pub(crate) unauth_action: String,
     pub public_key: Option<String>,
     pub use_jwks: bool,
     pub token_signing_alg_values_expected: Option<String>,
-    pub use_pkce: bool,
-    pub par: Option<Par>,
-    pub set_access_token_header: bool,
-    pub access_token_in_authorization_header: bool,
-    pub set_id_token_header: bool,
-    pub set_raw_id_token_header: bool,
-    pub set_userinfo_header: bool,
-    pub set_refresh_token_header: bool,
+    pub(crate) use_pkce: bool,
+    pub(crate) par: Option<Par>,
+    pub(crate) set_access_token_header: bool,
+    pub(crate) access_token_in_authorization_header: bool,
+    pub(crate) set_id_token_header: bool,
+    pub(crate) set_raw_id_token_header: bool,
+    pub(crate) set_userinfo_header: bool,
+    pub(crate) set_refresh_token_header: bool,
     #[serde(default)]
     pub authorization_params: Map<String, Value>,
     pub client_rsa_private_key: Option<String>,
-    pub client_rsa_private_key_id: Option<String>,
-    pub client_jwt_assertion_expires_in: i64,
-    pub client_jwt_assertion_alg: Option<String>,
-    pub client_jwt_assertion_audience: Option<String>,
-    pub renew_access_token_on_expiry: bool,
-    pub access_token_expires_in: Option<i64>,
-    pub refresh_session_interval: Option<i64>,
-    pub iat_slack: i64,
+    pub(crate) client_rsa_private_key_id: Option<String>,
+    pub(crate) client_jwt_assertion_expires_in: i64,
+    pub(crate) client_jwt_assertion_alg: Option<String>,
+    pub(crate) client_jwt_assertion_audience: Option<String>,
+    pub(crate) renew_access_token_on_expiry: bool,
+    pub(crate) access_token_expires_in: Option<i64>,
+    pub(crate) refresh_session_interval: Option<i64>,
+    pub(crate) iat_slack: i64,
     pub accept_none_alg: bool,
     pub accept_unsupported_alg: bool,
-    pub access_token_expires_leeway: i64,
-    pub force_reauthorize: bool,
-    pub use_nonce: bool,
-    pub revoke_tokens_on_logout: bool,
+    pub(crate) access_token_expires_leeway: i64,
+    pub(crate) force_reauthorize: bool,
+    pub(crate) use_nonce: bool,
+    pub(crate) revoke_tokens_on_logout: bool,
     pub jwk_expires_in: i64,
-    pub jwt_verification_cache_ignore: bool,
-    pub introspection_interval: i64,
-    pub introspection_expiry_claim: Option<String>,
+    pub(crate) jwt_verification_cache_ignore: bool,
+    pub(crate) introspection_interval: i64,
+    pub(crate) introspection_expiry_claim: Option<String>,
     #[serde(default)]
-    pub introspection_addon_headers: Vec<String>,
+    pub(crate) introspection_addon_headers: Vec<String>,
     pub required_scopes: Option<Vec<String>>,
     pub claim_schema: Option<Value>,
 }
 
 #[derive(Deserialize)]
-pub struct SessionConf {
+pub(crate) struct SessionConf {
     pub secret: String,
-    pub cookie_name: Option<String>,
-    pub cookie_path: Option<String>,
-    pub cookie_domain: Option<String>,
-    pub cookie_secure: Option<bool>,
-    pub cookie_http_only: Option<bool>,
-    pub cookie_same_site: Option<String>,
-    pub idling_timeout: Option<i64>,
-    pub rolling_timeout: Option<i64>,
-    pub absolute_timeout: Option<i64>,
+    pub(crate) cookie_name: Option<String>,
+    pub(crate) cookie_path: Option<String>,
+    pub(crate) cookie_domain: Option<String>,
+    pub(crate) cookie_secure: Option<bool>,
+    pub(crate) cookie_http_only: Option<bool>,
+    pub(crate) cookie_same_site: Option<String>,
+    pub(crate) idling_timeout: Option<i64>,
+    pub(crate) rolling_timeout: Option<i64>,
+    pub(crate) absolute_timeout: Option<i64>,
     /// The form of lua-resty-session 3: `lifetime` means `absolute_timeout`.
     pub cookie: Option<OldCookie>,
     pub storage: String,
@@ -89,12 +89,12 @@ pub struct SessionConf {
 }
 
 #[derive(Deserialize)]
-pub struct OldCookie {
+pub(crate) struct OldCookie {
     pub lifetime: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
-pub struct ClaimValidator {
+pub(crate) struct ClaimValidator {
     #[serde(default)]
     pub issuer: Issuer,
     #[serde(default)]
@@ -102,12 +102,12 @@ pub struct ClaimValidator {
 }
 
 #[derive(Default, Deserialize)]
-pub struct Issuer {
+pub(super) struct Issuer {
     pub valid_issuers: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
-pub struct Audience {
+pub(crate) struct Audience {
     pub claim: Option<String>,
     #[serde(default)]
     pub required: bool,
@@ -116,10 +116,10 @@ pub struct Audience {
 }
 
 #[derive(Deserialize)]
-pub struct Par {
+pub(crate) struct Par {
     pub enabled: bool,
     pub endpoint: Option<String>,
-    pub endpoint_auth_method: Option<String>,
+    pub(crate) endpoint_auth_method: Option<String>,
 }
 
 /// Names of the library behind APISIX, and what a configuration must use instead of them.
@@ -133,7 +133,7 @@ const RESERVED: [(&str, &str); 7] = [
     ("dpop_public_jwk", "dpop.public_jwk"),
 ];
 
-pub fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+pub(super) fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
     let flag = |name: &str| conf.get(name).and_then(Value::as_bool).unwrap_or_default();
     let bearer_only = flag("bearer_only");

@@ -19,13 +19,13 @@ static STATES: Spent = Spent::new(CAPACITY);
 static ENDED_UNTIL_MS: AtomicI64 = AtomicI64::new(i64::MIN);
 
 /// Whether a session that was sealed here does not count any more. One without a mark is from before there were marks.
-pub fn is_over(mark: Option<&str>, created_ms: i64, now_ms: i64) -> bool {
+pub(super) fn is_over(mark: Option<&str>, created_ms: i64, now_ms: i64) -> bool {
     let Some(mark) = mark else { return true };
     created_ms <= ENDED_UNTIL_MS.load(Relaxed) || SESSIONS.contains(&spent::mark(&[mark.as_bytes()]), now_ms)
 }
 
 /// Ends a session. When there is no room, all of them end, and users log in again.
-pub fn end(mark: &str, until_ms: i64, now_ms: i64) {
+pub(super) fn end(mark: &str, until_ms: i64, now_ms: i64) {
     if SESSIONS.claim(spent::mark(&[mark.as_bytes()]), until_ms, now_ms) == Claim::Full {
         ENDED_UNTIL_MS.fetch_max(now_ms, Relaxed);
         SESSIONS.clear();
@@ -39,7 +39,7 @@ pub fn end(mark: &str, until_ms: i64, now_ms: i64) {
 }
 
 /// `false`: this state was used before.
-pub fn claim_state(state: &str, until_ms: i64, now_ms: i64) -> Result<bool, String> {
+pub(crate) fn claim_state(state: &str, until_ms: i64, now_ms: i64) -> Result<bool, String> {
     match STATES.claim(spent::mark(&[state.as_bytes()]), until_ms, now_ms) {
         Claim::First => Ok(true),
         Claim::Again => Ok(false),
@@ -47,6 +47,6 @@ pub fn claim_state(state: &str, until_ms: i64, now_ms: i64) -> Result<bool, Stri
     }
 }
 
-pub fn release_state(state: &str) {
+pub(crate) fn release_state(state: &str) {
     STATES.release(&spent::mark(&[state.as_bytes()]));
 }

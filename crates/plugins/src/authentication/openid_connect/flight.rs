@@ -7,10 +7,10 @@ use tidegate_plugin_api::hops;
 use tokio::sync::OnceCell;
 
 type Flight<T> = Arc<OnceCell<Result<T, String>>>;
-pub type Flights<T> = Mutex<Option<HashMap<String, Flight<T>>>>;
+pub(crate) type Flights<T> = Mutex<Option<HashMap<String, Flight<T>>>>;
 
 /// When the client whose request makes the fetch leaves, the next one that waits makes its own.
-pub async fn join<T: Clone>(
+pub(super) async fn join<T: Clone>(
     flights: &Flights<T>,
     name: &str,
     fetch: impl Future<Output = Result<T, String>>,

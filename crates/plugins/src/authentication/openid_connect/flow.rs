@@ -49,7 +49,7 @@ fn argument(request: &Request, name: &str) -> Option<String> {
 }
 
 impl OpenidConnect {
-    pub async fn authenticate(&self, sessions: &Store, request: &mut Request) -> Verdict {
+    pub(super) async fn authenticate(&self, sessions: &Store, request: &mut Request) -> Verdict {
         let failed = |reason: String| fail(500, &reason);
         let session = sessions.load(request).await.map_err(failed)?;
         let raw_path = String::from_utf8_lossy(request.head.raw_path()).into_owned();

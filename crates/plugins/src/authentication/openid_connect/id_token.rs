@@ -12,7 +12,7 @@ const UNSUPPORTED: [&str; 10] =
 
 impl OpenidConnect {
     /// The claims of a genuine ID token for this client.
-    pub async fn check_id_token(&self, text: &str, nonce: Option<&str>) -> Result<Value, String> {
+    pub(crate) async fn check_id_token(&self, text: &str, nonce: Option<&str>) -> Result<Value, String> {
         let token = Token::parse(text.as_bytes())?;
         self.check_signature(&token).await?;
         let document = self.provider.discovery().await?;

@@ -37,14 +37,14 @@ const MAX_TRIED: usize = 10;
 /// `[1,1,…]` as values, in a list that grows by doubling.
 const MADE_OF_A_BYTE: usize = 32;
 
-pub struct Provider {
-    pub discovery_url: String,
+pub(super) struct Provider {
+    pub(crate) discovery_url: String,
     pub options: ClientOptions,
-    pub keys_lifetime: Duration,
+    pub(crate) keys_lifetime: Duration,
 }
 
 /// The provider's keys as of one moment.
-pub struct Keys {
+pub(super) struct Keys {
     keys: Vec<Value>,
     pub serial: u64,
     read: Instant,
@@ -78,7 +78,7 @@ impl Provider {
         format!("{} {url}", if self.options.tls.verify { "verified" } else { "unverified" })
     }
 
-    pub async fn discovery(&self) -> Result<Arc<Value>, String> {
+    pub(super) async fn discovery(&self) -> Result<Arc<Value>, String> {
         let url = &self.discovery_url;
         let name = self.shared_name(url);
         if let Some(document) = recall(&DISCOVERIES, &name, DISCOVERY_LIFETIME) {
@@ -96,14 +96,14 @@ impl Provider {
     }
 
     /// An endpoint that the discovery document names.
-    pub async fn endpoint(&self, name: &str) -> Result<String, String> {
+    pub(super) async fn endpoint(&self, name: &str) -> Result<String, String> {
         let document = self.discovery().await?;
         let url = document.get(name).and_then(Value::as_str);
         url.map(str::to_owned).ok_or_else(|| format!("discovery document has no {name}"))
     }
 
     /// `fresh`: not from memory, unless they were read a moment ago.
-    pub async fn keys(&self, fresh: bool) -> Result<Arc<Keys>, String> {
+    pub(super) async fn keys(&self, fresh: bool) -> Result<Arc<Keys>, String> {
         let url = self.endpoint("jwks_uri").await?;
         let name = self.shared_name(&url);
         if let Some(keys) = recall(&KEYS, &name, self.keys_lifetime)
@@ -132,12 +132,12 @@ impl Provider {
         .await
     }
 
-    pub async fn get_json(&self, url: &str) -> Result<Value, String> {
+    pub(crate) async fn get_json(&self, url: &str) -> Result<Value, String> {
         let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Accept", "application/json");
         json(url, &self.send(outgoing).await?).await
     }
 
-    pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, String> {
+    pub(super) async fn send(&self, outgoing: Outgoing) -> Result<Incoming, String> {
         let host = outgoing.endpoint.host_header();
         let answer = http::send(outgoing, &self.options).await;
         answer.map_err(|reason| format!("accessing {host} failed: {reason}"))
@@ -145,7 +145,7 @@ impl Provider {
 }
 
 /// The JSON object of a successful answer.
-pub async fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
+pub(super) async fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
     if !(200..300).contains(&answer.status) {
         return Err(format!("{url} answered {}", answer.status));
     }
@@ -162,7 +162,7 @@ pub async fn json(url: &str, answer: &Incoming) -> Result<Value, String> {
 
 impl Keys {
     /// The keys that may have signed a token: the one of its key id, or all when it names none.
-    pub fn matching(&self, algorithm: Algorithm, key_id: Option<&str>) -> Vec<VerifyingKey> {
+    pub(super) fn matching(&self, algorithm: Algorithm, key_id: Option<&str>) -> Vec<VerifyingKey> {
         let usable = |key: &&Value| {
             let id = key.get("kid").and_then(Value::as_str);
             is_or_absent(key, "alg", algorithm.name())

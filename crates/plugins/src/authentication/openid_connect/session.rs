@@ -11,7 +11,7 @@ mod seal;
 use aws_lc_rs::hmac;
 use tidegate_plugin_api::Request;
 
-pub use contents::{Identity, Login, Session};
+pub(super) use contents::{Identity, Login, Session};
 
 use self::{contents::LONGEST_LOGIN_MS, in_redis::Database, seal::SealingKey};
 use super::{conf::SessionConf, ended, now::now_ms, random::random_token};
@@ -20,7 +20,7 @@ use super::{conf::SessionConf, ended, now::now_ms, random::random_token};
 const COOKIE_BYTES: usize = 3800;
 const MAX_COOKIES: usize = 8;
 
-pub struct Store {
+pub(super) struct Store {
     key: SealingKey,
     /// The cookie's.
     name: String,
@@ -35,7 +35,7 @@ pub struct Store {
 
 impl Store {
     /// `discovery` and `client_id`: who makes the identities that are kept.
-    pub fn new(conf: &SessionConf, discovery: &str, client_id: &str) -> Result<Store, String> {
+    pub(super) fn new(conf: &SessionConf, discovery: &str, client_id: &str) -> Result<Store, String> {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, conf.secret.as_bytes());
         let mut attributes = format!("; Path={}", conf.cookie_path.as_deref().unwrap_or("/"));
         if let Some(domain) = &conf.cookie_domain {
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// The request's session, unless there is none, it is too old or not ours.
-    pub async fn load(&self, request: &Request) -> Result<Option<Session>, String> {
+    pub(super) async fn load(&self, request: &Request) -> Result<Option<Session>, String> {
         let sent: Vec<u8> = (0..MAX_COOKIES)
             .map_while(|number| request.cookie(&self.cookie_name(number)))
             .flatten()
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// Keeps the session; answers the `Set-Cookie` lines for it.
-    pub async fn save(&self, session: &mut Session, request: &Request) -> Result<Vec<String>, String> {
+    pub(super) async fn save(&self, session: &mut Session, request: &Request) -> Result<Vec<String>, String> {
         let now = now_ms();
         if session.created_ms == 0 {
             session.created_ms = now;
@@ -131,7 +131,7 @@ impl Store {
     }
 
     /// Uses the state of a login; `false`: its callback came before.
-    pub async fn claim(&self, state: &str, session: &Session) -> Result<bool, String> {
+    pub(super) async fn claim(&self, state: &str, session: &Session) -> Result<bool, String> {
         let now = now_ms();
         let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
         match &self.redis {
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// Gives the state of a login back that came to nothing.
-    pub async fn release(&self, state: &str) {
+    pub(super) async fn release(&self, state: &str) {
         match &self.redis {
             Some(redis) => redis.release_state(state).await,
             None => ended::release_state(state),
@@ -159,7 +159,11 @@ impl Store {
     }
 
     /// Forgets the session; answers the lines that remove its cookies.
-    pub async fn destroy(&self, session: Option<&Session>, request: &Request) -> Result<Vec<String>, String> {
+    pub(crate) async fn destroy(
+        &self,
+        session: Option<&Session>,
+        request: &Request,
+    ) -> Result<Vec<String>, String> {
         if let (Some(redis), Some(id)) = (&self.redis, session.and_then(|session| session.id.as_ref())) {
             redis.delete(id).await?;
         }
@@ -174,7 +178,7 @@ impl Store {
     }
 
     /// Whether its use should be recorded now: not at every request, that would send a cookie each time.
-    pub fn wants_saving(&self, session: &Session) -> bool {
+    pub(crate) fn wants_saving(&self, session: &Session) -> bool {
         let unused = now_ms() - session.used_ms;
         self.idling_ms > 0 && unused > (self.idling_ms / 10).min(60_000)
     }

@@ -27,7 +27,7 @@ static KEPT: Account = Account::new();
 const MADE_OF_A_BYTE: usize = 3;
 
 /// No client can guess them.
-pub static MARKS: LazyLock<Marks> = LazyLock::new(|| {
+pub(super) static MARKS: LazyLock<Marks> = LazyLock::new(|| {
     let random = random_u64;
     let mark = |name| format!("{name} {:016x}{:016x}", random(), random());
     Marks { request: mark("request body"), response: mark("response body") }
@@ -70,7 +70,7 @@ fn tell_of_dropped(whose: &str) {
 
 /// The response body as one logger keeps it.
 #[derive(Default)]
-pub struct Kept {
+pub(super) struct Kept {
     pub serial: u64,
     pub wanted: bool,
     data: Vec<u8>,
@@ -78,12 +78,12 @@ pub struct Kept {
 }
 
 impl Kept {
-    pub fn new(serial: u64, wanted: bool) -> Kept {
+    pub(super) fn new(serial: u64, wanted: bool) -> Kept {
         Kept { serial, wanted, ..Kept::default() }
     }
 
     /// Keeps more of the body, up to `max` bytes; without memory for it, nothing of the body is logged.
-    pub fn extend(&mut self, bytes: &[u8], max: usize) {
+    pub(super) fn extend(&mut self, bytes: &[u8], max: usize) {
         let bytes = bytes.get(..max.saturating_sub(self.data.len())).unwrap_or(bytes);
         let needed = self.data.len() + bytes.len();
         if needed > self.lease.0 {
@@ -99,7 +99,7 @@ impl Kept {
     }
 
     /// The body in clear. `Err`: reading it takes long.
-    pub fn read(&mut self, coding: Option<&[u8]>, max: usize) -> Result<Option<String>, ResponseBody> {
+    pub(super) fn read(&mut self, coding: Option<&[u8]>, max: usize) -> Result<Option<String>, ResponseBody> {
         let small = self.data.len() <= aside::SMALL;
         let read = match coding {
             None => small.then(|| Some(text(&self.data))),
@@ -122,7 +122,7 @@ fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| text(error.as_bytes()))
 }
 
-pub struct ResponseBody {
+pub(crate) struct ResponseBody {
     kept: Kept,
     coding: Option<Vec<u8>>,
     max: usize,
@@ -147,7 +147,7 @@ impl ResponseBody {
 }
 
 /// The part of a request's body that is logged, where reading it takes long.
-pub struct RequestBody(pub Bytes);
+pub(crate) struct RequestBody(pub Bytes);
 
 impl RequestBody {
     /// Counted before it waits: of those that wait there may be many.
@@ -166,20 +166,20 @@ struct Unread {
 }
 
 /// An entry, perhaps with marks.
-pub struct Entry {
+pub(crate) struct Entry {
     fields: Map<String, Value>,
     unread: Option<Box<Unread>>,
 }
 
 /// Something made of an entry, or what makes it on another thread.
-pub enum Made<T> {
+pub(crate) enum Made<T> {
     Now(T),
     /// With what it weighs as far as that is known.
     Later(usize, Box<dyn FnOnce() -> T + Send>),
 }
 
 impl Entry {
-    pub fn new(
+    pub(crate) fn new(
         mut fields: Map<String, Value>,
         request: Option<RequestBody>,
         response: Option<ResponseBody>,
@@ -200,7 +200,7 @@ impl Entry {
         Entry { fields, unread: None }
     }
 
-    pub fn then<T>(self, make: impl FnOnce(Map<String, Value>) -> T + Send + 'static) -> Made<T> {
+    pub(crate) fn then<T>(self, make: impl FnOnce(Map<String, Value>) -> T + Send + 'static) -> Made<T> {
         let Entry { mut fields, unread } = self;
         let Some(unread) = unread else { return Made::Now(make(fields)) };
         let weight = unread.waiting.0;
@@ -219,7 +219,7 @@ impl Entry {
 }
 
 /// A text that ends with the request's body.
-pub fn with_request_body(mut start: Vec<u8>, body: &Bytes) -> Made<String> {
+pub(crate) fn with_request_body(mut start: Vec<u8>, body: &Bytes) -> Made<String> {
     if body.len() <= aside::SMALL {
         start.extend_from_slice(body);
         return Made::Now(into_text(start));
@@ -239,7 +239,7 @@ pub fn with_request_body(mut start: Vec<u8>, body: &Bytes) -> Made<String> {
 }
 
 impl<T: Send + 'static> Made<T> {
-    pub fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'static) -> Made<U> {
+    pub(crate) fn map<U>(self, make: impl FnOnce(T) -> U + Send + 'static) -> Made<U> {
         match self {
             Made::Now(value) => Made::Now(make(value)),
             Made::Later(weight, first) => Made::Later(weight, Box::new(move || make(first()))),

@@ -8,7 +8,7 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
-pub struct Kept {
+pub(super) struct Kept {
     plugin: &'static str,
     keys: AtomicUsize,
     forgotten: AtomicU64,

@@ -110,7 +110,7 @@ fn pairs(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
     head.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec())).collect()
 }
 
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     install_response(lua, native)?;
     install_request(lua, native)
 }

@@ -23,7 +23,7 @@ fn level(number: i64) -> Level {
     }
 }
 
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native
         .set("log_enabled", native_function(lua, |_, number: i64| Ok(error_log::enabled(level(number))))?)?;
     native.set(

@@ -135,7 +135,7 @@ impl Expression {
     }
 }
 
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let cache = RefCell::new(Cache::default());
     // re_exec(subject, pattern, options, from) -> {groups..., names}, first, last | nil, error
     native.set(

@@ -21,7 +21,7 @@ const MAX_ARGUMENTS_BYTES: usize = 4 << 20;
 /// Arguments between two looks at the clock.
 const LOOK_EVERY: usize = 256;
 
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     install_variables(lua, native)?;
     install_target(lua, native)?;
     install_body(lua, native)?;

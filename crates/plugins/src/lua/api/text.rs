@@ -19,7 +19,7 @@ use super::{native::native_function, values::bytes};
 use crate::{common::clock::cookie_time, lua::clock};
 
 /// Seconds since 1970, with milliseconds as nginx keeps them.
-pub fn now() -> f64 {
+pub(super) fn now() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     (since.as_secs_f64() * 1000.0).floor() / 1000.0
 }
@@ -102,7 +102,7 @@ fn hmac_sha1(key: &[u8], data: &[u8]) -> mlua::Result<Vec<u8>> {
     Ok(context.sign().as_ref().to_vec())
 }
 
-pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
+pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     mapping(lua, native, "encode_base64", MAX_TEXT_BYTES, |data| STANDARD.encode(data).into_bytes())?;
     mapping(lua, native, "encode_base64_bare", MAX_TEXT_BYTES, |data| {
         STANDARD_NO_PAD.encode(data).into_bytes()

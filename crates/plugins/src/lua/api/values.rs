@@ -9,7 +9,7 @@ use crate::{
 
 /// A value as `ngx.print` writes it; tables are lists of values. What is written has a limit, and lists in lists, which
 /// can stand for far more than they hold, are under the clock.
-pub fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
+pub(crate) fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
     match value {
         Value::Nil => out.extend_from_slice(b"nil"),
         Value::LightUserData(_) => out.extend_from_slice(b"null"),

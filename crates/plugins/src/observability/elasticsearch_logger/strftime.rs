@@ -6,7 +6,7 @@ use tidegate_telemetry::clock;
 const ESCAPES: &str = "YymdeHIMSpjWUVuwAaBbhFTDszZ%";
 
 /// An unknown escape stays unchanged.
-pub fn format(text: &str, unix_ms: i64) -> String {
+pub(super) fn format(text: &str, unix_ms: i64) -> String {
     let mut out = String::new();
     let mut chars = text.strip_prefix('!').unwrap_or(text).chars();
     while let Some(char) = chars.next() {

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-pub enum Target {
+pub(super) enum Target {
     Tcp(KeptSink),
     SkyWalking { service: String, instance: String, endpoint: Endpoint, options: ClientOptions },
     ClickHouse { table: Table, endpoint: Endpoint, options: ClientOptions },
@@ -88,7 +88,7 @@ fn part<T: DeserializeOwned>(metadata: &Value, name: &str) -> Result<Option<T>, 
 
 impl Target {
     /// Of metadata with their defaults.
-    pub fn new(metadata: &Value) -> Result<Target, String> {
+    pub(super) fn new(metadata: &Value) -> Result<Target, String> {
         let times: Times = typed(metadata)?;
         let options = || ClientOptions {
             timeout: Duration::from_secs(times.timeout),
@@ -125,7 +125,7 @@ impl Target {
         Ok(Target::Tcp(KeptSink::new(sink, Duration::from_secs(times.keepalive))))
     }
 
-    pub async fn send(&self, lines: &Lot<String>) -> Result<(), String> {
+    pub(super) async fn send(&self, lines: &Lot<String>) -> Result<(), String> {
         match self {
             Target::Tcp(sink) => {
                 let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

@@ -15,7 +15,7 @@ static FILES: Mutex<Option<FxHashMap<PathBuf, Weak<LineSink>>>> = Mutex::new(Non
 
 /// The file of that path: the same for all loggers that name it. A relative path starts at the installation's
 /// directory.
-pub fn open(path: &str) -> Result<Arc<LineSink>, String> {
+pub(super) fn open(path: &str) -> Result<Arc<LineSink>, String> {
     let path = host().map_or_else(|| PathBuf::from(path), |host| host.prefix.join(path));
     let mut files = FILES.lock();
     let files = files.get_or_insert_default();

@@ -15,13 +15,13 @@ use super::{
 };
 
 #[derive(Clone, Debug)]
-pub struct Broker {
+pub(crate) struct Broker {
     pub host: String,
     pub port: u16,
     pub credentials: Option<Credentials>,
 }
 
-pub struct Settings {
+pub(crate) struct Settings {
     pub brokers: Vec<Broker>,
     pub tls: Option<TlsWanted>,
     /// For connecting and for each request.
@@ -35,7 +35,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: Box<dyn Stream>,
     correlation: i32,
     timeout: Duration,
@@ -43,7 +43,7 @@ pub struct Connection {
 
 impl Connection {
     /// Connects and logs in. Brokers that metadata named have the credentials of the configured ones.
-    pub async fn open(settings: &Settings, host: &str, port: u16) -> Result<Connection, String> {
+    pub(crate) async fn open(settings: &Settings, host: &str, port: u16) -> Result<Connection, String> {
         let known = settings.brokers.iter().find(|broker| broker.host == host && broker.port == port);
         let credentials = known
             .and_then(|broker| broker.credentials.as_ref())
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// Sends a request that has no answer.
-    pub async fn tell(
+    pub(super) async fn tell(
         &mut self,
         api: (i16, i16),
         fill: impl FnOnce(&mut Writer) + Send,
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// Sends a request, reads its answer without the header.
-    pub async fn ask(
+    pub(super) async fn ask(
         &mut self,
         api: (i16, i16),
         fill: impl FnOnce(&mut Writer) + Send,

@@ -14,7 +14,7 @@ use super::{
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub struct Producer {
+pub(crate) struct Producer {
     settings: Settings,
     topic: String,
     key: Option<String>,
@@ -39,7 +39,7 @@ struct Topic {
 }
 
 impl Producer {
-    pub fn new(
+    pub(crate) fn new(
         settings: Settings,
         topic: String,
         key: Option<String>,
@@ -50,7 +50,7 @@ impl Producer {
         Producer { settings, topic, key, acks, refresh, state: Mutex::new(state) }
     }
 
-    pub async fn send(&self, message: &[u8]) -> Result<(), String> {
+    pub(crate) async fn send(&self, message: &[u8]) -> Result<(), String> {
         let mut state = self.state.lock().await;
         let mut last = String::new();
         for attempt in 0..TRIES {

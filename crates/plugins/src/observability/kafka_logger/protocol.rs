@@ -3,20 +3,20 @@
 //! Versions: Metadata 1, Produce 3 (record batches, the oldest that current brokers take), SaslHandshake 1,
 //! SaslAuthenticate 0: brokers from 0.11 on know them all.
 
-pub const PRODUCE: (i16, i16) = (0, 3);
-pub const METADATA: (i16, i16) = (3, 1);
-pub const SASL_HANDSHAKE: (i16, i16) = (17, 1);
-pub const SASL_AUTHENTICATE: (i16, i16) = (36, 0);
+pub(crate) const PRODUCE: (i16, i16) = (0, 3);
+pub(crate) const METADATA: (i16, i16) = (3, 1);
+pub(crate) const SASL_HANDSHAKE: (i16, i16) = (17, 1);
+pub(crate) const SASL_AUTHENTICATE: (i16, i16) = (36, 0);
 
 const CLIENT_ID: &str = "tidegate";
 
 /// Builds a request or a part of it; numbers are big-endian.
 #[derive(Default)]
-pub struct Writer(pub Vec<u8>);
+pub(super) struct Writer(pub Vec<u8>);
 
 impl Writer {
     /// Length (to be filled in by [`Writer::framed`]), header version 1.
-    pub fn request((key, version): (i16, i16), correlation: i32) -> Writer {
+    pub(super) fn request((key, version): (i16, i16), correlation: i32) -> Writer {
         let mut writer = Writer(vec![0; 4]);
         writer.i16(key);
         writer.i16(version);
@@ -25,7 +25,7 @@ impl Writer {
         writer
     }
 
-    pub fn framed(mut self) -> Vec<u8> {
+    pub(super) fn framed(mut self) -> Vec<u8> {
         let length = (self.0.len() - 4) as u32;
         if let Some(place) = self.0.get_mut(..4) {
             place.copy_from_slice(&length.to_be_bytes());
@@ -33,28 +33,28 @@ impl Writer {
         self.0
     }
 
-    pub fn i8(&mut self, value: i8) {
+    pub(crate) fn i8(&mut self, value: i8) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub fn i16(&mut self, value: i16) {
+    pub(crate) fn i16(&mut self, value: i16) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub fn i32(&mut self, value: i32) {
+    pub(super) fn i32(&mut self, value: i32) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub fn i64(&mut self, value: i64) {
+    pub(super) fn i64(&mut self, value: i64) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub fn string(&mut self, value: &str) {
+    pub(super) fn string(&mut self, value: &str) {
         self.i16(value.len().min(i16::MAX as usize) as i16);
         self.0.extend_from_slice(value.as_bytes());
     }
 
-    pub fn bytes(&mut self, value: &[u8]) {
+    pub(super) fn bytes(&mut self, value: &[u8]) {
         self.i32(value.len() as i32);
         self.0.extend_from_slice(value);
     }
@@ -81,7 +81,7 @@ impl Writer {
 }
 
 /// Reads an answer; every read says when the bytes end too early.
-pub struct Reader<'a>(pub &'a [u8]);
+pub(super) struct Reader<'a>(pub &'a [u8]);
 
 const SHORT: &str = "answer of the broker is too short";
 
@@ -96,19 +96,19 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().map_err(|_| SHORT.to_owned())
     }
 
-    pub fn skip(&mut self, length: usize) -> Result<(), String> {
+    pub(super) fn skip(&mut self, length: usize) -> Result<(), String> {
         self.take(length).map(|_| ())
     }
 
-    pub fn i16(&mut self) -> Result<i16, String> {
+    pub(crate) fn i16(&mut self) -> Result<i16, String> {
         self.array().map(i16::from_be_bytes)
     }
 
-    pub fn i32(&mut self) -> Result<i32, String> {
+    pub(super) fn i32(&mut self) -> Result<i32, String> {
         self.array().map(i32::from_be_bytes)
     }
 
-    pub fn string(&mut self) -> Result<Option<String>, String> {
+    pub(super) fn string(&mut self) -> Result<Option<String>, String> {
         let length = self.i16()?;
         match usize::try_from(length) {
             Ok(length) => Ok(Some(String::from_utf8_lossy(self.take(length)?).into_owned())),
@@ -116,13 +116,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub fn bytes(&mut self) -> Result<&'a [u8], String> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {
         let length = self.i32()?;
         self.take(usize::try_from(length).unwrap_or(0))
     }
 
     /// Reads a list; `read` is called for each item.
-    pub fn list<T>(
+    pub(super) fn list<T>(
         &mut self,
         mut read: impl FnMut(&mut Reader<'a>) -> Result<T, String>,
     ) -> Result<Vec<T>, String> {
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
 }
 
 /// One record in a batch of format 2.
-pub fn record_batch(key: Option<&[u8]>, value: &[u8], timestamp_ms: i64) -> Vec<u8> {
+pub(crate) fn record_batch(key: Option<&[u8]>, value: &[u8], timestamp_ms: i64) -> Vec<u8> {
     let mut record = Writer::default();
     record.i8(0);
     record.varint(0);
@@ -174,12 +174,12 @@ fn crc(data: &[u8], polynomial: u32) -> u32 {
 }
 
 /// By which a key chooses its partition, as lua-resty-kafka does.
-pub fn key_hash(key: &[u8]) -> u32 {
+pub(crate) fn key_hash(key: &[u8]) -> u32 {
     crc(key, IEEE)
 }
 
 /// The usual error codes in words.
-pub fn error(code: i16) -> String {
+pub(super) fn error(code: i16) -> String {
     let name = match code {
         1 => "offset out of range",
         2 => "corrupt message",

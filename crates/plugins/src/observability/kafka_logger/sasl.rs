@@ -8,14 +8,14 @@ use serde::Deserialize;
 use tidegate_model::random::random_u64;
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Credentials {
-    pub mechanism: String,
+pub(crate) struct Credentials {
+    pub(crate) mechanism: String,
     pub user: String,
     pub password: String,
 }
 
 impl Credentials {
-    pub fn plain_token(&self) -> Vec<u8> {
+    pub(crate) fn plain_token(&self) -> Vec<u8> {
         format!("\0{}\0{}", self.user, self.password).into_bytes()
     }
 }
@@ -23,7 +23,7 @@ impl Credentials {
 /// More rounds than any server asks for would only be an attack on the CPU.
 const MAX_ROUNDS: u32 = 1_000_000;
 
-pub struct Scram {
+pub(crate) struct Scram {
     bits: Bits,
     password: String,
     first_bare: String,
@@ -39,7 +39,7 @@ enum Bits {
 }
 
 impl Scram {
-    pub fn new(credentials: &Credentials) -> Scram {
+    pub(crate) fn new(credentials: &Credentials) -> Scram {
         Scram::with_nonce(credentials, format!("{:016x}{:016x}", random_u64(), random_u64()))
     }
 
@@ -55,12 +55,12 @@ impl Scram {
         }
     }
 
-    pub fn first(&self) -> String {
+    pub(crate) fn first(&self) -> String {
         format!("n,,{}", self.first_bare)
     }
 
     /// Answers the server's challenge.
-    pub fn respond(&mut self, challenge: &str) -> Result<String, String> {
+    pub(crate) fn respond(&mut self, challenge: &str) -> Result<String, String> {
         let field =
             |name: &str| challenge.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let bad = || "SCRAM challenge of the broker is malformed".to_owned();
@@ -80,7 +80,7 @@ impl Scram {
     }
 
     /// Whether the server knows the password too.
-    pub fn verify(&self, last: &str) -> Result<(), String> {
+    pub(crate) fn verify(&self, last: &str) -> Result<(), String> {
         let signature = last.strip_prefix("v=").and_then(|text| STANDARD.decode(text.trim()).ok());
         match signature {
             Some(signature) if signature == self.server_signature => Ok(()),

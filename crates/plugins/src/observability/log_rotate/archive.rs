@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log::{self, Level};
 const BLOCK: usize = 512;
 
 /// Replaces the file by its archive; keeps it when that fails.
-pub fn compress(path: &Path) {
+pub(crate) fn compress(path: &Path) {
     let mut target = path.as_os_str().to_owned();
     target.push(".tar.gz");
     let result = write(path, Path::new(&target)).and_then(|()| std::fs::remove_file(path));

@@ -4,17 +4,17 @@ use tidegate_model::random::random_u64;
 use tidegate_plugin_api::Request;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceContext {
+pub(crate) struct TraceContext {
     /// 32 lower-case hex digits.
-    pub trace_id: String,
+    pub(crate) trace_id: String,
     /// 16 lower-case hex digits.
-    pub span_id: String,
-    pub sampled: bool,
+    pub(crate) span_id: String,
+    pub(crate) sampled: bool,
 }
 
 impl TraceContext {
     /// What the client sent, if it is valid.
-    pub fn extract(request: &Request) -> Option<TraceContext> {
+    pub(super) fn extract(request: &Request) -> Option<TraceContext> {
         TraceContext::parse(request.header_str("traceparent")?)
     }
 
@@ -34,7 +34,7 @@ impl TraceContext {
         })
     }
 
-    pub fn header(&self) -> String {
+    pub(super) fn header(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, u8::from(self.sampled))
     }
 }
@@ -43,15 +43,15 @@ fn is_id(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-pub fn is_trace_id(text: &str) -> bool {
+pub(crate) fn is_trace_id(text: &str) -> bool {
     is_id(text, 32) && text.bytes().any(|byte| byte != b'0')
 }
 
-pub fn new_trace_id() -> String {
+pub(crate) fn new_trace_id() -> String {
     format!("{:016x}{:016x}", random_u64(), random_u64() | 1)
 }
 
-pub fn new_span_id() -> String {
+pub(crate) fn new_span_id() -> String {
     format!("{:016x}", random_u64() | 1)
 }
 

@@ -8,18 +8,18 @@ use crate::common::protobuf::{fixed, message, number, text};
 
 /// Values that attributes have here.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Attribute {
+pub(super) enum Attribute {
     Text(String),
     Bool(bool),
     Int(i64),
     Double(f64),
 }
 
-pub struct Span {
-    pub trace_id: String,
-    pub span_id: String,
-    pub parent_span_id: Option<String>,
-    pub trace_state: String,
+pub(super) struct Span {
+    pub(crate) trace_id: String,
+    pub(crate) span_id: String,
+    pub(crate) parent_span_id: Option<String>,
+    pub(crate) trace_state: String,
     pub name: String,
     /// Nanoseconds since 1970.
     pub start: u64,
@@ -48,7 +48,7 @@ const STATUS_ERROR: u64 = 2;
 const SCOPE: &str = "opentelemetry-lua";
 
 /// All spans under one resource.
-pub fn export(resource: &[(String, Attribute)], spans: &[Span]) -> Vec<u8> {
+pub(super) fn export(resource: &[(String, Attribute)], spans: &[Span]) -> Vec<u8> {
     let mut attributes = Vec::new();
     for (key, value) in resource {
         message(1, &key_value(key, value), &mut attributes);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::context::TraceContext;
 
 #[derive(Deserialize)]
-pub struct Conf {
+pub(super) struct Conf {
     name: String,
     #[serde(default)]
     options: Options,
@@ -61,14 +61,14 @@ impl Rule {
     }
 }
 
-pub struct Sampler {
+pub(crate) struct Sampler {
     /// The parent's decision counts, the rule only for traces that begin here.
     by_parent: bool,
     rule: Rule,
 }
 
 impl Sampler {
-    pub fn new(conf: &Conf) -> Sampler {
+    pub(super) fn new(conf: &Conf) -> Sampler {
         if conf.name != "parent_base" {
             return Sampler { by_parent: false, rule: Rule::new(&conf.name, conf.options.fraction) };
         }
@@ -80,7 +80,7 @@ impl Sampler {
         Sampler { by_parent: true, rule }
     }
 
-    pub fn samples(&self, trace_id: &str, parent: Option<&TraceContext>) -> bool {
+    pub(super) fn samples(&self, trace_id: &str, parent: Option<&TraceContext>) -> bool {
         match parent {
             Some(parent) if self.by_parent => parent.sampled,
             _ => self.rule.samples(trace_id),

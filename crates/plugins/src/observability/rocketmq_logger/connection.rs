@@ -19,7 +19,7 @@ const MAX_OTHERS: usize = 64;
 
 const NAME_SERVER_PORT: u16 = 9876;
 
-pub struct Settings {
+pub(super) struct Settings {
     /// `host:port`
     pub nameservers: Vec<String>,
     pub tls: bool,
@@ -31,7 +31,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-pub struct Connection {
+pub(super) struct Connection {
     stream: Box<dyn Stream>,
     /// Of the last request.
     number: i32,
@@ -48,7 +48,7 @@ fn parts(address: &str) -> Result<(&str, u16), String> {
 }
 
 impl Connection {
-    pub async fn open(settings: &Settings, address: &str) -> Result<Connection, String> {
+    pub(super) async fn open(settings: &Settings, address: &str) -> Result<Connection, String> {
         let (host, port) = parts(address)?;
         let opening = async {
             let stream = TcpStream::connect((host, port)).await.and_then(descriptors::spared);
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    pub async fn ask(&mut self, settings: &Settings, command: Command<'_>) -> Result<Answer, String> {
+    pub(super) async fn ask(&mut self, settings: &Settings, command: Command<'_>) -> Result<Answer, String> {
         self.number = self.number.wrapping_add(1);
         let request = command.encode(self.number, settings.credentials.as_ref());
         match tokio::time::timeout(settings.timeout, self.exchange(&request)).await {

@@ -27,13 +27,13 @@ const DEFAULT_QUEUES: u32 = 4;
 /// The message is there, although not yet on the disk, or on replicas.
 const STORED: [i32; 4] = [SUCCESS, 10, 11, 12];
 
-pub struct Destination {
+pub(super) struct Destination {
     pub topic: String,
     pub key: Option<String>,
     pub tag: Option<String>,
 }
 
-pub struct Producer {
+pub(super) struct Producer {
     settings: Settings,
     destination: Destination,
     state: Mutex<State>,
@@ -48,13 +48,13 @@ struct State {
 }
 
 impl Producer {
-    pub fn new(settings: Settings, destination: Destination) -> Producer {
+    pub(super) fn new(settings: Settings, destination: Destination) -> Producer {
         let next = random_below(usize::from(u16::MAX));
         let state = State { queues: Vec::new(), read_at: None, connections: Vec::new(), next };
         Producer { settings, destination, state: Mutex::new(state) }
     }
 
-    pub async fn send(&self, message: &[u8]) -> Result<(), String> {
+    pub(super) async fn send(&self, message: &[u8]) -> Result<(), String> {
         let mut state = self.state.lock().await;
         let mut last = String::new();
         for _ in 0..TRIES {

@@ -7,26 +7,26 @@ use serde::Deserialize;
 use serde_json::json;
 use tidegate_clients::nginx_base64;
 
-pub const ROUTE_OF_TOPIC: i32 = 105;
+pub(super) const ROUTE_OF_TOPIC: i32 = 105;
 /// With fields that have names of one letter.
-pub const SEND_MESSAGE: i32 = 310;
+pub(super) const SEND_MESSAGE: i32 = 310;
 
-pub const SUCCESS: i32 = 0;
-pub const TOPIC_NOT_EXIST: i32 = 17;
+pub(super) const SUCCESS: i32 = 0;
+pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 
 /// That of a client library of version 4.6, which every server takes.
 const VERSION: i32 = 317;
 
 /// Fields of a head; signatures need them in order.
-pub type Fields = BTreeMap<&'static str, String>;
+pub(super) type Fields = BTreeMap<&'static str, String>;
 
-pub struct Command<'a> {
+pub(super) struct Command<'a> {
     pub code: i32,
     pub fields: Fields,
     pub body: &'a [u8],
 }
 
-pub struct Credentials {
+pub(super) struct Credentials {
     pub access_key: String,
     pub secret_key: String,
 }
@@ -45,7 +45,7 @@ impl Credentials {
 
 impl Command<'_> {
     /// The frame of the request with this number.
-    pub fn encode(mut self, number: i32, credentials: Option<&Credentials>) -> Vec<u8> {
+    pub(super) fn encode(mut self, number: i32, credentials: Option<&Credentials>) -> Vec<u8> {
         if let Some(credentials) = credentials {
             credentials.sign(&mut self);
         }
@@ -66,7 +66,7 @@ impl Command<'_> {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Answer {
+pub(super) struct Answer {
     pub code: i32,
     /// The number of the request.
     pub opaque: i32,
@@ -79,7 +79,7 @@ pub struct Answer {
 
 impl Answer {
     /// Of a frame without its length.
-    pub fn decode(mut frame: Vec<u8>) -> Result<Answer, String> {
+    pub(super) fn decode(mut frame: Vec<u8>) -> Result<Answer, String> {
         let (length, rest) = frame.split_first_chunk::<4>().ok_or("answer of the server is too short")?;
         // Types other than JSON have a first byte that makes it longer than any frame.
         let length = u32::from_be_bytes(*length) as usize;
@@ -91,11 +91,11 @@ impl Answer {
     }
 
     /// Servers may ask for something in turn.
-    pub fn answers(&self, number: i32) -> bool {
+    pub(super) fn answers(&self, number: i32) -> bool {
         self.flag & 1 == 1 && self.opaque == number
     }
 
-    pub fn refusal(&self) -> String {
+    pub(super) fn refusal(&self) -> String {
         format!("code {}: {}", self.code, self.remark.as_deref().unwrap_or_default())
     }
 }

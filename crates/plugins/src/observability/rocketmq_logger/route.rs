@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// A queue that messages are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
+pub(super) struct Queue {
     /// Address of the broker.
     pub broker: String,
     pub id: u32,
@@ -43,7 +43,7 @@ const MAY_BE_WRITTEN: u32 = 2;
 const MOST_QUEUES: usize = 4096;
 
 /// The queues that a name server tells, `per_broker` of each at most.
-pub fn queues(told: &[u8], per_broker: u32) -> Result<Vec<Queue>, String> {
+pub(super) fn queues(told: &[u8], per_broker: u32) -> Result<Vec<Queue>, String> {
     let text = with_quoted_keys(&String::from_utf8_lossy(told));
     let route: Route = serde_json::from_str(&text).map_err(|error| format!("route of the topic: {error}"))?;
     let mut queues = Vec::new();

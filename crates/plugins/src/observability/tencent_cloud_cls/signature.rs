@@ -8,13 +8,13 @@ use aws_lc_rs::{
 use data_encoding::HEXLOWER;
 
 /// Where structured logs go.
-pub const PATH: &str = "/structuredlog";
+pub(super) const PATH: &str = "/structuredlog";
 
 /// Seconds for which a signature holds.
 const VALID: i64 = 60;
 
 /// The `Authorization` of a POST at a time, in seconds since 1970.
-pub fn authorization(secret_id: &str, secret_key: &str, now: i64) -> String {
+pub(super) fn authorization(secret_id: &str, secret_key: &str, now: i64) -> String {
     let times = format!("{now};{}", now + VALID);
     let request = format!("post\n{PATH}\n\n\n");
     let hash = HEXLOWER.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, request.as_bytes()).as_ref());

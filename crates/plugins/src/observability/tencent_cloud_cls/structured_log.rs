@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 5 << 20;
 /// What a log without contents counts.
 const EMPTY: usize = 4;
 
-pub struct Log {
+pub(super) struct Log {
     /// Milliseconds since 1970.
     time: i64,
     contents: Vec<(String, String)>,
@@ -30,7 +30,7 @@ impl Weigh for Log {
 }
 
 impl Log {
-    pub fn new(time: i64, entry: Map<String, Value>) -> Log {
+    pub(super) fn new(time: i64, entry: Map<String, Value>) -> Log {
         Log { time, contents: entry.into_iter().map(|(name, value)| (name, text(value))).collect() }
     }
 
@@ -38,7 +38,7 @@ impl Log {
         EMPTY + self.contents.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    pub fn is_too_long(&self) -> bool {
+    pub(super) fn is_too_long(&self) -> bool {
         self.size() > MOST_BYTES
     }
 
@@ -71,7 +71,7 @@ fn text(value: Value) -> String {
 }
 
 /// The first logs that fit in one request, at least one, and how many they are. `source`: the address of this machine.
-pub fn group_list(logs: &[Log], source: &str) -> (usize, Vec<u8>) {
+pub(super) fn group_list(logs: &[Log], source: &str) -> (usize, Vec<u8>) {
     let mut group = Vec::new();
     let (mut count, mut bytes) = (0, 0);
     for log in logs {

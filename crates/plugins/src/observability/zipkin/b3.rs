@@ -5,18 +5,18 @@ use tidegate_plugin_api::Request;
 
 /// What the client's headers say, unchecked.
 #[derive(Debug, Default, PartialEq)]
-pub struct Incoming {
-    pub trace_id: Option<String>,
-    pub span_id: Option<String>,
-    pub parent_id: Option<String>,
-    pub sampled: Option<String>,
+pub(super) struct Incoming {
+    pub(crate) trace_id: Option<String>,
+    pub(crate) span_id: Option<String>,
+    pub(crate) parent_id: Option<String>,
+    pub(crate) sampled: Option<String>,
     /// Debug: overrides every sampling decision.
     pub debug: bool,
 }
 
 impl Incoming {
     /// `Err` for an invalid `b3` header. Removes `b3`: the upstream gets the headers apart.
-    pub fn take(request: &mut Request) -> Result<Incoming, &'static str> {
+    pub(super) fn take(request: &mut Request) -> Result<Incoming, &'static str> {
         let header = |name: &str| request.header_str(name).map(str::to_owned);
         let debug = header("x-b3-flags").as_deref() == Some("1");
         let Some(b3) = header("b3") else {
@@ -52,7 +52,7 @@ impl Incoming {
     }
 
     /// Trace and span of the caller, if all ids are valid.
-    pub fn context(&self) -> Option<(String, String)> {
+    pub(super) fn context(&self) -> Option<(String, String)> {
         let valid = |id: &Option<String>, lengths: &[usize]| {
             id.as_ref().is_none_or(|id| {
                 lengths.contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -66,7 +66,7 @@ impl Incoming {
     }
 
     /// The client's decision; none leaves it to the configuration.
-    pub fn decision(&self) -> Option<bool> {
+    pub(super) fn decision(&self) -> Option<bool> {
         match self.sampled.as_deref() {
             Some("1" | "true") => Some(true),
             Some("0" | "false") => Some(false),
@@ -75,7 +75,7 @@ impl Incoming {
     }
 }
 
-pub fn new_id() -> String {
+pub(super) fn new_id() -> String {
     format!("{:016x}", random_u64())
 }
 

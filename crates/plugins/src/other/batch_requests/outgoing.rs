@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut head = Head::new();
         for (name, value) in &self.headers {
             let is_own = matches!(

@@ -14,7 +14,7 @@ use super::{
     range::{self, Ranges, Span},
 };
 
-pub fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
+pub(super) fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
     match outcome {
         Outcome::Status(code) => Reply::page(*code),
         // The caller leaves these to the upstream.

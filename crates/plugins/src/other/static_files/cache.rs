@@ -15,7 +15,7 @@ use super::entry::{Entry, Representation};
 const SHARDS: usize = 16;
 
 #[derive(Clone, Debug, Deserialize)]
-pub struct Conf {
+pub(super) struct Conf {
     /// Paths kept at most.
     files: usize,
     /// Seconds after which a path without requests is forgotten.
@@ -28,7 +28,7 @@ pub struct Conf {
 
 type Map<V> = std::collections::HashMap<Box<[u8]>, V, RandomState>;
 
-pub struct Cache {
+pub(super) struct Cache {
     shards: Vec<Mutex<Map<Arc<Entry>>>>,
     /// Files by their own name: several paths may lead to one (`try_files`), and it is opened once.
     files: Mutex<Map<Weak<Representation>>>,
@@ -40,7 +40,7 @@ pub struct Cache {
 }
 
 /// What a look-up finds.
-pub enum Found {
+pub(super) enum Found {
     Fresh(Arc<Entry>),
     /// Good enough for this request, but it should be revalidated.
     Aging(Arc<Entry>),
@@ -48,7 +48,7 @@ pub enum Found {
 }
 
 impl Cache {
-    pub fn new(conf: &Conf) -> Cache {
+    pub(super) fn new(conf: &Conf) -> Cache {
         Cache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             files: Mutex::default(),
@@ -60,7 +60,7 @@ impl Cache {
         }
     }
 
-    pub fn ms(&self, at: Instant) -> u64 {
+    pub(super) fn ms(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.started).as_millis() as u64
     }
 
@@ -70,7 +70,7 @@ impl Cache {
 
     /// For workers. An entry serves until it is `valid` old, and for as long again while it is looked at; older than
     /// that it is nothing.
-    pub fn get(&self, path: &[u8], now: Instant) -> Found {
+    pub(super) fn get(&self, path: &[u8], now: Instant) -> Found {
         let Some(entry) = self.shard(path).and_then(|shard| shard.lock().get(path).cloned()) else {
             return Found::Nothing;
         };
@@ -92,12 +92,12 @@ impl Cache {
     }
 
     /// For the disk threads: an entry that another of them has just made.
-    pub fn just_made(&self, path: &[u8], since_ms: u64) -> Option<Arc<Entry>> {
+    pub(crate) fn just_made(&self, path: &[u8], since_ms: u64) -> Option<Arc<Entry>> {
         let entry = self.shard(path)?.lock().get(path).cloned()?;
         (entry.checked_ms.load(Ordering::Relaxed) >= since_ms && self.valid_ms > 0).then_some(entry)
     }
 
-    pub fn put(&self, path: &[u8], entry: Arc<Entry>) {
+    pub(super) fn put(&self, path: &[u8], entry: Arc<Entry>) {
         let Some(shard) = self.shard(path) else { return };
         if self.capacity == 0 {
             return;
@@ -114,17 +114,17 @@ impl Cache {
         drop(dropped);
     }
 
-    pub fn forget(&self, path: &[u8]) {
+    pub(super) fn forget(&self, path: &[u8]) {
         let old = self.shard(path).and_then(|shard| shard.lock().remove(path));
         drop(old);
     }
 
     /// The open file of that name, if one is still held.
-    pub fn open_file(&self, name: &[u8]) -> Option<Arc<Representation>> {
+    pub(super) fn open_file(&self, name: &[u8]) -> Option<Arc<Representation>> {
         self.files.lock().get(name)?.upgrade()
     }
 
-    pub fn note_file(&self, name: &[u8], file: &Arc<Representation>) {
+    pub(crate) fn note_file(&self, name: &[u8], file: &Arc<Representation>) {
         let mut files = self.files.lock();
         match files.entry(name.into()) {
             Slot::Occupied(mut slot) => {
@@ -181,7 +181,7 @@ fn evict(shard: &mut Map<Arc<Entry>>, dropped: &mut Vec<Arc<Entry>>) {
 }
 
 /// Sweeps until the cache is gone. On the control runtime.
-pub fn look_after(cache: &Arc<Cache>) {
+pub(crate) fn look_after(cache: &Arc<Cache>) {
     let Some(host) = tidegate_plugin_api::host() else { return };
     let every = Duration::from_millis((cache.inactive_ms / 2).clamp(500, 60_000));
     let cache = Arc::downgrade(cache);

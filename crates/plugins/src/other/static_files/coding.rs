@@ -5,14 +5,14 @@ use serde::Deserialize;
 /// A content coding that a file beside the asked one may have.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Coding {
+pub(crate) enum Coding {
     Br,
     Zstd,
     Gzip,
 }
 
 impl Coding {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Coding::Br => "br",
             Coding::Zstd => "zstd",
@@ -21,7 +21,7 @@ impl Coding {
     }
 
     /// What is appended to the name of the file.
-    pub fn suffix(self) -> &'static str {
+    pub(super) fn suffix(self) -> &'static str {
         match self {
             Coding::Br => ".br",
             Coding::Zstd => ".zst",
@@ -36,7 +36,7 @@ impl Coding {
 }
 
 /// The place of the coding to send, of those that exist, best first; `None`: the file itself.
-pub fn choose<'a>(
+pub(super) fn choose<'a>(
     accepted: impl Iterator<Item = &'a [u8]> + Clone,
     existing: impl Iterator<Item = Coding>,
 ) -> Option<usize> {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tidegate_protocol::{Head, HeaderId};
 
 /// What identifies the version of a file.
-pub struct Validators<'a> {
+pub(crate) struct Validators<'a> {
     /// With its quotes; always a strong one.
     pub etag: &'a [u8],
     /// Whole seconds, as `Last-Modified` says it.
@@ -13,7 +13,7 @@ pub struct Validators<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// Answer as if nothing had been asked.
     Send,
     /// 304
@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 /// For GET and HEAD of something that exists.
-pub fn evaluate(headers: &Head, validators: &Validators) -> Verdict {
+pub(crate) fn evaluate(headers: &Head, validators: &Validators) -> Verdict {
     let date = |name: &str| headers.get(name).and_then(parse_date);
     if headers.contains("If-Match") {
         if !lists(headers, "If-Match", validators.etag, false) {
@@ -47,7 +47,7 @@ pub fn evaluate(headers: &Head, validators: &Validators) -> Verdict {
 }
 
 /// Whether `Range` counts: the client's part is of this version.
-pub fn range_applies(headers: &Head, validators: &Validators, now: SystemTime) -> bool {
+pub(crate) fn range_applies(headers: &Head, validators: &Validators, now: SystemTime) -> bool {
     let Some(value) = headers.get("If-Range").map(<[u8]>::trim_ascii) else { return true };
     if value.starts_with(b"\"") || value.starts_with(b"W/") {
         return value == validators.etag;

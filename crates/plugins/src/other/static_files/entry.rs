@@ -18,7 +18,7 @@ use tidegate_protocol::Head;
 use super::coding::Coding;
 
 /// The answer to a path. What does not exist is not kept: any client could fill the cache with it.
-pub enum Outcome {
+pub(super) enum Outcome {
     File(Served),
     /// A directory that was asked for without the slash at its end.
     Redirect,
@@ -31,13 +31,13 @@ pub enum Outcome {
 }
 
 /// A file and the same content in other codings.
-pub struct Served {
+pub(super) struct Served {
     pub plain: Arc<Representation>,
     pub coded: Vec<(Coding, Arc<Representation>)>,
 }
 
 /// One open file.
-pub struct Representation {
+pub(crate) struct Representation {
     pub file: Arc<File>,
     pub residence: Residence,
     pub length: u64,
@@ -53,7 +53,7 @@ pub struct Representation {
 
 /// What distinguishes one version of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -62,7 +62,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    pub fn of(metadata: &Metadata) -> Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Stamp {
         Stamp {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -74,16 +74,16 @@ impl Stamp {
 }
 
 /// An outcome in the cache. Times are milliseconds since the cache was made.
-pub struct Entry {
+pub(super) struct Entry {
     pub outcome: Outcome,
-    pub checked_ms: AtomicU64,
+    pub(crate) checked_ms: AtomicU64,
     pub used_ms: AtomicU64,
     /// A revalidation is under way.
-    pub refreshing: AtomicBool,
+    pub(crate) refreshing: AtomicBool,
 }
 
 impl Entry {
-    pub fn new(outcome: Outcome, now_ms: u64) -> Entry {
+    pub(super) fn new(outcome: Outcome, now_ms: u64) -> Entry {
         Entry {
             outcome,
             checked_ms: AtomicU64::new(now_ms),
@@ -94,7 +94,7 @@ impl Entry {
 }
 
 /// How a file is presented.
-pub struct Presentation<'a> {
+pub(crate) struct Presentation<'a> {
     pub content_type: &'a str,
     pub coding: Option<Coding>,
     /// The answer depends on `Accept-Encoding`.
@@ -104,7 +104,7 @@ pub struct Presentation<'a> {
 
 impl Representation {
     /// Reads a small file whole. Waits for the disk.
-    pub fn load(file: File, metadata: &Metadata, how: &Presentation) -> io::Result<Representation> {
+    pub(super) fn load(file: File, metadata: &Metadata, how: &Presentation) -> io::Result<Representation> {
         let (length, stamp) = (metadata.len(), Stamp::of(metadata));
         let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
         let modified = UNIX_EPOCH + Duration::from_secs(seconds);

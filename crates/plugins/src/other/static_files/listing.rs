@@ -18,7 +18,7 @@ struct Line {
 }
 
 /// Lists a directory; hidden entries only with `dotfiles`. `title`: the path the client asked for.
-pub fn page(folder: &File, title: &str, dotfiles: bool) -> io::Result<String> {
+pub(super) fn page(folder: &File, title: &str, dotfiles: bool) -> io::Result<String> {
     let (mut lines, mut cut) = (Vec::new(), false);
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

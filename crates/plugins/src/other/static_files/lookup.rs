@@ -46,7 +46,7 @@ enum Kind {
 
 impl Files {
     /// Looks for what answers `path` (relative, checked) and keeps it. `asked_at`: when the request came.
-    pub fn look_up(&self, path: &[u8], title: &str, asked_at: Instant) -> Arc<Entry> {
+    pub(super) fn look_up(&self, path: &[u8], title: &str, asked_at: Instant) -> Arc<Entry> {
         if let Some(entry) = self.cache.just_made(path, self.cache.ms(asked_at)) {
             return entry;
         }
@@ -76,7 +76,7 @@ impl Files {
     }
 
     /// Looks again at what the cache holds, in the background.
-    pub fn refresh(&self, path: &[u8], title: &str, old: &Entry) {
+    pub(super) fn refresh(&self, path: &[u8], title: &str, old: &Entry) {
         let fresh = self.look_up(path, title, Instant::now());
         fresh.used_ms.store(old.used_ms.load(Ordering::Relaxed), Ordering::Relaxed);
         old.refreshing.store(false, Ordering::Relaxed);
@@ -220,6 +220,6 @@ fn kind(root: &OwnedFd, name: &[u8]) -> io::Result<Kind> {
 }
 
 /// Where a relative root starts: the installation's directory.
-pub fn absolute_root(root: &str) -> PathBuf {
+pub(crate) fn absolute_root(root: &str) -> PathBuf {
     tidegate_plugin_api::host().map_or_else(|| PathBuf::from(root), |host| host.prefix.join(root))
 }

@@ -26,12 +26,12 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
 
 /// The root directory, looked up again each time: what its path names may be switched while the gateway runs.
-pub fn root(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, DIRECTORY, Mode::empty())?)
 }
 
 /// Opens `path`, which is relative and has passed [`super::path::is_safe`]; empty: the root itself.
-pub fn below(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
+pub(super) fn below(root: &OwnedFd, path: &[u8]) -> io::Result<File> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let path = if path.is_empty() { b"." } else { path };
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {

@@ -4,7 +4,7 @@
 ///
 /// The gateway has decoded and resolved the path already. A second look, because a name that climbs must not depend on
 /// the care of other code: `proxy-rewrite` and its like have been there.
-pub fn relative<'a>(path: &'a [u8], strip_prefix: &[u8], dotfiles: bool) -> Option<&'a [u8]> {
+pub(super) fn relative<'a>(path: &'a [u8], strip_prefix: &[u8], dotfiles: bool) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(strip_prefix)?;
     // A prefix ends at a slash or stands for one: `/static` is not a prefix of `/statics`.
     let rest = match rest.strip_prefix(b"/") {
@@ -17,7 +17,7 @@ pub fn relative<'a>(path: &'a [u8], strip_prefix: &[u8], dotfiles: bool) -> Opti
 }
 
 /// Whether a relative path stays where it is, and names nothing hidden.
-pub fn is_safe(path: &[u8], dotfiles: bool) -> bool {
+pub(crate) fn is_safe(path: &[u8], dotfiles: bool) -> bool {
     if path.starts_with(b"/") || path.len() > PATH_LIMIT {
         return false;
     }
@@ -45,7 +45,7 @@ pub fn is_safe(path: &[u8], dotfiles: bool) -> bool {
 const PATH_LIMIT: usize = 4095;
 
 /// A path as it may stand in a `Location` or a link. Never starts with two slashes, which would name a host.
-pub fn encode(path: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode(path: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut rest = path;
     if path.first() == Some(&b'/') {

@@ -6,19 +6,19 @@ use tidegate_plugin_api::file_body::Part;
 
 /// Bytes `start` to `end`, both sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(super) struct Span {
     pub start: u64,
     pub end: u64,
 }
 
 impl Span {
-    pub fn length(self) -> u64 {
+    pub(super) fn length(self) -> u64 {
         self.end - self.start + 1
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ranges {
+pub(super) enum Ranges {
     /// No range, none that can be read, or one that costs more than the file: send all of it.
     Whole,
     Parts(Vec<Span>),
@@ -30,7 +30,7 @@ pub enum Ranges {
 ///
 /// Parts that together are longer than the file are the way to make a server send it many times over (CVE-2011-3192):
 /// the whole file is the answer to them.
-pub fn parse(value: &[u8], length: u64, most: usize) -> Ranges {
+pub(super) fn parse(value: &[u8], length: u64, most: usize) -> Ranges {
     let Some(set) =
         value.trim_ascii().split_at_checked(6).filter(|(unit, _)| unit.eq_ignore_ascii_case(b"bytes="))
     else {
@@ -86,7 +86,7 @@ fn number(text: &[u8]) -> Result<u64, ()> {
 }
 
 /// The parts of a multipart body, and its boundary.
-pub fn multipart(spans: &[Span], length: u64, content_type: &str) -> (Vec<Part>, String) {
+pub(super) fn multipart(spans: &[Span], length: u64, content_type: &str) -> (Vec<Part>, String) {
     let boundary = format!("{:020}", random_u64());
     let mut parts = Vec::with_capacity(spans.len() * 2 + 1);
     for (index, span) in spans.iter().enumerate() {

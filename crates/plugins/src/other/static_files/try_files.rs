@@ -15,7 +15,7 @@ pub(super) enum Try {
 
 impl Try {
     /// `$uri`, `$uri/`, `$uri.html`, `/index.html`, `=404`, `@upstream`.
-    pub fn parse(text: &str) -> Result<Try, String> {
+    pub(super) fn parse(text: &str) -> Result<Try, String> {
         if let Some(code) = text.strip_prefix('=') {
             return match code.parse() {
                 Ok(code @ 200..=599) => Ok(Try::Status(code)),

@@ -52,7 +52,7 @@ fn known(ending: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(_, endings)| endings.contains(&ending)).map(|(kind, _)| *kind)
 }
 
-pub struct Types {
+pub(super) struct Types {
     /// Lower case, without the dot.
     own: HashMap<String, String>,
     default: String,
@@ -60,7 +60,7 @@ pub struct Types {
 }
 
 impl Types {
-    pub fn new(own: HashMap<String, String>, default: String, charset: String) -> Types {
+    pub(super) fn new(own: HashMap<String, String>, default: String, charset: String) -> Types {
         let normal = |ending: String| ending.trim_start_matches('.').to_ascii_lowercase();
         Types {
             own: own.into_iter().map(|(ending, kind)| (normal(ending), kind)).collect(),
@@ -69,7 +69,7 @@ impl Types {
         }
     }
 
-    pub fn of(&self, name: &[u8]) -> String {
+    pub(super) fn of(&self, name: &[u8]) -> String {
         let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let mut parts = file.rsplitn(2, |&byte| byte == b'.');
         let ending = parts.next().unwrap_or_default();

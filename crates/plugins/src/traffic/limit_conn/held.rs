@@ -27,16 +27,16 @@ impl Forgettable for Count {
 }
 
 /// The places of this process.
-pub struct Places(Shards<Count>);
+pub(super) struct Places(Shards<Count>);
 
 impl Places {
-    pub fn global() -> &'static Places {
+    pub(super) fn global() -> &'static Places {
         static PLACES: LazyLock<Places> = LazyLock::new(|| Places(Shards::new("limit-conn")));
         &PLACES
     }
 
     /// How many requests are under way with this one, or `None` if that is more than `limit`.
-    pub fn take(&'static self, request: &mut Request, key: &[u8], limit: f64) -> Option<f64> {
+    pub(super) fn take(&'static self, request: &mut Request, key: &[u8], limit: f64) -> Option<f64> {
         let key = Key::new(key);
         let count = self.enter(&key, limit)?;
         hold(request, Place::Local { places: self, key });
@@ -63,7 +63,7 @@ impl Places {
 
 /// What a request holds.
 #[derive(Default)]
-pub struct Held(SmallVec<[Place; 1]>);
+pub(super) struct Held(SmallVec<[Place; 1]>);
 
 enum Place {
     Local { places: &'static Places, key: Key },
@@ -114,7 +114,7 @@ return {1, count + 1}",
 });
 
 /// As [`Places::take`], in Redis.
-pub async fn take_remote(
+pub(crate) async fn take_remote(
     request: &mut Request,
     redis: &RedisClient,
     key: &[u8],

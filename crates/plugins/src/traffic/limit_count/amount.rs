@@ -9,13 +9,13 @@ use crate::common::number;
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// A number, or a text with variables that becomes one per request.
-pub enum Amount {
+pub(crate) enum Amount {
     Fixed(f64),
     Template(Template),
 }
 
 impl Amount {
-    pub fn new(value: Option<&Value>) -> Result<Amount, String> {
+    pub(crate) fn new(value: Option<&Value>) -> Result<Amount, String> {
         match value {
             Some(Value::String(text)) => Ok(Amount::Template(Template::compile(text))),
             Some(value) => value.as_f64().map(Amount::Fixed).ok_or_else(|| "must be a number".to_owned()),
@@ -24,7 +24,7 @@ impl Amount {
     }
 
     /// A positive whole number.
-    pub fn positive(&self, request: &Request) -> Result<f64, String> {
+    pub(crate) fn positive(&self, request: &Request) -> Result<f64, String> {
         let value = self.not_negative(request)?;
         if value <= 0.0 {
             return Err(format!("resolved value must be a positive number, got: {}", number::lua(value)));
@@ -33,7 +33,7 @@ impl Amount {
     }
 
     /// A whole number from zero on.
-    pub fn not_negative(&self, request: &Request) -> Result<f64, String> {
+    pub(crate) fn not_negative(&self, request: &Request) -> Result<f64, String> {
         match self {
             Amount::Fixed(value) => Ok(*value),
             Amount::Template(template) => parse(&template.render_string(request)),

@@ -86,7 +86,7 @@ impl Window {
     }
 }
 
-pub struct Clock {
+pub(super) struct Clock {
     windows: Vec<Window>,
     key: LimitKey,
 }
@@ -106,7 +106,7 @@ impl Current<'_> {
 }
 
 /// What `windows` cannot go together with.
-pub fn check(conf: &Value) -> Result<(), String> {
+pub(super) fn check(conf: &Value) -> Result<(), String> {
     let by = conf.get("key_type").and_then(Value::as_str).unwrap_or_default();
     if conf.get("windows").is_none() {
         return match by {
@@ -127,7 +127,7 @@ pub fn check(conf: &Value) -> Result<(), String> {
 }
 
 impl Clock {
-    pub fn new(windows: &Map<String, Value>, key: &str, key_type: &str) -> Clock {
+    pub(super) fn new(windows: &Map<String, Value>, key: &str, key_type: &str) -> Clock {
         let window = |(period, name, title, seconds): &(Period, &'static str, &str, f64)| {
             Some(Window {
                 period: *period,
@@ -151,7 +151,12 @@ impl Clock {
     }
 
     /// Takes `cost` from the quotas of all windows, or of none.
-    pub fn limit<'a>(&'a self, counting: &'a Counting, request: &'a mut Request, cost: f64) -> Step<'a> {
+    pub(super) fn limit<'a>(
+        &'a self,
+        counting: &'a Counting,
+        request: &'a mut Request,
+        cost: f64,
+    ) -> Step<'a> {
         let current = self.current(counting, request, unix_seconds());
         if counting.is_in_memory() {
             let now = monotonic_seconds(std::time::Instant::now());

@@ -15,10 +15,10 @@ struct Window {
 
 /// The outcome of taking from a quota.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Taken {
+pub(crate) struct Taken {
     pub allowed: bool,
     pub remaining: f64,
-    pub reset_seconds: f64,
+    pub(crate) reset_seconds: f64,
 }
 
 impl Forgettable for Window {
@@ -31,24 +31,24 @@ impl Forgettable for Window {
     }
 }
 
-pub struct Counters(Shards<Window>);
+pub(crate) struct Counters(Shards<Window>);
 
 impl Counters {
     /// Those of the process: configurations come and go, counts stay.
-    pub fn global() -> &'static Counters {
+    pub(crate) fn global() -> &'static Counters {
         static COUNTERS: LazyLock<Counters> = LazyLock::new(|| Counters(Shards::new("limit-count")));
         &COUNTERS
     }
 
     /// Takes from the quota of `key`.
-    pub fn take(&self, key: &[u8], quota: Quota, cost: f64, now: f64) -> Taken {
+    pub(crate) fn take(&self, key: &[u8], quota: Quota, cost: f64, now: f64) -> Taken {
         self.0.edit(&Key::new(key), now, |window| quota.take_from(window, cost, now))
     }
 }
 
 /// What may be taken within a window.
 #[derive(Clone, Copy, Debug)]
-pub struct Quota {
+pub(crate) struct Quota {
     pub limit: f64,
     /// Seconds.
     pub window: f64,
@@ -88,7 +88,7 @@ impl Quota {
     }
 
     /// What headers say about a sliding window, `left` seconds before its end.
-    pub fn judge_sliding(self, allowed: bool, taken: f64, previous: f64, left: f64) -> Taken {
+    pub(crate) fn judge_sliding(self, allowed: bool, taken: f64, previous: f64, left: f64) -> Taken {
         let up = |seconds: f64| (seconds * 100.0).ceil() / 100.0;
         let rate = previous / self.window;
         if allowed {

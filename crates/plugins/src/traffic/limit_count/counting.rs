@@ -35,22 +35,22 @@ pub(super) struct Counting {
     pub rejected_code: u16,
     pub rejected_msg: Option<String>,
     pub allow_degradation: bool,
-    pub show_headers: bool,
-    pub outage: Outage,
+    pub(crate) show_headers: bool,
+    pub(crate) outage: Outage,
 }
 
 impl Counting {
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         matches!(self.store, Store::Memory)
     }
 
     /// How keys are written, and what begins those in Redis.
-    pub fn form<'p>(&self, prefix: &'p str) -> (Form, &'p str) {
+    pub(super) fn form<'p>(&self, prefix: &'p str) -> (Form, &'p str) {
         if self.is_in_memory() { (Form::Compact, "") } else { (Form::Text, prefix) }
     }
 
     /// What Redis says; `None` if it fails and requests pass nevertheless.
-    pub async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         request: &Request,
         question: impl Future<Output = Result<T, String>>,
@@ -69,7 +69,7 @@ impl Counting {
         }
     }
 
-    pub async fn take_from_redis(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
+    pub(crate) async fn take_from_redis(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
         match &self.store {
             Store::Memory => Err("counts are in memory".to_owned()),
             Store::Redis(redis) => remote::take(redis, key, quota, cost).await,
@@ -89,7 +89,7 @@ impl Counting {
         }
     }
 
-    pub fn refusal(&self) -> Box<Reply> {
+    pub(super) fn refusal(&self) -> Box<Reply> {
         Box::new(Reply::error_msg_or_page(self.rejected_code, self.rejected_msg.as_deref()))
     }
 }

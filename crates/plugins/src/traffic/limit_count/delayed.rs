@@ -71,7 +71,7 @@ impl Drop for Queued {
     }
 }
 
-pub struct Syncer {
+pub(crate) struct Syncer {
     redis: RedisClient,
     interval: Duration,
     /// Whose quota it is: `routes/1`.
@@ -135,7 +135,12 @@ fn now() -> f64 {
 }
 
 impl Syncer {
-    pub fn new(redis: RedisClient, interval: f64, owner: String, allow_degradation: bool) -> Arc<Syncer> {
+    pub(super) fn new(
+        redis: RedisClient,
+        interval: f64,
+        owner: String,
+        allow_degradation: bool,
+    ) -> Arc<Syncer> {
         let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
         Arc::new_cyclic(|me| Syncer {
             redis,
@@ -148,7 +153,7 @@ impl Syncer {
         })
     }
 
-    pub async fn take(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
+    pub(super) async fn take(&self, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
         let Some(known) = self.known(key) else { return remote::take(&self.redis, key, quota, cost).await };
         let mut known = known.lock().await;
         known.quota = Some(quota);

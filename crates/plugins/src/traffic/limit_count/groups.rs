@@ -12,11 +12,11 @@ struct Group {
 }
 
 /// Held by a built configuration as long as it belongs to its group.
-pub struct Member(#[allow(dead_code)] Option<Arc<()>>);
+pub(super) struct Member(#[allow(dead_code)] Option<Arc<()>>);
 
 static GROUPS: Mutex<Option<FxHashMap<String, Group>>> = Mutex::new(None);
 
-pub fn check(group: &str, conf: &Value) -> Result<(), String> {
+pub(super) fn check(group: &str, conf: &Value) -> Result<(), String> {
     let mut groups = GROUPS.lock();
     let groups = groups.get_or_insert_default();
     let mut conf = conf.clone();
@@ -39,7 +39,7 @@ pub fn check(group: &str, conf: &Value) -> Result<(), String> {
     }
 }
 
-pub fn join(group: &str) -> Member {
+pub(super) fn join(group: &str) -> Member {
     let mut groups = GROUPS.lock();
     Member(groups.get_or_insert_default().get(group).map(|group| group.members.clone()))
 }

@@ -7,7 +7,7 @@ use super::counters::Taken;
 use crate::common::number;
 
 #[derive(Clone)]
-pub struct HeaderNames {
+pub(crate) struct HeaderNames {
     limit: String,
     remaining: String,
     reset: String,
@@ -15,7 +15,7 @@ pub struct HeaderNames {
 
 impl HeaderNames {
     /// From plugin metadata, else the usual ones.
-    pub fn new(metadata: Option<&Value>) -> HeaderNames {
+    pub(crate) fn new(metadata: Option<&Value>) -> HeaderNames {
         let name = |key: &str, default: &str| {
             let configured = metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
             configured.unwrap_or(default).to_owned()
@@ -28,7 +28,7 @@ impl HeaderNames {
     }
 
     /// Those of one of several rules: `X-PREFIX-RateLimit-Limit`.
-    pub fn with_prefix(&self, prefix: &str) -> HeaderNames {
+    pub(crate) fn with_prefix(&self, prefix: &str) -> HeaderNames {
         let place = |name: &str| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
         HeaderNames {
             limit: place(&self.limit),
@@ -37,7 +37,7 @@ impl HeaderNames {
         }
     }
 
-    pub fn write(&self, request: &mut Request, limit: f64, taken: &Taken) {
+    pub(crate) fn write(&self, request: &mut Request, limit: f64, taken: &Taken) {
         let headers = &mut request.early_headers;
         headers.set(&self.limit, number::lua(limit));
         headers.set(&self.remaining, number::lua(if taken.allowed { taken.remaining } else { 0.0 }));

@@ -70,7 +70,7 @@ impl Windows {
 }
 
 /// Takes `cost` from the quota of `key`.
-pub async fn take(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
+pub(crate) async fn take(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
     if !quota.sliding {
         let arguments = [Argument::Number(cost), Argument::Number(quota.window)];
         let (taken, left_ms): (f64, f64) = redis.eval(&FIXED, key, &arguments).await?;
@@ -90,7 +90,12 @@ pub async fn take(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) -> R
 }
 
 /// Writes down what a gateway has let through by itself; answers what is left for all.
-pub async fn commit(redis: &RedisClient, key: &[u8], quota: Quota, cost: f64) -> Result<Taken, String> {
+pub(crate) async fn commit(
+    redis: &RedisClient,
+    key: &[u8],
+    quota: Quota,
+    cost: f64,
+) -> Result<Taken, String> {
     if !quota.sliding {
         return take(redis, key, quota, cost).await;
     }

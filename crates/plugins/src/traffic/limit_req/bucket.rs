@@ -10,7 +10,7 @@ use crate::common::{
 };
 
 #[derive(Clone, Copy)]
-pub struct Bucket {
+pub(super) struct Bucket {
     /// Requests per second that leave it.
     pub rate: f64,
     /// Requests it holds.
@@ -36,16 +36,16 @@ impl Forgettable for Level {
     }
 }
 
-pub struct Buckets(Shards<Level>);
+pub(crate) struct Buckets(Shards<Level>);
 
 impl Buckets {
-    pub fn global() -> &'static Buckets {
+    pub(super) fn global() -> &'static Buckets {
         static BUCKETS: LazyLock<Buckets> = LazyLock::new(|| Buckets(Shards::new("limit-req")));
         &BUCKETS
     }
 
     /// The seconds to wait, or `None` when the bucket would overflow.
-    pub fn take(&self, key: &[u8], bucket: Bucket) -> Option<f64> {
+    pub(super) fn take(&self, key: &[u8], bucket: Bucket) -> Option<f64> {
         let now = monotonic_seconds(Instant::now());
         self.0.edit(&Key::new(key), now, |level| take(level, bucket, now))
     }
@@ -86,7 +86,7 @@ return {1, tostring(excess)}",
 
 impl Bucket {
     /// As [`Buckets::take`], in Redis.
-    pub async fn take_remote(self, redis: &RedisClient, key: &[u8]) -> Result<Option<f64>, String> {
+    pub(crate) async fn take_remote(self, redis: &RedisClient, key: &[u8]) -> Result<Option<f64>, String> {
         let (rate, burst) = (self.rate * 1000.0, self.burst * 1000.0);
         let arguments = [
             Argument::Number(rate),

@@ -44,7 +44,7 @@ enum Part {
 }
 
 /// Texts and variables, joined.
-pub struct Joined(Vec<Part>);
+pub(crate) struct Joined(Vec<Part>);
 
 impl Joined {
     fn new(parts: &[String]) -> Joined {
@@ -106,7 +106,7 @@ impl Joined {
     }
 }
 
-pub struct Settings {
+pub(super) struct Settings {
     key: Joined,
     /// Variables of the key without which there is none.
     needed: Vec<Variable>,
@@ -130,11 +130,11 @@ pub struct Settings {
     statuses: Vec<u16>,
     bypass: Option<Joined>,
     no_cache: Option<Joined>,
-    pub max_body_bytes: usize,
-    pub hide_headers: bool,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) hide_headers: bool,
     pub cache_control: bool,
     pub ttl_seconds: f64,
-    pub keep_set_cookie: bool,
+    pub(crate) keep_set_cookie: bool,
 }
 
 /// What Lua may write into `ctx` to identify the client.
@@ -159,7 +159,7 @@ fn installation() -> [u8; 16] {
 }
 
 impl Settings {
-    pub fn new(conf: &Value) -> Result<Settings, String> {
+    pub(super) fn new(conf: &Value) -> Result<Settings, String> {
         let conf: Conf = typed(conf)?;
         let named = |name: &&str| conf.cache_key.iter().any(|part| part.strip_prefix('$') == Some(*name));
         let shared_by = IDENTITIES.iter().filter(|name| named(name)).map(|name| Variable::resolve(name));
@@ -188,7 +188,7 @@ impl Settings {
         })
     }
 
-    pub fn key(&self, request: &Request) -> Vec<u8> {
+    pub(super) fn key(&self, request: &Request) -> Vec<u8> {
         let mut key = self.key_of_get(request);
         if request.head.method == Method::Post {
             key.extend_from_slice(POST);
@@ -245,13 +245,13 @@ impl Settings {
     }
 
     /// The keys under which `GET` and `POST` have their answers, of a request with another method.
-    pub fn keys(&self, request: &Request) -> [Vec<u8>; 2] {
+    pub(super) fn keys(&self, request: &Request) -> [Vec<u8>; 2] {
         let key = self.key_of_get(request);
         let of_post = [&key, POST].concat();
         [key, of_post]
     }
 
-    pub fn asked(&self, request: &Request) -> Asked {
+    pub(super) fn asked(&self, request: &Request) -> Asked {
         let headers = &request.head.headers;
         // What the client sent counts, also where a plugin took it off since (RFC 9111 section 3.5).
         let has_credentials = headers.had(HeaderId::Authorization) && !self.key_has_credentials;
@@ -269,11 +269,11 @@ impl Settings {
         }
     }
 
-    pub fn caches_method(&self, request: &Request) -> bool {
+    pub(crate) fn caches_method(&self, request: &Request) -> bool {
         self.methods.iter().any(|method| method.as_bytes() == request.head.method.as_bytes())
     }
 
-    pub fn caches_status(&self, status: u16) -> bool {
+    pub(crate) fn caches_status(&self, status: u16) -> bool {
         self.statuses.contains(&status)
     }
 
@@ -289,11 +289,11 @@ impl Settings {
                 .any(|variable| request.variable(variable).is_none_or(|value| value.is_empty()))
     }
 
-    pub fn bypasses(&self, request: &Request) -> bool {
+    pub(crate) fn bypasses(&self, request: &Request) -> bool {
         self.has_no_key(request) || self.bypass.as_ref().is_some_and(|bypass| bypass.says_yes(request))
     }
 
-    pub fn refuses_to_store(&self, request: &Request) -> bool {
+    pub(crate) fn refuses_to_store(&self, request: &Request) -> bool {
         self.has_no_key(request) || self.no_cache.as_ref().is_some_and(|no_cache| no_cache.says_yes(request))
     }
 }

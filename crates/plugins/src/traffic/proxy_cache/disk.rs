@@ -29,7 +29,7 @@ use super::entry::{Answer, Stored, Variants};
 /// Files of version 1 may hold answers that were for one client only.
 const MAGIC: &[u8] = b"tidegate-cache-2\n";
 
-pub struct Disk {
+pub(super) struct Disk {
     root: PathBuf,
     levels: Vec<usize>,
     capacity: u64,
@@ -66,7 +66,7 @@ struct FileHead {
 
 impl Disk {
     /// `levels`: `1:2` for folders of one and then two hexadecimal digits.
-    pub fn new(root: PathBuf, levels: &str, capacity: u64) -> Disk {
+    pub(super) fn new(root: PathBuf, levels: &str, capacity: u64) -> Disk {
         let levels = levels.split(':').filter_map(|level| level.parse().ok()).collect();
         Disk {
             root,
@@ -79,7 +79,7 @@ impl Disk {
         }
     }
 
-    pub fn path(&self, key: &[u8]) -> PathBuf {
+    pub(super) fn path(&self, key: &[u8]) -> PathBuf {
         let name = HEXLOWER.encode(&Md5::digest(key));
         let mut path = self.root.clone();
         let mut end = name.len();
@@ -93,7 +93,7 @@ impl Disk {
     }
 
     /// A file is about to be written; `answer` is visible until it is there. Does not block, as the others here.
-    pub fn begin_write(&self, key: &[u8], answer: Option<Stored>) {
+    pub(super) fn begin_write(&self, key: &[u8], answer: Option<Stored>) {
         let mut writing = self.writing.lock();
         let write = writing.entry(key.into()).or_default();
         write.writers += 1;
@@ -103,11 +103,11 @@ impl Disk {
     }
 
     /// Whether what was written has been removed meanwhile.
-    pub fn is_invalidated(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_invalidated(&self, key: &[u8]) -> bool {
         self.writing.lock().get(key).is_some_and(|write| write.invalidated)
     }
 
-    pub fn end_write(&self, key: &[u8]) {
+    pub(crate) fn end_write(&self, key: &[u8]) {
         let mut writing = self.writing.lock();
         if let Some(write) = writing.get_mut(key) {
             write.writers = write.writers.saturating_sub(1);
@@ -120,7 +120,7 @@ impl Disk {
     /// Invalidates what is being written. Returns whether there was such an answer, or `None` if only the file shows
     /// that, which the caller checks. A write that was already invalidated counts as gone, even if its file appears
     /// meanwhile.
-    pub fn invalidate(&self, key: &[u8]) -> Option<bool> {
+    pub(crate) fn invalidate(&self, key: &[u8]) -> Option<bool> {
         let mut writing = self.writing.lock();
         let write = writing.get_mut(key)?;
         let before = std::mem::replace(&mut write.invalidated, true);
@@ -131,17 +131,17 @@ impl Disk {
     }
 
     /// What is known of a key whose file is being written: the answer, or `None` when it was removed.
-    pub fn written(&self, key: &[u8]) -> Option<Option<Stored>> {
+    pub(super) fn written(&self, key: &[u8]) -> Option<Option<Stored>> {
         let writing = self.writing.lock();
         let write = writing.get(key)?;
         (write.invalidated || write.answer.is_some()).then(|| write.answer.clone())
     }
 
-    pub fn get(&self, key: &[u8]) -> Option<Stored> {
+    pub(super) fn get(&self, key: &[u8]) -> Option<Stored> {
         decode(&read(&self.path(key)).ok()?, key)
     }
 
-    pub fn put(&self, key: &[u8], stored: &Stored) -> io::Result<()> {
+    pub(super) fn put(&self, key: &[u8], stored: &Stored) -> io::Result<()> {
         let path = self.path(key);
         let data = encode(key, stored)?;
         if let Some(folder) = path.parent() {
@@ -167,7 +167,7 @@ impl Disk {
         Ok(())
     }
 
-    pub fn remove(&self, key: &[u8]) -> bool {
+    pub(super) fn remove(&self, key: &[u8]) -> bool {
         self.remove_file(&self.path(key))
     }
 

@@ -13,13 +13,13 @@ use crate::common::clock::unix_seconds;
 const MAX_VARIANTS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stored {
+pub(super) enum Stored {
     Answer(Arc<Answer>),
     Variants(Arc<Variants>),
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub(super) struct Answer {
     pub status: u16,
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub body: Bytes,
@@ -30,7 +30,7 @@ pub struct Answer {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Variants {
+pub(crate) struct Variants {
     /// Lower case, sorted.
     pub fields: Vec<String>,
     pub signatures: Vec<String>,
@@ -38,15 +38,15 @@ pub struct Variants {
 }
 
 impl Answer {
-    pub fn age(&self) -> f64 {
+    pub(super) fn age(&self) -> f64 {
         unix_seconds() - self.stored
     }
 
-    pub fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.age() < self.ttl
     }
 
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let fields: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
         self.body.len() + fields + 128
     }
@@ -54,17 +54,17 @@ impl Answer {
 
 /// No variant fits a request that spells one of its fields in another way.
 #[derive(Debug, PartialEq)]
-pub struct Unclear;
+pub(super) struct Unclear;
 
 impl Stored {
-    pub fn answer(self) -> Option<Arc<Answer>> {
+    pub(super) fn answer(self) -> Option<Arc<Answer>> {
         match self {
             Stored::Answer(answer) => Some(answer),
             Stored::Variants(_) => None,
         }
     }
 
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         match self {
             Stored::Answer(answer) => answer.size(),
             Stored::Variants(variants) => 128 + variants.signatures.len() * 64 + variants.fields.len() * 32,
@@ -74,7 +74,7 @@ impl Stored {
 
 impl Variants {
     /// The list with one more signature, and the signatures that must go.
-    pub fn with(
+    pub(super) fn with(
         known: Option<&Variants>,
         fields: Vec<String>,
         signature: &str,
@@ -95,7 +95,7 @@ impl Variants {
     }
 
     /// Names the variant that fits the request.
-    pub fn signature(fields: &[String], request: &Request) -> Result<String, Unclear> {
+    pub(super) fn signature(fields: &[String], request: &Request) -> Result<String, Unclear> {
         if has_other_spelling(fields, request) {
             return Err(Unclear);
         }
@@ -113,18 +113,18 @@ impl Variants {
 
 /// Whether the request has one of these fields as `X_A` for `X-A`, which WSGI, CGI and PHP read as the same. What the field says
 /// then depends on who reads it, and so does the answer.
-pub fn has_other_spelling(fields: &[String], request: &Request) -> bool {
+pub(super) fn has_other_spelling(fields: &[String], request: &Request) -> bool {
     fields.iter().any(|field| request.head.headers.has_other_spelling(field))
 }
 
 /// The key of an answer; the length in front keeps variants of one key apart from other keys.
-pub fn base_key(key: &[u8]) -> Vec<u8> {
+pub(crate) fn base_key(key: &[u8]) -> Vec<u8> {
     let mut out = format!("{}:", key.len()).into_bytes();
     out.extend_from_slice(key);
     out
 }
 
-pub fn variant_key(key: &[u8], signature: &str) -> Vec<u8> {
+pub(crate) fn variant_key(key: &[u8], signature: &str) -> Vec<u8> {
     let mut out = base_key(key);
     out.extend_from_slice(b"::");
     out.extend_from_slice(signature.as_bytes());

@@ -21,7 +21,7 @@ struct Slot {
 
 type Shard = RwLock<AHashMap<Box<[u8]>, Slot>>;
 
-pub struct Memory {
+pub(super) struct Memory {
     capacity: usize,
     hasher: RandomState,
     shards: Box<[Shard]>,
@@ -31,7 +31,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(capacity: usize) -> Memory {
+    pub(super) fn new(capacity: usize) -> Memory {
         Memory {
             capacity,
             hasher: RandomState::new(),
@@ -41,11 +41,11 @@ impl Memory {
         }
     }
 
-    pub fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    pub fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         self.capacity.saturating_sub(self.bytes.load(Ordering::Relaxed))
     }
 
@@ -56,7 +56,7 @@ impl Memory {
     }
 
     /// What is stored, fresh or not.
-    pub fn get(&self, key: &[u8]) -> Option<Stored> {
+    pub(super) fn get(&self, key: &[u8]) -> Option<Stored> {
         let shard = self.shard(key).read();
         let slot = shard.get(key)?;
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// `false` when it is too large for the zone.
-    pub fn put(&self, key: &[u8], stored: Stored) -> bool {
+    pub(super) fn put(&self, key: &[u8], stored: Stored) -> bool {
         let size = stored.size() + key.len() + 64;
         if size > self.capacity {
             return false;
@@ -80,7 +80,7 @@ impl Memory {
         true
     }
 
-    pub fn remove(&self, key: &[u8]) -> bool {
+    pub(super) fn remove(&self, key: &[u8]) -> bool {
         let Some(slot) = self.shard(key).write().remove(key) else { return false };
         self.bytes.fetch_sub(slot.size, Ordering::Relaxed);
         true

@@ -11,22 +11,22 @@ use crate::common::clock::unix_seconds;
 
 /// The directives of a `Cache-Control` field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Directives {
-    pub no_store: bool,
-    pub no_cache: bool,
+pub(crate) struct Directives {
+    pub(crate) no_store: bool,
+    pub(crate) no_cache: bool,
     pub private: bool,
-    pub must_understand: bool,
-    pub only_if_cached: bool,
+    pub(crate) must_understand: bool,
+    pub(crate) only_if_cached: bool,
     /// It may be kept although the request was authenticated (section 3.5).
-    pub for_all: bool,
+    pub(crate) for_all: bool,
     pub max_age: Option<f64>,
-    pub s_maxage: Option<f64>,
-    pub max_stale: Option<f64>,
-    pub min_fresh: Option<f64>,
+    pub(crate) s_maxage: Option<f64>,
+    pub(crate) max_stale: Option<f64>,
+    pub(crate) min_fresh: Option<f64>,
 }
 
 impl Directives {
-    pub fn of(headers: &Head) -> Directives {
+    pub(super) fn of(headers: &Head) -> Directives {
         let mut directives = Directives::default();
         for line in headers.get_all("Cache-Control") {
             let line = String::from_utf8_lossy(line).to_ascii_lowercase();
@@ -41,7 +41,7 @@ impl Directives {
     }
 
     /// Of a request: HTTP/1.0 clients say it in `Pragma` (section 5.4).
-    pub fn of_request(headers: &Head) -> Directives {
+    pub(super) fn of_request(headers: &Head) -> Directives {
         let mut directives = Directives::of(headers);
         if !headers.contains("Cache-Control") {
             let mut lines = headers.get_all("Pragma");
@@ -99,10 +99,10 @@ fn seconds(text: &str) -> Option<f64> {
 
 /// What a request says about keeping its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Asked {
+pub(super) struct Asked {
     /// It identified a client, and nothing in the key distinguishes that client from others.
     pub credentials: bool,
-    pub no_store: bool,
+    pub(crate) no_store: bool,
 }
 
 /// Answers that a cache can keep without knowing more than HTTP itself.
@@ -110,14 +110,14 @@ const UNDERSTOOD: [u16; 12] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405,
 
 /// How old an answer is as it comes, and how long it stays fresh from now on; `None`: it says nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Permit {
+pub(crate) struct Permit {
     pub age: f64,
-    pub fresh_for: Option<f64>,
+    pub(crate) fresh_for: Option<f64>,
 }
 
 /// Whether an answer may be kept (section 3). `accelerated`: the upstream has instructed this cache alone, with
 /// `X-Accel-Expires`.
-pub fn permit(asked: Asked, status: u16, headers: &Head, accelerated: bool) -> Option<Permit> {
+pub(super) fn permit(asked: Asked, status: u16, headers: &Head, accelerated: bool) -> Option<Permit> {
     let directives = Directives::of(headers);
     // Parts of answers and answers to conditions are of no use to others.
     let whole = !matches!(status, 206 | 304) && !headers.contains("Content-Range");
@@ -148,7 +148,7 @@ fn fresh_for(headers: &Head, directives: &Directives, age: f64) -> Option<f64> {
 }
 
 /// `X-Accel-Expires`, nginx's own field: seconds, or `@` and a moment.
-pub fn accel_lifetime(headers: &Head) -> Option<f64> {
+pub(crate) fn accel_lifetime(headers: &Head) -> Option<f64> {
     let value = headers.get_str("X-Accel-Expires")?.trim();
     match value.strip_prefix('@') {
         Some(at) => seconds(at).map(|at| (at - unix_seconds()).max(0.0)),
@@ -157,7 +157,7 @@ pub fn accel_lifetime(headers: &Head) -> Option<f64> {
 }
 
 /// The fields of `Vary`, lower case and sorted; `None` for `*`, which fits no other request.
-pub fn vary(headers: &Head) -> Option<Vec<String>> {
+pub(super) fn vary(headers: &Head) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     for line in headers.get_all("Vary") {
         for field in String::from_utf8_lossy(line).split(',') {
@@ -174,7 +174,7 @@ pub fn vary(headers: &Head) -> Option<Vec<String>> {
 }
 
 /// `no_cache` and `cache_bypass`: any text but `0` means yes.
-pub fn says_yes(value: &[u8]) -> bool {
+pub(crate) fn says_yes(value: &[u8]) -> bool {
     !value.is_empty() && value != b"0"
 }
 

@@ -12,20 +12,20 @@ use tidegate_plugin_api::host;
 
 use super::{disk::Disk, entry::Stored, memory::Memory};
 
-pub struct Zones {
+pub(super) struct Zones {
     zones: FxHashMap<String, Zone>,
     /// Of answers on disk that say nothing about how long they are fresh.
-    pub default_ttl_seconds: f64,
+    pub(crate) default_ttl_seconds: f64,
 }
 
 #[derive(Clone)]
-pub enum Zone {
+pub(crate) enum Zone {
     Memory(Arc<Memory>),
     Disk(Arc<Disk>),
 }
 
 /// `None` before the process is set up, and when config.yaml has no zones at all.
-pub fn zones() -> Option<&'static Zones> {
+pub(super) fn zones() -> Option<&'static Zones> {
     static ZONES: OnceLock<Option<Zones>> = OnceLock::new();
     let host = host()?;
     let made = ZONES.get_or_init(|| {
@@ -60,7 +60,7 @@ impl Zones {
     }
 
     /// Name, capacity and free bytes of the zones in memory.
-    pub fn memory(&self) -> Vec<(String, usize, usize)> {
+    pub(super) fn memory(&self) -> Vec<(String, usize, usize)> {
         let memory = |(name, zone): (&String, &Zone)| match zone {
             Zone::Memory(memory) => Some((name.clone(), memory.capacity(), memory.free())),
             Zone::Disk(_) => None,
@@ -70,7 +70,7 @@ impl Zones {
         zones
     }
 
-    pub fn get(&self, name: &str) -> Option<&Zone> {
+    pub(super) fn get(&self, name: &str) -> Option<&Zone> {
         self.zones.get(name)
     }
 }
@@ -85,12 +85,12 @@ fn seconds(value: &Value) -> Option<f64> {
 }
 
 impl Zone {
-    pub fn is_memory(&self) -> bool {
+    pub(crate) fn is_memory(&self) -> bool {
         matches!(self, Zone::Memory(_))
     }
 
     /// As [`Zone::with_disk`], also when much waits.
-    pub async fn surely_with_disk<T: Send + 'static>(
+    pub(crate) async fn surely_with_disk<T: Send + 'static>(
         disk: &Arc<Disk>,
         work: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> Option<T> {
@@ -99,7 +99,7 @@ impl Zone {
     }
 
     /// Runs `work` with the disk on a thread that may block. `None` if too much waits for these threads.
-    pub async fn with_disk<T: Send + 'static>(
+    pub(crate) async fn with_disk<T: Send + 'static>(
         disk: &Arc<Disk>,
         work: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> Option<T> {
@@ -109,7 +109,7 @@ impl Zone {
 }
 
 /// What both kinds of zones can do, for work that may block if the zone does.
-pub trait Store {
+pub(super) trait Store {
     fn load(&self, key: &[u8]) -> Option<Stored>;
     fn save(&self, key: &[u8], stored: Stored) -> Result<(), String>;
     fn delete(&self, key: &[u8]) -> bool;

@@ -22,7 +22,7 @@ trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
 
-pub struct Call {
+pub(super) struct Call {
     pub endpoint: Endpoint,
     /// `None`: in clear.
     pub tls: Option<Arc<ClientConfig>>,
@@ -33,14 +33,14 @@ pub struct Call {
 }
 
 /// The handshake of `grpcs://`. nginx does not verify what it mirrors to either.
-pub fn tls() -> Result<Arc<ClientConfig>, String> {
+pub(super) fn tls() -> Result<Arc<ClientConfig>, String> {
     let mut config = (*tls_config(&TlsWanted { verify: false, ..TlsWanted::default() })?).clone();
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }
 
 /// Without a time limit: the caller has one.
-pub async fn send(mut call: Call) -> Result<(), String> {
+pub(super) async fn send(mut call: Call) -> Result<(), String> {
     let (stream, _ticket) = connect(&mut call).await?;
     let failed = |error: h2::Error| format!("{}:{}: {error}", call.endpoint.host, call.endpoint.port);
     let (requests, connection) = client::handshake(stream).await.map_err(failed)?;

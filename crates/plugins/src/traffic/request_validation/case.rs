@@ -12,10 +12,14 @@ const BESIDE: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else
 
 /// The steps do not suffice for an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Spent;
+pub(super) struct Spent;
 
 /// The schema's name, and how a member spells it. `steps`: values and schemas that may be looked at.
-pub fn other_spelling(schema: &Value, body: &Value, steps: u32) -> Result<Option<(String, String)>, Spent> {
+pub(crate) fn other_spelling(
+    schema: &Value,
+    body: &Value,
+    steps: u32,
+) -> Result<Option<(String, String)>, Spent> {
     Walk { root: schema, left: steps }.visit(&[schema], body, 0)
 }
 
@@ -142,7 +146,7 @@ fn of_member<'a>(rule: &'a Map<String, Value>, name: &str) -> impl Iterator<Item
 }
 
 /// Whether two names differ in case at most, `ſ` and `s` included.
-pub fn is_same(one: &str, other: &str) -> bool {
+pub(super) fn is_same(one: &str, other: &str) -> bool {
     fn folded(name: &str) -> impl Iterator<Item = char> {
         name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// What a schema says of the shapes of fields.
 #[derive(Default)]
-pub struct Shapes {
+pub(crate) struct Shapes {
     named: Vec<(String, Allowed)>,
     /// Of names that `patternProperties` or `additionalProperties` are about.
     others: Option<Allowed>,
@@ -33,7 +33,7 @@ const REMARKS: [&str; 6] = ["title", "description", "default", "examples", "$com
 const MAX_DEPTH: usize = 16;
 
 impl Shapes {
-    pub fn of(schema: &Value) -> Shapes {
+    pub(super) fn of(schema: &Value) -> Shapes {
         let mut shapes = Shapes::default();
         shapes.collect(schema, schema);
         shapes
@@ -64,7 +64,7 @@ impl Shapes {
 
     /// Of the first field that the schema does not name, but whose name an upstream may read as one that it does, the reason.
     /// `is`: whether the schema's name finds the field; `same`: whether an upstream may take both for one.
-    pub fn check_spelling(
+    pub(crate) fn check_spelling(
         &self,
         fields: &Map<String, Value>,
         is: fn(&str, &str) -> bool,
@@ -84,7 +84,11 @@ impl Shapes {
     }
 
     /// Of the first value whose shape nothing allows, the reason. `same`: whether two names are one.
-    pub fn check(&self, fields: &Map<String, Value>, same: fn(&str, &str) -> bool) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        fields: &Map<String, Value>,
+        same: fn(&str, &str) -> bool,
+    ) -> Result<(), String> {
         for (name, value) in fields {
             let (is_allowed, what, kind): (fn(Allowed) -> bool, _, _) = match value {
                 Value::Array(_) => (|allowed| allowed.lists, "comes more than once", "array"),

@@ -185,7 +185,7 @@ impl Element {
         }
     }
 
-    pub fn table(&self) -> Entries<'_> {
+    pub(super) fn table(&self) -> Entries<'_> {
         let texts = (1..).zip(&self.texts).map(|(place, text)| (Key::Place(place), Source::Text(text)));
         let attributes = (!self.attributes.is_empty()).then(|| {
             let each = self.attributes.iter().map(|(name, value)| (Key::Name(name), Source::Text(value)));

@@ -12,14 +12,14 @@ use tidegate_clients::nginx_base64;
 const NAME: &str = "content.proto";
 
 #[derive(Debug)]
-pub struct Compiled {
+pub(super) struct Compiled {
     pub pool: DescriptorPool,
     /// Source text offers its own services only, a set those of all its files.
     own_only: bool,
 }
 
 impl Compiled {
-    pub fn method(&self, service: &str, method: &str) -> Option<MethodDescriptor> {
+    pub(super) fn method(&self, service: &str, method: &str) -> Option<MethodDescriptor> {
         let service = self.pool.get_service_by_name(service)?;
         if self.own_only && service.parent_file().name() != NAME {
             return None;
@@ -29,7 +29,7 @@ impl Compiled {
 }
 
 /// The error is that of the source: a set has nothing to say.
-pub fn compile(content: &str) -> Result<Compiled, String> {
+pub(super) fn compile(content: &str) -> Result<Compiled, String> {
     match from_source(content) {
         Ok(pool) => Ok(Compiled { pool, own_only: true }),
         Err(reason) => match from_set(content) {
@@ -40,7 +40,7 @@ pub fn compile(content: &str) -> Result<Compiled, String> {
 }
 
 /// For the Admin API.
-pub fn check(content: &str) -> Result<(), String> {
+pub(crate) fn check(content: &str) -> Result<(), String> {
     compile(content).map(drop)
 }
 
@@ -74,7 +74,7 @@ const STATUS: &str = "syntax = \"proto3\";
 message Detail { string type_url = 1; bytes value = 2; }
 message Status { int32 code = 1; string message = 2; repeated Detail details = 3; }";
 
-pub fn status_descriptor() -> Option<MessageDescriptor> {
+pub(crate) fn status_descriptor() -> Option<MessageDescriptor> {
     static DESCRIPTOR: OnceLock<Option<MessageDescriptor>> = OnceLock::new();
     DESCRIPTOR
         .get_or_init(|| from_source(STATUS).ok().and_then(|pool| pool.get_message_by_name("Status")))

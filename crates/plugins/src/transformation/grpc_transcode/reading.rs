@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value as Field};
 use serde_json::Value;
 
-pub fn message(descriptor: MessageDescriptor, source: &Value) -> Result<DynamicMessage, String> {
+pub(super) fn message(descriptor: MessageDescriptor, source: &Value) -> Result<DynamicMessage, String> {
     let mut message = DynamicMessage::new(descriptor.clone());
     let Value::Object(source) = source else { return Err(format!("{} needs an object", descriptor.name())) };
     for field in descriptor.fields() {

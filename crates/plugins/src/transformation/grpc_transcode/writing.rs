@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 /// `pb_option` of the plugin.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub(super) struct Options {
     enums: Enums,
     integers: Integers,
     defaults: Defaults,
@@ -46,7 +46,7 @@ impl Default for Options {
 
 impl Options {
     /// Those that are not named keep their defaults. Of two that contradict each other the last counts.
-    pub fn new(names: &[String]) -> Options {
+    pub(super) fn new(names: &[String]) -> Options {
         let mut options = Options::default();
         for name in names {
             match name.as_str() {
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-pub fn json(message: &DynamicMessage, options: &Options) -> Value {
+pub(super) fn json(message: &DynamicMessage, options: &Options) -> Value {
     let mut object = Map::new();
     for field in message.descriptor().fields() {
         if message.has_field(&field) || is_shown(&field, options) {

@@ -20,7 +20,7 @@ enum Part {
 
 impl HeaderValue {
     /// One value, or several of an array.
-    pub fn list(value: &Value) -> Vec<HeaderValue> {
+    pub(super) fn list(value: &Value) -> Vec<HeaderValue> {
         let values = match value {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
@@ -37,7 +37,7 @@ impl HeaderValue {
         HeaderValue(pieces.into_iter().map(part).collect())
     }
 
-    pub fn render(&self, request: &Request, captures: &Captures) -> Vec<u8> {
+    pub(super) fn render(&self, request: &Request, captures: &Captures) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
             match part {

@@ -31,7 +31,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub fn new(reading: Reading) -> Target {
+    pub(super) fn new(reading: Reading) -> Target {
         Target {
             reading,
             bytes: Vec::new(),
@@ -44,7 +44,7 @@ impl Target {
     }
 
     /// Of the configuration.
-    pub fn push(&mut self, text: &[u8]) {
+    pub(super) fn push(&mut self, text: &[u8]) {
         let end = match self.query {
             Some(_) => 0,
             None => text.iter().position(|&byte| byte == b'?').unwrap_or(text.len()),
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// A piece of the client's decoded path.
-    pub fn push_path(&mut self, text: &[u8]) {
+    pub(super) fn push_path(&mut self, text: &[u8]) {
         let start = self.path.len();
         let is_path = self.place == Place::Path;
         let mut rest = text;
@@ -80,7 +80,7 @@ impl Target {
     }
 
     /// The value of a variable.
-    pub fn push_value(&mut self, kind: Kind, text: &[u8]) {
+    pub(crate) fn push_value(&mut self, kind: Kind, text: &[u8]) {
         if kind == Kind::Path {
             return self.push_path(text);
         }
@@ -121,13 +121,13 @@ impl Target {
         }
     }
 
-    pub fn is_unclear(&self) -> bool {
+    pub(super) fn is_unclear(&self) -> bool {
         self.is_unclear && !self.reading.raw
     }
 
     /// Whether the client has written some of a segment `.` or `..`: with `/v2/$1` for `^/files(.*)` it might climb out of `/v2`.
     /// What follows a `;` is left out: servlet containers take `..;x` for `..`.
-    pub fn climbs(&self) -> bool {
+    pub(super) fn climbs(&self) -> bool {
         let mut start = 0;
         !self.reading.raw
             && self.path.split(|&byte| byte == b'/').any(|segment| {
@@ -140,7 +140,7 @@ impl Target {
     }
 
     /// With the client's query behind that of the configuration.
-    pub fn with_query(mut self, query: Option<&[u8]>) -> Vec<u8> {
+    pub(crate) fn with_query(mut self, query: Option<&[u8]>) -> Vec<u8> {
         if let Some(query) = query.filter(|query| !query.is_empty() || self.reading.raw) {
             self.bytes.push(if self.query.is_some() { b'&' } else { b'?' });
             self.bytes.extend_from_slice(query);

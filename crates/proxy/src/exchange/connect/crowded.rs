@@ -25,7 +25,7 @@ const PAUSE_TIMES: u32 = 20;
 
 /// The last node with a long search.
 #[derive(Default)]
-pub struct Crowded(Cell<Option<Last>>);
+pub(crate) struct Crowded(Cell<Option<Last>>);
 
 #[derive(Clone, Copy)]
 struct Last {
@@ -38,7 +38,7 @@ struct Last {
 
 impl Crowded {
     /// Refuses a connection to a node during the pause after the last search for it.
-    pub fn check(&self, address: SocketAddr) -> io::Result<()> {
+    pub(crate) fn check(&self, address: SocketAddr) -> io::Result<()> {
         match self.0.get() {
             Some(last) if last.node == address && Instant::now() < last.until => {
                 Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "nearly all local ports are in use"))
@@ -48,7 +48,7 @@ impl Crowded {
     }
 
     /// `connect` was called at `began`. Time in which the thread had no processor does not count.
-    pub fn searched(&self, address: SocketAddr, began: Instant, stalls: &Stalls) {
+    pub(crate) fn searched(&self, address: SocketAddr, began: Instant, stalls: &Stalls) {
         let now = Instant::now();
         let took = now.saturating_duration_since(began);
         let computed = if took > LONG { stalls.computed(took) } else { took };

@@ -27,7 +27,7 @@ use crate::{buffer::Buffer, runtime::Runtime, stall, stream::Stream, timers::Tim
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
 /// Speaks HTTP/2 on a new connection and offers it to the other requests too.
-pub async fn establish(
+pub(crate) async fn establish(
     opening: Opening,
     runtime: &'static Runtime,
     stream: Stream,

@@ -22,7 +22,7 @@ pub(super) const MOST_CONNECTIONS: usize = 64;
 const SMALL_CONNECTIONS: usize = 8;
 
 #[derive(Default)]
-pub struct Gate {
+pub(super) struct Gate {
     existing: Cell<usize>,
     /// Those of them with full windows.
     full: Cell<usize>,
@@ -138,7 +138,7 @@ impl Waiting {
     }
 
     /// Whether time goes by because the node does not answer: otherwise other requests have all streams.
-    pub fn is_for_node(&self) -> bool {
+    pub(crate) fn is_for_node(&self) -> bool {
         self.gate.opening.get() || self.gate.silent.get()
     }
 

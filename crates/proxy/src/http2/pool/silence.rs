@@ -18,7 +18,7 @@ const PATIENCE_MS: u64 = 5_000;
 /// A little more than the five minutes that gRPC servers ask for.
 const REPEAT_MS: u64 = 310_000;
 
-pub struct Silence {
+pub(super) struct Silence {
     worker: &'static Runtime,
     ping: Option<PingPong>,
     /// Since when streams wait, however many.
@@ -30,7 +30,7 @@ pub struct Silence {
 }
 
 /// What the connection's task waits for, as far as silence goes.
-pub enum Wait {
+pub(super) enum Wait {
     Nothing,
     /// Look again after so many milliseconds.
     Until(u64),
@@ -41,12 +41,12 @@ pub enum Wait {
 }
 
 impl Silence {
-    pub fn new(worker: &'static Runtime, ping: Option<PingPong>) -> Silence {
+    pub(super) fn new(worker: &'static Runtime, ping: Option<PingPong>) -> Silence {
         Silence { worker, ping, waiting_ms: None, asked_ms: None, answered_ms: None }
     }
 
     /// `received_ms`: when the last byte came.
-    pub fn poll(&mut self, context: &mut Context<'_>, waiting: bool, received_ms: u64) -> Wait {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, waiting: bool, received_ms: u64) -> Wait {
         let now_ms = self.worker.deadlines.now_ms();
         let Some(ping) = &mut self.ping else { return Wait::Nothing };
         if let Some(asked_ms) = self.asked_ms {

@@ -6,23 +6,23 @@
 use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ResponseHeader {
+pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
-    pub cluster_id: u64,
+    pub(crate) cluster_id: u64,
     #[prost(int64, tag = "3")]
     pub revision: i64,
     #[prost(uint64, tag = "4")]
-    pub raft_term: u64,
+    pub(crate) raft_term: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct KeyValue {
+pub(crate) struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     #[prost(int64, tag = "2")]
-    pub create_revision: i64,
+    pub(crate) create_revision: i64,
     #[prost(int64, tag = "3")]
-    pub mod_revision: i64,
+    pub(crate) mod_revision: i64,
     #[prost(int64, tag = "4")]
     pub version: i64,
     #[prost(bytes = "vec", tag = "5")]
@@ -30,11 +30,11 @@ pub struct KeyValue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct RangeRequest {
+pub(crate) struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub range_end: Vec<u8>,
+    pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub limit: i64,
     /// 0: the newest.
@@ -43,17 +43,17 @@ pub struct RangeRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct RangeResponse {
+pub(crate) struct RangeResponse {
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
-    pub kvs: Vec<KeyValue>,
+    pub(crate) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
     pub more: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct PutRequest {
+pub(crate) struct PutRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
@@ -62,33 +62,33 @@ pub struct PutRequest {
     #[prost(int64, tag = "3")]
     pub lease: i64,
     #[prost(bool, tag = "4")]
-    pub prev_kv: bool,
+    pub(crate) prev_kv: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct PutResponse {
+pub(crate) struct PutResponse {
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
     #[prost(message, optional, tag = "2")]
-    pub prev_kv: Option<KeyValue>,
+    pub(crate) prev_kv: Option<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct DeleteRangeRequest {
+pub(crate) struct DeleteRangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     #[prost(bool, tag = "3")]
-    pub prev_kv: bool,
+    pub(crate) prev_kv: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct DeleteRangeResponse {
+pub(crate) struct DeleteRangeResponse {
     #[prost(message, repeated, tag = "3")]
-    pub prev_kvs: Vec<KeyValue>,
+    pub(crate) prev_kvs: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Compare {
+pub(crate) struct Compare {
     #[prost(enumeration = "Comparison", tag = "1")]
     pub result: i32,
     #[prost(enumeration = "Target", tag = "2")]
@@ -99,7 +99,7 @@ pub struct Compare {
     pub compared: Option<Compared>,
     /// Empty: the key alone.
     #[prost(bytes = "vec", tag = "64")]
-    pub range_end: Vec<u8>,
+    pub(crate) range_end: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
@@ -120,7 +120,7 @@ pub enum Target {
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
-pub enum Compared {
+pub(crate) enum Compared {
     #[prost(int64, tag = "4")]
     Version(i64),
     #[prost(int64, tag = "6")]
@@ -129,7 +129,7 @@ pub enum Compared {
 
 impl Compare {
     /// The key has never been written, or is deleted.
-    pub fn absent(key: &str) -> Self {
+    pub(crate) fn absent(key: &str) -> Self {
         Self {
             result: Comparison::Equal.into(),
             target: Target::Version.into(),
@@ -140,7 +140,7 @@ impl Compare {
     }
 
     /// The key was last written with this revision.
-    pub fn modified_at(key: &str, revision: i64) -> Self {
+    pub(crate) fn modified_at(key: &str, revision: i64) -> Self {
         Self {
             result: Comparison::Equal.into(),
             target: Target::Modified.into(),
@@ -151,7 +151,7 @@ impl Compare {
     }
 
     /// No key of the directory, `PREFIX/routes/`, was written with this revision or a later one.
-    pub fn all_modified_before(directory: &str, revision: i64) -> Self {
+    pub(crate) fn all_modified_before(directory: &str, revision: i64) -> Self {
         let mut range_end = directory.trim_end_matches('/').as_bytes().to_vec();
         // The key after the last: '0' follows '/'.
         range_end.push(b'0');
@@ -166,13 +166,13 @@ impl Compare {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct RequestOp {
+pub(crate) struct RequestOp {
     #[prost(oneof = "Operation", tags = "2, 3")]
     pub operation: Option<Operation>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub enum Operation {
+pub(crate) enum Operation {
     #[prost(message, tag = "2")]
     Put(PutRequest),
     #[prost(message, tag = "3")]
@@ -192,13 +192,13 @@ impl From<DeleteRangeRequest> for RequestOp {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ResponseOp {
+pub(crate) struct ResponseOp {
     #[prost(oneof = "Outcome", tags = "2, 3")]
     pub outcome: Option<Outcome>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     #[prost(message, tag = "2")]
     Put(PutResponse),
     #[prost(message, tag = "3")]
@@ -207,7 +207,7 @@ pub enum Outcome {
 
 /// All of `success` is done if all of `compare` holds, and nothing otherwise.
 #[derive(Clone, PartialEq, Message)]
-pub struct TxnRequest {
+pub(crate) struct TxnRequest {
     #[prost(message, repeated, tag = "1")]
     pub compare: Vec<Compare>,
     #[prost(message, repeated, tag = "2")]
@@ -215,17 +215,17 @@ pub struct TxnRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TxnResponse {
+pub(crate) struct TxnResponse {
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "2")]
-    pub succeeded: bool,
+    pub(crate) succeeded: bool,
     #[prost(message, repeated, tag = "3")]
     pub responses: Vec<ResponseOp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct LeaseGrantRequest {
+pub(crate) struct LeaseGrantRequest {
     #[prost(int64, tag = "1")]
     pub ttl: i64,
     /// 0: etcd chooses.
@@ -234,13 +234,13 @@ pub struct LeaseGrantRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct LeaseGrantResponse {
+pub(crate) struct LeaseGrantResponse {
     #[prost(int64, tag = "2")]
     pub id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct AuthenticateRequest {
+pub(crate) struct AuthenticateRequest {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(string, tag = "2")]
@@ -248,20 +248,20 @@ pub struct AuthenticateRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct AuthenticateResponse {
+pub(crate) struct AuthenticateResponse {
     #[prost(string, tag = "2")]
     pub token: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct WatchRequest {
+pub(crate) struct WatchRequest {
     #[prost(oneof = "watch_request::Wanted", tags = "1, 3")]
     pub wanted: Option<watch_request::Wanted>,
 }
 
-pub mod watch_request {
+pub(crate) mod watch_request {
     #[derive(Clone, PartialEq, prost::Oneof)]
-    pub enum Wanted {
+    pub(crate) enum Wanted {
         #[prost(message, tag = "1")]
         Create(super::WatchCreateRequest),
         #[prost(message, tag = "3")]
@@ -270,39 +270,39 @@ pub mod watch_request {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct WatchCreateRequest {
+pub(crate) struct WatchCreateRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub range_end: Vec<u8>,
+    pub(crate) range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
-    pub start_revision: i64,
+    pub(crate) start_revision: i64,
     #[prost(bool, tag = "4")]
-    pub progress_notify: bool,
+    pub(crate) progress_notify: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct WatchProgressRequest {}
+pub(crate) struct WatchProgressRequest {}
 
 #[derive(Clone, PartialEq, Message)]
-pub struct WatchResponse {
+pub(crate) struct WatchResponse {
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "3")]
     pub created: bool,
     #[prost(bool, tag = "4")]
-    pub canceled: bool,
+    pub(crate) canceled: bool,
     #[prost(int64, tag = "5")]
-    pub compact_revision: i64,
+    pub(crate) compact_revision: i64,
     #[prost(string, tag = "6")]
-    pub cancel_reason: String,
+    pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
 }
 
 /// The kind of event is left out: a deletion shows its key with version 0.
 #[derive(Clone, PartialEq, Message)]
-pub struct Event {
+pub(crate) struct Event {
     #[prost(message, optional, tag = "2")]
     pub kv: Option<KeyValue>,
 }

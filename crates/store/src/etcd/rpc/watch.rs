@@ -16,13 +16,13 @@ use super::{
 /// Requests that wait to be sent. One creates the watch, the others ask for a sign of life, one each half second.
 const WAITING_REQUESTS: usize = 16;
 
-pub struct Watch {
+pub(crate) struct Watch {
     requests: mpsc::Sender<WatchRequest>,
     answers: Streaming<WatchResponse>,
 }
 
 impl Client {
-    pub async fn watch(&self, request: WatchCreateRequest) -> Result<Watch, Status> {
+    pub(crate) async fn watch(&self, request: WatchCreateRequest) -> Result<Watch, Status> {
         self.with_token(|| self.open_watch(request.clone())).await
     }
 
@@ -41,12 +41,12 @@ impl Client {
 
 impl Watch {
     /// The next answer; `None` when the stream has ended.
-    pub async fn message(&mut self) -> Result<Option<WatchResponse>, Status> {
+    pub(crate) async fn message(&mut self) -> Result<Option<WatchResponse>, Status> {
         self.answers.message().await
     }
 
     /// Asks for an answer without events. etcd answers it when all events before have been sent.
-    pub async fn request_progress(&self) -> Result<(), Status> {
+    pub(crate) async fn request_progress(&self) -> Result<(), Status> {
         let request = WatchRequest { wanted: Some(Wanted::Progress(WatchProgressRequest {})) };
         self.requests.send(request).await.map_err(|_| Status::unavailable("the watch was closed"))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{ExtraLabels, GroupBuilder, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Registry};
+use super::super::{ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Registry};
 
 fn text(registry: &Registry) -> String {
     text_at(registry, Instant::now())
@@ -150,21 +150,14 @@ fn untouched_series_expire_and_come_back() {
 }
 
 #[test]
-fn gauges_of_several_workers_add_up_and_collectors_follow() {
+fn collectors_write_samples_of_their_own() {
     let registry = Registry::new("apisix_");
-    let mut builder = GroupBuilder::new(["listen_addr"]);
-    let active = builder.gauge("active", "active\nconnections", &[], &["listen_addr".to_owned()]);
-    let group = registry.group(builder);
-    let (mut one, mut two) = (registry.shard(), registry.shard());
-    one.block(&group, 7, |labels| labels.push(":80")).shift(active, 5);
-    two.block(&group, 7, |labels| labels.push(":80")).shift(active, -2);
     let (bytes, _) = registry.render(|out| {
-        out.family("node_info", "this node", super::Kind::Gauge);
+        out.family("node_info", "this\nnode", super::Kind::Gauge);
         out.sample("node_info", &[("hostname", "a\\b")], 1.5);
     });
     let text = String::from_utf8(bytes).expect("metrics are text");
-    assert!(text.contains("# HELP apisix_active active\\nconnections\n"), "{text}");
-    assert!(text.contains("apisix_active{listen_addr=\":80\"} 3\n"), "{text}");
+    assert!(text.contains("# HELP apisix_node_info this\\nnode\n"), "{text}");
     assert!(text.ends_with("node_info{hostname=\"a\\\\b\"} 1.5\n"), "{text}");
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_admin::{AdminApi, AdminHead, AdminResponse, Entered, RequestBody};
 use tidegate_proxy::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};
 
-pub struct OnDataPort {
+pub(super) struct OnDataPort {
     pub admin: Arc<AdminApi>,
     /// deployment.admin.admin_listen
     pub at: SocketAddr,

@@ -11,12 +11,12 @@ use tidegate_routing::router::{Loss, Verdict};
 use super::fields;
 
 /// The stored objects, for what the compiled form does not keep.
-pub struct Objects<'a> {
+pub(crate) struct Objects<'a> {
     pub get: &'a dyn Fn(Kind, &str) -> Option<Arc<Value>>,
     pub catalog: &'a dyn PluginCatalog,
 }
 
-pub fn to_json(
+pub(super) fn to_json(
     snapshot: &Snapshot,
     objects: &Objects<'_>,
     question: &Question,

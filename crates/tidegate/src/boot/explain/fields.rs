@@ -7,7 +7,7 @@ use tidegate_model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
 const MAX_FIELDS: usize = 500;
 
 /// `[{path, value, from}]`: what `owner` says, and what the schema fills in. Secrets are masked.
-pub fn of_plugin(name: &str, conf: &Value, owner: &str, catalog: &dyn PluginCatalog) -> Vec<Value> {
+pub(super) fn of_plugin(name: &str, conf: &Value, owner: &str, catalog: &dyn PluginCatalog) -> Vec<Value> {
     let masked = masked_plugin(name, conf, catalog);
     let mut full = conf.clone();
     // A configuration that does not pass is not used; then there is nothing to fill in either.
@@ -16,7 +16,7 @@ pub fn of_plugin(name: &str, conf: &Value, owner: &str, catalog: &dyn PluginCata
     list(&full, &masked, owner)
 }
 
-pub fn of_metadata(name: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<Value> {
+pub(super) fn of_metadata(name: &str, value: &Value, catalog: &dyn PluginCatalog) -> Vec<Value> {
     let mut full = value.clone();
     let _ = catalog.check(name, SchemaKind::Metadata, &mut full);
     let mask = |mut value: Value| {

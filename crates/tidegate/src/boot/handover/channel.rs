@@ -15,25 +15,25 @@ use rustix::net::{
 use super::Message;
 
 /// Descriptors in one message. The system's limit is 253.
-pub const MOST_DESCRIPTORS: usize = 64;
+pub(crate) const MOST_DESCRIPTORS: usize = 64;
 
 const LONGEST_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Both sides answer at once or not at all.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
 
-pub struct Channel(OwnedFd);
+pub(crate) struct Channel(OwnedFd);
 
 impl Channel {
     /// The two ends.
-    pub fn pair() -> io::Result<(Channel, OwnedFd)> {
+    pub(crate) fn pair() -> io::Result<(Channel, OwnedFd)> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Channel::over(ours)?, theirs))
     }
 
     /// An error when the descriptor is not such a socket.
-    pub fn over(socket: OwnedFd) -> io::Result<Channel> {
+    pub(crate) fn over(socket: OwnedFd) -> io::Result<Channel> {
         if sockopt::socket_type(&socket)? != SocketType::SEQPACKET {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -41,11 +41,11 @@ impl Channel {
         Ok(Channel(socket))
     }
 
-    pub fn try_clone(&self) -> io::Result<Channel> {
+    pub(crate) fn try_clone(&self) -> io::Result<Channel> {
         self.0.try_clone().map(Channel)
     }
 
-    pub fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -57,7 +57,7 @@ impl Channel {
     }
 
     /// The next message; `None` when the other side is gone.
-    pub fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+    pub(crate) fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
         let mut text = vec![0; LONGEST_MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -16,7 +16,7 @@ use super::{Message, PROTOCOL, VARIABLE, channel::Channel};
 /// Characters.
 const LONGEST_REASON: usize = 8192;
 
-pub struct Predecessor {
+pub(crate) struct Predecessor {
     channel: Channel,
     pub sockets: Vec<TcpListener>,
     /// Locked by both while both live.
@@ -24,22 +24,22 @@ pub struct Predecessor {
 }
 
 /// For the reason of a failure, when the rest is gone already.
-pub struct Messenger(Channel);
+pub(crate) struct Messenger(Channel);
 
 impl Messenger {
-    pub fn failed(&self, reason: &str) {
+    pub(crate) fn failed(&self, reason: &str) {
         let reason = reason.chars().take(LONGEST_REASON).collect();
         let _ = self.0.send(&Message::Failed { reason }, &[]);
     }
 }
 
 impl Predecessor {
-    pub fn messenger(&self) -> io::Result<Messenger> {
+    pub(crate) fn messenger(&self) -> io::Result<Messenger> {
         self.channel.try_clone().map(Messenger)
     }
 
     /// `None` for a process that was started in another way.
-    pub fn connect() -> anyhow::Result<Option<Predecessor>> {
+    pub(crate) fn connect() -> anyhow::Result<Option<Predecessor>> {
         if env::var_os(VARIABLE).is_none() {
             return Ok(None);
         }
@@ -77,7 +77,7 @@ impl Predecessor {
     }
 
     /// Waits until the old process has closed its store; the document of the API-driven mode, if there is one.
-    pub fn take_store(&self) -> anyhow::Result<Option<Value>> {
+    pub(crate) fn take_store(&self) -> anyhow::Result<Option<Value>> {
         self.send(&Message::Store);
         match self.channel.receive()? {
             Some((Message::StoreReleased, descriptors)) => {
@@ -90,7 +90,7 @@ impl Predecessor {
     }
 
     /// Everything that can fail has not. Returns when this process may accept.
-    pub fn prepared(&self, left: Vec<SocketAddr>) -> anyhow::Result<()> {
+    pub(crate) fn prepared(&self, left: Vec<SocketAddr>) -> anyhow::Result<()> {
         self.send(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned(), left });
         match self.channel.receive()? {
             Some((Message::Serve, _)) | None => Ok(()),
@@ -99,7 +99,7 @@ impl Predecessor {
     }
 
     /// Returns when the old process accepts no more.
-    pub fn serving(&self) {
+    pub(crate) fn serving(&self) {
         self.send(&Message::Serving);
         // Whatever it says or does not say: there is no way back from here.
         let _ = self.channel.receive();

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// What to start.
-pub struct Program {
+pub(crate) struct Program {
     pub file: PathBuf,
     /// The program that runs now, even if its file has been replaced.
     pub is_this: bool,
@@ -34,7 +34,7 @@ pub struct Program {
 
 /// What a successor does, for the thread that decides.
 #[derive(Debug)]
-pub enum Word {
+pub(crate) enum Word {
     WantsStore,
     Prepared { version: String, left: Vec<SocketAddr> },
     Serving,
@@ -42,7 +42,7 @@ pub enum Word {
     Ended(String),
 }
 
-pub struct Successor {
+pub(crate) struct Successor {
     pub pid: u32,
     channel: Channel,
     pub deadline: Instant,
@@ -54,7 +54,7 @@ pub struct Successor {
 
 impl Successor {
     /// Starts the program with everything that is handed over at once. `tell` receives its messages, and its end.
-    pub fn start(
+    pub(crate) fn start(
         program: &Program,
         pid_file: &File,
         sockets: &[TcpListener],
@@ -85,7 +85,7 @@ impl Successor {
         Ok(Successor { pid, channel, deadline, version, left: Vec::new(), reason: None })
     }
 
-    pub fn store_released(&self, document: Option<&Value>) -> io::Result<()> {
+    pub(crate) fn store_released(&self, document: Option<&Value>) -> io::Result<()> {
         let Some(document) = document else { return self.channel.send(&Message::StoreReleased, &[]) };
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::memfd_create("document", flags)?);
@@ -94,17 +94,17 @@ impl Successor {
         self.channel.send(&Message::StoreReleased, &[file.as_fd()])
     }
 
-    pub fn serve(&self) -> io::Result<()> {
+    pub(crate) fn serve(&self) -> io::Result<()> {
         self.channel.send(&Message::Serve, &[])
     }
 
-    pub fn left_alone(&self) {
+    pub(crate) fn left_alone(&self) {
         // If it is gone, its end is reported like any other.
         let _ = self.channel.send(&Message::Alone, &[]);
     }
 
     /// Its end is reported like any other.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }

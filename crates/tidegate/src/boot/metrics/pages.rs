@@ -16,7 +16,7 @@ use tidegate_telemetry::{
 const MOST_PAGES: usize = 4;
 
 #[derive(Default)]
-pub struct Pages(Mutex<Vec<Held>>);
+pub(super) struct Pages(Mutex<Vec<Held>>);
 
 struct Held {
     page: Weak<Page>,
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for Reader {
 
 impl Pages {
     /// A page that was begun after this call, or, while too many are held, the newest of them. Blocks.
-    pub fn get(&self, render: impl FnOnce() -> Vec<u8>) -> Bytes {
+    pub(super) fn get(&self, render: impl FnOnce() -> Vec<u8>) -> Bytes {
         let asked = Instant::now();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|one| one.page.strong_count() > 0);

@@ -14,7 +14,7 @@ use super::load::Load;
     subcommand_negates_reqs = true,
     arg_required_else_help = true
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     pub load: Load,
     #[command(subcommand)]
@@ -29,7 +29,7 @@ pub struct Arguments {
 }
 
 #[derive(Subcommand)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Compare two runs that were written with --json
     Compare(super::compare::Arguments),
     /// Check machine, gateway configuration and target for what spoils measurements

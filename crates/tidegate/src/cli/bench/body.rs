@@ -4,7 +4,7 @@ use tidegate_bench::Problem;
 
 use super::{files, load::Load};
 
-pub fn body(arguments: &Load) -> Result<Option<String>, Problem> {
+pub(super) fn body(arguments: &Load) -> Result<Option<String>, Problem> {
     match arguments.body.as_deref() {
         None => Ok(None),
         Some(text) => match text.strip_prefix('@') {

@@ -11,14 +11,14 @@ use tidegate_bench::{Outcome, Problem, report::compare};
 use super::files;
 
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Outcome of the first run
     first: PathBuf,
     /// Outcome of the second run
     second: PathBuf,
 }
 
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
     files::print(&compare::render(["first", "second"], &compare::compare(&first, &second)?))?;
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 32;
 
 #[derive(Args)]
 #[command(args_override_self = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Also put a second of load on this URL and look at who works
     #[arg(value_name = "URL")]
     url: Option<String>,
@@ -42,7 +42,7 @@ pub struct Arguments {
     connections: Option<usize>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     if let (Some(url), Some(wanted)) = (&arguments.url, arguments.connections) {
         return hold_connections(url, wanted);
     }

@@ -5,7 +5,7 @@ use tidegate_bench::{Problem, request::RequestSpec};
 use super::load::{Load, StyleName};
 
 /// Refuses what says nothing of streams.
-pub fn check(arguments: &Load) -> Result<(), Problem> {
+pub(super) fn check(arguments: &Load) -> Result<(), Problem> {
     if arguments.sse && !matches!(arguments.style, StyleName::Text | StyleName::Json) {
         return Err(Problem::usage(
             "this --style has no figures of streams; with --sse use --style text or --style json",
@@ -15,7 +15,7 @@ pub fn check(arguments: &Load) -> Result<(), Problem> {
 }
 
 /// Adds what a request for events has.
-pub fn into_stream(request: &mut RequestSpec) -> Result<(), Problem> {
+pub(super) fn into_stream(request: &mut RequestSpec) -> Result<(), Problem> {
     if request.method == "HEAD" {
         return Err(Problem::usage("-m HEAD has no events in its answer; leave it out with --sse"));
     }

@@ -8,16 +8,16 @@ use std::{
 
 use tidegate_bench::Problem;
 
-pub fn read(path: &Path) -> Result<String, Problem> {
+pub(super) fn read(path: &Path) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
 }
 
-pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Problem> {
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
 }
 
 /// A file that is opened before a run and written after it: a wrong path must not cost the run.
-pub struct Output {
+pub(super) struct Output {
     path: PathBuf,
     file: File,
     /// Whether the file was not there before.
@@ -27,7 +27,7 @@ pub struct Output {
 
 impl Output {
     /// Opens the file of `flag`. What is in it stays until there is something to write.
-    pub fn open(flag: &str, path: &Path) -> Result<Output, Problem> {
+    pub(super) fn open(flag: &str, path: &Path) -> Result<Output, Problem> {
         let wrong = |error: std::io::Error| {
             Problem::usage(format!("{flag} {}: {error}; nothing was sent", path.display()))
         };
@@ -36,7 +36,7 @@ impl Output {
         Ok(Output { path: path.to_owned(), file, created, written: false })
     }
 
-    pub fn write(mut self, text: &str) -> Result<(), Problem> {
+    pub(super) fn write(mut self, text: &str) -> Result<(), Problem> {
         self.written = true;
         // Devices and pipes have no length.
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -57,7 +57,7 @@ impl Drop for Output {
 }
 
 /// Prints to standard output. A reader that has seen enough, such as `head`, is not a failure.
-pub fn print(text: &str) -> Result<(), Problem> {
+pub(super) fn print(text: &str) -> Result<(), Problem> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -6,7 +6,7 @@ use tidegate_bench::{Problem, grpc, request::RequestSpec};
 use super::{files, load::Load};
 
 /// The message of `--body` as it is sent: bytes, in which nothing is replaced. Without one it is empty.
-pub fn message(arguments: &Load) -> Result<Bytes, Problem> {
+pub(super) fn message(arguments: &Load) -> Result<Bytes, Problem> {
     match arguments.body.as_deref() {
         None => grpc::frame(b""),
         Some(text) => match text.strip_prefix('@') {
@@ -17,7 +17,7 @@ pub fn message(arguments: &Load) -> Result<Bytes, Problem> {
 }
 
 /// Adds what each call has; refuses what cannot be one.
-pub fn into_call(request: &mut RequestSpec) -> Result<(), Problem> {
+pub(super) fn into_call(request: &mut RequestSpec) -> Result<(), Problem> {
     grpc::check_path(&request.path)?;
     if request.method != "POST" {
         return Err(Problem::usage(format!(

@@ -14,7 +14,7 @@ use super::{
 };
 
 #[derive(Args)]
-pub struct Load {
+pub(crate) struct Load {
     /// URLs to ask for in turn, all of one server; {{...}} in them varies, see --help-templates
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
@@ -166,7 +166,7 @@ pub enum StyleName {
 }
 
 impl Load {
-    pub fn speaks_http2(&self) -> bool {
+    pub(crate) fn speaks_http2(&self) -> bool {
         self.http2 || self.grpc
     }
 }

@@ -13,7 +13,7 @@ const STEPS_PER_LINE: u32 = 10;
 const COLUMNS: usize = 40;
 
 /// Follows a run until it ends.
-pub fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
+pub(super) fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
     let shown = !quiet && stderr().is_terminal();
     let (mut steps, mut seen) = (0u32, 0);
     while !running.is_finished() {
@@ -30,7 +30,7 @@ pub fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
 }
 
 /// Shows what happens now, in place of the line.
-pub fn say(what: &str, quiet: bool) {
+pub(super) fn say(what: &str, quiet: bool) {
     if !quiet && stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[2K{what}");
         let _ = stderr().flush();

@@ -15,7 +15,7 @@ use super::{
 type Render = fn(&Outcome) -> Result<String, Problem>;
 
 /// The files of a run, open.
-pub struct Reports {
+pub(super) struct Reports {
     files: Vec<(Output, Render)>,
     pub flame_graph: Option<Output>,
 }
@@ -33,13 +33,13 @@ fn wanted(arguments: &Load) -> Vec<(&'static str, &Path, Render)> {
     all.into_iter().filter_map(|(flag, path, render)| Some((flag, path.as_deref()?, render))).collect()
 }
 
-pub fn any(arguments: &Load) -> bool {
+pub(super) fn any(arguments: &Load) -> bool {
     !wanted(arguments).is_empty()
 }
 
 impl Reports {
     /// Opens all of them, or says which one cannot be written.
-    pub fn open(arguments: &Load) -> Result<Reports, Problem> {
+    pub(super) fn open(arguments: &Load) -> Result<Reports, Problem> {
         let wanted = wanted(arguments);
         for (at, (flag, path, _)) in wanted.iter().enumerate() {
             if let Some((other, ..)) = wanted.iter().skip(at + 1).find(|(_, other, _)| other == path) {
@@ -59,7 +59,7 @@ impl Reports {
     }
 
     /// Prints the report and writes the files.
-    pub fn write(self, style: Style, outcome: &Outcome) -> Result<Option<Output>, Problem> {
+    pub(super) fn write(self, style: Style, outcome: &Outcome) -> Result<Option<Output>, Problem> {
         // Where one fails the others are still written.
         let mut result = files::print(&report::render(style, outcome)?);
         for (file, render) in self.files {

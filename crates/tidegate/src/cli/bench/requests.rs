@@ -6,7 +6,7 @@ use tidegate_bench::{Problem, plan::options, request::RequestSpec, target::Origi
 
 use super::{body::body, events, files, grpc, load::Load, websocket};
 
-pub struct Wanted {
+pub(super) struct Wanted {
     /// The one server of all URLs.
     pub origin: Origin,
     pub requests: Vec<RequestSpec>,
@@ -21,7 +21,7 @@ struct Line {
     url: String,
 }
 
-pub fn wanted(arguments: &Load) -> Result<Wanted, Problem> {
+pub(super) fn wanted(arguments: &Load) -> Result<Wanted, Problem> {
     // A message is not a body.
     let body = if arguments.grpc || arguments.websocket { None } else { body(arguments)? };
     let posts = body.is_some() || arguments.grpc;

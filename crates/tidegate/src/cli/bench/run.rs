@@ -32,7 +32,7 @@ const DEFAULT_SECONDS: u64 = 10;
 /// What the sequential test sends by default.
 const JITTER_REQUESTS: u64 = 10_000;
 
-pub fn run(arguments: &Load) -> Result<ExitCode, Problem> {
+pub(super) fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     if arguments.help_templates {
         files::print(tidegate_bench::template::HELP)?;
         return Ok(ExitCode::SUCCESS);
@@ -113,7 +113,7 @@ fn exit(outcome: &Outcome, errors_are_judged: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-pub fn plan(arguments: &Load) -> Result<Plan, Problem> {
+pub(super) fn plan(arguments: &Load) -> Result<Plan, Problem> {
     let jitter = arguments.style == StyleName::Jitter;
     events::check(arguments)?;
     let Wanted { origin, requests, order } = requests::wanted(arguments)?;

@@ -10,7 +10,7 @@ use super::{
 };
 
 #[derive(clap::Args)]
-pub struct Selftest {
+pub(crate) struct Selftest {
     /// Runs of each server
     #[arg(long, default_value_t = 1, value_name = "N")]
     runs: usize,
@@ -22,7 +22,7 @@ pub struct Selftest {
     only: Option<String>,
 }
 
-pub fn run(arguments: &Selftest) -> Result<ExitCode, Problem> {
+pub(super) fn run(arguments: &Selftest) -> Result<ExitCode, Problem> {
     if !(0.5..=60.0).contains(&arguments.seconds) || arguments.runs == 0 {
         return Err(Problem::usage("--seconds must be from 0.5 to 60, and --runs at least 1"));
     }

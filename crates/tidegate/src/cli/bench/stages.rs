@@ -13,7 +13,7 @@ use super::time::Time;
 const FORM: &str = "stages are TIME:RATE with commas between them, such as 10s:100,30s:1000";
 
 #[derive(Clone, Debug)]
-pub struct Stages(pub Vec<Stage>);
+pub(crate) struct Stages(pub Vec<Stage>);
 
 impl FromStr for Stages {
     type Err = String;

@@ -20,7 +20,7 @@ use crate::say::complain;
 
 #[derive(Args)]
 #[command(args_override_self = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Suites, such as perf/suites/*.yaml
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -48,7 +48,7 @@ fn target(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
     // All are read before the first runs: a mistake in the last must not cost the time of the others.
     let suites: Result<Vec<Suite>, Problem> =
         arguments.files.iter().map(|file| read(file, arguments)).collect();

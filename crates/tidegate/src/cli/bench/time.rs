@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 /// `10s`, `500ms`, `2m`, `1h`; a bare number is seconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Time(pub Duration);
+pub(crate) struct Time(pub Duration);
 
 impl FromStr for Time {
     type Err = String;

@@ -7,14 +7,14 @@ use super::load::Load;
 /// Sent where there is no `--body`.
 const SHORT: &str = "tidegate";
 
-pub fn message(arguments: &Load) -> Result<String, Problem> {
+pub(super) fn message(arguments: &Load) -> Result<String, Problem> {
     let text = super::body::body(arguments)?.unwrap_or_else(|| SHORT.into());
     // A mistake in it is reported before any connection is opened.
     Template::parse(&text).map(|_| text)
 }
 
 /// All connections of a run are alike, so there is one URL.
-pub fn check(arguments: &Load, requests: &[RequestSpec]) -> Result<(), Problem> {
+pub(super) fn check(arguments: &Load, requests: &[RequestSpec]) -> Result<(), Problem> {
     match requests {
         [_] if arguments.urls_from.is_none() => Ok(()),
         _ => Err(Problem::usage("--websocket measures one URL; give one, and no --urls-from")),
@@ -22,7 +22,7 @@ pub fn check(arguments: &Load, requests: &[RequestSpec]) -> Result<(), Problem> 
 }
 
 /// Adds the fields of the upgrade.
-pub fn into_upgrade(request: &mut RequestSpec) -> Result<(), Problem> {
+pub(super) fn into_upgrade(request: &mut RequestSpec) -> Result<(), Problem> {
     for (name, value) in FIELDS {
         check_field(request, name)?;
         request.headers.push((name.into(), value.into()));

@@ -46,7 +46,7 @@ fn with_store(place: &Place) -> anyhow::Result<Settings> {
     }
 }
 
-pub fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     let same = |own: &Path| file.exists() && own.canonicalize().ok() == file.canonicalize().ok();
@@ -71,7 +71,7 @@ pub fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!("the gateway runs as process {pid}; stop it first (`tidegate quit`)");
@@ -86,7 +86,7 @@ pub fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     // One that serves the last good configuration has no store open; without a file nothing would show it.

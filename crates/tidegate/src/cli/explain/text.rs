@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::printable::printable;
 
 /// Writing to a string cannot fail, so its results are dropped.
-pub fn render(explanation: &Value) -> String {
+pub(super) fn render(explanation: &Value) -> String {
     let mut out = String::new();
     let at = |path: &str| explanation.pointer(path).map(shown).unwrap_or_default();
     let _ = writeln!(

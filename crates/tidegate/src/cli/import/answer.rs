@@ -21,7 +21,7 @@ const NOT_COMPARED: [&str; 12] = [
 ];
 
 #[derive(Debug, Default)]
-pub struct Answer {
+pub(super) struct Answer {
     /// 0: the connection closed without one.
     status: u16,
     fields: BTreeMap<String, Vec<String>>,
@@ -30,7 +30,7 @@ pub struct Answer {
 
 impl Answer {
     /// The address of the server that answered does not count in a Location.
-    pub fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> Answer {
+    pub(super) fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> Answer {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in head.headers.iter() {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -42,11 +42,11 @@ impl Answer {
     }
 
     /// By the import.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.status == 501 && (self.body.is_empty() || self.body.starts_with(b"closed by import"))
     }
 
-    pub fn status_text(&self) -> String {
+    pub(super) fn status_text(&self) -> String {
         if self.status == 0 { "closes the connection".to_owned() } else { self.status.to_string() }
     }
 
@@ -56,7 +56,7 @@ impl Answer {
     }
 
     /// `status: nginx 200, here 403`
-    pub fn differences(&self, ours: &Answer) -> Vec<String> {
+    pub(super) fn differences(&self, ours: &Answer) -> Vec<String> {
         let mut list = Vec::new();
         if self.status != ours.status {
             list.push(format!("status: nginx {}, here {}", self.status_text(), ours.status_text()));

@@ -12,7 +12,7 @@ use crate::cli::exchange::{Bounds, exchange};
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 1 << 20, excess: Excess::Cut };
 
 /// Stops at the first object that is refused; what was put before stays, and a second try puts it again.
-pub fn apply(output: &Output, admin: &str, key: &str) -> anyhow::Result<()> {
+pub(super) fn apply(output: &Output, admin: &str, key: &str) -> anyhow::Result<()> {
     let mut count = 0;
     for (collection, objects) in output.lists() {
         for object in objects {

@@ -20,7 +20,7 @@ const AS_IN_C: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// nginx: where /etc/nginx, or a copy of it, is; by default the file's folder, then /etc/nginx
     #[arg(long, value_name = "DIR")]
     nginx_prefix: Option<PathBuf>,
@@ -39,16 +39,16 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn stands_for(&self) -> Option<u16> {
+    pub(crate) fn stands_for(&self) -> Option<u16> {
         self.stands_for
     }
 
-    pub fn allow_missing(&self) -> &[String] {
+    pub(crate) fn allow_missing(&self) -> &[String] {
         &self.allow_missing
     }
 
     /// For a process that reads the same.
-    pub fn arguments(&self) -> Vec<OsString> {
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut all = Vec::new();
         if let Some(prefix) = &self.nginx_prefix {
             all.extend(["--nginx-prefix".into(), prefix.clone().into_os_string()]);
@@ -60,7 +60,7 @@ impl Reading {
     }
 }
 
-pub struct Beside {
+pub(super) struct Beside {
     /// Where relative names start; the first that has the file counts.
     folders: Vec<PathBuf>,
     /// What stands for /etc/nginx.
@@ -71,7 +71,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    pub fn new(file: &Path, arguments: &Reading) -> anyhow::Result<Beside> {
+    pub(super) fn new(file: &Path, arguments: &Reading) -> anyhow::Result<Beside> {
         let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let prefix = arguments.nginx_prefix.as_deref().map(std::path::absolute).transpose()?;
         let folders = match &prefix {
@@ -138,7 +138,7 @@ impl Files for Beside {
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Reading a pipe could block, and a device may never end.
-pub fn read_text(path: &Path) -> anyhow::Result<String> {
+pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
     let kind = fs::metadata(path)?;
     if !kind.is_file() {
         bail!("it is not a regular file");

@@ -28,10 +28,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 4 << 20, excess: Excess::Cut };
 
 /// The address of nginx.
-pub struct Target(SocketAddr);
+pub(super) struct Target(SocketAddr);
 
 impl Target {
-    pub fn parse(url: &str) -> anyhow::Result<Target> {
+    pub(super) fn parse(url: &str) -> anyhow::Result<Target> {
         let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         let authority = rest.filter(|rest| !rest.contains(['/', '?', '#', '@']));
         let authority = authority
@@ -45,12 +45,17 @@ impl Target {
         addresses.next().map(Target).with_context(|| format!("--check-against {url}: unknown address"))
     }
 
-    pub fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         self.0.port()
     }
 }
 
-pub fn run(target: &Target, file: &Path, reading: &Reading, imported: &Imported) -> anyhow::Result<()> {
+pub(super) fn run(
+    target: &Target,
+    file: &Path,
+    reading: &Reading,
+    imported: &Imported,
+) -> anyhow::Result<()> {
     if imported.samples.is_empty() {
         bail!("no server of {} listens at port {}", file.display(), target.port());
     }

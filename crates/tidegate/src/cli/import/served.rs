@@ -12,7 +12,7 @@ use super::{Reading, prepare::prepare};
 use crate::cli::place::Place;
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
-pub fn serve(
+pub(crate) fn serve(
     from: &str,
     place: &Place,
     reading: &Reading,

@@ -8,21 +8,21 @@ use std::{
 
 use tidegate_testkit::PATIENCE;
 
-pub struct Message {
+pub(super) struct Message {
     pub topic: String,
     pub acks: i16,
     pub key: Option<String>,
     pub value: String,
 }
 
-pub struct Broker {
+pub(super) struct Broker {
     pub address: SocketAddr,
     messages: mpsc::Receiver<Message>,
     logins: mpsc::Receiver<String>,
 }
 
 impl Broker {
-    pub fn start() -> Broker {
+    pub(super) fn start() -> Broker {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let ((sender, messages), (login, logins)) = (mpsc::channel(), mpsc::channel());
@@ -36,12 +36,12 @@ impl Broker {
         Broker { address, messages, logins }
     }
 
-    pub fn message(&self) -> Message {
+    pub(super) fn message(&self) -> Message {
         self.messages.recv_timeout(PATIENCE).expect("a message")
     }
 
     /// What a client proved who it is with.
-    pub fn login(&self) -> String {
+    pub(super) fn login(&self) -> String {
         self.logins.recv_timeout(PATIENCE).expect("a login")
     }
 }

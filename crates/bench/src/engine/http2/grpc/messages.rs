@@ -4,7 +4,7 @@
 const PREFIX: usize = 5;
 
 #[derive(Debug, Default)]
-pub struct Messages {
+pub(crate) struct Messages {
     prefix: [u8; PREFIX],
     /// Bytes of the prefix that are there.
     have: usize,
@@ -14,7 +14,7 @@ pub struct Messages {
 
 impl Messages {
     /// How many messages end in these bytes.
-    pub fn take(&mut self, mut bytes: &[u8]) -> Result<u64, &'static str> {
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<u64, &'static str> {
         let mut whole = 0;
         loop {
             while self.have < PREFIX {
@@ -42,7 +42,7 @@ impl Messages {
     }
 
     /// Whether no message is half there.
-    pub fn is_between(&self) -> bool {
+    pub(crate) fn is_between(&self) -> bool {
         self.have == 0
     }
 }

@@ -7,7 +7,7 @@ const MAX_COOKIES: usize = 50;
 const MAX_BYTES: usize = 4096;
 
 #[derive(Debug, Default)]
-pub struct Jar {
+pub(crate) struct Jar {
     cookies: Vec<Cookie>,
 }
 
@@ -23,7 +23,7 @@ struct Cookie {
 
 impl Jar {
     /// Takes one `Set-Cookie` in the answer to a request for `path`: whether there is a cookie now.
-    pub fn set(&mut self, field: &[u8], host: &str, path: &[u8]) -> bool {
+    pub(super) fn set(&mut self, field: &[u8], host: &str, path: &[u8]) -> bool {
         let Some(cookie) = Cookie::parse(field, host, path) else { return false };
         self.cookies.retain(|one| one.name != cookie.name || one.path != cookie.path);
         if cookie.is_over(SystemTime::now()) {
@@ -37,7 +37,7 @@ impl Jar {
     }
 
     /// The value of `Cookie` for a path, longer paths first; `None` where no cookie belongs there.
-    pub fn field(&mut self, path: &[u8], is_tls: bool) -> Option<Vec<u8>> {
+    pub(super) fn field(&mut self, path: &[u8], is_tls: bool) -> Option<Vec<u8>> {
         if self.cookies.is_empty() {
             return None;
         }

@@ -3,7 +3,7 @@
 use crate::target::Origin;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Target {
+pub(super) enum Target {
     /// Path and query on this server.
     Here(Vec<u8>),
     Elsewhere,
@@ -12,7 +12,7 @@ pub enum Target {
 }
 
 /// `current` is the target of the request that was answered.
-pub fn resolve(origin: &Origin, current: &[u8], location: &[u8]) -> Target {
+pub(super) fn resolve(origin: &Origin, current: &[u8], location: &[u8]) -> Target {
     let Ok(text) = std::str::from_utf8(location) else { return Target::Unusable };
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Target::Unusable;

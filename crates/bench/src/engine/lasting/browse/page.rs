@@ -1,11 +1,11 @@
 //! A request that can be sent to other paths. Nothing that a server says passes through templates.
 
-pub fn is_redirect(status: u16) -> bool {
+pub(crate) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 #[derive(Debug)]
-pub struct Page {
+pub(super) struct Page {
     method: Vec<u8>,
     target: Vec<u8>,
     /// The lines of the fields, each with its end.
@@ -15,7 +15,7 @@ pub struct Page {
 
 impl Page {
     /// From the bytes of a request as this tool writes them.
-    pub fn of(bytes: &[u8]) -> Page {
+    pub(super) fn of(bytes: &[u8]) -> Page {
         let (line, rest) = cut(bytes, b"\r\n");
         let (method, rest_of_line) = cut(line, b" ");
         let (target, _) = cut(rest_of_line, b" ");
@@ -26,21 +26,21 @@ impl Page {
         Page { method: method.to_vec(), target: target.to_vec(), fields, body: body.to_vec() }
     }
 
-    pub fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         self.method == b"HEAD"
     }
 
-    pub fn target(&self) -> &[u8] {
+    pub(super) fn target(&self) -> &[u8] {
         &self.target
     }
 
     /// The target without its query.
-    pub fn path(&self) -> &[u8] {
+    pub(super) fn path(&self) -> &[u8] {
         cut(&self.target, b"?").0
     }
 
     /// What browsers ask for next: 303 makes everything a GET, 301 and 302 a POST (RFC 9110 section 15.4).
-    pub fn redirect(&mut self, status: u16, target: &[u8]) {
+    pub(super) fn redirect(&mut self, status: u16, target: &[u8]) {
         self.target = target.to_vec();
         let becomes_get = match status {
             303 => !self.is_head(),
@@ -60,7 +60,7 @@ impl Page {
         self.fields = lines.filter(|line| !of_body(line)).flatten().copied().collect();
     }
 
-    pub fn write(&self, cookies: Option<&[u8]>) -> Vec<u8> {
+    pub(super) fn write(&self, cookies: Option<&[u8]>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.fields.len() + self.body.len() + 256);
         for part in [&self.method[..], b" ", &self.target, b" HTTP/1.1\r\n", &self.fields] {
             out.extend_from_slice(part);

@@ -1,10 +1,10 @@
 //! Frames (RFC 6455 section 5): those of a client are masked, those of a server are not.
 
-pub const TEXT: u8 = 1;
-pub const CLOSE: u8 = 8;
-pub const PONG: u8 = 10;
+pub(super) const TEXT: u8 = 1;
+pub(super) const CLOSE: u8 = 8;
+pub(super) const PONG: u8 = 10;
 /// Of a frame that a client sends.
-pub const MAX_HEAD: usize = 14;
+pub(crate) const MAX_HEAD: usize = 14;
 
 const CONTINUATION: u8 = 0;
 const BINARY: u8 = 2;
@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a server says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Incoming {
+pub(super) enum Incoming {
     Message(Vec<u8>),
     Ping(Vec<u8>),
     Pong,
@@ -27,7 +27,7 @@ pub enum Incoming {
 
 /// Puts messages together.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub(super) struct Reader {
     /// What came of the message under way.
     message: Vec<u8>,
     is_inside: bool,
@@ -37,7 +37,7 @@ impl Reader {
     /// Takes a frame from `input`, if a whole one is there: how many bytes are used up, and what was said.
     ///
     /// A frame that is not the last of its message is used up in silence, and the next one is looked at.
-    pub fn next(&mut self, input: &[u8]) -> Result<(usize, Option<Incoming>), &'static str> {
+    pub(super) fn next(&mut self, input: &[u8]) -> Result<(usize, Option<Incoming>), &'static str> {
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
@@ -101,7 +101,7 @@ fn words(payload: &[u8]) -> String {
 }
 
 /// Appends one frame of a client.
-pub fn write(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
+pub(super) fn write(out: &mut Vec<u8>, opcode: u8, payload: &[u8], mask: [u8; 4]) {
     out.push(FIN | opcode);
     match payload.len() {
         short @ 0..=125 => out.push(MASKED | short as u8),

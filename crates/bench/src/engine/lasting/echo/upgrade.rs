@@ -11,7 +11,7 @@ use crate::{
     websocket::ACCEPT,
 };
 
-pub async fn ask(index: usize, line: &mut Line, common: &Common) -> Result<(), Broken> {
+pub(super) async fn ask(index: usize, line: &mut Line, common: &Common) -> Result<(), Broken> {
     let (bytes, _) = common.borrow_mut().request(index);
     let limit = common.borrow().plan.timeout;
     let asked = async {

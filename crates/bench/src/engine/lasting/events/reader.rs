@@ -3,7 +3,7 @@
 const DATA: &[u8] = b"data";
 
 #[derive(Debug, Default)]
-pub struct EventReader {
+pub(crate) struct EventReader {
     /// The beginning of the line at hand, which holds the name of its field.
     begin: [u8; 5],
     length: usize,
@@ -14,7 +14,7 @@ pub struct EventReader {
 
 impl EventReader {
     /// How many events end in these bytes.
-    pub fn take(&mut self, bytes: &[u8]) -> u64 {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> u64 {
         let mut events = 0;
         for &byte in bytes {
             if std::mem::take(&mut self.after_cr) && byte == b'\n' {

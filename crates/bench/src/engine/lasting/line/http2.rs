@@ -12,22 +12,22 @@ use crate::engine::{
     http2::CONNECTION_FIELDS,
 };
 
-pub struct Streams {
+pub(crate) struct Streams {
     sender: SendRequest<Bytes>,
     scheme: &'static str,
     /// Of the request that was sent, until its head is there.
     answer: Option<ResponseFuture>,
     body: Option<RecvStream>,
-    pub is_unanswered: bool,
+    pub(crate) is_unanswered: bool,
 }
 
 impl Streams {
-    pub fn new(sender: SendRequest<Bytes>, is_tls: bool) -> Streams {
+    pub(super) fn new(sender: SendRequest<Bytes>, is_tls: bool) -> Streams {
         let scheme = if is_tls { "https" } else { "http" };
         Streams { sender, scheme, answer: None, body: None, is_unanswered: false }
     }
 
-    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         let (request, body) = request(bytes, self.scheme)
             .ok_or_else(|| Broken::new(Failure::Write, "write: the request cannot be sent with HTTP/2"))?;
         let mut sender =
@@ -42,7 +42,7 @@ impl Streams {
     }
 
     /// More of the answer: its head, then pieces of its body, then their end. 0 when the server has closed.
-    pub async fn receive(&mut self, into: &mut Vec<u8>) -> Result<usize, Broken> {
+    pub(super) async fn receive(&mut self, into: &mut Vec<u8>) -> Result<usize, Broken> {
         let before = into.len();
         if let Some(answer) = self.answer.take() {
             let (head, body) =

@@ -7,39 +7,39 @@ use crate::authentication::openid_connect::now::now_ms;
 
 /// A login that the browser was sent away for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Login {
+pub(crate) struct Login {
     pub state: String,
-    pub original_url: String,
+    pub(crate) original_url: String,
     pub nonce: Option<String>,
     pub verifier: Option<String>,
     #[serde(default)]
-    pub begun_ms: i64,
+    pub(crate) begun_ms: i64,
 }
 
 /// What a finished login left.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub id_token: Option<Value>,
-    pub raw_id_token: Option<String>,
+    pub(crate) raw_id_token: Option<String>,
     pub access_token: Option<String>,
     /// Seconds since 1970.
-    pub access_token_expires: Option<i64>,
-    pub refresh_token: Option<String>,
+    pub(crate) access_token_expires: Option<i64>,
+    pub(crate) refresh_token: Option<String>,
     pub user: Option<Value>,
-    pub since_seconds: i64,
+    pub(crate) since_seconds: i64,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Session {
+pub(crate) struct Session {
     pub(super) created_ms: i64,
     pub(super) rolled_ms: i64,
     pub(super) used_ms: i64,
     /// Oldest first; a browser may have several tabs waiting.
     pub logins: Vec<Login>,
-    pub original_url: Option<String>,
+    pub(crate) original_url: Option<String>,
     /// Consecutive logins restarted because their callback failed.
-    pub restarts: u32,
+    pub(crate) restarts: u32,
     pub identity: Option<Identity>,
     /// Names a session that is kept in a cookie; the same in all its copies.
     pub(super) mark: Option<String>,
@@ -54,11 +54,11 @@ pub(super) const MAX_LOGINS: usize = 5;
 pub(super) const LONGEST_LOGIN_MS: i64 = 3_600_000;
 impl Session {
     /// A new session, with the logins that other tabs still wait for.
-    pub fn logged_in(identity: Identity, logins: Vec<Login>) -> Session {
+    pub(crate) fn logged_in(identity: Identity, logins: Vec<Login>) -> Session {
         Session { identity: Some(identity), logins, ..Session::default() }
     }
 
-    pub fn add_login(&mut self, login: Login) {
+    pub(crate) fn add_login(&mut self, login: Login) {
         self.original_url = Some(login.original_url.clone());
         if self.logins.len() >= MAX_LOGINS {
             self.logins.remove(0);
@@ -66,7 +66,7 @@ impl Session {
         self.logins.push(login);
     }
 
-    pub fn take_login(&mut self, state: &str) -> Option<Login> {
+    pub(crate) fn take_login(&mut self, state: &str) -> Option<Login> {
         let at = self.logins.iter().position(|login| login.state == state)?;
         let login = self.logins.remove(at);
         (now_ms() - login.begun_ms <= LONGEST_LOGIN_MS).then_some(login)
