@@ -134,7 +134,7 @@ fn reply(status: u16, body: &Bytes) -> Result<Reply, String> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_plugin_api::ReplyBody;
+    use tidegate_plugin_api::reply::ReplyBody;
 
     use super::*;
 
