@@ -38,6 +38,8 @@ pub struct ClientOptions {
     /// Idle connections kept per thread and server.
     pub keepalive_pool: usize,
     pub body: Body,
+    /// A request may be sent once more when its connection ended before anything came back: it may have arrived.
+    pub repeats: bool,
 }
 
 /// The size limit of an answer that decides something: a longer one is an error.
@@ -52,6 +54,7 @@ impl Default for ClientOptions {
             keepalive_timeout: Duration::from_secs(60),
             keepalive_pool: 5,
             body: Body::Whole(MAX_ANSWER_BYTES),
+            repeats: true,
         }
     }
 }
@@ -142,9 +145,9 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
                 // Closed while idle, before it saw the request: another one may take it.
                 Some(_) => {}
                 // The server was closing it as the request was on its way (RFC 9112 section 9.3.1): once more, on a
-                // new connection. Plugins send questions, or log entries that may arrive twice, so any method may be
+                // new connection. Most plugins send questions, or log entries that may arrive twice, so any method may be
                 // sent again (RFC 9110 section 9.2.2).
-                None if connection.is_silent() => break,
+                None if options.repeats && connection.is_silent() => break,
                 None => return Err(Error::Ended(describe(&error.into_error()))),
             },
         }

@@ -15,5 +15,6 @@ mod paced;
 #[cfg_attr(not(feature = "redis"), path = "redis/absent.rs")]
 pub mod redis;
 pub mod secrets;
+pub mod sigv4;
 pub mod socket;
 pub mod verbatim;

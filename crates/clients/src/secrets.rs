@@ -5,7 +5,6 @@
 mod aws;
 mod gcp;
 mod manager;
-mod sigv4;
 mod vault;
 
 use serde_json::Value;

@@ -24,6 +24,8 @@ pub struct UpstreamEdits {
     pub without: SmallVec<[HeaderId; 0]>,
     /// `proxy-control`: the body goes to the node as it comes, from its first byte.
     pub unbuffered_body: bool,
+    /// `proxy-buffering`: no plugin keeps back what it has of the answer to make more of it.
+    pub unbuffered_answer: bool,
 }
 
 /// The headers that plugins have set with [`crate::Request::assert_header`].

@@ -33,5 +33,6 @@ pub mod spent;
 #[cfg(test)]
 pub(crate) mod test_request;
 pub mod token_cache;
+pub(crate) mod turns;
 pub mod uuid;
 pub(crate) mod variable_text;

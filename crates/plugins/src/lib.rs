@@ -34,12 +34,14 @@ mod traffic {
     pub(crate) mod limit_conn;
     pub(crate) mod limit_count;
     pub(crate) mod limit_req;
+    pub(crate) mod proxy_buffering;
     pub(crate) mod proxy_cache;
     pub(crate) mod proxy_control;
     pub(crate) mod proxy_mirror;
     pub(crate) mod request_id;
     pub(crate) mod request_validation;
     pub(crate) mod sla;
+    pub(crate) mod traffic_label;
     pub(crate) mod traffic_split;
     pub(crate) mod workflow;
 }
@@ -62,6 +64,7 @@ mod transformation {
     pub(crate) mod attach_consumer_label;
     #[cfg(feature = "lua")]
     pub(crate) mod body_transformer;
+    pub(crate) mod error_page;
     pub(crate) mod fault_injection;
     #[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
     pub(crate) mod grpc_transcode;
@@ -100,10 +103,15 @@ mod observability {
     pub(crate) mod zipkin;
 }
 
-/// Functions of the configuration.
+/// Functions of the configuration, and of other systems.
 mod serverless {
+    pub(crate) mod aws_lambda;
+    pub(crate) mod azure_functions;
     #[cfg(feature = "lua")]
     mod function;
+    pub(crate) mod openfunction;
+    pub(crate) mod openwhisk;
+    mod remote;
     #[cfg(feature = "lua")]
     pub(crate) mod serverless_post_function;
     #[cfg(feature = "lua")]

@@ -227,3 +227,41 @@ impl Decoder for DecompressorWriter<Vec<u8>> {
         self.get_ref()
     }
 }
+
+/// With proxy-buffering gzip, too, sends what it has of an answer whose length is known.
+#[test]
+fn a_piece_of_a_known_length_goes_on_at_once() {
+    let upstream = Upstream::with(|_| {
+        let piece = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nfirst piece";
+        Behaviour { read_body: true, steps: vec![Step::Send(piece.to_vec()), Step::Silence] }
+    });
+    let route = format!(
+        "routes: [{{id: 1, uri: /*, plugins: {{gzip: {{types: \"*\"}}, proxy-buffering: {{disable_proxy_buffering: true}}}}, \
+         upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}}}]\n",
+        upstream.address
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&route));
+    let mut stream = std::net::TcpStream::connect(gateway.http).expect("connects");
+    stream.set_read_timeout(Some(tidegate_testkit::PATIENCE)).expect("a limit");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n").expect("sends");
+    let (mut received, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut piece).expect("the piece comes before the rest is there");
+        assert!(count > 0, "the answer ends too early");
+        received.extend_from_slice(&piece[..count]);
+        // The head, and behind it chunks that begin with a gzip header.
+        let Some(begin) = received.windows(3).position(|three| three == [0x1f, 0x8b, 8]) else { continue };
+        let (mut chunks, mut decoder) = (ChunkedDecoder::default(), GzDecoder::new(Vec::new()));
+        let head = received.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        assert!(head < begin);
+        let mut rest = received[head..].to_vec();
+        while let Ok(Event::Data { skip, length }) = chunks.next(&rest, &mut tidegate_protocol::Head::new()) {
+            decoder.write_all(&rest[skip..skip + length]).expect("decodes");
+            rest.drain(..skip + length);
+        }
+        decoder.flush().expect("decodes");
+        if decoder.get_ref() == b"first piece" {
+            return;
+        }
+    }
+}

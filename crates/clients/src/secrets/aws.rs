@@ -7,11 +7,11 @@ use std::fmt::Display;
 use serde_json::{Value, json};
 use tidegate_telemetry::clock;
 
-use super::{
-    manager::{Failure, member_of_text, need, options, text},
+use super::manager::{Failure, member_of_text, need, options, text};
+use crate::{
+    http::{Endpoint, Incoming, Outgoing, send},
     sigv4::{Credentials, Signer},
 };
-use crate::http::{Endpoint, Incoming, Outgoing, send};
 
 pub(super) async fn fetch(conf: &Value, path: &str) -> Result<String, Failure> {
     if path.is_empty() || path.starts_with('/') {
@@ -58,7 +58,7 @@ async fn secret(conf: &Value, name: &str) -> Result<String, Failure> {
     ];
     let mut request = Outgoing::post(endpoint, "application/x-amz-json-1.1", body.clone());
     request.headers.clear();
-    for (name, value) in signer.sign("POST", "/", &headers, body.as_bytes()) {
+    for (name, value) in signer.sign("POST", ("/", ""), &headers, body.as_bytes()) {
         request = request.header(&name, value);
     }
     let answer = send(request, &options(true)).await.map_err(unavailable)?;

@@ -82,6 +82,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         endpoints: endpoints.collect::<Result<_, _>>()?,
         authorization: format!("Bearer {}", typed.token),
         options: ClientOptions {
+            repeats: true,
             timeout: Duration::from_millis(typed.timeout),
             tls: TlsWanted { verify: typed.ssl_verify, client: None },
             keepalive: typed.keepalive,

@@ -45,7 +45,7 @@ struct Gzip {
 struct Stream {
     /// `None` once the stream is finished.
     encoder: Option<(GzEncoder<Vec<u8>>, Lease)>,
-    /// The length was not known: pieces may be far apart and must not wait for more.
+    /// The length was not known, or `proxy-buffering` says so: pieces may be far apart and must not wait for more.
     flush: bool,
 }
 
@@ -65,7 +65,8 @@ impl Plugin for Gzip {
         if !takes {
             return;
         }
-        let flush = request.response.headers.known(tidegate_protocol::HeaderId::ContentLength).is_none();
+        let flush = request.edits.unbuffered_answer
+            || request.response.headers.known(tidegate_protocol::HeaderId::ContentLength).is_none();
         let Some(lease) = Lease::new(CONTEXT_BYTES) else { return };
         self.eligible.announce(request, "gzip");
         request.response.limit_body_step(STEP);

@@ -1,16 +1,15 @@
 //! Sends shares of the traffic to other upstreams, by weight and by conditions on the request.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_balancing::{Algorithm, NodeSpec, Upstream, UpstreamSpec};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable, host,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable,
 };
 use tidegate_routing::expr::Expression;
 
-use crate::common::conf::typed;
+use crate::common::{conf::typed, turns::Turns};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
@@ -38,7 +37,7 @@ struct Rule {
     conditions: Option<Vec<Expression<Variable>>>,
     targets: Vec<Target>,
     /// Takes turns over `targets` by weight.
-    turns: Upstream,
+    turns: Turns,
 }
 
 enum Target {
@@ -106,25 +105,10 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         built.push(Rule {
             conditions: conditions(rule, &mut needs_body)?,
             targets: list,
-            turns: turns(&weights),
+            turns: Turns::new(&weights),
         });
     }
     Ok(Arc::new(TrafficSplit { rules: built, needs_body }))
-}
-
-/// The balancer of upstream nodes, over upstreams.
-fn turns(weights: &[u32]) -> Upstream {
-    let node = |(index, weight): (usize, &u32)| NodeSpec {
-        host: index.to_string().into(),
-        weight: *weight,
-        ..NodeSpec::default()
-    };
-    let spec = UpstreamSpec {
-        nodes: weights.iter().enumerate().map(node).collect(),
-        algorithm: Algorithm::RoundRobin,
-        ..UpstreamSpec::default()
-    };
-    Upstream::new(spec, host().map_or(1, |host| host.workers), None)
 }
 
 impl Plugin for TrafficSplit {
@@ -175,9 +159,8 @@ impl Rule {
     }
 
     fn apply(&self, request: &mut Request) {
-        let now_ms = request.started.saturating_duration_since(start()).as_millis() as u64;
-        let Some(index) = self.turns.pick(request.worker, None, &[], now_ms) else { return };
-        match self.targets.get(usize::from(index)) {
+        let Some(index) = self.turns.next(request) else { return };
+        match self.targets.get(index) {
             Some(Target::Inline(handle)) => request.edits.upstream = Some(handle.clone()),
             Some(Target::Named(id)) => {
                 request.edits.upstream = request.snapshot.upstreams.get(id.as_str()).cloned();
@@ -185,12 +168,6 @@ impl Rule {
             Some(Target::Route) | None => {}
         }
     }
-}
-
-/// The process's first request: the balancer wants a clock.
-fn start() -> Instant {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    *START.get_or_init(Instant::now)
 }
 
 #[cfg(test)]
@@ -206,16 +183,6 @@ mod tests {
             {"weighted_upstreams": [{"upstream_id": 1, "upstream": {"b": 1}}, {"upstream": {"c": 1}}]}
         ]});
         assert_eq!(inline_upstreams(&conf), [&json!({"a": 1}), &json!({"c": 1})]);
-    }
-
-    #[test]
-    fn weights_are_kept() {
-        let turns = turns(&[3, 0, 1]);
-        let mut counts = [0; 3];
-        for _ in 0..8 {
-            counts[usize::from(turns.pick(0, None, &[], 0).unwrap())] += 1;
-        }
-        assert_eq!(counts, [6, 0, 2]);
     }
 
     #[test]

@@ -13,10 +13,12 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 29] = [
+const GUARDS: [(&str, &str); 33] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
+    ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
+    ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("basic-auth", "{}"),
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
@@ -37,6 +39,8 @@ const GUARDS: [(&str, &str); 29] = [
         "openid-connect",
         r#"{"client_id":"a","client_secret":"s","discovery":"http://127.0.0.1:1/d","bearer_only":true}"#,
     ),
+    ("openfunction", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
+    ("openwhisk", r#"{"api_host":"http://127.0.0.1:1","service_token":"a:b","namespace":"n","action":"a"}"#),
     ("real-ip", r#"{"source":"arg_ip","trusted_addresses":["127.0.0.1"]}"#),
     ("referer-restriction", r#"{"whitelist":["a.com"]}"#),
     ("request-validation", r#"{"header_schema":{"type":"object","required":["x"]}}"#),

@@ -8,9 +8,11 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 38] = [
+const NEEDED: [(&str, &str); 43] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
+    ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
     (
         "clickhouse-logger",
@@ -39,10 +41,12 @@ const NEEDED: [(&str, &str); 38] = [
     ("sla", r#"{"limits":[{"interval":1,"limit":1}]}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
     ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
+    ("openfunction", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     (
         "openid-connect",
         r#"{"client_id":"a","client_secret":"s","discovery":"http://127.0.0.1:1/d","bearer_only":true}"#,
     ),
+    ("openwhisk", r#"{"api_host":"http://127.0.0.1:1","service_token":"a:b","namespace":"n","action":"a"}"#),
     ("proxy-mirror", r#"{"host":"http://127.0.0.1:1"}"#),
     ("real-ip", r#"{"source":"arg_ip"}"#),
     ("redirect", r#"{"uri":"/x"}"#),
@@ -52,6 +56,7 @@ const NEEDED: [(&str, &str); 38] = [
     ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
     ("skywalking-logger", r#"{"endpoint_addr":"http://127.0.0.1:1"}"#),
     ("splunk-hec-logging", r#"{"endpoint":{"uri":"http://127.0.0.1:1","token":"t"}}"#),
+    ("traffic-label", r#"{"rules":[{"actions":[{"set_headers":{"X-A":"a"}}]}]}"#),
     ("traffic-split", r#"{"rules":[{"weighted_upstreams":[{"weight":1}]}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
