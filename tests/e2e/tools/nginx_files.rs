@@ -11,6 +11,7 @@ const SERVER: &str = "
   location /app/ { alias @ROOT@/sub/; }
   location = /exact.txt { try_files /page.txt =404; }
   location ~ \\.js$ { gzip_static on; add_header X-Kind script always; }
+  location /deep/ { alias @ROOT@/; try_files $uri/index.html =404; }
   location /list/ { alias @ROOT@/bare/; autoindex on; }
 ";
 
@@ -53,6 +54,9 @@ fn imported_sites_answer_as_nginx_does() {
         ("/coded.js", ""),
         ("/list/file.txt", ""),
         ("/.hidden", ""),
+        ("/deep/", ""),
+        ("/deep/sub/", ""),
+        ("/deep/sub", ""),
         ("/a%20b/%C3%BC.txt", ""),
     ] {
         let ask = |address| {

@@ -98,6 +98,8 @@ impl Files {
                 let rest = path.strip_suffix(b"/").filter(|_| joins).unwrap_or(path);
                 name.extend_from_slice(rest);
             }
+            // At the root `$uri/index.html` is `/index.html`.
+            let after = if name.is_empty() { after.trim_start_matches('/') } else { after };
             name.extend_from_slice(after.as_bytes());
             if !path::is_safe(&name, self.dotfiles || !*with_path) {
                 continue;
