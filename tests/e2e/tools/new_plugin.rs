@@ -103,7 +103,7 @@ fn a_plugin_is_made_by_one_command() {
     // Those that are on stand in the order in which they run.
     assert_eq!(
         added(root, "conf/config.yaml"),
-        [("#- file-logger".to_owned(), "#- prometheus-notes".to_owned())]
+        [("#- tencent-cloud-cls".to_owned(), "#- prometheus-notes".to_owned())]
     );
 }
 

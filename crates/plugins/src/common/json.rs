@@ -1,6 +1,8 @@
 //! JSON that services answered, and JSON that clients sent, with errors in the words of lua-cjson, which APISIX shows.
 
-use std::{collections::HashSet, fmt};
+#[cfg(feature = "lua")]
+use std::collections::HashSet;
+use std::fmt;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -64,6 +66,7 @@ pub fn decode(text: &[u8], allowance: &Allowance) -> Result<Value, Undecoded> {
 }
 
 /// As [`decode`], with the members of these names, where the caller needs no others.
+#[cfg(feature = "lua")]
 pub(crate) fn decode_members(
     text: &[u8],
     allowance: &Allowance,

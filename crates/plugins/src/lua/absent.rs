@@ -9,11 +9,11 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{LuaCompiler, Request};
 
-pub fn compiler() -> Option<Arc<dyn LuaCompiler>> {
+pub(crate) fn compiler() -> Option<Arc<dyn LuaCompiler>> {
     None
 }
 
-pub fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
+pub(crate) fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
     Err(LuaFault::Load(built_without("lua")))
 }
 

@@ -8,25 +8,31 @@ use tokio::{runtime::Handle, sync::watch};
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use crate::{BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError};
 
+/// The store that this build does not have.
 pub enum Etcd {}
 
 impl Etcd {
+    /// Always fails: the error names the feature.
     pub fn open(_: Options, _: &Handle) -> Result<Self, StoreError> {
         Err(StoreError::Unavailable(built_without("etcd")))
     }
 
+    /// See the store with the feature, as for the rest: there is no value to ask.
     pub fn plugins(&self) -> Option<PluginList> {
         match *self {}
     }
 
+    /// Whether a member answers.
     pub fn is_reachable(&self) -> bool {
         match *self {}
     }
 
+    /// The revision of the cluster.
     pub fn cluster_revision(&self) -> u64 {
         match *self {}
     }
 
+    /// Ends the watch.
     pub fn close(&self) {
         match *self {}
     }

@@ -2,6 +2,6 @@
 
 use tidegate_model::catalog::built_without;
 
-pub fn check_proto(_: &str) -> Result<(), String> {
+pub(crate) fn check_proto(_: &str) -> Result<(), String> {
     Err(built_without("grpc-transcode"))
 }

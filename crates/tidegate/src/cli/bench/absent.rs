@@ -5,12 +5,12 @@ use std::{ffi::OsString, process::ExitCode};
 use tidegate_model::catalog::built_without;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _any: Vec<OsString>,
 }
 
-pub fn run(_: &Arguments) -> ExitCode {
+pub(crate) fn run(_: &Arguments) -> ExitCode {
     crate::say::complain!("tidegate bench: {}", built_without("bench"));
     ExitCode::FAILURE
 }

@@ -9,19 +9,19 @@ use tidegate_model::catalog::built_without;
 use super::Place;
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _any: Vec<OsString>,
 }
 
 /// There is nothing to read.
 #[derive(clap::Args)]
-pub struct Reading {}
+pub(crate) struct Reading {}
 
-pub fn run(_: &Place, _: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(_: &Place, _: &Arguments) -> anyhow::Result<()> {
     bail!("import: {}", built_without("import"))
 }
 
-pub fn serve(from: &str, _: &Place, _: &Reading, _: bool, _: &mut Loaded) -> anyhow::Result<()> {
+pub(crate) fn serve(from: &str, _: &Place, _: &Reading, _: bool, _: &mut Loaded) -> anyhow::Result<()> {
     bail!("--from {from}: {}", built_without("import"))
 }
