@@ -157,7 +157,7 @@ fn collectors_write_samples_of_their_own() {
         out.sample("node_info", &[("hostname", "a\\b")], 1.5);
     });
     let text = String::from_utf8(bytes).expect("metrics are text");
-    assert!(text.contains("# HELP apisix_node_info this\\nnode\n"), "{text}");
+    assert!(text.contains("# HELP node_info this\\nnode\n"), "{text}");
     assert!(text.ends_with("node_info{hostname=\"a\\\\b\"} 1.5\n"), "{text}");
 }
 
