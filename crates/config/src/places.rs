@@ -53,7 +53,7 @@ impl Places {
         }
     }
 
-    /// Whether the file sets nothing, or there is no file.
+    /// Whether the file is missing or sets nothing.
     pub fn is_empty(&self) -> bool {
         self.places.keys().all(String::is_empty)
     }

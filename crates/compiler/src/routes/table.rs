@@ -41,7 +41,7 @@ pub(crate) struct Routes {
     /// Routes that must be matched on the body.
     on_body: usize,
     base: Option<Arc<Layer<Variable>>>,
-    /// What the base has but is no longer true.
+    /// Entries of the base that changes have replaced.
     stale: Stale,
     /// Routes that were put, changed or removed since the base was laid out.
     changed: BTreeSet<Arc<str>>,

@@ -86,7 +86,7 @@ impl Service {
         })
     }
 
-    /// 503 where there is no answer.
+    /// 503 without an answer.
     pub(super) async fn ask(&self, outgoing: Outgoing) -> Result<Incoming, Box<Reply>> {
         match http::send(outgoing, &self.options).await {
             Ok(answer) if answer.status >= 200 => Ok(answer),

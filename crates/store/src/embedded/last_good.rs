@@ -242,7 +242,7 @@ impl Store for LastGood {
         self.live.watch()
     }
 
-    /// `true`, although no write succeeds for now: the error of a write says why, and what ends that.
+    /// `true`, although writes fail until the store is repaired: their error says why, and how.
     fn is_writable(&self) -> bool {
         true
     }
