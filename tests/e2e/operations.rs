@@ -13,6 +13,7 @@ mod last_good;
 mod log_floods;
 mod lost_lines;
 mod lost_store;
+mod memory_pages;
 mod nginx;
 mod plugin_list;
 mod stall;
