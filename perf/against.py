@@ -63,12 +63,12 @@ def cpu(folder, binaries, upstream_port, options):
             servers[who] = start(folder, who, binary, upstream_port, pair)
         scripts, rows = throughput.write_scripts(folder, KEYS), []
         for name in options.only or ["plain"]:
-            stolen, total = steal()
+            stolen, total = processes.steal_ticks()
             result = turns.run(name, servers, scripts, options.rounds, options.seconds, say)
             ratios = [after["cpu_us"] / before["cpu_us"]
                       for before, after in zip(result["rounds"]["before"], result["rounds"]["after"])]
             low, high = interval(ratios)
-            now_stolen, now_total = steal()
+            now_stolen, now_total = processes.steal_ticks()
             rows.append([name, *(f"{result['median'][who]['cpu_us']:.2f}" for who in binaries),
                          f"{statistics.median(ratios):.3f}", f"{low:.3f} to {high:.3f}",
                          f"{100 * (now_stolen - stolen) / max(1, now_total - total):.1f} %"])
@@ -94,13 +94,6 @@ def interval(ratios, samples=10_000):
     chance = random.Random(1)
     medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(samples))
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
-
-
-def steal():
-    """(stolen, all) ticks of this machine since it started."""
-    with open("/proc/stat") as stat:
-        ticks = [int(field) for field in stat.readline().split()[1:9]]
-    return ticks[7], sum(ticks)
 
 
 def instructions(folder, binaries, upstream_port, names):

@@ -16,6 +16,7 @@ mod lost_store;
 mod memory_pages;
 mod nginx;
 mod plugin_list;
+mod priorities;
 mod stall;
 mod standard_error;
 #[cfg(debug_assertions)]

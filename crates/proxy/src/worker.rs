@@ -334,7 +334,8 @@ fn ask_for_short_slices() {
         size: size_of::<Attributes>() as u32,
         policy: libc::SCHED_OTHER as u32,
         flags: 0,
-        nice: 0,
+        // As this thread was started with: 0 would undo a `Nice=` of the service.
+        nice: rustix::process::getpriority_process(None).unwrap_or_default(),
         priority: 0,
         runtime_ns: 100_000,
         deadline_ns: 0,

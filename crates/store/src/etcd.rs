@@ -78,6 +78,8 @@ impl Etcd {
             live: Live::new(state),
             client: watch::Sender::new(None),
             followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
+            writes: watch::Sender::new(0),
+            ping_seconds: AtomicU64::new(connection::PING_SECONDS),
             plugins: Mutex::new(plugins),
             unusable,
             cluster_revision: AtomicU64::new(0),

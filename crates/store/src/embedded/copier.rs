@@ -16,7 +16,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tidegate_model::Object;
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    background::lower_priority,
+    error_log::{Level, log},
+};
 
 use super::{
     copy::{self, Head},
@@ -92,7 +95,10 @@ impl Copier {
         let path = super::files::place(&database.path);
         let known = copy::glance(&path);
         let mut worker = Worker { database, live, expiries, path, known, is_first: true, told: false };
-        let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || worker.run(&messages));
+        let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || {
+            lower_priority();
+            worker.run(&messages);
+        });
         let thread = thread.map_err(|error| {
             StoreError::Unavailable(format!(
                 "cannot start the thread of the last good configuration: {error}"

@@ -18,6 +18,7 @@ use tidegate_plugin_api::{
 use tidegate_proxy::Publisher;
 use tidegate_routing::router::Mode;
 use tidegate_store::{Changes, Store, Stored};
+use tidegate_telemetry::background::lower_priority;
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -48,12 +49,6 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the control runtime")
-}
-
-/// Workers come first when the machine is busy.
-fn lower_priority() {
-    // Linux applies it to the calling thread alone.
-    let _ = rustix::process::nice(5);
 }
 
 /// What others ask about the configuration in effect.
