@@ -123,6 +123,7 @@ impl Open {
     fn new(worker: &'static Worker) -> Open {
         worker.connections.set(worker.connections.get() + 1);
         stats::add(&worker.stats.active, 1);
+        worker.load.opened();
         Open { _counted: Counted(worker), admitted: None }
     }
 }
@@ -131,6 +132,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.0.connections.set(self.0.connections.get() - 1);
         stats::sub(&self.0.stats.active, 1);
+        self.0.load.closed();
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
+mod accept_balance;
 pub mod admission;
 mod answer;
 #[cfg(debug_assertions)]

@@ -36,7 +36,7 @@ use tokio::{runtime::Handle, sync::watch, task};
 
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use self::{
-    connection::Member,
+    connection::{Member, Pings},
     shared::{Followed, Shared},
     snapshot::Earlier,
 };
@@ -79,7 +79,7 @@ impl Etcd {
             client: watch::Sender::new(None),
             followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
             writes: watch::Sender::new(0),
-            ping_seconds: AtomicU64::new(connection::PING_SECONDS),
+            pings: Pings::default(),
             plugins: Mutex::new(plugins),
             unusable,
             cluster_revision: AtomicU64::new(0),

@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -15,13 +18,13 @@ use tokio::{
 };
 use tonic::{Status, transport::Endpoint};
 
-use super::{rpc::Client, shared::Shared};
+use super::{Options, rpc::Client};
 
 /// Connecting, the handshake and the login together. Short, because another member may be well.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Seconds after which a quiet connection is asked by an HTTP/2 PING whether the member is there. etcd allows one each 5 s
 /// (`--grpc-keepalive-min-time`) and ends connections with more.
-pub(super) const PING_SECONDS: u64 = 6;
+const PING_SECONDS: u64 = 6;
 /// What a member that allows fewer may make of it.
 const MOST_PING_SECONDS: u64 = 600;
 /// A member that does not answer a PING for that long is gone: within 10 s it is noticed.
@@ -29,6 +32,34 @@ const PING_PATIENCE: Duration = Duration::from_secs(3);
 /// What may be under way in answers: a full read is large, and the standard 64 KiB make it slow.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
+
+/// How often quiet connections are asked, as the members allow it.
+pub(super) struct Pings(AtomicU64);
+
+impl Default for Pings {
+    fn default() -> Pings {
+        Pings(AtomicU64::new(PING_SECONDS))
+    }
+}
+
+impl Pings {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.0.load(Relaxed))
+    }
+
+    /// Halves them when a connection ended because the member calls them too many.
+    pub(super) fn heed(&self, status: &Status) {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
+        while let Some(error) = cause {
+            let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
+            if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
+                self.0.store((self.0.load(Relaxed) * 2).min(MOST_PING_SECONDS), Relaxed);
+                return;
+            }
+            cause = error.source();
+        }
+    }
+}
 
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
@@ -56,18 +87,23 @@ impl Member {
 /// Opens a connection and logs in. The error says what failed, without the address.
 pub(super) async fn connect(
     member: &Member,
-    shared: &Shared,
+    options: &Options,
+    pings: &Pings,
     tls: Option<Arc<ClientConfig>>,
 ) -> Result<Client, String> {
-    let patience = shared.options.timeout.min(CONNECT_TIME);
-    match tokio::time::timeout(patience, login(member, shared, tls)).await {
+    let patience = options.timeout.min(CONNECT_TIME);
+    match tokio::time::timeout(patience, login(member, options, pings, tls)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} s", patience.as_secs_f64())),
     }
 }
 
-async fn login(member: &Member, shared: &Shared, tls: Option<Arc<ClientConfig>>) -> Result<Client, String> {
-    let options = &shared.options;
+async fn login(
+    member: &Member,
+    options: &Options,
+    pings: &Pings,
+    tls: Option<Arc<ClientConfig>>,
+) -> Result<Client, String> {
     let bracketed =
         if member.host.contains(':') { format!("[{}]", member.host) } else { member.host.clone() };
     // TLS is the connector's business; to the library every member is plain.
@@ -75,7 +111,7 @@ async fn login(member: &Member, shared: &Shared, tls: Option<Arc<ClientConfig>>)
         .map_err(|error| error.to_string())?
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(Duration::from_secs(shared.ping_seconds.load(Relaxed)))
+        .http2_keep_alive_interval(pings.interval())
         .keep_alive_timeout(PING_PATIENCE)
         .keep_alive_while_idle(true);
     let (target, sni) = (member.clone(), options.tls.sni.clone());
@@ -98,20 +134,6 @@ async fn open(
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(sni.unwrap_or_else(|| member.host.clone())).map_err(io::Error::other)?;
     Ok(Box::new(tidegate_tls::connect(tls, name, stream).await?))
-}
-
-/// Takes a connection's end for what it says of its PINGs: a member that calls them too many gets half as many.
-pub(super) fn heed(shared: &Shared, status: &Status) {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
-    while let Some(error) = cause {
-        let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
-        if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
-            let seconds = shared.ping_seconds.load(Relaxed);
-            shared.ping_seconds.store((seconds * 2).min(MOST_PING_SECONDS), Relaxed);
-            return;
-        }
-        cause = error.source();
-    }
 }
 
 /// The words of a failure, which for gRPC are the server's own.

@@ -55,7 +55,7 @@ pub(super) async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
     let mut told = vec![String::new(); shared.members.len()];
     loop {
         let Some(member) = shared.members.get(place) else { return };
-        let problem = match connection::connect(member, &shared, tls.clone()).await {
+        let problem = match connection::connect(member, &shared.options, &shared.pings, tls.clone()).await {
             Ok(client) => {
                 let (in_step, problem) = serve(&shared, client).await;
                 shared.client.send_replace(None);
@@ -163,7 +163,7 @@ impl Session<'_> {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
                 Err(error) => {
-                    connection::heed(shared, &error);
+                    shared.pings.heed(&error);
                     return Ended::Lost(connection::reason(&error));
                 }
             };

@@ -11,7 +11,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Options, connection::Member, rpc::Client};
+use super::{
+    Options,
+    connection::{Member, Pings},
+    rpc::Client,
+};
 use crate::{collections::PluginList, error::StoreError, live::Live};
 
 pub(super) struct Shared {
@@ -23,8 +27,7 @@ pub(super) struct Shared {
     pub(super) followed: watch::Sender<Followed>,
     /// Writes of ours under way: sent, and not yet seen in the watch.
     pub(super) writes: watch::Sender<usize>,
-    /// Seconds between HTTP/2 PINGs on a quiet connection: more once a member has called them too many.
-    pub(super) ping_seconds: AtomicU64,
+    pub(super) pings: Pings,
     pub(super) plugins: Mutex<Option<PluginList>>,
     /// Why the snapshot of an earlier run could not be used.
     pub(super) unusable: Option<String>,

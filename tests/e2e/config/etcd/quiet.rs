@@ -83,7 +83,12 @@ fn gateways_follow_through_a_proxy_of_etcd() {
     let gateways = [Gateway::start(&config(&hosts), None), Gateway::start(&config(&hosts), None)];
     let everywhere = |path: &str| gateways.iter().all(|gateway| status(gateway, path) == 201);
     let put = |id: &str, path: &str| {
-        gateways[0].admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock(path, 201)).0 < 300
+        let (code, answer) =
+            gateways[0].admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock(path, 201));
+        if code >= 300 {
+            eprintln!("{code} {answer}");
+        }
+        code < 300
     };
     assert!(put("1", "/one"), "{}", gateways[0].error_log());
     eventually("a write through the proxy takes effect everywhere", || everywhere("/one"));
