@@ -1,14 +1,14 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
-	@echo 'make run     build, then serve in the foreground from ./run/'
+	@echo 'make run     build with less optimization, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make test    run all tests, black-box tests included, after make deps'
 	@echo 'make test-all  the tests that take minutes as well, such as the whole nginx corpus beside nginx'
@@ -23,15 +23,19 @@ help:
 deps:
 	scripts/install-deps.sh
 
-BINARY = $(or $(CARGO_TARGET_DIR),target)/release/tidegate
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+BINARY = $(TARGET)/release/tidegate
+QUICK = $(TARGET)/quick/tidegate
 
 build:
 	$(CARGO) build --release -p tidegate
+	scripts/split-debug $(BINARY)
 
 # Everything it writes is in run/, which git ignores. Remove the folder to begin again.
-run: build
-	@test -e run/conf/config.yaml || $(BINARY) init --prefix run
-	$(BINARY) run --prefix run $(RUN_ARGS)
+run:
+	$(CARGO) build --profile quick -p tidegate
+	@test -e run/conf/config.yaml || $(QUICK) init --prefix run
+	$(QUICK) run --prefix run $(RUN_ARGS)
 
 # The binary is built first so that the black-box tests do not wait for it one by one; with their features, or libraries are
 # built twice.
