@@ -10,7 +10,7 @@ import subprocess
 
 TRACING = "/sys/kernel/tracing"
 BUFFER_KB = 150_000
-EVENT = re.compile(r"\s(?P<cpu>\d+)\]\s\S+\s+(?P<time>[\d.]+): (?P<name>sched_\w+): (?P<rest>.*)")
+EVENT = re.compile(r"\[(?P<cpu>\d+)\]\s+\S+\s+(?P<time>[\d.]+): (?P<name>sched_\w+): (?P<rest>.*)")
 SWITCH = re.compile(r"prev_comm=.* prev_pid=(\d+) prev_prio=\d+ prev_state=(\S+) ==> next_comm=.* next_pid=(\d+)")
 WOKEN = re.compile(r" pid=(\d+) .*target_cpu=(\d+)")
 

@@ -17,7 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use tidegate_model::Object;
 use tidegate_telemetry::{
-    background::lower_priority,
+    background::{give_way, lower_priority},
     error_log::{Level, log},
 };
 
@@ -250,7 +250,11 @@ impl Worker {
         // Both of one moment.
         let (revision, objects, taken_ms, expiries) = {
             let expiries = self.expiries.lock();
-            let take = |state: &State| (state.revision, state.all().cloned().collect::<Vec<Object>>());
+            let each = |object: &Object| {
+                give_way();
+                object.clone()
+            };
+            let take = |state: &State| (state.revision, state.all().map(each).collect::<Vec<Object>>());
             let (revision, objects) = self.live.read(take);
             (revision, objects, now_ms(), expiries.by_key.clone())
         };
@@ -268,6 +272,7 @@ impl Worker {
         }
         self.look_for_space()?;
         let mut records = objects.into_iter().map(|object| {
+            give_way();
             let expires_at_ms = expiries.get(&(object.kind, object.id.clone())).copied();
             (self.database.at_rest(object), expires_at_ms)
         });

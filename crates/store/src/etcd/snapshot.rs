@@ -19,7 +19,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Fault, Object};
 use tidegate_telemetry::{
-    background::lower_priority,
+    background::{give_way, lower_priority},
     error_log::{Level, log},
 };
 
@@ -91,6 +91,7 @@ fn write(shared: &Shared) -> io::Result<()> {
         )?;
     }
     for object in &objects {
+        give_way();
         let mut value = Arc::unwrap_or_clone(object.value());
         if let Some(encrypt) = &options.encrypt {
             encrypt(object.kind, &object.id, &mut value);

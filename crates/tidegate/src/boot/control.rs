@@ -18,7 +18,7 @@ use tidegate_plugin_api::{
 use tidegate_proxy::Publisher;
 use tidegate_routing::router::Mode;
 use tidegate_store::{Changes, Store, Stored};
-use tidegate_telemetry::background::lower_priority;
+use tidegate_telemetry::background::{give_way, lower_priority};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -284,9 +284,12 @@ impl Follower {
                     continue;
                 }
             }
+            give_way();
             let snapshot = self.compiler.snapshot(self.revision);
+            give_way();
             // Before a place is shut, its reason can be read.
             self.share();
+            give_way();
             publisher.publish(snapshot);
             let _ = published.send(self.revision);
         }
@@ -311,6 +314,7 @@ impl Follower {
                     &Stored(self.store.as_ref()),
                     &self.places,
                 );
+                give_way();
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }

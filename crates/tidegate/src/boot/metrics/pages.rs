@@ -10,12 +10,16 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use tidegate_telemetry::{
+    background::give_way,
     error_log::{self, Level},
     limiter::Limiter,
 };
 
 /// Pages that are held at a time.
 const MOST_PAGES: usize = 4;
+
+/// Some 50 us.
+const COMPRESSED_AT_ONCE: usize = 32 * 1024;
 
 #[derive(Default)]
 pub(super) struct Pages(Mutex<Vec<Held>>);
@@ -58,8 +62,11 @@ impl Page {
 /// At the quickest level: the rest of a page's bytes is worth less than the time.
 fn compressed(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
-    // A vector takes every write.
-    let _ = encoder.write_all(text);
+    for piece in text.chunks(COMPRESSED_AT_ONCE) {
+        // A vector takes every write.
+        let _ = encoder.write_all(piece);
+        give_way();
+    }
     encoder.finish().unwrap_or_default()
 }
 
