@@ -275,7 +275,7 @@ impl Compiler {
         for key in &dirty {
             let before = self.upstreams.get(key).cloned();
             self.build_upstream_of(key);
-            // Upstreams inside of plugins are in the chains of routes.
+            // Upstreams inside of plugins are in the chains of routes, and of consumers.
             let within_plugins = self.inline_upstreams.contains_key(key);
             self.rebuild_inline_upstreams(key);
             self.note_checks(key);
@@ -298,6 +298,11 @@ impl Compiler {
 
     /// Addresses come and go; the names of their pools must not pile up.
     fn forget_pools(&mut self) {
+        // After the groups that they have plugins of.
+        for key in compiled_again.iter().filter(|key| key.0 == Kind::Consumer) {
+            self.build_consumer(key);
+            self.note_checks(key);
+        }
         if self.pools.is_crowded() {
             let handles = self.upstreams.values().chain(self.inline_upstreams.values().flatten());
             let used = handles.flat_map(|handle| &handle.nodes).map(|node| node.pool).collect();

@@ -43,10 +43,11 @@ impl Compiler {
         self.instances.insert(key.clone(), instances);
     }
 
-    /// Rebuilds only those plugins of an object that hold upstreams: the addresses of their nodes have changed.
+    /// Rebuilds only those plugins of an object that hold upstreams: the addresses of their nodes have changed. Those of a
+    /// consumer are built with it.
     pub(crate) fn rebuild_inline_upstreams(&mut self, key: &Key) {
         if key.0 == Kind::Consumer {
-            return self.build_consumer(key);
+            return;
         }
         let Some(previous) = self.inline_upstreams.remove(key) else { return };
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
