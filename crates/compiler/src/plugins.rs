@@ -195,6 +195,8 @@ impl Compiler {
         previous: &[Arc<UpstreamHandle>],
     ) -> Result<Vec<Arc<UpstreamHandle>>, String> {
         let Some(find) = def.inline_upstreams else { return Ok(Vec::new()) };
+        // Also for a plugin that cannot be built: its owner waits for what has been asked for so far.
+        self.inline_upstreams.entry(key.clone()).or_default();
         let mut handles = Vec::new();
         for (index, value) in find(conf).into_iter().enumerate() {
             let name = format!("{}/{}#plugins.{}.{index}", key.0.directory(), key.1, def.name);
