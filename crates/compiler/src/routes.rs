@@ -42,6 +42,10 @@ impl Compiler {
         if object.fault.is_some() || !faults.is_empty() {
             place::widen(&mut conf, &value);
         }
+        if object.is_lost() {
+            // Before any other one that it could have preceded.
+            conf.priority = i64::MAX;
+        }
         let (service_object, service) = self.service_of(&conf).unzip();
         let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {
             faults.push(reason);
@@ -60,6 +64,7 @@ impl Compiler {
         };
         let has_fault = object.fault.is_some() || broken.is_some();
         self.doubt_hosts(&mut spec, (is_whole, broken.is_some()), (&conf, &value), service_object.as_ref());
+        spec.hosts_unknown |= object.is_lost();
         let is_known = self.keep_paths(key, has_fault, &value, &mut spec, &mut faults);
         let is_placeless = !is_known && conf.is_enabled();
         let broken = if faults.is_empty() { broken } else { Some(UNAVAILABLE) };
