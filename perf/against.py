@@ -49,7 +49,10 @@ def main():
         try:
             upstream.wait_for_port(port)
             if options.instructions:
-                instructions(folder, binaries, port, options.only or ["plain"])
+                counted = instructions(folder, binaries, port, options.only or ["plain"])
+                rows = [[name, *(f"{one[who]:,.0f}" for who in binaries), f"{one['after'] / one['before']:.4f}"]
+                        for name, one in counted.items()]
+                print(figures.table(["instructions per request", "before", "after", "ratio"], rows))
             else:
                 cpu(folder, binaries, port, options)
         finally:
@@ -97,17 +100,17 @@ def interval(ratios, samples=10_000):
 
 
 def instructions(folder, binaries, upstream_port, names):
-    pair, rows = tls.certificate(folder), []
+    """Per request, by scenario and binary."""
+    pair, found = tls.certificate(folder), {}
     for name in names:
         path, script = throughput.SCENARIOS[name][:2]
-        counted = {}
+        counted = found[name] = {}
         for who, binary in binaries.items():
             runs = {count: once(folder, f"{who}-{name}-{count}", binary, upstream_port, pair, path, script, count)
                     for count in (FEW, MANY)}
             counted[who] = (runs[MANY] - runs[FEW]) / (MANY - FEW)
             say(f"{name}: {who} {counted[who]:,.0f} instructions per request")
-        rows.append([name, *(f"{counted[who]:,.0f}" for who in binaries), f"{counted['after'] / counted['before']:.4f}"])
-    print(figures.table(["instructions per request", "before", "after", "ratio"], rows))
+    return found
 
 
 def once(folder, who, binary, upstream_port, pair, path, script, count):

@@ -336,8 +336,9 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         let (client, facts, task) = (size_of::<Downstream>(), size_of::<ConnectionInfo>(), future_size(run));
-        assert!(client <= 352, "client: {client} bytes");
-        assert!(facts <= 120, "facts: {facts} bytes");
-        assert!(task <= 256, "task: {task} bytes");
+        // With the two counts of an `Rc` these fit into classes of the allocator: 224 and 128 bytes.
+        assert!(client <= 208, "client: {client} bytes");
+        assert!(facts <= 112, "facts: {facts} bytes");
+        assert!(task <= 128, "task: {task} bytes");
     }
 }
