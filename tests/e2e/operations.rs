@@ -3,6 +3,7 @@
 pub(crate) mod admin_bounds;
 mod admin_keys;
 mod audit;
+mod command_line;
 mod control_documents;
 mod damaged_store;
 mod first_run;

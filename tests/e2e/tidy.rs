@@ -47,6 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("admin", &["model", "protocol", "store", "config", "telemetry"]),
     ("bench", &["protocol", "telemetry", "tls"]),
     ("import", &["backtrack", "config", "protocol"]),
+    ("echo", &["protocol", "tls"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

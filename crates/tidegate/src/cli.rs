@@ -6,28 +6,34 @@ mod bench;
 mod completions;
 mod configuration;
 mod daemon;
+mod echo;
 mod exchange;
 mod explain;
+mod help;
 #[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
 mod place;
 mod printable;
+mod proxy;
 mod quit;
 mod reload;
 mod routes;
 mod run;
+mod self_signed;
 mod serve;
 mod start;
 mod stay;
 mod stop;
+mod temporary;
 mod test;
 mod upgrade;
+mod usage;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 
@@ -51,6 +57,10 @@ enum Verb {
     Run(run::Arguments),
     /// Serve the files of a directory
     Serve(serve::Arguments),
+    /// Put a gateway in front of one server, with TLS, a key, a rate limit or CORS
+    Proxy(Box<proxy::Arguments>),
+    /// Answer with the request that came: something to proxy to
+    Echo(echo::Arguments),
     /// Serve in the background; returns when connections are accepted
     Start(start::Arguments),
     /// Stop at once
@@ -63,7 +73,7 @@ enum Verb {
     Upgrade(upgrade::Arguments),
     /// Tell what a start would say: exit code 0 if it works, 1 if not, 2 if some objects cannot be used
     Test(test::Arguments),
-    /// Print the version
+    /// Print the version, the commit, its date, and what the program was built with
     Version,
     /// Print the routes of the running gateway
     Routes,
@@ -86,20 +96,31 @@ enum Verb {
 /// Logs, data and configuration are for the gateway's user and group: files 0640, folders 0750, whatever writes them.
 /// Stricter ones stay so.
 fn keep_to_owner_and_group(verb: &Verb) {
-    if matches!(verb, Verb::Init(_) | Verb::Run(_) | Verb::Start(_) | Verb::Serve(_)) {
+    if matches!(verb, Verb::Init(_) | Verb::Run(_) | Verb::Start(_) | Verb::Serve(_) | Verb::Proxy(_)) {
         let before = umask(Mode::empty());
         umask(before | Mode::WGRP | Mode::RWXO);
     }
 }
 
+/// The command line as it is declared, and as each verb shows it.
+fn command() -> Command {
+    help::of_verbs(Cli::command())
+}
+
 pub(crate) fn main() -> ExitCode {
-    let Cli { place, verb } = Cli::parse();
+    let matches = command().get_matches();
+    let Cli { place, verb } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     crate::boot::signals::outlast_file_limits();
     keep_to_owner_and_group(&verb);
     let result = match verb {
         Verb::Init(arguments) => init::run(&place, &arguments),
         Verb::Run(arguments) => run::run(&place, &arguments),
         Verb::Serve(arguments) => serve::run(&place, &arguments),
+        Verb::Proxy(arguments) => proxy::run(&place, &arguments),
+        Verb::Echo(arguments) => echo::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
@@ -118,14 +139,17 @@ pub(crate) fn main() -> ExitCode {
         },
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
+        Verb::Completions(arguments) => completions::run(&arguments, &mut command()),
         Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             crate::say::complain!("tidegate: {}", printable_lines(&format!("{error:#}")));
-            ExitCode::FAILURE
+            match error.is::<usage::Unusable>() {
+                true => ExitCode::from(usage::EXIT_CODE),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -34,16 +34,25 @@ pub(super) enum Verb {
     /// Make the configuration what it was at a revision or a checkpoint
     Rollback(Rollback),
     /// Give the configuration as it is now a name to roll back to
-    Checkpoint { name: String },
+    Checkpoint {
+        /// The name
+        name: String,
+    },
     /// Write everything that has been acknowledged to a file, secrets encrypted as in the store
     ///
     /// While the gateway runs, or from its store. Needs `config_provider: embedded`. The file has mode 0600 and a
     /// checksum; history and checkpoints are not in it. Exit code 0 when the file is durable, 1 if there is none.
-    Backup { file: PathBuf },
+    Backup {
+        /// The file to write
+        file: PathBuf,
+    },
     /// Put a backup in the place of the store, while the gateway does not run
     ///
     /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
-    Restore { file: PathBuf },
+    Restore {
+        /// A file that `config backup` wrote
+        file: PathBuf,
+    },
     /// Tell what is wrong with the store, and rebuild it from what is left
     ///
     /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
@@ -65,6 +74,7 @@ pub(super) struct Repair {
 
 #[derive(Args)]
 pub(super) struct Import {
+    /// The file to read
     file: PathBuf,
     /// Remove the objects that the file does not have
     #[arg(long)]
