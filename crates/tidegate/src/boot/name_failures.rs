@@ -80,7 +80,10 @@ impl Failures {
         known.told = Some(now);
         let kept = match known.resolved {
             true => format!("; its last addresses are used for {} s more", error.keeps_for().as_secs()),
-            false => String::new(),
+            false => {
+                "; correct the name, or set apisix.dns_resolver to a server that knows it; until then 503 is answered"
+                    .to_owned()
+            }
         };
         Some((
             Level::Error,
