@@ -6,6 +6,7 @@ mod audit;
 mod command_line;
 mod control_documents;
 mod damaged_store;
+mod first_errors;
 mod first_run;
 mod full_disk;
 mod history;

@@ -215,9 +215,16 @@ fn welcome(
             last_good: store.last_good(),
             has_mocking: catalog.is_enabled("mocking"),
             new_keys: &options.new_keys,
+            routes: count_routes(store.as_ref()),
         }),
     }
     notify::ready();
+}
+
+fn count_routes(store: &dyn tidegate_store::Store) -> usize {
+    let mut routes = 0;
+    store.read(&mut |state| routes = state.list(tidegate_model::Kind::Route).count());
+    routes
 }
 
 /// Remains as the process that a supervisor watches, after a successor has taken over.
