@@ -5,6 +5,7 @@ mod circles;
 mod claims;
 mod functions;
 mod picture;
+mod project;
 
 use std::collections::BTreeMap;
 use std::fs;
