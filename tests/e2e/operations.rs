@@ -4,6 +4,7 @@ pub(crate) mod admin_bounds;
 mod admin_keys;
 mod audit;
 mod command_line;
+mod config_diff;
 mod control_documents;
 mod damaged_store;
 mod first_errors;
