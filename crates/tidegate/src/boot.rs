@@ -67,7 +67,6 @@ use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
-#[cfg(feature = "import")]
 pub(crate) use self::languages::check_object;
 pub(crate) use self::process::catalog;
 

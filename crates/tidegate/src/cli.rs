@@ -6,6 +6,7 @@ mod bench;
 mod completions;
 mod configuration;
 mod daemon;
+mod doctor;
 mod echo;
 mod exchange;
 mod explain;
@@ -79,6 +80,8 @@ enum Verb {
     Routes,
     /// Tell which route a request would take and why, and what would run
     Explain(explain::Arguments),
+    /// Check machine, configuration and what it needs, and say what to do: exit code 3 if something is wrong
+    Doctor(doctor::Arguments),
     /// Export, import, roll back, back up and repair the configuration, and tell who changed what
     #[command(subcommand)]
     Config(configuration::Verb),
@@ -133,6 +136,10 @@ pub(crate) fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
+        Verb::Doctor(arguments) => match doctor::run(&place, &arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Verb::Config(verb) => match configuration::run(&place, &verb) {
             Ok(code) => return code,
             Err(error) => Err(error),

@@ -21,6 +21,7 @@ const READ: &[(&str, &[&str])] = &[
     ("routes", &["prefix", "config"]),
     ("explain", &["prefix", "config"]),
     ("config", &["prefix", "config"]),
+    ("doctor", &["prefix", "config"]),
     ("import", &["prefix", "config"]),
 ];
 
