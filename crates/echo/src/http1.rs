@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
     answer::{Answer, Body, event},
-    capture::Capture,
+    capture::{Capture, Shown},
     options::Options,
     patience::in_time,
     websocket,
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Reads the body to its end.
-    async fn body(&mut self, head: &RequestHead, raw: Vec<u8>) -> io::Result<Result<Vec<u8>, ParseError>> {
+    async fn body(&mut self, head: &RequestHead, raw: Vec<u8>) -> io::Result<Result<Shown, ParseError>> {
         let length = match framing::request_body(head) {
             Ok(length) => length,
             Err(error) => return Ok(Err(error)),
@@ -163,7 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         &mut self,
         request: &RequestHead,
         answer: &Answer,
-        text: Vec<u8>,
+        text: Shown,
         options: &Options,
     ) -> io::Result<bool> {
         let is_old = request.version == Version::Http10;
@@ -188,7 +188,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut out = out.into_bytes();
         if answer.has_body() && request.method != Method::Head {
             match answer.body {
-                Body::Request => out.extend_from_slice(&text),
+                Body::Request if text.len() <= PIECE => out.extend_from_slice(text.as_ref()),
+                Body::Request => {
+                    self.write(&out).await?;
+                    return self.write(text.as_ref()).await.map(|()| persists);
+                }
                 Body::Letters(count) => {
                     self.write(&out).await?;
                     return self.letters(count).await.map(|()| persists);

@@ -71,7 +71,7 @@ async fn exchange(
     let mut stream = respond.send_response(response, !has_body).map_err(io::Error::other)?;
     match answer.body {
         _ if !has_body => Ok(()),
-        Body::Request => send(&mut stream, text.into(), true).await,
+        Body::Request => send(&mut stream, Bytes::from_owner(text), true).await,
         Body::Letters(count) => letters(&mut stream, count).await,
         Body::Events => events(&mut stream, options).await,
     }

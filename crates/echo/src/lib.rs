@@ -4,7 +4,8 @@
 //! its path or its fields is in [`answer`]: a status, a delay, a size, events. WebSockets and gRPC calls get back what they
 //! send.
 //!
-//! What a client can make this server hold is bounded: connections, heads, the part of a body that is shown, time.
+//! What a client can make this server hold is bounded: connections, heads, and what is shown of bodies. So is the time between
+//! two pieces, but for WebSockets, gRPC calls and HTTP/2 connections, which may be silent.
 //! Deliberately absent: any knowledge of gateways.
 
 #![forbid(unsafe_code)]
