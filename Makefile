@@ -13,7 +13,7 @@ help:
 	@echo 'make test    run all tests, black-box tests included, after make deps'
 	@echo 'make test-all  the tests that take minutes as well, such as the whole nginx corpus beside nginx'
 	@echo 'make upgrade-test  ten upgrades and a hundred reloads under load, with the release binary'
-	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
+	@echo 'make lint    formatting, clippy, shellcheck, python syntax, licences and sources of libraries'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
 	@echo 'make soak    load with changes, scrapes and reloads; SOAK_ARGS="--time 2h" (10m), prints the slope of memory'
 	@echo 'make attack  floods, bombs, full disks, kills and lies against the release binary; ATTACK_ARGS="--quick --only lua"'
@@ -57,7 +57,8 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/new-plugin"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin"]]'
+	scripts/deny
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)

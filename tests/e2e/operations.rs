@@ -3,8 +3,11 @@
 pub(crate) mod admin_bounds;
 mod admin_keys;
 mod audit;
+mod command_line;
+mod config_diff;
 mod control_documents;
 mod damaged_store;
+mod first_errors;
 mod first_run;
 mod full_disk;
 mod history;

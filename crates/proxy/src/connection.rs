@@ -20,7 +20,7 @@ use crate::{
     admission::Admitted,
     buffer::Buffer,
     client::{Downstream, HeadError},
-    handshake, http2, proxy_protocol, refusal, request, respond,
+    handshake, http2, plain, proxy_protocol, refusal, request, respond,
     settings::Listen,
     stall, stats,
     stream::Stream,
@@ -172,12 +172,26 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
     let limit = Duration::from_millis(worker.settings.handshake_timeout_ms);
     let client = believed_client(worker, &ends);
     let Some(place) = worker.settings.handshakes.enter(client.ip()) else { return };
+    let accepting = async {
+        match plain::begins_plainly(&stream).await {
+            true => Err(stream),
+            false => Ok(handshake::accept(worker, stream).await),
+        }
+    };
     let accepted = tokio::select! {
-        accepted = tokio::time::timeout(limit, handshake::accept(worker, stream)) => accepted,
+        accepted = tokio::time::timeout(limit, accepting) => accepted,
         () = place.ended() => return,
     };
     drop(place);
     let Ok(accepted) = accepted else { return };
+    let accepted = match accepted {
+        Ok(accepted) => accepted,
+        Err(stream) => {
+            let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
+            // Its future is big, and few connections come here.
+            return Box::pin(plain::refuse(client)).await;
+        }
+    };
     match accepted {
         Ok((stream, tls)) => {
             let facts = ends.facts(worker, Some(tls));

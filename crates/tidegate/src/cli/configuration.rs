@@ -2,7 +2,14 @@
 
 mod store_files;
 
-use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf, process::ExitCode};
+use std::{
+    borrow::Cow,
+    fs,
+    io::Write,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -14,6 +21,7 @@ use super::{
     admin_api,
     place::Place,
     printable::{printable, printable_lines},
+    usage,
 };
 
 /// The most that the Admin API puts on a page.
@@ -29,21 +37,34 @@ pub(super) enum Verb {
     },
     /// Put all objects of a file in the form of apisix.yaml, or none
     Import(Import),
+    /// Show what differs between the running gateway (-) and a file in the form of apisix.yaml (+)
+    ///
+    /// Secrets are shown as `***`. Exit code 0 without a difference, 1 with one, 2 if it could not be seen.
+    Diff(Diff),
     /// Tell who changed what, the newest first
     History(History),
     /// Make the configuration what it was at a revision or a checkpoint
     Rollback(Rollback),
     /// Give the configuration as it is now a name to roll back to
-    Checkpoint { name: String },
+    Checkpoint {
+        /// The name
+        name: String,
+    },
     /// Write everything that has been acknowledged to a file, secrets encrypted as in the store
     ///
     /// While the gateway runs, or from its store. Needs `config_provider: embedded`. The file has mode 0600 and a
     /// checksum; history and checkpoints are not in it. Exit code 0 when the file is durable, 1 if there is none.
-    Backup { file: PathBuf },
+    Backup {
+        /// The file to write
+        file: PathBuf,
+    },
     /// Put a backup in the place of the store, while the gateway does not run
     ///
     /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
-    Restore { file: PathBuf },
+    Restore {
+        /// A file that `config backup` wrote
+        file: PathBuf,
+    },
     /// Tell what is wrong with the store, and rebuild it from what is left
     ///
     /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
@@ -65,6 +86,7 @@ pub(super) struct Repair {
 
 #[derive(Args)]
 pub(super) struct Import {
+    /// The file to read
     file: PathBuf,
     /// Remove the objects that the file does not have
     #[arg(long)]
@@ -72,6 +94,15 @@ pub(super) struct Import {
     /// Only tell what would change
     #[arg(long)]
     dry_run: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Diff {
+    /// The file to compare with
+    file: PathBuf,
+    /// Leave out objects that the file does not have
+    #[arg(long)]
+    merge: bool,
 }
 
 #[derive(Args)]
@@ -106,6 +137,10 @@ pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Repair(arguments) => store_files::repair(place, arguments.accept_loss, arguments.dry_run),
+        // As diff(1).
+        Verb::Diff(arguments) => {
+            diff(place, arguments).map_err(|error| usage::Unusable(format!("{error:#}")).into())
+        }
         other => with_admin_api(place, other).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -113,7 +148,7 @@ pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
 fn with_admin_api(place: &Place, verb: &Verb) -> anyhow::Result<()> {
     let settings = place.load_with_key()?;
     match verb {
-        Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) => Ok(()),
+        Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) | Verb::Diff(_) => Ok(()),
         Verb::Export { output } => export(&settings, output.as_ref()),
         Verb::Import(arguments) => import(&settings, arguments),
         Verb::History(arguments) => history(&settings, arguments),
@@ -170,15 +205,28 @@ fn write_private(path: &PathBuf, text: &str) -> std::io::Result<()> {
 }
 
 fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
-    let shown = arguments.file.display();
-    let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
-    let mode = if arguments.replace { "replace" } else { "merge" };
-    let path = format!("import?mode={mode}&dry_run={}", arguments.dry_run);
-    let json = arguments.file.extension().is_some_and(|extension| extension == "json");
+    tell(&send(settings, &arguments.file, arguments.replace, arguments.dry_run)?);
+    Ok(())
+}
+
+fn diff(place: &Place, arguments: &Diff) -> anyhow::Result<ExitCode> {
+    let settings = place.load_with_key()?;
+    let answer = send(&settings, &arguments.file, !arguments.merge, true)?;
+    let changes = list(&answer["changes"]);
+    changes.iter().for_each(tell_change);
+    Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the Admin API answers to a file.
+fn send(settings: &Settings, file: &Path, replace: bool, dry_run: bool) -> anyhow::Result<Value> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let mode = if replace { "replace" } else { "merge" };
+    let path = format!("import?mode={mode}&dry_run={dry_run}");
+    let json = file.extension().is_some_and(|extension| extension == "json");
     let content_type = if json { "application/json" } else { "application/yaml" };
     let answer = ask(settings, "PUT", &path, content_type, &text).with_context(|| format!("{shown}"))?;
-    tell(&serde_json::from_str(&answer).context("the Admin API answered without JSON")?);
-    Ok(())
+    serde_json::from_str(&answer).context("the Admin API answered without JSON")
 }
 
 fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
@@ -194,16 +242,18 @@ fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
 fn tell(answer: &Value) {
     let dry_run = answer["dry_run"] == true;
     let changes = list(&answer["changes"]);
-    for change in changes {
-        println!("{} {}", text(&change["action"]), text(&change["resource"]));
-        list(&change["diff"]).iter().for_each(tell_field);
-    }
+    changes.iter().for_each(tell_change);
     let (count, revision) = (changes.len(), &answer["revision"]);
     if dry_run {
         println!("{count} objects would change; the configuration stays at revision {revision}");
     } else {
         println!("{count} objects changed; the configuration is at revision {revision}");
     }
+}
+
+fn tell_change(change: &Value) {
+    println!("{} {}", text(&change["action"]), text(&change["resource"]));
+    list(&change["diff"]).iter().for_each(tell_field);
 }
 
 fn tell_field(entry: &Value) {
@@ -229,10 +279,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     }
     if arguments.revision.is_some() {
         tell_entry(&answer);
-        for change in list(&answer["changes"]) {
-            println!("{} {}", text(&change["action"]), text(&change["resource"]));
-            list(&change["diff"]).iter().for_each(tell_field);
-        }
+        list(&answer["changes"]).iter().for_each(tell_change);
         return Ok(());
     }
     let entries = list(&answer["list"]);

@@ -22,6 +22,7 @@ use super::place::Place;
 pub(super) struct Arguments {
     /// Whose configuration it is: kong, hyperapi, nginx or apisix
     kind: String,
+    /// The file to read
     file: PathBuf,
     /// Write the objects to this file, in the form of apisix.yaml; without it and --apply they are printed
     #[arg(long, value_name = "FILE")]
