@@ -9,8 +9,6 @@
 mod accept_balance;
 pub mod admission;
 mod answer;
-#[cfg(debug_assertions)]
-mod audit;
 pub mod balancer;
 pub mod buffer;
 pub mod claims;
@@ -21,6 +19,8 @@ pub mod connection;
 mod crew;
 pub mod exchange;
 pub mod explain;
+#[cfg(debug_assertions)]
+mod explain_check;
 #[cfg(debug_assertions)]
 mod fault;
 mod field_line;
