@@ -18,17 +18,19 @@ import statistics
 import sys
 import tempfile
 
-from harness import figures, load, nginx, processes, throughput, tidegate, tls, turns
+from harness import figures, http2, load, nginx, processes, throughput, tidegate, tls, turns
 
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 FEW, MANY = 500, 4500
+# HTTP/2 over TLS by h2load: to an upstream of HTTP/1, and to one with scheme grpc.
+FRAMES = {"http2": "/", "grpc": "/grpc"}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", help="the binary to compare with")
     parser.add_argument("after", help="the binary in question")
-    parser.add_argument("--only", action="append", choices=list(throughput.SCENARIOS), metavar="SCENARIO",
+    parser.add_argument("--only", action="append", choices=[*throughput.SCENARIOS, *FRAMES], metavar="SCENARIO",
                         help="one of %(choices)s; may be given several times (default: plain)")
     parser.add_argument("--rounds", type=int, default=15, help="default 15")
     parser.add_argument("--seconds", type=int, default=3, help="seconds per round (default 3)")
@@ -45,7 +47,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tidegate-against-") as folder:
         os.chmod(folder, 0o755)
         port = processes.free_port()
-        upstream = processes.Server("upstream", nginx.upstream(folder, port), processes.load_core(), folder)
+        frames_port = processes.free_port()
+        upstream = processes.Server("upstream", nginx.upstream(folder, port, frames_port), processes.load_core(), folder)
         try:
             upstream.wait_for_port(port)
             if options.instructions:
@@ -54,20 +57,21 @@ def main():
                         for name, one in counted.items()]
                 print(figures.table(["instructions per request", "before", "after", "ratio"], rows))
             else:
-                cpu(folder, binaries, port, options)
+                cpu(folder, binaries, port, options, frames_port)
         finally:
             upstream.stop()
 
 
-def cpu(folder, binaries, upstream_port, options):
+def cpu(folder, binaries, upstream_port, options, frames_port):
     pair, servers = tls.certificate(folder), {}
     try:
         for who, binary in binaries.items():
-            servers[who] = start(folder, who, binary, upstream_port, pair)
+            servers[who] = start(folder, who, binary, upstream_port, pair, frames_port=frames_port)
         scripts, rows = throughput.write_scripts(folder, KEYS), []
         for name in options.only or ["plain"]:
             stolen, total = processes.steal_ticks()
-            result = turns.run(name, servers, scripts, options.rounds, options.seconds, say)
+            result = (http2.run(servers, options.rounds, options.seconds, say, FRAMES[name]) if name in FRAMES
+                      else turns.run(name, servers, scripts, options.rounds, options.seconds, say))
             ratios = [after["cpu_us"] / before["cpu_us"]
                       for before, after in zip(result["rounds"]["before"], result["rounds"]["after"])]
             low, high = interval(ratios)
@@ -81,11 +85,15 @@ def cpu(folder, binaries, upstream_port, options):
             server.stop()
 
 
-def start(folder, who, binary, upstream_port, pair, before=()):
+def start(folder, who, binary, upstream_port, pair, before=(), frames_port=None):
     prefix = os.path.join(folder, who)
     os.makedirs(prefix, exist_ok=True)
     ports = {name: processes.free_port() for name in ("http", "tls", "control", "metrics")}
-    command = tidegate.command(binary, prefix, ports, tidegate.resources(upstream_port, KEYS, pair))
+    resources = tidegate.resources(upstream_port, KEYS, pair)
+    if frames_port:
+        resources["routes"].append({"id": "grpc", "uri": "/grpc",
+                                    "upstream": {**tidegate.node(frames_port), "scheme": "grpc"}})
+    command = tidegate.command(binary, prefix, ports, resources)
     server = processes.Server(who, [*before, *command], processes.GATEWAY_CORE, prefix)
     server.wait_for_port(ports["http"])
     server.tls_port = ports["tls"]

@@ -9,12 +9,12 @@ CONNECTIONS, STREAMS = 8, 100
 TARGETS = {"cpu_us": 1.0}
 
 
-def load(server, port, requests):
+def load(server, port, requests, path="/"):
     """The server's CPU for each request. Any failed request is an error: it was not measured."""
     before = server.cpu_seconds()
     output = subprocess.run(
         ["taskset", "-c", str(processes.load_core()), "h2load", "-t1", f"-c{CONNECTIONS}", f"-m{STREAMS}",
-         f"-n{requests}", f"https://{tls.NAME}:{port}/"],
+         f"-n{requests}", f"https://{tls.NAME}:{port}{path}"],
         capture_output=True, text=True, check=False,
     )
     used = server.cpu_seconds() - before
@@ -24,17 +24,17 @@ def load(server, port, requests):
     return {"cpu_us": used * 1e6 / requests, "per_second": float(done.group(1))}
 
 
-def run(servers, rounds, seconds, say):
+def run(servers, rounds, seconds, say, path="/"):
     """As throughput.run; some 20,000 requests for each second asked for."""
     requests = 20_000 * seconds
     measured = {who: [] for who in servers}
     for server, _ in servers.values():
-        load(server, server.tls_port, 5_000)
+        load(server, server.tls_port, 5_000, path)
     for number in range(rounds):
         order = list(servers) if number % 2 == 0 else list(reversed(servers))
         for who in order:
             server, _ = servers[who]
-            measured[who].append(load(server, server.tls_port, requests))
+            measured[who].append(load(server, server.tls_port, requests, path))
         say(f"http2: round {number + 1}/{rounds}: " + ", ".join(
             f"{who} {measured[who][-1]['cpu_us']:.1f} us" for who in servers))
     medians = {who: figures.median_of(all_rounds) for who, all_rounds in measured.items()}

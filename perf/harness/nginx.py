@@ -41,13 +41,16 @@ def command(folder, name, http):
     return ["nginx", "-c", path, "-p", folder, "-e", "stderr"]
 
 
-def upstream(folder, port):
+def upstream(folder, port, frames_port=None):
+    """`frames_port`: one that speaks HTTP/2 in clear text, too."""
     headers = "".join(f"add_header {name} '{escape(value)}';" for name, value in RESPONSE_HEADERS.items())
     http = f"""server {{ listen 127.0.0.1:{port} reuseport; default_type text/plain;
     location / {{ return 200 "{BODY}"; }}
     # Wants the whole body before it answers.
     location /upload {{ proxy_pass http://127.0.0.1:{port}/; }}
     location /browser {{ {headers} return 200 "{BODY}"; }} }}"""
+    if frames_port:
+        http += f""" server {{ listen 127.0.0.1:{frames_port} http2; default_type text/plain; location / {{ return 200 "{BODY}"; }} }}"""
     return command(folder, "upstream", http)
 
 

@@ -224,7 +224,7 @@ impl Prometheus {
     }
 }
 
-/// The metrics through `public-api`, rendered on the control runtime.
+/// The metrics through `public-api`, rendered on a thread for blocking work of the control runtime.
 fn metrics_api<'a>(request: &'a mut Request) -> Step<'a> {
     let gzip = client_accepts(request, "gzip", false);
     Step::wait(async move {

@@ -1,4 +1,4 @@
-//! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on the control runtime.
+//! The metrics page: per-worker shards summed up, and what only the process knows. Rendered on a thread for blocking work of the control runtime.
 
 mod pages;
 mod workers;
