@@ -7,6 +7,9 @@ use super::text::{Kind, TextWriter, label_text};
 use super::{Block, Labels};
 use crate::background::give_way;
 
+/// Some 20 us.
+const CLEARED_AT_ONCE: usize = 512;
+
 /// All series of one family. A series is there as long as a live block feeds it.
 #[derive(Debug)]
 pub(super) struct Family {
@@ -82,8 +85,9 @@ impl Family {
     }
 
     pub(crate) fn clear_sums(&mut self) {
-        for series in &mut self.series {
-            series.sum.copy_from_slice(&series.base);
+        for many in self.series.chunks_mut(CLEARED_AT_ONCE) {
+            many.iter_mut().for_each(|series| series.sum.copy_from_slice(&series.base));
+            give_way();
         }
     }
 
