@@ -56,6 +56,8 @@ pub(crate) mod slow_lane;
 pub mod stall;
 pub mod stats;
 pub mod stream;
+#[cfg(test)]
+mod tests;
 pub mod timers;
 pub mod tunnel;
 mod upstream_head;
