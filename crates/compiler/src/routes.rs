@@ -6,13 +6,13 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Kind, catalog::built_without, idle::Matching, resources};
+use tidegate_model::{Kind, catalog::built_without, resources};
 use tidegate_plugin_api::{
     FilterFunction, Instance, Owner, PluginChain, Route, Variable,
     route::{Birth, RouteUpstream},
     upstream::Timeouts,
 };
-use tidegate_routing::{AddressSet, HostPattern, Methods, Mode, RouteSpec, expr::Expression};
+use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
 
 use crate::{
     Compiler, UNAVAILABLE,
@@ -128,7 +128,7 @@ impl Compiler {
         if spec.uris.iter().any(|path| path.is_empty()) && !has_fault {
             faults.push("an empty path matches no request".to_owned());
         }
-        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value, self.matching()) {
+        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value, self.options.matching()) {
             return true;
         }
         spec.uris.retain(|path| place::may_match(path));
@@ -147,7 +147,7 @@ impl Compiler {
         (conf, written): (&resources::Route, &Value),
         service: Option<&tidegate_model::Object>,
     ) {
-        let are_read = || place::reads_all_hosts(Kind::Route, written, self.matching());
+        let are_read = || place::reads_all_hosts(Kind::Route, written, self.options.matching());
         spec.hosts_unknown = (!is_whole || is_broken) && !are_read()
             || conf.host_names().next().is_none()
                 && self.hosts_of_service_are_lost((conf, written), is_broken, service);
@@ -167,19 +167,10 @@ impl Compiler {
         match (service, &conf.service_id) {
             (Some(service), _) => {
                 (service.fault.is_some() || is_broken)
-                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.matching())
+                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.options.matching())
             }
             (None, Some(_)) => true,
             (None, None) => route.get("service_id").is_some(),
-        }
-    }
-
-    fn matching(&self) -> Matching {
-        Matching {
-            host_ports: self.options.router != Mode::HostUri,
-            parameters: self.options.options.uri_parameters,
-            encoded_slash: self.options.options.match_uri_encoded_slash,
-            is_document: false,
         }
     }
 

@@ -11,6 +11,7 @@ mod administration;
 mod body_memory;
 mod bounds;
 pub(crate) mod commands;
+mod compiler_options;
 mod control;
 mod data_plane;
 mod debug_file;
