@@ -78,7 +78,8 @@ impl Damage {
             }
             Damage::LostButPlace => {
                 damaged.document = Document::new(&json!({}));
-                damaged.fault = fault(true, Some(place(object)));
+                // Of what is lost already, nothing is found again.
+                damaged.fault = fault(true, (!object.is_lost()).then(|| place(object)));
             }
             Damage::Refused => damaged.fault = fault(false, None),
             Damage::Unread => damaged.unread = Some("a newer version cannot be read".into()),
@@ -120,7 +121,7 @@ fn place(object: &Object) -> Document {
         "service_id",
         "plugin_config_id",
     ];
-    let mut kept = (*object.value()).clone();
+    let mut kept = (*object.place()).clone();
     if let Some(fields) = kept.as_object_mut() {
         fields.retain(|name, _| FIELDS.contains(&name.as_str()));
     }
