@@ -65,6 +65,18 @@ fn it_proxies_on_this_machine_only_and_says_where() {
 }
 
 #[test]
+fn its_pages_and_headers_have_its_own_name() {
+    let proxy = proxy(&format!("http://127.0.0.1:{}", free_port()), &[]);
+    let answer = Client::connect(proxy.address).expect("connects").get("h", "/").expect("an answer");
+    let page = answer.body_text();
+    assert_eq!(answer.status(), 502);
+    assert!(page.contains("<p>Tidegate</p>") && !page.contains("APISIX"), "{page}");
+    assert!(answer.header("server").is_some_and(|name| name.starts_with("Tidegate/")), "{answer:?}");
+    // Both logs are the terminal's.
+    proxy.process.wait_for_output("nothing listens there: start the server");
+}
+
+#[test]
 fn keys_and_passwords_are_made_shown_and_asked_for() {
     let upstream = Upstream::start();
     let to = format!("http://{}", upstream.address);
