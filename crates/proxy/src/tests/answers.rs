@@ -81,7 +81,7 @@ fn an_answer_until_the_end_of_the_connection_is_whole() {
     });
 }
 
-/// Bytes behind an answer would be the answer to whoever comes next.
+/// Bytes behind an answer would be the answer to the next request.
 #[test]
 fn bytes_behind_an_answer_end_its_connection() {
     const SPLIT: &str =
