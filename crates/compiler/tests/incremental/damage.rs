@@ -1,4 +1,4 @@
-//! Objects that cannot be used: as a provider marks them, and as one finds them that nobody has checked.
+//! Objects that cannot be used: as a provider marks them, and as they are where they have not been checked.
 
 use serde_json::{Value, json};
 use tidegate_model::{Document, Fault, Kind, Object};

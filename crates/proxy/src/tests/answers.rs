@@ -21,7 +21,7 @@ fn an_answer_that_can_be_read_in_two_ways_is_502_and_ends_its_connection() {
         "HTTP/2 200 OK\r\n\r\n",
         "ok\r\n\r\n",
         "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
-        // Nobody has asked for another protocol.
+        // The request has not asked for another protocol.
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
     ];
     play(async || {
@@ -81,7 +81,7 @@ fn an_answer_until_the_end_of_the_connection_is_whole() {
     });
 }
 
-/// Bytes behind an answer would be the answer to whoever comes next.
+/// Bytes behind an answer would be the answer to the next request.
 #[test]
 fn bytes_behind_an_answer_end_its_connection() {
     const SPLIT: &str =

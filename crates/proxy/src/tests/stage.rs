@@ -131,7 +131,10 @@ fn worker(settings: Settings, snapshot: Arc<Snapshot>) -> &'static Worker {
 
 /// A route for every path, on which WebSocket is permitted below `/ws/` only.
 fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
-    let node = |(number, address): (usize, &SocketAddr)| json!({"host": address.ip().to_string(), "port": address.port(), "weight": 1, "priority": -(number as i64)});
+    let node = |(number, address): (usize, &SocketAddr)| {
+        let (host, priority) = (address.ip().to_string(), -(number as i64));
+        json!({"host": host, "port": address.port(), "weight": 1, "priority": priority})
+    };
     upstream["type"] = json!("roundrobin");
     upstream["nodes"] = nodes.iter().enumerate().map(node).collect();
     let catalog = Catalog::new(&[], None).expect("a catalog");
