@@ -16,11 +16,13 @@ const MAX_ANSWER_VALUES: usize = 65_536;
 
 /// What a service answered. A long answer is read on another thread; a member that is there twice could be read in two ways.
 pub async fn of_service(body: Bytes) -> Result<Value, String> {
-    let bytes = body.len();
-    let read = move || {
-        tidegate_model::json::parse_within(&body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string())
-    };
-    aside::run_by_size(bytes, read).await.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
+    let read = aside::run_by_size(body.len(), move || of_receiver(&body)).await;
+    read.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
+}
+
+/// The same where no request waits for it.
+pub(crate) fn of_receiver(body: &[u8]) -> Result<Value, String> {
+    tidegate_model::json::parse_within(body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string())
 }
 
 /// Why a body cannot be read.
