@@ -9,7 +9,7 @@ use tidegate_model::{
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
-use crate::{AdminSettings, Audit, Compiled};
+use crate::{AdminSettings, Audit, Compiled, api::Values};
 
 pub(crate) const PREFIX: &str = "/apisix/admin";
 
@@ -24,6 +24,7 @@ pub struct AdminApi {
     pub(super) standalone: Option<Arc<dyn Standalone>>,
     pub(super) audit: Option<Arc<Audit>>,
     pub compiled: Arc<dyn Compiled>,
+    pub(super) values: Values,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -47,6 +48,8 @@ pub trait Hooks: Send + Sync {
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
+    /// Gives memory back that a large body took.
+    fn release_memory(&self) {}
     /// Where the compiler and the workers are.
     fn progress(&self) -> Progress {
         Progress::default()
@@ -99,6 +102,7 @@ impl AdminApi {
             standalone: parts.standalone,
             audit: parts.audit,
             compiled: parts.compiled,
+            values: Values::new(),
         }
     }
 

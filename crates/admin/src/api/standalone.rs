@@ -61,7 +61,7 @@ impl AdminApi {
         let Some(digest) = request.header(DIGEST) else {
             return Response::error(400, NO_DIGEST);
         };
-        let document = match read_document(request, None) {
+        let document = match at_length(|| read_document(request, None)) {
             Ok(document) => document,
             Err(refused) => return refused,
         };
@@ -71,7 +71,7 @@ impl AdminApi {
         // Lists whose version has not changed are kept: the outcome is what counts.
         let next = next_configuration(&document, current);
         let outcome = next.as_ref().map_or_else(|_| document.clone(), |next| Value::Object(next.clone()));
-        if let Some(faults) = self.faults(&document, &outcome) {
+        if let Some(faults) = at_length(|| self.faults(&document, &outcome)) {
             return faults.refuse(&faults.message());
         }
         if let Some(fault) = misspelled(&document) {
