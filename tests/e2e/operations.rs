@@ -2,6 +2,7 @@
 
 pub(crate) mod admin_bounds;
 mod admin_keys;
+mod admin_lists;
 mod audit;
 mod control_documents;
 mod damaged_store;
