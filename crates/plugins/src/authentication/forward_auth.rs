@@ -130,7 +130,8 @@ impl ForwardAuth {
         }
         let answer = match &self.endpoint {
             Ok(endpoint) => {
-                let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
+                let (endpoint, client) = (endpoint.clone(), Some(request.remote_addr));
+                let outgoing = Outgoing { method, endpoint, headers, body, client };
                 http::send(outgoing, &self.options).await
             }
             Err(reason) => {

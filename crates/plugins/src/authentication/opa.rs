@@ -101,7 +101,8 @@ impl Opa {
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let input = self.input(request).to_string();
-                let outgoing = Outgoing::post(endpoint.clone(), "application/json", input);
+                let outgoing = Outgoing::post(endpoint.clone(), "application/json", input)
+                    .on_behalf_of(request.remote_addr);
                 http::send(outgoing, &self.options).await.map_err(String::from)
             }
             Err(reason) => Err(reason.clone()),

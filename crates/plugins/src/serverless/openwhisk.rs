@@ -76,9 +76,10 @@ impl Plugin for OpenWhisk {
 
 impl OpenWhisk {
     async fn invoke(&self, request: &mut Request) -> Verdict {
-        let body = self.service.body(request, 413).await?;
+        let (body, client) = (self.service.body(request, 413).await?, request.remote_addr);
         let outgoing = Outgoing::post(self.service.endpoint.clone(), "application/json", body)
-            .header("Authorization", self.authorization.as_str());
+            .header("Authorization", self.authorization.as_str())
+            .on_behalf_of(client);
         let answer = self.service.ask(outgoing).await?;
         let result = json::of_service(answer.body.clone()).await;
         match reply(answer.status, &answer.body, result) {

@@ -176,7 +176,7 @@ impl<A: Authorize> Function<A> {
         if headers.iter().any(|(_, value)| HeaderValue::from_bytes(value).is_err()) {
             return Err(Box::new(Reply::page(400)));
         }
-        let mut call = Call(Outgoing { method, endpoint, headers, body });
+        let mut call = Call(Outgoing { method, endpoint, headers, body, client: Some(request.remote_addr) });
         self.authorize.authorize(&mut call);
         Err(Box::new(reply(self.service.ask(call.0).await?)))
     }
