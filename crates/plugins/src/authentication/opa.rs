@@ -121,7 +121,7 @@ impl Opa {
         };
         let text = String::from_utf8_lossy(body.get(..MAX_SHOWN_BYTES).unwrap_or(&body));
         // If a decision is given twice, it is ambiguous which one is meant.
-        let answer = match json::of_service(body.clone()).await {
+        let answer = match json::of_service(body.clone(), Some(request.remote_addr)).await {
             Ok(answer) => answer,
             Err(error) => return refused(503, format_args!("invalid response body: {text} err: {error}")),
         };

@@ -81,7 +81,7 @@ impl OpenWhisk {
             .header("Authorization", self.authorization.as_str())
             .on_behalf_of(client);
         let answer = self.service.ask(outgoing).await?;
-        let result = json::of_service(answer.body.clone()).await;
+        let result = json::of_service(answer.body.clone(), Some(client)).await;
         match reply(answer.status, &answer.body, result) {
             Ok(reply) => Err(Box::new(reply)),
             Err(reason) => Err(self.service.failed(&reason)),
