@@ -70,7 +70,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for OpenWhisk {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.invoke(request))
+        Step::ask(self.invoke(request))
     }
 }
 

@@ -158,7 +158,7 @@ pub(super) fn build<A: Authorize + 'static>(
 
 impl<A: Authorize> Plugin for Function<A> {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.invoke(request))
+        Step::ask(self.invoke(request))
     }
 }
 
