@@ -2,6 +2,7 @@
 
 pub(crate) mod admin_bounds;
 mod admin_keys;
+mod admin_lists;
 mod audit;
 mod command_line;
 mod config_diff;

@@ -6,6 +6,7 @@ mod body_work;
 mod byte_bounds;
 mod caching;
 mod compression;
+mod fair_turns;
 mod functions;
 mod held_answers;
 mod labels;

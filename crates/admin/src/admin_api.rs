@@ -9,13 +9,16 @@ use tidegate_model::{
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
-use crate::{AdminSettings, Audit, Compiled};
+use crate::{AdminSettings, Audit, Compiled, api::Values, documents::Documents};
 
 pub(crate) const PREFIX: &str = "/apisix/admin";
 
+/// Lists that clients have not taken yet may take so much before no further one is begun: three of 50,000 long routes.
+const MOST_LISTED_BYTES: usize = 256 << 20;
+
 /// Answers requests below `/apisix/admin`.
 pub struct AdminApi {
-    pub settings: AdminSettings,
+    pub settings: Arc<AdminSettings>,
     pub store: Arc<dyn Store>,
     plugins: Arc<dyn PluginCatalog>,
     pub(super) stream_plugins: Option<Arc<dyn PluginCatalog>>,
@@ -24,6 +27,9 @@ pub struct AdminApi {
     pub(super) standalone: Option<Arc<dyn Standalone>>,
     pub(super) audit: Option<Arc<Audit>>,
     pub compiled: Arc<dyn Compiled>,
+    pub(super) values: Values,
+    /// Lists and exports that clients are taking.
+    pub(super) documents: Arc<Documents>,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -47,6 +53,8 @@ pub trait Hooks: Send + Sync {
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
+    /// Gives memory back that a large body took.
+    fn release_memory(&self) {}
     /// Where the compiler and the workers are.
     fn progress(&self) -> Progress {
         Progress::default()
@@ -90,7 +98,7 @@ impl AdminApi {
 
     pub fn new(parts: Parts) -> AdminApi {
         AdminApi {
-            settings: parts.settings,
+            settings: Arc::new(parts.settings),
             store: parts.store,
             plugins: parts.plugins,
             stream_plugins: parts.stream_plugins,
@@ -99,6 +107,8 @@ impl AdminApi {
             standalone: parts.standalone,
             audit: parts.audit,
             compiled: parts.compiled,
+            values: Values::new(),
+            documents: Documents::new("Admin API", MOST_LISTED_BYTES),
         }
     }
 

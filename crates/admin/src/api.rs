@@ -8,7 +8,9 @@ pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
 mod standalone;
+mod values;
 
+pub(crate) use self::values::Values;
 pub use self::{body::BODY_LIMIT, entrance::Entered};
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! The Control API: what this process currently works with. No authentication: it listens on loopback, and answers to names
 //! of this machine only.
 
-mod documents;
 mod health;
 mod lists;
 pub(super) mod parts;
@@ -13,15 +12,15 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Rejected, SchemaKind, mask::mask_resource, schemas};
 
 pub use self::parts::{HealthView, NoHealth, NodeHealth};
-use self::{
-    documents::{Documents, Holds},
-    lists::list_response,
-    parts::ControlParts,
-};
+use self::{lists::list_response, parts::ControlParts};
 use crate::{
     api::plugins::all,
+    documents::{Documents, Holds},
     message::{Head, Response},
 };
+
+/// Answers that clients have not taken yet may take so much before no further one is begun.
+const MOST_BYTES: usize = 64 << 20;
 
 pub struct ControlApi {
     parts: Arc<ControlParts>,
@@ -30,7 +29,7 @@ pub struct ControlApi {
 
 impl ControlApi {
     pub fn new(parts: ControlParts) -> ControlApi {
-        ControlApi { parts: Arc::new(parts), documents: Documents::new() }
+        ControlApi { parts: Arc::new(parts), documents: Documents::new("Control API", MOST_BYTES) }
     }
 
     /// No question here takes a body.

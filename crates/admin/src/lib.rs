@@ -11,6 +11,7 @@ mod at_length;
 mod audit;
 mod compiled;
 pub mod control;
+mod documents;
 mod hosts;
 pub mod listener;
 mod message;

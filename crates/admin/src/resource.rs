@@ -58,7 +58,7 @@ pub(crate) async fn answer(
         return Response::error(400, "missing consumer name");
     }
     let answered = match method {
-        "GET" => Ok(read::get(api, request, target)),
+        "GET" => Ok(read::get(api, request, target.clone()).await),
         "PUT" => write::put(api, request, target, body).await,
         "POST" => write::post(api, request, target, body).await,
         "PATCH" => patch::patch(api, request, target, body).await,

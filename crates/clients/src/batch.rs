@@ -167,7 +167,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
                 let bytes = size_of::<T>() + entry.weight();
                 (entry, bytes)
             };
-            match aside::run(make).await {
+            match aside::run(aside::Whose::Ours, make).await {
                 Ok((entry, bytes)) if shared.pending.weighs(expected, bytes) => {
                     if queue.send((entry, bytes)).is_err() {
                         shared.pending.lost(1);

@@ -8,10 +8,12 @@ use std::{
 };
 
 use aws_lc_rs::digest;
+use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_model::json as reader;
 
 use crate::{
     http::{ClientOptions, Endpoint, Outgoing, send},
@@ -25,6 +27,9 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// A token this close to its end is not used any more.
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 const MAX_TOKENS: usize = 64;
+
+/// Values in the answer of the token service, which has a handful.
+const MAX_VALUES: usize = 1024;
 
 /// Longer than any `auth_file`.
 const MAX_FILE: u64 = 1 << 20;
@@ -79,6 +84,14 @@ impl AccountSource {
         });
         read.await.map_err(|error| error.to_string())?.map(Arc::new)
     }
+}
+
+/// What the service answers, as far as it is used. Members of another type count as missing.
+#[derive(Deserialize)]
+struct Answer {
+    access_token: Option<Value>,
+    token_type: Option<Value>,
+    expires_in: Option<Value>,
 }
 
 #[derive(Clone)]
@@ -147,12 +160,21 @@ impl ServiceAccount {
         if answer.status != 200 {
             return Err(answer.refusal());
         }
-        let answer: Value = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
-        let text = |name| answer.get(name).and_then(Value::as_str);
-        let token = text("access_token").ok_or("no access_token in the answer")?;
-        let kind = text("token_type").unwrap_or("Bearer");
-        let seconds = answer.get("expires_in").and_then(Value::as_u64).unwrap_or_default().min(86_400);
-        Ok(Token { authorization: format!("{kind} {token}"), until: asked + Duration::from_secs(seconds) })
+        let answer = reader::parse_within(&answer.body, MAX_VALUES).map_err(|fault| fault.to_string())?;
+        let answer = Answer::deserialize(answer).map_err(|error| error.to_string())?;
+        let text = |value: Option<Value>| match value {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let token = text(answer.access_token).ok_or("no access_token in the answer")?;
+        let kind = text(answer.token_type).unwrap_or_else(|| "Bearer".to_owned());
+        let authorization = format!("{kind} {token}");
+        // It would be of no use until it ends.
+        if HeaderValue::from_str(&authorization).is_err() {
+            return Err("the token in the answer cannot be sent in a header".to_owned());
+        }
+        let seconds = answer.expires_in.as_ref().and_then(Value::as_u64).unwrap_or_default().min(86_400);
+        Ok(Token { authorization, until: asked + Duration::from_secs(seconds) })
     }
 
     fn scope(&self) -> String {

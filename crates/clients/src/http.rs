@@ -15,7 +15,7 @@ pub use connection::Body;
 pub use endpoint::Endpoint;
 pub use kept::{Answer, KeptClient, Stream};
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
 use connection::{Connection, describe, gather};
@@ -66,16 +66,24 @@ pub struct Outgoing {
     pub endpoint: Endpoint,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
+    /// Who gets the answer, in the end: its memory counts for that one, too.
+    pub client: Option<IpAddr>,
 }
 
 impl Outgoing {
     pub fn get(endpoint: Endpoint) -> Outgoing {
-        Outgoing { method: Method::GET, endpoint, headers: Vec::new(), body: Bytes::new() }
+        Outgoing { method: Method::GET, endpoint, headers: Vec::new(), body: Bytes::new(), client: None }
     }
 
     pub fn post(endpoint: Endpoint, content_type: &str, body: impl Into<Bytes>) -> Outgoing {
         let headers = vec![("Content-Type".to_owned(), content_type.as_bytes().to_vec())];
-        Outgoing { method: Method::POST, endpoint, headers, body: body.into() }
+        Outgoing { method: Method::POST, endpoint, headers, body: body.into(), client: None }
+    }
+
+    /// The client whose request is the reason.
+    pub fn on_behalf_of(mut self, client: IpAddr) -> Outgoing {
+        self.client = Some(client);
+        self
     }
 
     pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Outgoing {
@@ -140,7 +148,7 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
             return Err(Error::TimedOut);
         };
         match answered {
-            Ok(response) => return finish(response, connection, &pool, options).await,
+            Ok(response) => return finish(response, connection, &pool, request.client, options).await,
             Err(mut error) => match error.take_message() {
                 // Closed while idle, before it saw the request: another one may take it.
                 Some(_) => {}
@@ -160,7 +168,7 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
     };
     connection.expect_head();
     match within(options, connection.requests.send_request(message)).await {
-        Some(Ok(response)) => finish(response, connection, &pool, options).await,
+        Some(Ok(response)) => finish(response, connection, &pool, request.client, options).await,
         Some(Err(error)) => Err(Error::Ended(describe(&error))),
         None => Err(Error::TimedOut),
     }
@@ -175,11 +183,12 @@ async fn finish(
     response: hyper::Response<hyper::body::Incoming>,
     connection: Connection,
     pool: &str,
+    client: Option<IpAddr>,
     options: &ClientOptions,
 ) -> Result<Incoming, Error> {
     connection.expect_body();
     let (head, body) = response.into_parts();
-    let gathered = within(options, gather(body, pool, options.body)).await.ok_or(Error::TimedOut)?;
+    let gathered = within(options, gather(body, pool, client, options.body)).await.ok_or(Error::TimedOut)?;
     let body = gathered.map_err(|reason| Error::Ended(format!("response body: {reason}")))?;
     if options.keepalive && options.keepalive_pool > 0 && !connection.requests.is_closed() {
         idle::keep(pool, connection, options.keepalive_pool);

@@ -6,7 +6,12 @@
 pub(crate) mod conf;
 pub(crate) mod registry;
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,7 +22,7 @@ use tidegate_protocol::uri::encoded_component;
 use crate::{
     conf::typed,
     http,
-    known::Services,
+    known::{MOST_NODES, Services, check_count},
     registry::{Registry, Start, log_error},
     retry::Retry,
 };
@@ -64,7 +69,7 @@ impl Source for Consul {
             let names = http::good(&listed).map_err(|reason| format!("/v1/catalog/services: {reason}"))?;
             let states = health.get("/v1/health/state/any").await?;
             http::good(&states).map_err(|reason| format!("/v1/health/state/any: {reason}"))?;
-            let services = self.fetch(followed, number, &names, &mut catalog).await;
+            let services = self.fetch(followed, number, &names, &mut catalog).await?;
             followed.learn(number, services).await;
             retry.reset();
             if !followed.common.keepalive {
@@ -88,16 +93,17 @@ impl Source for Consul {
 }
 
 impl Consul {
-    /// A service that cannot be fetched keeps the nodes it had.
+    /// A service that cannot be fetched keeps the nodes it had. The error says that there are too many.
     async fn fetch(
         &self,
         followed: &Followed<Self>,
         number: usize,
         names: &Value,
         client: &mut KeptClient,
-    ) -> Services {
+    ) -> Result<Services, String> {
         let before = followed.known.of(number);
         let mut services = Services::new();
+        let mut count = 0;
         for name in names.as_object().into_iter().flatten().map(|(name, _)| name) {
             if name == "consul" || self.skip_services.contains(name) {
                 continue;
@@ -107,6 +113,8 @@ impl Consul {
             match fetched {
                 Ok(entries) => {
                     let nodes = self.instances(&entries, followed.common.weight);
+                    count += 1 + nodes.len();
+                    check_count(count)?;
                     if !nodes.is_empty() {
                         services.insert(name.clone(), nodes.into());
                     }
@@ -117,11 +125,12 @@ impl Consul {
                 }
             }
         }
-        services
+        Ok(services)
     }
 
     fn instances(&self, entries: &Value, weight: u32) -> Vec<Node> {
         let mut nodes: Vec<Node> = Vec::new();
+        let mut seen = HashSet::new();
         for entry in entries.as_array().into_iter().flatten() {
             let Some(service) = entry.get("Service") else { continue };
             let address = |of: Option<&Value>| {
@@ -131,8 +140,11 @@ impl Consul {
             // A service without an address is at its node's.
             let Some(host) = address(Some(service)).or_else(|| address(entry.get("Node"))) else { continue };
             let port = http::port(service.get("Port")).filter(|port| *port != 0).unwrap_or(80);
-            if nodes.iter().any(|node| node.host == host && node.port == Some(port)) {
+            if !seen.insert((host.clone(), port)) {
                 continue;
+            }
+            if nodes.len() == MOST_NODES {
+                break;
             }
             nodes.push(Node { host, port: Some(port), weight, max_conn: None, priority: 0, metadata: None });
         }

@@ -18,7 +18,7 @@ use crate::{
         registry::{self, Followed, Source},
     },
     http,
-    known::Services,
+    known::{MOST_NODES, Services},
     registry::{Registry, Start, log_error},
     retry::Retry,
 };
@@ -88,7 +88,10 @@ impl ConsulKv {
             match self.node(entry, weight) {
                 Ok(Some((folder, node))) => {
                     let name = format!("{}/v1/kv/{folder}", server.url);
-                    collected.entry(name).or_default().push(node);
+                    let nodes = collected.entry(name).or_default();
+                    if nodes.len() < MOST_NODES {
+                        nodes.push(node);
+                    }
                 }
                 Ok(None) => {}
                 Err(reason) => {
@@ -114,7 +117,7 @@ impl ConsulKv {
         let port = port.parse().map_err(|_| format!("invalid port {port}"))?;
         let value = entry.get("Value").and_then(Value::as_str).filter(|value| !value.is_empty());
         let value = STANDARD.decode(value.ok_or("has no value")?).map_err(|error| error.to_string())?;
-        let value: Value = serde_json::from_slice(&value).map_err(|error| error.to_string())?;
+        let value = http::document(&value)?;
         if matches!(value.get("check_status"), Some(status) if *status == json!(false) || *status == json!("false"))
         {
             return Ok(None);

@@ -11,7 +11,7 @@ use crate::{
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
-    known::{Known, Services},
+    known::{Known, MOST_NODES, Services},
     registry::{Registry, Start, log_error},
     retry::Retry,
     shown,
@@ -90,7 +90,8 @@ impl Eureka {
         for application in one_or_many(applications.get("application")) {
             let Some(name) = application.get("name").and_then(Value::as_str) else { continue };
             let nodes = one_or_many(application.get("instance")).filter_map(|it| self.node(it));
-            services.entry(name.to_owned()).or_default().extend(nodes);
+            let known = services.entry(name.to_owned()).or_default();
+            known.extend(nodes.take(MOST_NODES - known.len()));
         }
         services.retain(|_, nodes| !nodes.is_empty());
         Ok(services.into_iter().map(|(name, nodes)| (name, nodes.into())).collect())

@@ -11,6 +11,20 @@ use crate::registry::Signals;
 
 pub(crate) type Services = BTreeMap<String, Arc<[Node]>>;
 
+/// Of one name: more than any balancer here takes. Further ones do not count.
+pub(crate) const MOST_NODES: usize = 65_535;
+
+/// Services and nodes that one server of a registry names, together.
+pub(crate) const MOST_OF_SERVER: usize = 1_000_000;
+
+/// What a server names beyond [`MOST_OF_SERVER`] is not an answer: what is known stays.
+pub(crate) fn check_count(count: usize) -> Result<(), String> {
+    match count > MOST_OF_SERVER {
+        true => Err(format!("names more than {MOST_OF_SERVER} services and nodes")),
+        false => Ok(()),
+    }
+}
+
 /// The number, in place of a server's, of what a file says until the first answer comes.
 pub(crate) const FILE: usize = usize::MAX;
 

@@ -15,7 +15,7 @@ use crate::{
     conf::typed,
     hosts::{Hosts, in_turn},
     http,
-    known::{Known, Services},
+    known::{Known, MOST_NODES, Services},
     registry::{Registry, Start, log_error},
     retry::Retry,
     shown,
@@ -151,7 +151,7 @@ impl Nacos {
                 Ok(document) => {
                     let instances = document.get("hosts").and_then(Value::as_array);
                     let nodes = instances.into_iter().flatten().filter_map(|it| self.node(it, service.grpc));
-                    fetched.insert(key(service), nodes.collect());
+                    fetched.insert(key(service), nodes.take(MOST_NODES).collect());
                 }
                 Err(reason) => refused.push(format!("service {}: {reason}", service.name)),
             }

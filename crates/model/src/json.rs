@@ -45,6 +45,33 @@ pub fn parse_within(bytes: &[u8], most: usize) -> Result<Value, Fault> {
     })
 }
 
+/// The most values that a text can hold: what parts values is counted outside of strings, and nothing is built.
+pub fn most_values(text: &[u8]) -> usize {
+    let (mut values, mut rest) = (1, text);
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b',' | b'[' | b'{' | b'"')) {
+        let (here, after) = (rest.get(at), rest.get(at + 1..).unwrap_or_default());
+        if here == Some(&b'"') {
+            rest = after_string(after);
+        } else {
+            values += 1;
+            rest = after;
+        }
+    }
+    values
+}
+
+/// What follows a string that has begun.
+fn after_string(mut text: &[u8]) -> &[u8] {
+    while let Some(at) = text.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        let skipped = if text.get(at) == Some(&b'"') { 1 } else { 2 };
+        text = text.get(at + skipped..).unwrap_or_default();
+        if skipped == 1 {
+            return text;
+        }
+    }
+    &[]
+}
+
 /// Where the reader is, and the key that it found twice.
 #[derive(Default)]
 struct Walk {
@@ -151,7 +178,7 @@ impl<'de> Visitor<'de> for Node<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{most_values, parse};
 
     #[test]
     fn reads_what_other_readers_read() {
@@ -183,6 +210,20 @@ mod tests {
             ),
         ] {
             assert_eq!(parse(text.as_bytes()).expect_err(text).to_string(), fault);
+        }
+    }
+
+    #[test]
+    fn values_are_counted_without_reading_them() {
+        for (text, most) in [
+            ("", 1),
+            ("[1,1,1]", 4),
+            (r#"{"a":[],"b":{"c":"[,,,"},"d":"\"[,"}"#, 6),
+            (r#"["\\",1]"#, 3),
+            (r#"["\"#, 2),
+            (r#"[",,"#, 2),
+        ] {
+            assert_eq!(most_values(text.as_bytes()), most, "{text}");
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The memory that answers of services take: authorisation services, identity providers, registries, secret managers. Each answer
 //! has a limit, and all of them share another (`apisix.plugin_answer_memory`), of which one service gets half: a
-//! service that never ends its answers leaves room for the others.
+//! service that never ends its answers leaves room for the others. An answer that is handed to a client counts for that one,
+//! too, which gets an eighth: a client that takes answers slowly leaves room for the others. It may always have one.
 //!
 //! The first 16 KiB of an answer are not counted: these are bounded by the number of requests.
 
 use std::{
     collections::HashMap,
     fmt,
+    hash::Hash,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -20,10 +23,15 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 
+use crate::memory::network;
+
 const UNCOUNTED: usize = 16 << 10;
 
 /// One service gets this part of the whole.
 const PART: usize = 2;
+
+/// One client's answers get this part.
+const CLIENT_PART: usize = 8;
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static REFUSED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -32,6 +40,8 @@ static REFUSED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 struct Held {
     all: usize,
     services: HashMap<Arc<str>, usize>,
+    /// Hashed with a random seed: clients choose addresses.
+    clients: HashMap<IpAddr, usize>,
 }
 
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
@@ -67,7 +77,7 @@ pub enum Refused {
         /// The most bytes allowed.
         limit: usize,
     },
-    /// The budget for answers, or the service's part of it, is spent.
+    /// The budget for answers, or the part of the service or of the client, is spent.
     NoMemory,
 }
 
@@ -86,16 +96,18 @@ impl fmt::Display for Refused {
 #[derive(Debug)]
 pub struct Lease {
     service: Arc<str>,
+    /// Who gets the answer.
+    client: Option<IpAddr>,
     bytes: usize,
 }
 
 impl Lease {
     /// Holds nothing yet. The service's name is the key of its part of the budget.
     pub fn new(service: &str) -> Lease {
-        Lease { service: service.into(), bytes: 0 }
+        Lease { service: service.into(), client: None, bytes: 0 }
     }
 
-    /// Makes it this large. It never shrinks.
+    /// Makes it this large.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Refused> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let limit = LIMIT.load(Relaxed);
@@ -103,15 +115,32 @@ impl Lease {
         let held = held.get_or_insert_default();
         let of_service = held.services.get(&self.service).copied().unwrap_or_default();
         let fits = |sum: usize, limit: usize| sum.checked_add(more).filter(|sum| *sum <= limit);
-        match (fits(held.all, limit), fits(of_service, limit / PART)) {
-            (Some(all), Some(of_service)) => {
-                held.all = all;
-                held.services.insert(self.service.clone(), of_service);
-                self.bytes = bytes;
-                Ok(())
-            }
-            _ => Err(self.refuse(Refused::NoMemory)),
+        let of_client = self.client.and_then(|client| held.clients.get(&client)).copied().unwrap_or_default();
+        let client_limit = if of_client == self.bytes { limit } else { limit / CLIENT_PART };
+        let fitting = (fits(held.all, limit), fits(of_service, limit / PART), fits(of_client, client_limit));
+        let (Some(all), Some(of_service), Some(of_client)) = fitting else {
+            return Err(self.refuse(Refused::NoMemory));
+        };
+        held.all = all;
+        held.services.insert(self.service.clone(), of_service);
+        if let Some(client) = self.client {
+            held.clients.insert(client, of_client);
         }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Gives back what is beyond this.
+    fn shrink_to(&mut self, bytes: usize) {
+        let Some(less) = self.bytes.checked_sub(bytes).filter(|less| *less > 0) else { return };
+        let mut held = HELD.lock();
+        let Some(held) = held.as_mut() else { return };
+        held.all = held.all.saturating_sub(less);
+        take(&mut held.services, &self.service, less);
+        if let Some(client) = &self.client {
+            take(&mut held.clients, client, less);
+        }
+        self.bytes = bytes;
     }
 
     #[cold]
@@ -136,17 +165,15 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
-        let mut held = HELD.lock();
-        let Some(held) = held.as_mut() else { return };
-        held.all = held.all.saturating_sub(self.bytes);
-        let left = held.services.get(&self.service).map_or(0, |held| held.saturating_sub(self.bytes));
-        if left == 0 {
-            held.services.remove(&self.service);
-        } else {
-            held.services.insert(self.service.clone(), left);
+        self.shrink_to(0);
+    }
+}
+
+fn take<K: Hash + Eq>(shares: &mut HashMap<K, usize>, of: &K, bytes: usize) {
+    if let Some(held) = shares.get_mut(of) {
+        *held = held.saturating_sub(bytes);
+        if *held == 0 {
+            shares.remove(of);
         }
     }
 }
@@ -160,9 +187,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer of at most `limit` bytes.
-    pub fn new(service: &str, limit: usize) -> Answer {
-        Answer { bytes: Vec::new(), limit, lease: Lease::new(service) }
+    /// An answer of at most `limit` bytes. `client`: who gets it, in the end.
+    pub fn new(service: &str, client: Option<IpAddr>, limit: usize) -> Answer {
+        let mut lease = Lease::new(service);
+        lease.client = client.map(network);
+        Answer { bytes: Vec::new(), limit, lease }
     }
 
     /// Appends, or refuses without having changed anything.
@@ -178,6 +207,7 @@ impl Answer {
                 self.lease.grow_to(capacity.saturating_add(self.bytes.capacity()))?;
             }
             self.bytes.reserve_exact(capacity - self.bytes.len());
+            self.lease.shrink_to(if capacity > UNCOUNTED { capacity } else { 0 });
         }
         self.bytes.extend_from_slice(piece);
         Ok(())
@@ -212,7 +242,7 @@ mod tests {
     fn answers_have_a_limit_each_and_together() {
         set_limit(400_000);
         let piece = [0; 10_000];
-        let mut answer = Answer::new("a:1", 95_000);
+        let mut answer = Answer::new("a:1", None, 95_000);
         for _ in 0..9 {
             assert_eq!(answer.push(&piece), Ok(()));
         }
@@ -220,13 +250,23 @@ mod tests {
         answer.push_start(&piece);
         assert_eq!(answer.as_ref().len(), 95_000);
         let mut other = Lease::new("a:1");
-        assert_eq!(other.grow_to(100_000), Err(Refused::NoMemory), "a half for each service");
+        assert_eq!(other.grow_to(110_000), Err(Refused::NoMemory), "a half for each service");
         assert_eq!(Lease::new("b:1").grow_to(100_000), Ok(()));
+        drop(other);
+        let client = Some(IpAddr::from([192, 0, 2, 1]));
+        let mut large = Answer::new("b:1", client, 190_000);
+        assert_eq!(large.push(&[0; 100_000]), Ok(()), "one is always allowed");
+        let mut second = Answer::new("b:1", client, 190_000);
+        assert_eq!(second.push(&[0; 30_000]), Err(Refused::NoMemory), "an eighth for each client");
+        let mut other = Answer::new("b:1", Some(IpAddr::from([192, 0, 2, 2])), 190_000);
+        assert_eq!(other.push(&[0; 30_000]), Ok(()));
+        drop((large, second));
         let kept = answer.into_bytes();
         assert!(usage().held >= 95_000);
         drop(kept.clone());
         drop((kept, other));
-        assert_eq!((usage().held, usage().too_long, usage().no_memory), (0, 1, 1));
-        assert!(HELD.lock().as_ref().unwrap().services.is_empty());
+        assert_eq!((usage().held, usage().too_long, usage().no_memory), (0, 1, 2));
+        let held = HELD.lock();
+        assert!(held.as_ref().is_some_and(|held| held.services.is_empty() && held.clients.is_empty()));
     }
 }

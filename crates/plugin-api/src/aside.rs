@@ -1,31 +1,50 @@
 //! Work that is too long for a worker, on the control runtime's threads for blocking work.
 //!
 //! A worker that parses a large body delays all its other clients. A few such jobs run at a time, at a lower priority
-//! than workers; the others wait, each with its memory counted.
+//! than workers; the others wait, each with its memory counted, and client addresses take turns ([`turns`]).
 
-use std::{num::NonZero, sync::LazyLock, thread};
+mod turns;
 
-use tokio::sync::Semaphore;
+use std::{net::IpAddr, num::NonZero, sync::LazyLock, thread};
 
+use self::turns::Turns;
 use crate::host;
 
 /// Bodies up to this size are read on the worker: that takes a millisecond or so.
 pub const SMALL: usize = 256 << 10;
 
-static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
+static TURNS: LazyLock<Turns> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    Semaphore::new(processors.max(2))
+    Turns::new(processors.max(2))
 });
 
-/// The job was not done: it panicked, or the process ends.
+/// The job was not done: its client has too many that wait, it panicked, or the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Undone;
 
+/// Whose job it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// A client's, by its address; of IPv6, by its network.
+    Client(IpAddr),
+    /// The gateway's own, such as the entries of logs.
+    Ours,
+}
+
+impl From<IpAddr> for Whose {
+    fn from(client: IpAddr) -> Whose {
+        Whose::Client(crate::memory::network(client))
+    }
+}
+
 /// Runs a job elsewhere. The job runs to its end even if the caller no longer waits, and keeps its place
 /// until then.
-pub async fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Undone> {
+pub async fn run<T: Send + 'static>(
+    whose: impl Into<Whose>,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Undone> {
     let host = host().ok_or(Undone)?;
-    let place = PLACES.acquire().await.map_err(|_| Undone)?;
+    let place = TURNS.place(whose.into()).await.ok_or(Undone)?;
     let done = host.background.spawn_blocking(move || {
         let _place = place;
         job()
@@ -42,8 +61,9 @@ pub fn release<T: Send + 'static>(value: T) {
 
 /// Runs a job here if it reads little, else elsewhere.
 pub async fn run_by_size<T: Send + 'static>(
+    whose: impl Into<Whose>,
     bytes: usize,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Undone> {
-    if bytes <= SMALL { Ok(job()) } else { Box::pin(run(job)).await }
+    if bytes <= SMALL { Ok(job()) } else { Box::pin(run(whose, job)).await }
 }

@@ -170,7 +170,7 @@ impl Drop for Lease {
 }
 
 /// A network of IPv6 that one customer gets counts as one client.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
         address => address,

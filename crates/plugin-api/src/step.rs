@@ -17,6 +17,8 @@ pub enum Step<'a> {
     Reply(Box<Reply>),
     /// Only plugins that wait for something allocate.
     Wait(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
+    /// The same for what is asked for this client alone: it is left when the client leaves. In the access phase.
+    Ask(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
 }
 
 /// See [`crate::Plugin::whole_body`].
@@ -26,6 +28,11 @@ impl<'a> Step<'a> {
     /// Asks to be waited for; allocates once.
     pub fn wait(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {
         Step::Wait(Box::pin(future))
+    }
+
+    /// Asks to be waited for as long as the client does; allocates once.
+    pub fn ask(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {
+        Step::Ask(Box::pin(future))
     }
 
     /// Ends the request with this answer.

@@ -16,6 +16,7 @@ pub(crate) mod held_body;
 pub(crate) mod instance_id;
 pub(crate) mod instance_state;
 pub mod json;
+pub(crate) mod kept_connections;
 pub(crate) mod limit_key;
 pub(crate) mod log_entry;
 pub mod log_format;

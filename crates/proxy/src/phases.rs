@@ -1,6 +1,12 @@
 //! Running plugins: global rules first, then the route's, by falling priority.
 
-use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tidegate_plugin_api::{
@@ -20,6 +26,16 @@ pub enum Passed {
     Waits(usize),
     /// Nothing more may reach the client; the status of the answer that takes this one's place.
     Refused(u16),
+}
+
+thread_local! {
+    /// Since it was last looked at, a poll has found a plugin waiting for the answer to a question ([`Step::Ask`]).
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the poll that has just ended found a plugin waiting for what is of no use without the client.
+pub(crate) fn is_asking() -> bool {
+    ASKED.replace(false)
 }
 
 /// The chains of one request.
@@ -222,17 +238,30 @@ impl Chains {
         match step {
             Step::Next => Ok(()),
             Step::Reply(reply) => Err(reply),
-            Step::Wait(mut future) => {
-                let mut is_first = true;
-                poll_fn(|context| {
-                    if !std::mem::take(&mut is_first) {
-                        self.mark(at, instance);
-                    }
-                    hops::within(self.origin, || future.as_mut().poll(context))
-                })
-                .await
-            }
+            Step::Wait(future) => self.wait(at, instance, future, false).await,
+            Step::Ask(future) => self.wait(at, instance, future, true).await,
         }
+    }
+
+    async fn wait(
+        &self,
+        at: At,
+        instance: &Arc<Instance>,
+        mut future: Pin<Box<dyn Future<Output = Verdict> + '_>>,
+        is_question: bool,
+    ) -> Verdict {
+        let mut is_first = true;
+        poll_fn(|context| {
+            if !std::mem::take(&mut is_first) {
+                self.mark(at, instance);
+            }
+            let polled = hops::within(self.origin, || future.as_mut().poll(context));
+            if is_question && polled.is_pending() && at == At::Access {
+                ASKED.set(true);
+            }
+            polled
+        })
+        .await
     }
 
     fn mark(&self, at: At, instance: &Arc<Instance>) {

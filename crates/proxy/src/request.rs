@@ -1,13 +1,17 @@
 //! The path of a request, in the order of its steps. Each step is a file of the same name.
 
-use std::{rc::Rc, sync::atomic::Ordering};
+use std::{future::poll_fn, pin::pin, rc::Rc, sync::atomic::Ordering, task::Poll};
 
-use tidegate_plugin_api::{Reply, Request, RequestBody};
+use tidegate_plugin_api::{BodyError, Reply, Request, RequestBody};
 use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
 use super::route::{acceptable, route};
 use crate::{
-    claims, client::Downstream, exchange, finish, matching, phases::Chains, refusal, respond, stats,
+    claims,
+    client::Downstream,
+    exchange, finish, matching,
+    phases::{Chains, is_asking},
+    refusal, respond, stats,
     worker::Worker,
 };
 
@@ -70,7 +74,17 @@ async fn way(
     route(request, &client.worker.settings.reading, chains, Some(client)).await?;
     chains.rewrite(request).await?;
     check_body_length(request)?;
-    chains.access(request).await?;
+    {
+        let mut access = pin!(chains.access(request));
+        poll_fn(|context| match access.as_mut().poll(context) {
+            Poll::Pending if is_asking() && client.poll_gone(context).is_ready() => {
+                client.gone.set(true);
+                Poll::Ready(Err(BodyError::Closed.into()))
+            }
+            other => other,
+        })
+        .await?;
+    }
     matching::require_route(request)?;
     refuse_tunnel(request)?;
     claims::drop_credentials(request, client);

@@ -4,6 +4,7 @@ mod bodies;
 mod connections;
 pub(crate) mod descriptors;
 mod siblings;
+mod values;
 
 use std::fs;
 use std::io::{Read, Write};

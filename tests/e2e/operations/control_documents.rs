@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::EMBEDDED;
-use tidegate_testkit::usage::growth;
+use tidegate_testkit::usage::{growth, processor_time};
 use tidegate_testkit::{Client, Gateway};
 
 const ROUTES: usize = 1_500;
@@ -17,7 +17,7 @@ fn route(uri: &str) -> Value {
     json!({"uri": uri, "plugins": plugins, "upstream": {"nodes": {"127.0.0.1:1": 1}}})
 }
 
-fn many_routes() -> Gateway {
+pub(super) fn many_routes() -> Gateway {
     let gateway = Gateway::start(EMBEDDED, None);
     let routes = (0..ROUTES).map(|number| {
         let mut route = route(&format!("/r{number}/*"));
@@ -30,7 +30,7 @@ fn many_routes() -> Gateway {
     gateway
 }
 
-fn connect(gateway: &Gateway) -> Client {
+pub(super) fn connect(gateway: &Gateway) -> Client {
     Client::connect(gateway.control).expect("the Control API accepts connections")
 }
 
@@ -41,7 +41,7 @@ fn ask(gateway: &Gateway, path: &str) -> Client {
 }
 
 /// How long a write takes.
-fn put(gateway: &Gateway, uri: &str) -> Duration {
+pub(super) fn put(gateway: &Gateway, uri: &str) -> Duration {
     let begun = Instant::now();
     let (status, text) = gateway.admin("PUT", "/apisix/admin/routes/new", &route(uri).to_string());
     assert!(matches!(status, 200 | 201), "{text}");
@@ -80,4 +80,26 @@ fn many_readers_share_documents_and_keep_no_write_waiting() {
     drop(slow);
     let newest = connect(&gateway).get("localhost", "/v1/routes").expect("a document");
     assert!(newest.body_text().contains("\"/latest\""));
+}
+
+/// Nobody shows a key for it, and probes ask every few seconds: only objects with checks cost something.
+#[test]
+fn health_checks_are_shown_without_a_look_at_what_has_none() {
+    let gateway = many_routes();
+    let asked = |path: &str| {
+        let before = processor_time(&gateway);
+        let answer = connect(&gateway).get("localhost", path).expect("a document");
+        assert_eq!(answer.status(), 200, "{path}");
+        (processor_time(&gateway) - before, answer.body_text())
+    };
+    let (whole, _) = asked("/v1/routes");
+    let (cost, none) = asked("/v1/healthcheck");
+    println!("all routes {whole:?}, their health checks {cost:?}");
+    assert_eq!(none, "{}\n");
+    assert!(cost < whole / 8, "all routes {whole:?}, their health checks {cost:?}");
+    let checks = json!({"active": {"type": "tcp"}});
+    let upstream = json!({"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}, "checks": checks});
+    let (status, text) = gateway.admin("PUT", "/apisix/admin/upstreams/checked", &upstream.to_string());
+    assert_eq!(status, 201, "{text}");
+    assert!(asked("/v1/healthcheck").1.contains("/upstreams/checked\""));
 }

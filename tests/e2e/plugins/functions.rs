@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
-use tidegate_testkit::{Behaviour, Gateway, Message, Upstream};
+use tidegate_testkit::{Behaviour, Client, Gateway, Message, Upstream};
 
 /// Answers with what it was asked, besides fields of its own.
 fn echo() -> Upstream {
@@ -196,5 +196,38 @@ fn what_cannot_be_asked_is_refused_when_it_is_written() {
         let route = json!({"uri": "/f", "plugins": conf}).to_string();
         let (status, answer) = gateway.admin("PUT", "/apisix/admin/routes/1", &route);
         assert_eq!(status, 400, "{conf}: {answer}");
+    }
+}
+
+/// A client that takes large answers slowly holds an eighth of the memory for them, and one answer in any case.
+#[test]
+fn a_slow_reader_leaves_memory_for_the_answers_of_others() {
+    let function = Upstream::with(|_| {
+        let answer = Upstream::answer(|_| {
+            let body = vec![b'a'; 9_000_000];
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            [head.into_bytes(), body].concat()
+        });
+        Behaviour { read_body: true, steps: vec![answer] }
+    });
+    let plugins =
+        json!({"aws-lambda": {"function_uri": format!("http://{}/", function.address), "timeout": 60_000}});
+    let routes = json!({"routes": [{"id": "large", "uri": "/large", "plugins": plugins}]});
+    let config = YAML_PROVIDER.replacen("apisix:\n", "apisix:\n  plugin_answer_memory: 64m\n", 1);
+    let gateway = Gateway::start(&config, Some(&routes.to_string()));
+    let from =
+        |last: u8| Client::connect_from(([127, 0, 0, last], 0).into(), gateway.http).expect("connects");
+    let mut slow: Vec<Client> = (0..6).map(|_| from(50)).collect();
+    for client in &mut slow {
+        client.send(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+    }
+    let begun: Vec<String> = slow
+        .iter_mut()
+        .map(|client| String::from_utf8_lossy(&client.exactly(12).expect("an answer")).into_owned())
+        .collect();
+    assert!(begun.iter().any(|line| line == "HTTP/1.1 200"), "{begun:?}");
+    for _ in 0..3 {
+        let answer = from(9).get("h", "/large").expect("an answer");
+        assert_eq!((answer.status(), answer.body.len()), (200, 9_000_000), "beside {begun:?}");
     }
 }

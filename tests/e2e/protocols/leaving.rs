@@ -192,3 +192,28 @@ fn what_comes_behind_a_request_is_not_its_end() {
         assert!(text.starts_with(&format!("POST /behind/{number} ")) && text.ends_with("abc"), "{text}");
     }
 }
+
+/// Nobody else has a use for what a function answers, or for a verdict: the question is left with its client.
+#[test]
+fn a_question_is_left_with_its_client() {
+    let upstream = Upstream::start();
+    let silent = format!("http://{}/silent", upstream.address);
+    let routes = format!(
+        "routes:\n- {{id: 1, uri: /fn, plugins: {{azure-functions: {{function_uri: \"{silent}\", timeout: 60000}}}}}}\n\
+         - {{id: 2, uri: /auth, plugins: {{forward-auth: {{uri: \"{silent}\", timeout: 60000}}}}, \
+         upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}}}\n",
+        upstream.address
+    );
+    let gateway = Gateway::start(&config(), Some(&routes));
+    for (number, path) in ["/fn", "/auth"].into_iter().enumerate() {
+        let mut stream = TcpStream::connect(gateway.http).expect("connects");
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sends");
+        upstream.wait_for(number + 1);
+        drop(stream);
+        let log = gateway.prefix().join("logs/access.log");
+        let written = || std::fs::read_to_string(&log).unwrap_or_default();
+        tidegate_testkit::eventually_within(Duration::from_secs(20), path, || {
+            written().contains(&format!("{path} 499 -\n"))
+        });
+    }
+}

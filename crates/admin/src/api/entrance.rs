@@ -9,6 +9,7 @@ use super::{
 use crate::{
     AdminKey,
     admin_api::{AdminApi, PREFIX},
+    at_length::at_length,
     audit::Attempt,
     message::{Head, Request, RequestBody, Response},
     settings::{Access, Role},
@@ -62,7 +63,7 @@ impl AdminApi {
         let Entered { head, wait, mut attempt, .. } = entered;
         let method = head.method.clone();
         let mut response = match body {
-            Ok(body) => self.dispatch(&Request { head, body }).await,
+            Ok(body) => self.within_bounds(Request { head, body }).await,
             Err(response) => response,
         };
         if let Some(attempt) = &mut attempt {
@@ -73,6 +74,20 @@ impl AdminApi {
             response = self.hold(response, wait).await;
         }
         self.with_headers(&method, self.said_if_behind(response))
+    }
+
+    /// Dispatches a request whose body has not too many values.
+    async fn within_bounds(&self, request: Request) -> Response {
+        let held = match self.values.admit(&request) {
+            Ok(held) => held,
+            Err(refused) => return refused,
+        };
+        let response = self.dispatch(&request).await;
+        drop(request);
+        if held.is_large() {
+            at_length(|| self.hooks.release_memory());
+        }
+        response
     }
 
     /// Address, path, method and key; the answer to a request that goes no further.

@@ -8,11 +8,17 @@ use std::fmt::Write;
 use serde_json::{Value, error::Category};
 use tidegate_model::{json, schema::lua};
 
+/// A line break becomes six bytes. A text in which so many are raw that it grows by more has no lines, but noise.
+const MOST_GROWTH: usize = 3;
+
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let parsed = json::parse(bytes).or_else(|fault| {
         let json::Fault::Syntax(error) = fault else { return Err(fault.to_string()) };
         // The position of a mistake is meant for the text as it was sent.
-        let lenient = with_escapes(&String::from_utf8_lossy(bytes));
+        let text = String::from_utf8_lossy(bytes);
+        let most = bytes.len().saturating_mul(MOST_GROWTH);
+        let lenient = Some(text).filter(|text| text.len() <= most).and_then(|text| with_escapes(&text, most));
+        let lenient = lenient.ok_or_else(|| describe(&error, bytes))?;
         json::parse(lenient.as_bytes()).map_err(|fault| match fault {
             json::Fault::Syntax(_) => describe(&error, bytes),
             json::Fault::Twice { .. } | json::Fault::TooMany(_) => fault.to_string(),
@@ -24,14 +30,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// Escapes the control characters inside of strings.
-fn with_escapes(text: &str) -> String {
+/// Escapes the control characters inside of strings; `None` if the text becomes longer than `most`.
+fn with_escapes(text: &str, most: usize) -> Option<String> {
     let mut escaped = String::with_capacity(text.len() + 64);
     let (mut inside, mut after_backslash) = (false, false);
     for character in text.chars() {
         match character {
             '"' if !after_backslash => inside = !inside,
             '\u{0}'..='\u{1f}' if inside => {
+                if escaped.len() > most {
+                    return None;
+                }
                 // Writing to a string cannot fail.
                 let _ = write!(escaped, "\\u{:04x}", u32::from(character));
                 after_backslash = false;
@@ -42,7 +51,7 @@ fn with_escapes(text: &str) -> String {
         after_backslash = character == '\\' && inside && !after_backslash;
         escaped.push(character);
     }
-    escaped
+    (escaped.len() <= most).then_some(escaped)
 }
 
 fn describe(error: &serde_json::Error, bytes: &[u8]) -> String {
@@ -96,6 +105,7 @@ mod tests {
             assert_eq!(error, message, "{body}");
         }
         assert_eq!(parse(b"\"a\nb\"").expect("lenient"), "a\nb");
+        assert!(parse(format!("\"{}\"", "\u{1}".repeat(100)).as_bytes()).is_err(), "it grows sixfold");
         assert_eq!(parse(b"{\"k\\\\\":\"\t\"}").expect("lenient")["k\\"], "\t");
     }
 }

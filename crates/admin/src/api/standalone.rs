@@ -12,6 +12,7 @@ use crate::{
     admin_api::{AdminApi, Standalone},
     at_length::at_length,
     compiled::named,
+    documents::Holds,
     message::{REVISION, Request, Response, WARNING, header_text},
 };
 
@@ -48,7 +49,13 @@ impl AdminApi {
             _ if self.key_of(request).is_some_and(|key| key.role != Role::Admin) => {
                 Response::error(403, "a configuration holds secrets: it needs a key with role admin")
             }
-            _ => get_configuration(request, current),
+            _ => {
+                let accept = request.header("accept").unwrap_or_default();
+                let yaml = accept.starts_with("application/yaml");
+                let current = standalone.current();
+                let make = move || get_configuration(yaml, current.as_deref());
+                self.documents.get(format!("configs {yaml}"), Holds::Now, make).await
+            }
         }
     }
 
@@ -61,7 +68,7 @@ impl AdminApi {
         let Some(digest) = request.header(DIGEST) else {
             return Response::error(400, NO_DIGEST);
         };
-        let document = match read_document(request, None) {
+        let document = match at_length(|| read_document(request, None)) {
             Ok(document) => document,
             Err(refused) => return refused,
         };
@@ -71,7 +78,7 @@ impl AdminApi {
         // Lists whose version has not changed are kept: the outcome is what counts.
         let next = next_configuration(&document, current);
         let outcome = next.as_ref().map_or_else(|_| document.clone(), |next| Value::Object(next.clone()));
-        if let Some(faults) = self.faults(&document, &outcome) {
+        if let Some(faults) = at_length(|| self.faults(&document, &outcome)) {
             return faults.refuse(&faults.message());
         }
         if let Some(fault) = misspelled(&document) {
@@ -165,13 +172,12 @@ fn next_configuration(document: &Value, current: Option<&Value>) -> Result<Map<S
     Ok(next)
 }
 
-fn get_configuration(request: &Request, current: Option<&Value>) -> Response {
+fn get_configuration(yaml: bool, current: Option<&Value>) -> Response {
     let none = || {
         let versions = COLLECTIONS.iter().map(|(name, _)| (format!("{name}_conf_version"), json!(0)));
         Value::Object(versions.collect())
     };
     let shown = current.cloned().unwrap_or_else(none);
-    let yaml = request.header("accept").is_some_and(|accept| accept.starts_with("application/yaml"));
     let response = if yaml {
         match serde_saphyr::to_string(&shown) {
             Ok(text) => Response::text(200, text.trim_end()).with_header("Content-Type", "application/yaml"),

@@ -18,7 +18,9 @@ const KINDS: [Kind; 4] = [Kind::Route, Kind::StreamRoute, Kind::Service, Kind::U
 pub(super) fn all(parts: &ControlParts, request: &Head) -> Response {
     let mut objects = Vec::new();
     parts.store.read(&mut |state| {
-        objects = KINDS.iter().flat_map(|kind| state.list(*kind)).cloned().collect();
+        let all = KINDS.iter().flat_map(|kind| state.list(*kind));
+        // To fill in the defaults of each takes a tenth of a millisecond.
+        objects = all.filter(|object| object.document.may_have("checks")).cloned().collect();
     });
     let checkers = objects.iter().filter_map(|object| checker(parts, object));
     if wants_page(request) { page(&checkers.collect::<Vec<_>>()) } else { list_response(checkers) }

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Object};
-use tidegate_store::{COLLECTIONS, State};
+use tidegate_store::{COLLECTIONS, State, Store};
 
 use super::checks::is_readable;
 use crate::{
     AdminApi, Role,
+    documents::Holds,
     message::{REVISION, Request, Response},
 };
 
@@ -18,23 +19,23 @@ pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response
     if api.key_of(request).is_some_and(|key| key.role != Role::Admin) {
         return Err(Response::error(403, "an export holds secrets: it needs a key with role admin"));
     }
+    let store = api.store.clone();
+    let make = move || exported(store.as_ref());
+    Ok(api.documents.get("export".to_owned(), Holds::AtRevision(api.stored_revision()), make).await)
+}
+
+fn exported(store: &dyn Store) -> Response {
     let mut state = State::default();
-    api.store.read(&mut |current| state = current.clone());
+    store.read(&mut |current| state = current.clone());
     if let Some(reason) = unreadable(&state) {
-        return Err(Response::error(409, &reason));
+        return Response::error(409, &reason);
     }
-    let revision = state.revision;
-    // Megabytes of text: not on a thread that others wait for.
-    let text = if state.all().count() > 100 {
-        let written = tokio::task::spawn_blocking(move || text_of(&state)).await;
-        written.unwrap_or_else(|_| Err("it could not be written".to_owned()))
-    } else {
-        text_of(&state)
-    };
-    let text = text.map_err(|error| Response::error(500, &format!("failed to encode yaml: {error}")))?;
-    Ok(Response::text(200, &text)
-        .with_header("Content-Type", "application/yaml")
-        .with_header(REVISION, revision.to_string()))
+    match text_of(&state) {
+        Ok(text) => Response::text(200, &text)
+            .with_header("Content-Type", "application/yaml")
+            .with_header(REVISION, state.revision.to_string()),
+        Err(error) => Response::error(500, &format!("failed to encode yaml: {error}")),
+    }
 }
 
 /// An export without an object that cannot be read lacks a guard; with its encrypted text, that text becomes the secret where

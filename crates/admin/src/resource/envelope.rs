@@ -1,7 +1,7 @@
 //! How objects are wrapped in answers: bare in v3, in etcd v2's `action` and `node` in v2.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Kind, Object, mask::mask_resource};
+use tidegate_model::{Kind, Object, PluginCatalog, mask::mask_resource};
 
 use super::answers::{key, object_key};
 use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};
@@ -34,19 +34,21 @@ pub(super) fn written(
 
 /// The reader of an answer decides what is shown.
 pub(super) struct Reader<'a> {
-    pub api: &'a AdminApi,
+    pub settings: &'a AdminSettings,
+    pub plugins: &'a dyn PluginCatalog,
     /// Whether secrets are hidden, as they are for keys with role viewer.
-    masked: bool,
+    pub masked: bool,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn of(api: &'a AdminApi, request: &Request) -> Reader<'a> {
-        Reader { api, masked: api.key_of(request).is_some_and(|key| key.role != Role::Admin) }
+        let masked = api.key_of(request).is_some_and(|key| key.role != Role::Admin);
+        Reader { settings: &api.settings, plugins: api.plugins().as_ref(), masked }
     }
 }
 
 pub(super) fn one(reader: &Reader<'_>, object: &Object) -> Value {
-    let settings = &reader.api.settings;
+    let settings = reader.settings;
     match settings.version {
         ApiVersion::V3 => entry(reader, object),
         ApiVersion::V2 => {
@@ -71,7 +73,7 @@ pub(super) fn deleted(settings: &AdminSettings, key: &str) -> Value {
 /// An object in a list.
 pub(super) fn entry(reader: &Reader<'_>, object: &Object) -> Value {
     json!({
-        "key": object_key(&reader.api.settings, object),
+        "key": object_key(reader.settings, object),
         "value": shown(reader, object),
         "createdIndex": object.created,
         "modifiedIndex": object.modified,
@@ -89,8 +91,8 @@ fn shown(reader: &Reader<'_>, object: &Object) -> Value {
         (kind, value) => {
             let mut value = value.clone();
             if reader.masked {
-                mask_resource(kind, &object.id, &mut value, reader.api.plugins().as_ref());
-            } else if let Some(keyring) = &reader.api.settings.keyring {
+                mask_resource(kind, &object.id, &mut value, reader.plugins);
+            } else if let Some(keyring) = &reader.settings.keyring {
                 keyring.encrypt_private_keys(kind, &mut value);
             }
             value

@@ -49,8 +49,11 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     let mut order = Order { dry_run, ..order };
     order.author.note =
         Some(if mode == Mode::Merge { "import, merge" } else { "import, replace" }.to_owned());
-    let document = parse(request).await?;
-    let items = at_length(|| read(api, &document)).map_err(|faults| refused("import", &faults))?;
+    // Reading megabytes takes a while. The tree is freed by the thread that made it, which can give its memory back.
+    let items = at_length(|| {
+        let document = parse(request)?;
+        read(api, &document).map_err(|faults| refused("import", &faults))
+    })?;
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
@@ -85,33 +88,29 @@ fn check_arguments(request: &Request) -> Result<(), Response> {
 }
 
 /// YAML, or with a content type of JSON that.
-async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
+fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let bytes = match &request.body {
         RequestBody::TooLarge(size) => {
             let message = format!("{size} bytes are more than an import takes: {IMPORT_LIMIT}");
             return Err(Response::error(400, &message));
         }
-        RequestBody::Bytes(bytes) => bytes.clone(),
+        RequestBody::Bytes(bytes) => bytes,
     };
     let json = request.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
-    // Reading megabytes takes a while: not on a thread that others wait for.
-    let read = tokio::task::spawn_blocking(move || {
-        let read: Result<Value, String> = if json {
-            tidegate_model::json::parse(&bytes).map_err(|fault| fault.to_string())
-        } else {
-            yaml(&bytes)
-        };
-        read.map(|mut value| {
-            lua::whole_numbers(&mut value);
-            value
-        })
+    let read: Result<Value, String> = if json {
+        tidegate_model::json::parse(bytes).map_err(|fault| fault.to_string())
+    } else {
+        yaml(bytes)
+    };
+    let read = read.map(|mut value| {
+        lua::whole_numbers(&mut value);
+        value
     });
     let refuse = |reason: &str| Response::error(400, &format!("invalid request body: {reason}"));
-    match read.await {
-        Ok(Ok(Value::Object(document))) => Ok(document),
-        Ok(Ok(_)) => Err(refuse("it should hold keys like routes and upstreams")),
-        Ok(Err(reason)) => Err(refuse(&reason)),
-        Err(_) => Err(refuse("it cannot be read")),
+    match read {
+        Ok(Value::Object(document)) => Ok(document),
+        Ok(_) => Err(refuse("it should hold keys like routes and upstreams")),
+        Err(reason) => Err(refuse(&reason)),
     }
 }
 

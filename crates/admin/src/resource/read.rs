@@ -1,16 +1,19 @@
-//! `GET` of one object or of a collection, with filters and pages.
+//! `GET` of one object or of a collection, with filters and pages. A collection may have a hundred thousand objects: it is
+//! made aside, and readers of the same one share it.
 
 use regex::Regex;
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object};
+use tidegate_store::Store;
 
 use super::{answers::not_found, envelope, target::Target};
 use crate::{
     AdminApi, ApiVersion,
+    documents::Holds,
     message::{Request, Response, arguments},
 };
 
-pub(super) fn get(api: &AdminApi, request: &Request, target: &Target) -> Response {
+pub(super) async fn get(api: &AdminApi, request: &Request, target: Target) -> Response {
     let reader = envelope::Reader::of(api, request);
     if let Some(id) = &target.id {
         return match api.store.get(target.kind, &target.store_id(id)) {
@@ -18,43 +21,73 @@ pub(super) fn get(api: &AdminApi, request: &Request, target: &Target) -> Respons
             None => not_found(),
         };
     }
-    let objects = collect(api, target);
+    // What readers of the same list have in common; no key is in it.
+    let mut given = arguments(&request.query);
+    given.retain(|(name, _)| ARGUMENTS.contains(&name.as_str()));
+    let owner = target.owner.as_deref().unwrap_or_default();
+    let question = format!("{} {owner:?} {given:?} {}", target.kind.directory(), reader.masked);
+    let (masked, store) = (reader.masked, api.store.clone());
+    let (settings, plugins) = (api.settings.clone(), api.plugins().clone());
+    let make = move || {
+        let reader = envelope::Reader { settings: &settings, plugins: plugins.as_ref(), masked };
+        lists(store.as_ref(), &reader, &target, &given)
+    };
+    api.documents.get(question, Holds::AtRevision(api.stored_revision()), make).await
+}
+
+/// Those that make a list another one.
+const ARGUMENTS: [&str; 6] = ["name", "uri", "label", "filter", "page", "page_size"];
+
+fn lists(
+    store: &dyn Store,
+    reader: &envelope::Reader<'_>,
+    target: &Target,
+    arguments: &[(String, String)],
+) -> Response {
+    let objects = collect(store, target);
     // Nested collections have no directory entry that could be found empty.
     let nested = matches!(target.kind, Kind::Credential | Kind::GraphqlCostDecoration);
     if nested && objects.is_empty() {
         return not_found();
     }
-    if api.settings.version == ApiVersion::V2 {
-        let nodes: Vec<Value> = objects.iter().map(|object| envelope::entry(&reader, object)).collect();
-        let key = format!("{}/{}", api.settings.key_prefix, target.kind.directory());
+    if reader.settings.version == ApiVersion::V2 {
+        let nodes: Vec<Value> = objects.iter().map(|object| envelope::entry(reader, object)).collect();
+        let key = format!("{}/{}", reader.settings.key_prefix, target.kind.directory());
         let node = json!({"dir": true, "key": key, "nodes": nodes});
         return Response::json(200, &json!({"action": "get", "node": node}));
     }
-    list(&reader, request, target, objects)
+    list(reader, arguments, target, objects)
 }
 
-fn collect(api: &AdminApi, target: &Target) -> Vec<Object> {
+fn collect(store: &dyn Store, target: &Target) -> Vec<Object> {
     let prefix = match target.kind {
         Kind::Credential | Kind::GraphqlCostDecoration => target.store_id(""),
         _ => String::new(),
     };
     let mut objects = Vec::new();
-    api.store.read(&mut |state| {
+    store.read(&mut |state| {
         objects = state.list(target.kind).filter(|object| object.id.starts_with(&prefix)).cloned().collect();
     });
     objects
 }
 
+/// The first argument of that name.
+fn argument(arguments: &[(String, String)], name: &str) -> Option<String> {
+    arguments.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+}
+
 fn list(
     reader: &envelope::Reader<'_>,
-    request: &Request,
+    arguments: &[(String, String)],
     target: &Target,
     mut objects: Vec<Object>,
 ) -> Response {
-    let filter = Filter::read(request, target.kind);
-    objects.retain(|object| filter.matches(&object.value()));
+    // Without a filter no value is looked at: a page of a long list costs the page.
+    if let Some(filter) = Filter::read(arguments, target.kind) {
+        objects.retain(|object| filter.matches(&object.value()));
+    }
     let total = objects.len();
-    let number = |name: &str| request.argument(name).and_then(|value| value.trim().parse::<f64>().ok());
+    let number = |name: &str| argument(arguments, name).and_then(|value| value.trim().parse::<f64>().ok());
     if let (Some(page), Some(size)) = (number("page"), number("page_size")) {
         if !(10.0..=500.0).contains(&size) {
             return Response::text(400, "page_size must be between 10 and 500");
@@ -77,19 +110,22 @@ struct Filter {
 }
 
 impl Filter {
-    /// A pattern that does not compile matches nothing; fields that cannot be filtered by are ignored.
-    fn read(request: &Request, kind: Kind) -> Filter {
-        let pattern = |name: &str| request.argument(name).map(|pattern| Regex::new(&pattern).ok());
-        let fields = request.argument("filter").map(|filter| arguments(&filter)).unwrap_or_default();
+    /// A pattern that does not compile matches nothing; fields that cannot be filtered by are ignored. `None`: all match.
+    fn read(given: &[(String, String)], kind: Kind) -> Option<Filter> {
+        if !given.iter().any(|(name, _)| !matches!(name.as_str(), "page" | "page_size")) {
+            return None;
+        }
+        let pattern = |name: &str| argument(given, name).map(|pattern| Regex::new(&pattern).ok());
+        let fields = argument(given, "filter").map(|filter| arguments(&filter)).unwrap_or_default();
         let known = matches!(kind, Kind::Route | Kind::StreamRoute);
         let usable =
             |(name, _): &(String, String)| known && matches!(name.as_str(), "service_id" | "upstream_id");
-        Filter {
+        Some(Filter {
             name: pattern("name"),
             uri: pattern("uri"),
-            label: request.argument("label"),
+            label: argument(given, "label"),
             fields: fields.into_iter().filter(usable).collect(),
-        }
+        })
     }
 
     fn matches(&self, value: &Value) -> bool {

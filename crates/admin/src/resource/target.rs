@@ -3,6 +3,7 @@
 use tidegate_model::Kind;
 
 /// The object or collection that a path names.
+#[derive(Clone)]
 pub(crate) struct Target {
     pub kind: Kind,
     /// The consumer of credentials, the service of decorations, the manager of a secret.

@@ -1,6 +1,6 @@
 //! One HTTP/1 connection to a service: opening it, and reading the body of an answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -91,14 +91,15 @@ impl Connection {
     }
 }
 
-/// Reads the body of an answer. `service`: whose answer it is.
+/// Reads the body of an answer. `service`: whose answer it is; `client`: who gets it.
 pub(super) async fn gather(
     mut body: hyper::body::Incoming,
     service: &str,
+    client: Option<IpAddr>,
     kept: Body,
 ) -> Result<Bytes, String> {
     let (Body::Whole(limit) | Body::Start(limit)) = kept;
-    let mut answer = Answer::new(service, limit);
+    let mut answer = Answer::new(service, client, limit);
     let mut come = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| describe(&error))?;

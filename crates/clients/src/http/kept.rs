@@ -112,7 +112,8 @@ impl KeptClient {
         let (response, connection) = self.exchange(method, target, read).await?;
         let (head, body) = response.into_parts();
         let server = self.server();
-        let body = tokio::time::timeout(read, gather(body, &server, Body::Whole(self.most_bytes))).await;
+        let body =
+            tokio::time::timeout(read, gather(body, &server, None, Body::Whole(self.most_bytes))).await;
         let body = body.map_err(|_| "timeout while reading the answer".to_owned())?;
         let body = body.map_err(|reason| format!("answer: {reason}"))?;
         self.connection = Some(connection);

@@ -79,6 +79,6 @@ fn unavailable(reason: impl Display) -> Failure {
 }
 
 fn is_not_found(answer: &Incoming) -> bool {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let body = super::manager::json(&answer.body).unwrap_or_default();
     text(&body, "__type").is_some_and(|kind| kind.contains("ResourceNotFoundException"))
 }

@@ -58,7 +58,7 @@ pub(super) fn member(object: &Value, name: &str) -> Option<String> {
 /// A member of a secret that is JSON itself.
 pub(super) fn member_of_text(secret: &str, name: &str) -> Result<String, Failure> {
     let missing = |reason: String| Failure::Missing(reason);
-    let value: Value = serde_json::from_str(secret)
+    let value = tidegate_model::json::parse_within(secret.as_bytes(), MAX_VALUES)
         .map_err(|error| missing(format!("failed to decode result, the secret is not JSON: {error}")))?;
     member(&value, name).ok_or_else(|| missing(format!("the secret has no member {name} with a text")))
 }

@@ -63,6 +63,11 @@ pub(super) const ADMIN: &[Row] = &[
         TOO_LARGE,
     ),
     row(
+        ["Values in a body, and in all that are being processed", "一个请求体以及正在处理的所有请求体中的值"],
+        Const("admin/src/api/values.rs", "MAX_VALUES", Count),
+        ["400; 503 where others take them up", "400；被其他请求体占用时为 503"],
+    ),
+    row(
         ["Changes of a transaction", "一个事务的修改"],
         Const("admin/src/resource/transaction.rs", "MAX_CHANGES", Count),
         BAD,
@@ -87,8 +92,16 @@ pub(super) const ADMIN: &[Row] = &[
             "Answers of the Control API that clients have not taken, before another one is made",
             "开始生成下一个应答之前，Control API 中尚未被取走的应答",
         ],
-        Const("admin/src/control/documents.rs", "MOST_BYTES", Bytes),
+        Const("admin/src/control.rs", "MOST_BYTES", Bytes),
         ["503; what is there already is shared", "503；已有的应答会被共享"],
+    ),
+    row(
+        [
+            "Lists and exports of the Admin API that clients have not taken, before another one is made",
+            "开始生成下一个列表或导出之前，Admin API 中尚未被取走的列表与导出",
+        ],
+        Const("admin/src/admin_api.rs", "MOST_LISTED_BYTES", Bytes),
+        ["503; what is there already is shared", "503；已有的会被共享"],
     ),
     row(
         ["Objects on a page", "每页对象"],

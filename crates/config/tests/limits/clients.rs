@@ -220,6 +220,14 @@ pub(super) const BODIES: &[Row] = &[
         NOTHING,
     ),
     row(
+        [
+            "Such bodies of one address that wait for one of these threads; addresses take turns",
+            "同一地址等待这些线程的此类请求体；各地址轮流",
+        ],
+        Const("plugin-api/src/aside/turns.rs", "MOST_WAITING", Count),
+        ["503 or 500, and a log line", "503 或 500，并写日志"],
+    ),
+    row(
         ["Steps of a path like post_arg.a.b", "post_arg.a.b 这类路径的步数"],
         Const("plugin-api/src/variables/json_path/path.rs", "MOST_STEPS", Count),
         ["the Admin API refuses the condition", "Admin API 拒绝该条件"],
@@ -525,7 +533,12 @@ pub(super) const UPSTREAMS: &[Row] = &[
     ),
     row(
         ["Nodes of a name", "一个名称的节点"],
-        Const("discovery/src/dns/records.rs", "MAX_NODES", Count),
-        NOTHING,
+        Const("discovery/src/known.rs", "MOST_NODES", Count),
+        ["nothing; further ones do not count", "无影响；更多的不计"],
+    ),
+    row(
+        ["Services and nodes that one server of a registry names", "注册中心的一台服务器给出的服务与节点"],
+        Const("discovery/src/known.rs", "MOST_OF_SERVER", Count),
+        ["nothing; the nodes stay as they were, and a log line", "无影响；节点保持原样，并写日志"],
     ),
 ];

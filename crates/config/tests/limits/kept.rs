@@ -68,6 +68,39 @@ pub(super) const LOGS: &[Row] = &[
     ),
     row(["Batches under way", "发送中的批次"], Const("clients/src/batch.rs", "MAX_SENDING", Count), DROPPED),
     row(
+        [
+            "kafka-logger, error-log-logger: brokers of a cluster",
+            "kafka-logger、error-log-logger：集群的 broker",
+        ],
+        Const("plugins/src/observability/kafka_logger/producer.rs", "MOST_BROKERS", Count),
+        ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
+    ),
+    row(
+        ["The same: partitions of a topic", "同上：主题的分区"],
+        Const("plugins/src/observability/kafka_logger/producer.rs", "MOST_PARTITIONS", Count),
+        ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
+    ),
+    row(
+        ["rocketmq-logger: values in an answer of a name server", "rocketmq-logger：名称服务器应答中的值"],
+        Const("plugins/src/observability/rocketmq_logger/route.rs", "MAX_VALUES", Count),
+        ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
+    ),
+    row(
+        ["The same: brokers of a topic", "同上：主题的 broker"],
+        Const("plugins/src/observability/rocketmq_logger/route.rs", "MOST_BROKERS", Count),
+        ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
+    ),
+    row(
+        ["The same: queues of a broker", "同上：一个 broker 的队列"],
+        Const("plugins/src/observability/rocketmq_logger/route.rs", "MOST_QUEUES", Count),
+        ["nothing; further ones get no messages", "无影响；更多的不会收到消息"],
+    ),
+    row(
+        ["Connections of such a logger to brokers", "此类日志插件到 broker 的连接"],
+        Const("plugins/src/common/kept_connections.rs", "MOST", Count),
+        ["nothing; the one that was used longest ago closes", "无影响；最久未用的关闭"],
+    ),
+    row(
         ["Body of a request in an entry", "条目中的请求体"],
         Schema("http-logger", "/properties/max_req_body_bytes"),
         ["nothing; it is cut in the log", "无影响；在日志中截断"],

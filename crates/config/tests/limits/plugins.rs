@@ -172,6 +172,14 @@ pub(super) const PLUGINS: &[Row] = &[
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
+        [
+            "Part of it that the answers to one client may hold, more than one answer: one in",
+            "其中一个客户端所得应答可占的份额，超过一个应答时：几分之一",
+        ],
+        Const("plugin-api/src/answers.rs", "CLIENT_PART", Count),
+        ["as if the service had failed", "按服务失败处理"],
+    ),
+    row(
         ["One of them: forward-auth, opa, openid-connect", "其中单个应答：forward-auth、opa、openid-connect"],
         Const("clients/src/http.rs", "MAX_ANSWER_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],

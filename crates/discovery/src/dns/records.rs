@@ -13,6 +13,8 @@ use hickory_resolver::{
 use serde::Deserialize;
 use tidegate_model::resources::Node;
 
+use crate::known::MOST_NODES;
+
 /// What is asked for, in this order, until there are records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Order {
@@ -35,9 +37,6 @@ const NOTHING: Duration = Duration::from_secs(2);
 
 /// Names that point to names, so far.
 const CHAIN: usize = 8;
-
-/// More nodes than any balancer here takes.
-const MAX_NODES: usize = 65_535;
 
 pub(crate) struct Lookups {
     resolver: TokioResolver,
@@ -160,11 +159,17 @@ impl Lookups {
         ttl: &mut u32,
     ) -> Result<Vec<Node>, String> {
         let mut targets = Vec::new();
+        // Each of thousands of records may lead to thousands of addresses.
+        let mut room = MOST_NODES;
         for record in records {
+            if room == 0 {
+                break;
+            }
             let RData::SRV(service) = &record.data else { continue };
             let records = self.address_records(&service.target.to_string()).await?;
             *ttl = (*ttl).min(shortest(&records));
-            let found: Vec<IpAddr> = addresses(&records).collect();
+            let found: Vec<IpAddr> = addresses(&records).take(room).collect();
+            room -= found.len();
             if !found.is_empty() {
                 targets.push((service, found));
             }
@@ -179,7 +184,6 @@ impl Lookups {
             let priority = -i32::from(service.priority);
             nodes.extend(found.into_iter().map(|address| node(address, port, weight, priority)));
         }
-        nodes.truncate(MAX_NODES);
         // Servers rotate their answers; that is not a change.
         nodes.sort_by(|a, b| (b.priority, &a.host, a.port).cmp(&(a.priority, &b.host, b.port)));
         Ok(nodes)
@@ -208,7 +212,7 @@ fn addresses(records: &[Record]) -> impl Iterator<Item = IpAddr> {
             RData::AAAA(address) => Some(IpAddr::V6(address.0)),
             _ => None,
         })
-        .take(MAX_NODES)
+        .take(MOST_NODES)
         .collect();
     found.sort_unstable();
     found.dedup();

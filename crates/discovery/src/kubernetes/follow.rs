@@ -95,7 +95,7 @@ async fn list(followed: &Followed, client: &mut KeptClient) -> Result<(Objects, 
         }
         for object in page.get("items").and_then(Value::as_array).into_iter().flatten() {
             if let Some(part) = part(object, cluster) {
-                objects.put(part);
+                objects.put(part).map_err(|reason| format!("{}: list: {reason}", client.server()))?;
             }
         }
         let metadata = |name: &str| {
@@ -137,12 +137,15 @@ async fn watch(
         let piece = tokio::time::timeout(limit, stream.next()).await.map_err(|_| wrong("silence"))?;
         let Some(piece) = piece.map_err(|reason| wrong(&reason))? else { return Ok(End::Over) };
         pending.extend_from_slice(&piece);
-        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = pending.drain(..=end).collect();
+        // Of many short lines, the bytes behind them are moved once.
+        let complete = pending.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let rest = pending.split_off(complete);
+        let lines = std::mem::replace(&mut pending, rest);
+        for line in lines.split(|byte| *byte == b'\n') {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let event = document(&line).map_err(|reason| wrong(&reason))?;
+            let event = document(line).map_err(|reason| wrong(&reason))?;
             if let Some(end) = take(followed, objects, version, &event).map_err(|reason| wrong(&reason))? {
                 return Ok(end);
             }
@@ -174,7 +177,7 @@ fn take(
     let Some(part) = part(object, &followed.cluster) else { return Ok(None) };
     let service = part.service.clone();
     match kind {
-        "ADDED" | "MODIFIED" => objects.put(part),
+        "ADDED" | "MODIFIED" => objects.put(part)?,
         "DELETED" => objects.remove(&part),
         // BOOKMARK: only the version.
         _ => return Ok(None),

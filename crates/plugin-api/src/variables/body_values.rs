@@ -202,7 +202,7 @@ impl Request {
         let content_type = self.head.headers.known(HeaderId::ContentType).unwrap_or_default().to_vec();
         let client: IpAddr = self.remote_addr;
         let (bytes, variables) = (body.clone(), wanted.clone());
-        let found = aside::run(move || {
+        let found = aside::run(client, move || {
             let source = Source { body: &bytes, content_type: &content_type, client };
             let value = |variable: &Variable| body::look_up(variable, &source).map(owned);
             variables.iter().map(value).collect::<Vec<_>>()

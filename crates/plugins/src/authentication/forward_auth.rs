@@ -108,7 +108,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for ForwardAuth {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.ask(request))
+        Step::ask(self.ask(request))
     }
 }
 
@@ -130,7 +130,8 @@ impl ForwardAuth {
         }
         let answer = match &self.endpoint {
             Ok(endpoint) => {
-                let outgoing = Outgoing { method, endpoint: endpoint.clone(), headers, body };
+                let (endpoint, client) = (endpoint.clone(), Some(request.remote_addr));
+                let outgoing = Outgoing { method, endpoint, headers, body, client };
                 http::send(outgoing, &self.options).await
             }
             Err(reason) => {

@@ -227,7 +227,9 @@ impl HmacAuth {
             }
             other => other.into(),
         })?;
-        let digest = aside::run_by_size(body.len(), move || digest::digest(&digest::SHA256, &body)).await;
+        let (client, length) = (request.remote_addr, body.len());
+        let make = move || digest::digest(&digest::SHA256, &body);
+        let digest = aside::run_by_size(client, length, make).await;
         let digest = digest.map_err(|Undone| Box::new(Reply::page(500)))?;
         Ok(sent == format!("SHA-256={}", nginx_base64::encode(digest)).as_bytes())
     }

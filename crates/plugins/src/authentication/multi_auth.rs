@@ -116,7 +116,7 @@ impl MultiAuth {
             let verdict = match plugin.rewrite(request) {
                 Step::Next => return Ok(()),
                 Step::Reply(reply) => Err(reply),
-                Step::Wait(future) => future.await,
+                Step::Wait(future) | Step::Ask(future) => future.await,
             };
             let Err(reply) = verdict else { return Ok(()) };
             error_log::log(

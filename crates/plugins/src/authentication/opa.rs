@@ -84,7 +84,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for Opa {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.ask(request))
+        Step::ask(self.ask(request))
     }
 }
 
@@ -101,7 +101,8 @@ impl Opa {
         let answer = match &self.endpoint {
             Ok(endpoint) => {
                 let input = self.input(request).to_string();
-                let outgoing = Outgoing::post(endpoint.clone(), "application/json", input);
+                let outgoing = Outgoing::post(endpoint.clone(), "application/json", input)
+                    .on_behalf_of(request.remote_addr);
                 http::send(outgoing, &self.options).await.map_err(String::from)
             }
             Err(reason) => Err(reason.clone()),
@@ -120,7 +121,7 @@ impl Opa {
         };
         let text = String::from_utf8_lossy(body.get(..MAX_SHOWN_BYTES).unwrap_or(&body));
         // If a decision is given twice, it is ambiguous which one is meant.
-        let answer = match json::of_service(body.clone()).await {
+        let answer = match json::of_service(body.clone(), Some(request.remote_addr)).await {
             Ok(answer) => answer,
             Err(error) => return refused(503, format_args!("invalid response body: {text} err: {error}")),
         };

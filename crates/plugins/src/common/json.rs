@@ -2,12 +2,12 @@
 
 #[cfg(feature = "lua")]
 use std::collections::HashSet;
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    aside,
+    aside::{self, Whose},
     document::{self, Allowance, TooLarge, Unread},
 };
 
@@ -15,12 +15,16 @@ use tidegate_plugin_api::{
 const MAX_ANSWER_VALUES: usize = 65_536;
 
 /// What a service answered. A long answer is read on another thread; a member that is there twice could be read in two ways.
-pub async fn of_service(body: Bytes) -> Result<Value, String> {
-    let bytes = body.len();
-    let read = move || {
-        tidegate_model::json::parse_within(&body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string())
-    };
-    aside::run_by_size(bytes, read).await.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
+pub async fn of_service(body: Bytes, client: Option<IpAddr>) -> Result<Value, String> {
+    let whose = client.map_or(Whose::Ours, Whose::from);
+    aside::run_by_size(whose, body.len(), move || of_receiver(&body))
+        .await
+        .unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()))
+}
+
+/// The same where no request waits for it.
+pub(crate) fn of_receiver(body: &[u8]) -> Result<Value, String> {
+    tidegate_model::json::parse_within(body, MAX_ANSWER_VALUES).map_err(|fault| fault.to_string())
 }
 
 /// Why a body cannot be read.

@@ -21,7 +21,7 @@ fn run(source: &str, request: &mut Request, phase: Phase) -> Option<(u16, String
             };
             Some((reply.status, body))
         }
-        Step::Wait(_) => panic!("waits"),
+        Step::Wait(_) | Step::Ask(_) => panic!("waits"),
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::sync::OnceCell;
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
+    json::of_receiver,
     log_entry::{LogEntry, Made},
 };
 
@@ -180,12 +181,12 @@ impl Receiver {
     async fn ask_version(&self) -> Result<String, String> {
         let outgoing = self.with_headers(Outgoing::get(self.endpoint("")?));
         let answer = http::send(outgoing, &self.options).await?;
-        let body = String::from_utf8_lossy(&answer.body);
         if answer.status != 200 {
+            let body = String::from_utf8_lossy(&answer.body);
             return Err(format!("server returned status: {}, body: {body}", answer.status));
         }
-        let document: Value = serde_json::from_str(&body)
-            .map_err(|error| format!("failed to decode response body: {error}"))?;
+        let document =
+            of_receiver(&answer.body).map_err(|error| format!("failed to decode response body: {error}"))?;
         let number = document
             .pointer("/version/number")
             .and_then(Value::as_str)

@@ -53,6 +53,9 @@ static CURRENT: Mutex<Option<Value>> = Mutex::new(None);
 /// A target that cannot be made of the metadata is refused when it is written.
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     match kind {
+        SchemaKind::Metadata if conf.pointer("/kafka/kafka_topic").and_then(Value::as_str) == Some("") => {
+            Err("property \"kafka.kafka_topic\" is empty: no broker has such a topic".to_owned())
+        }
         SchemaKind::Metadata => Target::new(conf).map(|_| ()),
         _ => Ok(()),
     }

@@ -92,7 +92,7 @@ impl Plugin for FileLogger {
                 let Some(host) = tidegate_plugin_api::host() else { return };
                 let (file, guard) = (self.file.clone(), stop::guard());
                 host.background.spawn(async move {
-                    let _ = aside::run(move || file.append(&make())).await;
+                    let _ = aside::run(aside::Whose::Ours, move || file.append(&make())).await;
                     drop(guard);
                 });
             }

@@ -9,7 +9,7 @@ use tidegate_clients::{
     http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
     socket::{MAX_DATAGRAM, SocketKind, SocketSink},
 };
-use tidegate_model::header_text::Text;
+use tidegate_model::{SchemaKind, header_text::Text};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 use tidegate_protocol::uri::encoded_component;
 use tidegate_telemetry::error_log::{self, Level};
@@ -30,7 +30,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("loggly.metadata.json")),
     encrypt_fields: &["customer_token"],
     phases: LogEntry::ALL_PHASES,
-    check: log_entry::check,
+    check,
     // The token is not in a header, but a line break in it would end a message all the same.
     headers: &[("tags", Text::Value), ("customer_token", Text::Value)],
     build,
@@ -64,6 +64,28 @@ impl Default for Metadata {
             protocol: "syslog".to_owned(),
             timeout: 5000,
         }
+    }
+}
+
+/// A receiver that cannot be reached is refused when it is written.
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind == SchemaKind::Metadata {
+        let metadata: Metadata = typed(conf)?;
+        if metadata.host.is_empty() {
+            return Err("property \"host\" is empty: entries would go nowhere".to_owned());
+        }
+        if metadata.protocol != "syslog" {
+            Endpoint::parse(&metadata.base())?;
+        }
+    }
+    log_entry::check(conf, kind)
+}
+
+impl Metadata {
+    /// Where the bulk endpoint is.
+    fn base(&self) -> String {
+        let host = self.host.trim_end_matches('/');
+        if host.contains("://") { host.to_owned() } else { format!("{}://{host}", self.protocol) }
     }
 }
 
@@ -154,14 +176,12 @@ struct Bulk {
 
 impl Bulk {
     fn new(conf: Conf, metadata: &Metadata, timeout: Duration) -> Result<Bulk, String> {
-        let host = metadata.host.trim_end_matches('/');
-        let base = match host.contains("://") {
-            true => host.to_owned(),
-            false => format!("{}://{host}", metadata.protocol),
-        };
+        // Faults are those of the base: a message about the whole would show the token.
+        let base = metadata.base();
+        Endpoint::parse(&base)?;
         let url = format!("{base}/bulk/{}/tag/bulk", encoded_component(&conf.customer_token));
         Ok(Bulk {
-            endpoint: Endpoint::parse(&url)?,
+            endpoint: Endpoint::parse(&url).map_err(|_| "bad URL of the bulk endpoint".to_owned())?,
             tags: conf.tags.join(","),
             options: ClientOptions {
                 timeout,

@@ -12,6 +12,7 @@ use tidegate_telemetry::clock;
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
+    json::of_receiver,
     log_entry::{LogEntry, Made},
 };
 
@@ -120,7 +121,7 @@ impl Collector {
         if answer.status == 200 {
             return Ok(());
         }
-        let said = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        let said = of_receiver(&answer.body).unwrap_or_default();
         match said.get("text").and_then(Value::as_str) {
             Some(text) => Err(format!("failed to send splunk, {text}")),
             None => Err(format!("failed to send splunk, http status code: {}", answer.status)),

@@ -106,7 +106,8 @@ async fn answer(request: &mut Request) -> Verdict {
     };
     let body = read_body(request, limit("max_body_size", MAX_BODY_BYTES)).await?;
     let (client, items) = (request.remote_addr, limit("max_pipeline_items", MAX_ITEMS));
-    let batch = aside::run_by_size(body.len() * READ_WEIGHT, move || parsed(&body, client, items)).await;
+    let batch =
+        aside::run_by_size(client, body.len() * READ_WEIGHT, move || parsed(&body, client, items)).await;
     let batch = batch.map_err(|_| Box::new(Reply::page(500)))?.map_err(|refused| match refused {
         Refused::Bad(message) => bad(&message),
         Refused::TooLarge(error) => Box::new(Reply::error_msg(error.status(), &error.to_string())),
@@ -124,7 +125,7 @@ async fn answer(request: &mut Request) -> Verdict {
         })
     })?;
     let length = texts.iter().map(Vec::len).sum();
-    let text = aside::run_by_size(length, move || joined(&texts)).await;
+    let text = aside::run_by_size(client, length, move || joined(&texts)).await;
     let text = text.map_err(|_| Box::new(Reply::page(500)))?;
     drop(lease);
     let text = memory::hold(text, request.remote_addr).map_err(|_| Box::new(no_memory()))?;

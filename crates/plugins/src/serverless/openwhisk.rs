@@ -14,7 +14,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::uri::encoded_component;
 
 use super::remote::{self, Service};
-use crate::common::conf::typed;
+use crate::common::{conf::typed, json};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openwhisk",
@@ -70,17 +70,19 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for OpenWhisk {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.invoke(request))
+        Step::ask(self.invoke(request))
     }
 }
 
 impl OpenWhisk {
     async fn invoke(&self, request: &mut Request) -> Verdict {
-        let body = self.service.body(request, 413).await?;
+        let (body, client) = (self.service.body(request, 413).await?, request.remote_addr);
         let outgoing = Outgoing::post(self.service.endpoint.clone(), "application/json", body)
-            .header("Authorization", self.authorization.as_str());
+            .header("Authorization", self.authorization.as_str())
+            .on_behalf_of(client);
         let answer = self.service.ask(outgoing).await?;
-        match reply(answer.status, &answer.body) {
+        let result = json::of_service(answer.body.clone(), Some(client)).await;
+        match reply(answer.status, &answer.body, result) {
             Ok(reply) => Err(Box::new(reply)),
             Err(reason) => Err(self.service.failed(&reason)),
         }
@@ -88,12 +90,11 @@ impl OpenWhisk {
 }
 
 /// What an action returns is the body, or an object that says status, fields and body.
-fn reply(status: u16, body: &Bytes) -> Result<Reply, String> {
+fn reply(status: u16, body: &Bytes, result: Result<Value, String>) -> Result<Reply, String> {
     if body.is_empty() {
         return Ok(Reply::bytes(status, body.clone()));
     }
-    let result: Value =
-        serde_json::from_slice(body).map_err(|error| format!("the response is not JSON: {error}"))?;
+    let result = result.map_err(|error| format!("the response is not JSON: {error}"))?;
     let field = |name: &str| result.get(name).filter(|value| !value.is_null());
     let status = match field("statusCode") {
         None => status,
@@ -155,7 +156,8 @@ mod tests {
             ("not json", None),
         ];
         for (text, expected) in cases {
-            let reply = reply(200, &Bytes::from_static(text.as_bytes()));
+            let body = Bytes::from_static(text.as_bytes());
+            let reply = reply(200, &body, json::of_receiver(&body));
             let got = reply.as_ref().ok().map(|reply| {
                 let ReplyBody::Bytes(body) = &reply.body else { panic!("{text}: a page") };
                 let body = std::str::from_utf8(body).expect("text");

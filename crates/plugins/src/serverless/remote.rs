@@ -158,7 +158,7 @@ pub(super) fn build<A: Authorize + 'static>(
 
 impl<A: Authorize> Plugin for Function<A> {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.invoke(request))
+        Step::ask(self.invoke(request))
     }
 }
 
@@ -176,7 +176,7 @@ impl<A: Authorize> Function<A> {
         if headers.iter().any(|(_, value)| HeaderValue::from_bytes(value).is_err()) {
             return Err(Box::new(Reply::page(400)));
         }
-        let mut call = Call(Outgoing { method, endpoint, headers, body });
+        let mut call = Call(Outgoing { method, endpoint, headers, body, client: Some(request.remote_addr) });
         self.authorize.authorize(&mut call);
         Err(Box::new(reply(self.service.ask(call.0).await?)))
     }

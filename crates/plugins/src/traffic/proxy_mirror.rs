@@ -234,7 +234,7 @@ fn send(request: &Request, endpoint: Endpoint, body: Held) {
     let Some(method) = method(request) else { return };
     let mut headers = vec![("Host".to_owned(), host(request))];
     headers.extend(copied_headers(request));
-    let copy = Outgoing { method, endpoint, headers, body };
+    let copy = Outgoing { method, endpoint, headers, body, client: None };
     fly(request, async move {
         let options = ClientOptions { timeout: timeout(), body: Body::Start(0), ..ClientOptions::default() };
         http::send(copy, &options).await.map(|_| ()).map_err(String::from)

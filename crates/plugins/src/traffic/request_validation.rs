@@ -230,7 +230,7 @@ impl RequestValidation {
         let checked = match checked {
             Err(Refused::Later(body)) => {
                 let searches = request.search_time.split(tidegate_backtrack::MAX_TIME);
-                let done = aside::run(whole(Limits { steps: MOST_STEPS, searches }, body)).await;
+                let done = aside::run(client, whole(Limits { steps: MOST_STEPS, searches }, body)).await;
                 done.map(|(checked, time)| {
                     request.search_time.join(&time);
                     checked

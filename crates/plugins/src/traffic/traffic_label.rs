@@ -19,6 +19,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("traffic_label.json"),
     phases: Phases::ACCESS,
     check,
+    remarks,
     headers: &[("rules[].actions[].set_headers", Text::Fields)],
     build,
     ..PluginDef::DEFAULT
@@ -73,6 +74,29 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Fields that the gateway makes for each request to an upstream.
+const OF_THE_HOP: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let actions = list(conf, "rules").flat_map(|rule| list(rule, "actions"));
+    let fields = actions.filter_map(|action| action.get("set_headers")?.as_object()).flatten();
+    let of_the_hop = |name: &&String| OF_THE_HOP.iter().any(|field| name.eq_ignore_ascii_case(field));
+    fields
+        .map(|(name, _)| name)
+        .filter(of_the_hop)
+        .map(|name| format!("set_headers: {name} is the gateway's own towards the upstream, and is not set"))
+        .collect()
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -162,6 +186,18 @@ mod tests {
         let labels: Vec<_> = (0..8).filter_map(|_| label(&plugin, "/")).collect();
         let count = |text: &str| labels.iter().filter(|label| *label == text).count();
         assert_eq!((count("a"), count("client")), (6, 2));
+    }
+
+    #[test]
+    fn fields_of_the_hop_are_remarked_on() {
+        let conf = json!({"rules": [{"actions": [{"set_headers": {"X-A": "b"}}, {}]},
+            {"actions": [{"set_headers": {"content-Length": 5, "TE": "x"}}]}]});
+        assert_eq!(
+            remarks(&conf),
+            ["content-Length", "TE"].map(|name| format!(
+                "set_headers: {name} is the gateway's own towards the upstream, and is not set"
+            ))
+        );
     }
 
     #[test]

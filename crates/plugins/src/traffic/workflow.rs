@@ -204,7 +204,7 @@ impl Plugin for Workflow {
             match self.run(request, chosen) {
                 Step::Next => Ok(()),
                 Step::Reply(reply) => Err(reply),
-                Step::Wait(future) => future.await,
+                Step::Wait(future) | Step::Ask(future) => future.await,
             }
         })
     }

@@ -141,8 +141,8 @@ impl Plugin for BodyTransformer {
                 return Err(500);
             };
             let whole = body.whole();
-            let body =
-                aside::run_by_size(whole.length(), move || whole.join()).await.map_err(|Undone| 500u16)?;
+            let joined = aside::run_by_size(request.remote_addr, whole.length(), move || whole.join());
+            let body = joined.await.map_err(|Undone| 500u16)?;
             let is_empty = body.is_empty();
             match transform.apply(request, Some(body), format, content_type).await {
                 Ok(new) => Ok(new),
@@ -205,7 +205,7 @@ impl Transform {
             let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance, only);
             (decoded, allowance)
         };
-        let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(read).await };
+        let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(client, read).await };
         let (decoded, allowance) =
             read.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
         let rendered = match &decoded {

@@ -180,18 +180,20 @@ impl Transcode {
         client: IpAddr,
     ) -> Result<Result<String, &'static str>, u16> {
         let undone = |Undone| 500u16;
-        let body = aside::run_by_size(body.length(), move || body.join()).await.map_err(undone)?;
+        let body = aside::run_by_size(client, body.length(), move || body.join()).await.map_err(undone)?;
         let message = body.slice(body.len().min(PREFIX)..);
         let (output, bytes) = (method.output(), message.clone());
         let cost = move || cost::of(&output, &bytes, 0);
-        let cost = aside::run_by_size(message.len(), cost).await.map_err(undone)?;
+        let cost = aside::run_by_size(client, message.len(), cost).await.map_err(undone)?;
         let mut lease = Lease::new(client);
         if cost > memory::UNCOUNTED {
             lease.grow_to(cost).map_err(spent)?;
         }
         let (method, options) = (method.clone(), self.options);
         let write = move || json_of(&method, options, &message);
-        aside::run_by_size(if cost > ON_A_WORKER { usize::MAX } else { 0 }, write).await.map_err(undone)
+        aside::run_by_size(client, if cost > ON_A_WORKER { usize::MAX } else { 0 }, write)
+            .await
+            .map_err(undone)
     }
 
     async fn send(&self, request: &mut Request, method: &MethodDescriptor) -> Verdict {
@@ -203,7 +205,7 @@ impl Transcode {
         );
         let query = request.head.query().unwrap_or_default().to_vec();
         let client = request.remote_addr;
-        let read = aside::run_by_size(body.len(), move || {
+        let read = aside::run_by_size(client, body.len(), move || {
             let allowance = Allowance::of_a_body(Some(client));
             let json = has_body && memchr::memmem::find(&kind, b"application/json").is_some();
             let fields = if is_post { body.as_ref() } else { query.as_slice() };

@@ -129,8 +129,10 @@ impl GrpcWeb {
             return refuse(400, format_args!("the request body could not be read"));
         };
         if text {
-            let decoded = aside::run_by_size(body.len(), move || nginx_base64::decode(&body)).await;
-            let held = decoded.ok().flatten().map(|decoded| memory::hold(decoded, request.remote_addr));
+            let (client, length) = (request.remote_addr, body.len());
+            let decode = move || nginx_base64::decode(&body);
+            let decoded = aside::run_by_size(client, length, decode).await;
+            let held = decoded.ok().flatten().map(|decoded| memory::hold(decoded, client));
             match held {
                 Some(Ok(decoded)) => body = decoded,
                 Some(Err(Spent)) => return Err(Box::new(Reply::page(503))),

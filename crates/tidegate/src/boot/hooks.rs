@@ -78,6 +78,10 @@ impl ProcessHooks {
 }
 
 impl Hooks for ProcessHooks {
+    fn release_memory(&self) {
+        super::memory::release_memory();
+    }
+
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         commands::reload(&self.commands)
     }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_testkit::usage::growth;
 use tidegate_testkit::{Behaviour, Message, Upstream};
 
 use super::registry::argument;
@@ -200,6 +201,28 @@ fn endpoints_are_listed_and_watched() {
         state.oldest = state.version;
     });
     wait_for(&gateway, "/web", &["a"]);
+}
+
+/// Each address times each port: a megabyte of both would be millions of nodes.
+#[test]
+fn addresses_times_ports_are_bounded() {
+    let a = node("a");
+    let server = Server::start(false);
+    let many = |make: fn(u32) -> String| (0..1_500).map(make).collect::<Vec<_>>().join(",");
+    let addresses = many(|at| format!(r#"{{"ip":"10.0.{}.{}"}}"#, at >> 8, at & 255));
+    let ports = many(|at| format!(r#"{{"name":"p{at}","port":{}}}"#, 1 + at));
+    server.put("web", endpoints("web", &[&a]));
+    let gateway = gateway(&format!("  kubernetes: {}", server.conf()));
+    route(&gateway, "/web", r#""service_name":"shop/web:http","discovery_type":"kubernetes""#);
+    wait_for(&gateway, "/web", &["a"]);
+    let ((), grown) = growth(&gateway, || {
+        let subset = format!(r#"{{"addresses":[{addresses}],"ports":[{ports}]}}"#);
+        server.put("wide", format!(r#"{{"metadata":{},"subsets":[{subset}]}}"#, metadata("wide", "")));
+        server.remove("web");
+        wait_for(&gateway, "/web", &["503"]);
+    });
+    println!("1,500 addresses at 1,500 ports: +{} MB", grown >> 20);
+    assert!(grown < 96 << 20, "+{} MB", grown >> 20);
 }
 
 #[test]

@@ -237,3 +237,13 @@ fn what_has_no_receiver_is_refused() {
     let (status, body) = put(json!({"tcp": {"host": "127.0.0.1", "port": port}}));
     assert_eq!(status, 201, "{body}");
 }
+
+#[test]
+fn a_topic_without_a_name_is_refused() {
+    let config = format!("{}{PLUGINS}", tidegate_testkit::gateway::EMBEDDED);
+    let gateway = Gateway::start(&config, None);
+    let metadata = json!({"kafka": {"brokers": [{"host": "127.0.0.1", "port": 1}], "kafka_topic": ""}});
+    let target = "/apisix/admin/plugin_metadata/error-log-logger";
+    let (status, text) = gateway.admin("PUT", target, &metadata.to_string());
+    assert!(status == 400 && text.contains("kafka.kafka_topic"), "{status} {text}");
+}

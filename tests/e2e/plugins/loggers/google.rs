@@ -117,3 +117,23 @@ fn why_there_is_no_token_is_in_the_log() {
     logged.get("/");
     logged.gateway.wait_for_log("invalid status code 400, {\"error\":\"invalid_grant\"}");
 }
+
+/// A token that no header can hold is not kept until it ends.
+#[test]
+fn a_token_that_cannot_be_sent_is_asked_for_again() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let service = Upstream::service(move |message: &Message| match message.target() {
+        "/token" => {
+            let is_first = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+            let token = if is_first { "a\r\nX: y" } else { "TOKEN" };
+            (200, json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).to_string())
+        }
+        _ => (200, "{}".to_owned()),
+    });
+    let conf = json!({"auth_config": account(&service, &key()), "max_retry_count": 5, "retry_delay": 1});
+    let logged = Logged::start("google-cloud-logging", conf, Value::Null);
+    logged.get("/1");
+    logged.gateway.wait_for_log("the token in the answer cannot be sent in a header");
+    service.wait_for(3);
+    assert_eq!(targets(&service), ["/token", "/token", "/write"]);
+}

@@ -1,6 +1,7 @@
 //! Loggly: RFC 5424 over UDP, and its bulk endpoint.
 
 use serde_json::{Value, json};
+use tidegate_testkit::gateway::{EMBEDDED, Gateway};
 use tidegate_testkit::{Datagrams, Upstream};
 
 use super::{Logged, bodies, only, parsed, receiver};
@@ -95,4 +96,28 @@ fn a_refused_batch_is_sent_again() {
     logged.gateway.wait_for_log(
         "failed to send log to loggly, http status code: 503 response body: {\"response\":\"no\"}",
     );
+}
+
+/// What leads nowhere is refused when it is written, in words that do not hold the token.
+#[test]
+fn a_receiver_that_cannot_be_is_refused() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let route = json!({"uri": "/a", "plugins": {"loggly": {"customer_token": "SECRET-TOKEN"}}});
+    let (status, text) = gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string());
+    assert_eq!(status, 201, "{text}");
+    for (metadata, reason) in [
+        (json!({"host": "", "port": 1}), "property \\\"host\\\" is empty"),
+        (
+            json!({"host": "http://127.0.0.1:1/a b", "protocol": "http"}),
+            "it has a blank or a control character",
+        ),
+        (json!({"host": "127.0.0.1", "port": 70_000}), "port"),
+    ] {
+        let (status, text) =
+            gateway.admin("PUT", "/apisix/admin/plugin_metadata/loggly", &metadata.to_string());
+        assert!(
+            status == 400 && text.contains(reason) && !text.contains("SECRET"),
+            "{metadata}: {status} {text}"
+        );
+    }
 }

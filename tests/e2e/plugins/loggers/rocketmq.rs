@@ -11,7 +11,7 @@ use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use tidegate_testkit::PATIENCE;
+use tidegate_testkit::{PATIENCE, usage::growth};
 
 use super::{Logged, parsed, tls_config, with};
 
@@ -36,6 +36,8 @@ struct Behaviour {
     /// The only topic that it knows; else any.
     topic: Option<&'static str>,
     tls: Option<Arc<ServerConfig>>,
+    /// Brokers that it names, each with this many queues; else itself, with three.
+    names: Option<(usize, u32)>,
     /// Of so many messages it refuses all but the last.
     refuses: usize,
 }
@@ -103,6 +105,7 @@ impl Session {
             Some(105) if self.behaviour.topic.is_some_and(|topic| topic != field("topic")) => {
                 (17, String::new())
             }
+            Some(105) if self.behaviour.names.is_some() => (0, self.many()),
             // Keys that are numbers have no quotes.
             Some(105) => (
                 0,
@@ -131,6 +134,16 @@ impl Session {
             }
             other => panic!("request {other:?}"),
         }
+    }
+
+    /// Brokers under many names that are all this server.
+    fn many(&self) -> String {
+        let (count, queues) = self.behaviour.names.unwrap_or_default();
+        let each = |make: &dyn Fn(usize) -> String| (0..count).map(make).collect::<Vec<_>>().join(",");
+        let brokers =
+            each(&|at| format!(r#"{{"brokerAddrs":{{0:"{}"}},"brokerName":"b{at}"}}"#, self.address));
+        let written = each(&|at| format!(r#"{{"brokerName":"b{at}","perm":6,"writeQueueNums":{queues}}}"#));
+        format!(r#"{{"brokerDatas":[{brokers}],"queueDatas":[{written}]}}"#)
     }
 }
 
@@ -228,4 +241,24 @@ fn why_nothing_arrives_is_in_the_log() {
     logged.get("/1");
     logged.gateway.wait_for_log("failed to send data to rocketmq topic: ");
     assert!(server.messages.try_recv().is_err());
+}
+
+/// What a name server says is not expanded: a megabyte may name billions of queues.
+#[test]
+fn queues_are_numbers_and_brokers_are_few() {
+    for (brokers, expected) in
+        [(1_000, None), (20_000, Some("route of the topic: it has more than 65536 values"))]
+    {
+        let server = Server::start(Behaviour { names: Some((brokers, 65_535)), ..Behaviour::default() });
+        let logged = Logged::start("rocketmq-logger", server.conf(json!({})), Value::Null);
+        let ((), grown) = growth(&logged.gateway, || {
+            logged.get("/1");
+            match expected {
+                None => assert_eq!(server.message().topic, "requests"),
+                Some(reason) => logged.gateway.wait_for_log(reason),
+            }
+        });
+        println!("{brokers} brokers: +{} MB", grown >> 20);
+        assert!(grown < 64 << 20, "{brokers} brokers: +{} MB", grown >> 20);
+    }
 }

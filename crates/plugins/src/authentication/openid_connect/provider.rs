@@ -154,7 +154,7 @@ pub(super) async fn json(url: &str, answer: &Incoming) -> Result<Value, String> 
     lease
         .grow_to(answer.body.len().saturating_mul(MADE_OF_A_BYTE))
         .map_err(|refused| format!("{url} answered, but {refused}"))?;
-    let value = json::of_service(answer.body.clone())
+    let value = json::of_service(answer.body.clone(), None)
         .await
         .map_err(|error| format!("{url} answered no JSON: {error}"))?;
     if value.is_object() { Ok(value) } else { Err(format!("{url} answered no JSON object")) }

@@ -9,10 +9,16 @@ use super::{
     connection::{Connection, Settings},
     protocol::{self, METADATA, PRODUCE, Reader, Writer},
 };
+use crate::common::kept_connections::KeptConnections;
 
 /// Tries per message before the batch counts as failed.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Of a cluster.
+const MOST_BROKERS: usize = 4096;
+/// Of a topic.
+const MOST_PARTITIONS: usize = 65_536;
 
 pub(crate) struct Producer {
     settings: Settings,
@@ -26,7 +32,7 @@ pub(crate) struct Producer {
 #[derive(Default)]
 struct State {
     topic: Option<Topic>,
-    connections: Vec<(i32, Connection)>,
+    connections: KeptConnections<i32, Connection>,
     /// Messages without a key go around the partitions.
     next: u32,
 }
@@ -75,7 +81,9 @@ impl Producer {
 
     async fn try_send(&self, state: &mut State, message: &[u8]) -> Result<(), String> {
         if state.topic.as_ref().is_none_or(|topic| topic.read_at.elapsed() >= self.refresh) {
-            state.topic = Some(self.read_topic().await?);
+            let topic = self.read_topic().await?;
+            state.connections.retain(|leader| topic.brokers.iter().any(|(id, ..)| id == leader));
+            state.topic = Some(topic);
         }
         let turn = match &self.key {
             Some(key) => protocol::key_hash(key.as_bytes()),
@@ -88,16 +96,15 @@ impl Producer {
         let at = turn as usize % topic.partitions.len().max(1);
         let &(partition, leader) =
             topic.partitions.get(at).ok_or("the topic has no partition with a leader")?;
-        let at = match state.connections.iter().position(|(id, _)| *id == leader) {
-            Some(at) => at,
+        let connection = match state.connections.get(&leader) {
+            Some(known) => known,
             None => {
                 let broker = topic.brokers.iter().find(|(id, ..)| *id == leader);
                 let (_, host, port) = broker.ok_or("the leader of the partition is not known")?;
-                state.connections.push((leader, Connection::open(&self.settings, host, *port).await?));
-                state.connections.len() - 1
+                let opened = Connection::open(&self.settings, host, *port).await?;
+                state.connections.keep(leader, opened)
             }
         };
-        let (_, connection) = state.connections.get_mut(at).ok_or("no connection")?;
         self.produce(connection, partition, message).await
     }
 
@@ -125,9 +132,9 @@ impl Producer {
             return connection.tell(PRODUCE, fill).await;
         }
         let answer = connection.ask(PRODUCE, fill).await?;
-        let codes = Reader(&answer).list(|reader| {
+        let codes = Reader(&answer).list(1, |reader| {
             reader.string()?;
-            reader.list(|reader| {
+            reader.list(1, |reader| {
                 reader.skip(4)?;
                 let code = reader.i16()?;
                 reader.skip(16)?;
@@ -165,7 +172,7 @@ impl Producer {
 
 fn read_metadata(answer: &[u8]) -> Result<Topic, String> {
     let mut reader = Reader(answer);
-    let brokers = reader.list(|reader| {
+    let brokers = reader.list(MOST_BROKERS, |reader| {
         let id = reader.i32()?;
         let host = reader.string()?.unwrap_or_default();
         let port = u16::try_from(reader.i32()?).map_err(|_| "port out of range")?;
@@ -173,15 +180,15 @@ fn read_metadata(answer: &[u8]) -> Result<Topic, String> {
         Ok((id, host, port))
     })?;
     reader.skip(4)?;
-    let topics = reader.list(|reader| {
+    let topics = reader.list(1, |reader| {
         let code = reader.i16()?;
         reader.string()?;
         reader.skip(1)?;
-        let partitions = reader.list(|reader| {
+        let partitions = reader.list(MOST_PARTITIONS, |reader| {
             reader.skip(2)?;
             let (number, leader) = (reader.i32()?, reader.i32()?);
             for _ in 0..2 {
-                reader.list(|reader| reader.i32())?;
+                reader.list(MOST_BROKERS, |reader| reader.skip(4))?;
             }
             Ok((number, leader))
         })?;

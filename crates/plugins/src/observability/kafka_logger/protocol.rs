@@ -121,12 +121,16 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).unwrap_or(0))
     }
 
-    /// Reads a list; `read` is called for each item.
+    /// Reads a list of at most so many items; `read` is called for each.
     pub(super) fn list<T>(
         &mut self,
+        most: usize,
         mut read: impl FnMut(&mut Reader<'a>) -> Result<T, String>,
     ) -> Result<Vec<T>, String> {
-        let count = self.i32()?.max(0);
+        let count = usize::try_from(self.i32()?).unwrap_or(0);
+        if count > most {
+            return Err(format!("answer of the broker has a list of {count} items, more than {most}"));
+        }
         (0..count).map(|_| read(self)).collect()
     }
 }
@@ -215,7 +219,9 @@ mod tests {
     fn short_answers_are_errors() {
         assert!(Reader(&[0]).i32().is_err());
         assert!(Reader(&[0, 5, b'a']).string().is_err());
-        assert!(Reader(&[0x7f, 0xff, 0xff, 0xff]).list(|reader| reader.i16()).is_err());
+        assert!(Reader(&[0x7f, 0xff, 0xff, 0xff]).list(9, |reader| reader.i16()).is_err());
+        assert_eq!(Reader(&[0, 0, 0, 1, 0, 7]).list(1, |reader| reader.i16()), Ok(vec![7]));
+        assert!(Reader(&[0, 0, 0, 2, 0, 7, 0, 7]).list(1, |reader| reader.i16()).is_err());
         assert_eq!(Reader(&[0xff, 0xff]).string(), Ok(None));
     }
 }

@@ -8,8 +8,9 @@ use tokio::{sync::Mutex, time::Instant};
 use super::{
     connection::{Connection, Settings},
     remoting::{Answer, Command, Fields, ROUTE_OF_TOPIC, SEND_MESSAGE, SUCCESS, TOPIC_NOT_EXIST},
-    route::{self, Queue},
+    route::{Queue, Queues},
 };
+use crate::common::kept_connections::KeptConnections;
 
 /// Tries per message before the batch counts as failed.
 const TRIES: usize = 3;
@@ -40,17 +41,18 @@ pub(super) struct Producer {
 }
 
 struct State {
-    queues: Vec<Queue>,
+    queues: Queues,
     read_at: Option<Instant>,
     /// By the address of the broker.
-    connections: Vec<(String, Connection)>,
+    connections: KeptConnections<String, Connection>,
     next: usize,
 }
 
 impl Producer {
     pub(super) fn new(settings: Settings, destination: Destination) -> Producer {
         let next = random_below(usize::from(u16::MAX));
-        let state = State { queues: Vec::new(), read_at: None, connections: Vec::new(), next };
+        let state =
+            State { queues: Queues::default(), read_at: None, connections: KeptConnections::default(), next };
         Producer { settings, destination, state: Mutex::new(state) }
     }
 
@@ -73,23 +75,19 @@ impl Producer {
     async fn try_send(&self, state: &mut State, message: &[u8]) -> Result<(), String> {
         if state.read_at.is_none_or(|at| at.elapsed() >= REFRESH) {
             let queues = self.queues().await?;
-            state.connections.retain(|(broker, _)| queues.iter().any(|queue| queue.broker == *broker));
+            state.connections.retain(|broker| queues.has(broker));
             state.queues = queues;
             state.read_at = Some(Instant::now());
         }
         state.next = state.next.wrapping_add(1);
-        let at = state.next % state.queues.len().max(1);
-        let queue = state.queues.get(at).ok_or("the topic has no queue that may be written")?.clone();
-        let known = state.connections.iter().position(|(broker, _)| *broker == queue.broker);
-        let at = match known {
-            Some(at) => at,
+        let queue = state.queues.at(state.next).ok_or("the topic has no queue that may be written")?;
+        let connection = match state.connections.get(&queue.broker) {
+            Some(known) => known,
             None => {
-                let connection = Connection::open(&self.settings, &queue.broker).await?;
-                state.connections.push((queue.broker.clone(), connection));
-                state.connections.len() - 1
+                let opened = Connection::open(&self.settings, &queue.broker).await?;
+                state.connections.keep(queue.broker.clone(), opened)
             }
         };
-        let (_, connection) = state.connections.get_mut(at).ok_or("no connection")?;
         let command = Command { code: SEND_MESSAGE, fields: self.fields(&queue), body: message };
         let answer = connection.ask(&self.settings, command).await?;
         match STORED.contains(&answer.code) {
@@ -132,7 +130,7 @@ impl Producer {
     }
 
     /// Asks the name servers one after the other, beginning with any.
-    async fn queues(&self) -> Result<Vec<Queue>, String> {
+    async fn queues(&self) -> Result<Queues, String> {
         let servers = &self.settings.nameservers;
         let first = random_below(servers.len());
         let mut last = "no name server is configured".to_owned();
@@ -145,7 +143,7 @@ impl Producer {
         Err(last)
     }
 
-    async fn queues_from(&self, server: &str) -> Result<Vec<Queue>, String> {
+    async fn queues_from(&self, server: &str) -> Result<Queues, String> {
         let mut connection = Connection::open(&self.settings, server).await?;
         let answer = self.route(&mut connection, &self.destination.topic).await?;
         let (answer, per_broker) = match answer.code {
@@ -153,7 +151,7 @@ impl Producer {
             _ => (answer, u32::MAX),
         };
         match answer.code {
-            SUCCESS => route::queues(&answer.body, per_broker),
+            SUCCESS => Queues::read(&answer.body, per_broker),
             _ => Err(format!("name server {server}: {}", answer.refusal())),
         }
     }

@@ -17,6 +17,9 @@ pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 /// That of a client library of version 4.6, which every server takes.
 const VERSION: i32 = 317;
 
+/// Of what a server says about a refusal, in a line of the log.
+const LONGEST_REMARK: usize = 200;
+
 /// Fields of a head; signatures need them in order.
 pub(super) type Fields = BTreeMap<&'static str, String>;
 
@@ -96,7 +99,8 @@ impl Answer {
     }
 
     pub(super) fn refusal(&self) -> String {
-        format!("code {}: {}", self.code, self.remark.as_deref().unwrap_or_default())
+        let remark: String = self.remark.iter().flat_map(|text| text.chars()).take(LONGEST_REMARK).collect();
+        format!("code {}: {remark}", self.code)
     }
 }
 

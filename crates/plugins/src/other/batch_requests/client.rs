@@ -1,7 +1,7 @@
 //! The requests of a batch on their way: one after the other on one connection to this gateway, which is opened again when the
 //! gateway closes it.
 
-use std::{io, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tidegate_clients::{
@@ -62,7 +62,7 @@ pub(super) async fn run(
         room = room.saturating_sub(answer.body.len());
         let persists = answer.persists && !request.http10 && answer.head.version == Version::Http11;
         connection = Some(open).filter(|_| persists);
-        let text = text_of_answer(answer, request.method, held, lease).await?;
+        let text = text_of_answer(answer, request.method, (outer.remote_addr, held), lease).await?;
         // Once alone, and again in the list of all.
         held += 2 * text.len();
         texts.push(text);
@@ -80,22 +80,23 @@ fn connect(outer: &Request, limit: Duration) -> io::Result<Connection<UnixStream
     Ok(Connection::new(tidegate_plugin_api::inner::connect(outer)?, limits))
 }
 
-/// Large ones are read and written elsewhere. Beside them `held` bytes are there already.
+/// Large ones are read and written elsewhere. Beside them the client holds `held` bytes already.
 async fn text_of_answer(
     answer: Answer,
     method: String,
-    held: usize,
+    (client, held): (IpAddr, usize),
     lease: &mut memory::Lease,
 ) -> Result<Vec<u8>, Failed> {
     let size = answer.body.len();
-    let read = aside::run_by_size(size, move || {
+    let read = aside::run_by_size(client, size, move || {
         let answer = into_json(answer, &method);
         let (held, encoded) = (answer.held(), answer.encoded());
         (answer, held, encoded)
     });
     let (answer, tree, encoded) = read.await.map_err(|_| Failed::Spent)?;
     lease.grow_to(held + tree + 2 * encoded).map_err(|memory::Spent| Failed::Spent)?;
-    aside::run_by_size(size.max(encoded), move || text_of(&answer)).await.map_err(|_| Failed::Spent)
+    let text = aside::run_by_size(client, size.max(encoded), move || text_of(&answer));
+    text.await.map_err(|_| Failed::Spent)
 }
 
 fn into_json(Answer { head, body, .. }: Answer, method: &str) -> Value {

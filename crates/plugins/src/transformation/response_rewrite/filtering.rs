@@ -112,7 +112,7 @@ pub(super) async fn filtered(
     let undone = |Undone| Failure { status: 500, reason: "it was not done".to_owned() };
     if body.length() > aside::SMALL {
         let work = move || Work::new(filters, body.join(), coding, limit, client)?.finish();
-        return aside::run(work).await.map_err(undone)?;
+        return aside::run(client, work).await.map_err(undone)?;
     }
     let mut work = Work::new(filters, body.join(), coding, limit, client)?;
     while !work.is_long() {
@@ -121,7 +121,7 @@ pub(super) async fn filtered(
             Progress::More => tokio::task::yield_now().await,
         }
     }
-    aside::run(move || work.finish()).await.map_err(undone)?
+    aside::run(client, move || work.finish()).await.map_err(undone)?
 }
 
 impl Work {

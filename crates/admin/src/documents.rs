@@ -1,6 +1,6 @@
-//! Answers of the Control API, which have megabytes at times and for which no key is required. They are made one at a
-//! time, on a thread for blocking work: the threads of the Admin API have none of it. Requests for one that is there
-//! already share it, and what is held for readers is bounded.
+//! Answers of the Control API, and lists of the Admin API, which have megabytes at times. They are made one at a time, on a
+//! thread for blocking work: the threads of the Admin API have none of it. Requests for one that is there already share it,
+//! and what is held for readers is bounded.
 
 use std::{
     sync::{
@@ -19,19 +19,19 @@ use tokio::sync::Semaphore;
 
 use crate::message::Response;
 
-/// Answers that clients have not taken yet may take so much before no further one is begun.
-pub(super) const MOST_BYTES: usize = 64 << 20;
-
 /// What makes two answers to one question the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(crate) enum Holds {
     /// The revision of the store.
     AtRevision(u64),
     /// Nothing: what was begun before the request may be old.
     Now,
 }
 
-pub(super) struct Documents {
+pub(crate) struct Documents {
+    /// Whose they are, and how many bytes of them clients may hold before no further one is begun.
+    whose: &'static str,
+    most_bytes: usize,
     turn: Arc<Semaphore>,
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -77,8 +77,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Documents {
-    pub(super) fn new() -> Arc<Documents> {
+    pub(crate) fn new(whose: &'static str, most_bytes: usize) -> Arc<Documents> {
         Arc::new(Documents {
+            whose,
+            most_bytes,
             turn: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -86,7 +88,7 @@ impl Documents {
     }
 
     /// The answer to a question, which `make` makes unless there is one that holds.
-    pub(super) async fn get(
+    pub(crate) async fn get(
         self: &Arc<Self>,
         question: String,
         holds: Holds,
@@ -102,8 +104,8 @@ impl Documents {
         if let Some(shared) = self.find(&question, holds, asked) {
             return shared;
         }
-        if self.held_bytes() > MOST_BYTES {
-            return full();
+        if self.held_bytes() > self.most_bytes {
+            return self.full();
         }
         let documents = self.clone();
         // A client that leaves does not give its turn away before the document is made.
@@ -152,6 +154,23 @@ impl Documents {
         shared(document)
     }
 
+    #[cold]
+    fn full(&self) -> Response {
+        static LINES: Limiter = Limiter::new(1, 10_000);
+        let (whose, most) = (self.whose, self.most_bytes >> 20);
+        if let Some(others) = LINES.pass() {
+            log(
+                Level::Warn,
+                format_args!(
+                    "{whose}: slow readers hold more than {most} MiB of answers, another one gets 503 ({others} more since the \
+                     line before)"
+                ),
+            );
+        }
+        Response::error(503, &format!("slow readers hold the memory for answers of the {whose}; try again"))
+            .with_header("Retry-After", "1")
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,23 +180,6 @@ fn shared(document: Arc<Document>) -> Response {
     let Response { status, headers, .. } = &document.0;
     let (status, headers) = (*status, headers.clone());
     Response { status, headers, body: Bytes::from_owner(Reader(document)) }
-}
-
-#[cold]
-fn full() -> Response {
-    static LINES: Limiter = Limiter::new(1, 10_000);
-    if let Some(others) = LINES.pass() {
-        let most = MOST_BYTES >> 20;
-        log(
-            Level::Warn,
-            format_args!(
-                "Control API: slow readers hold more than {most} MiB of answers, another one gets 503 ({others} more since the \
-                 line before)"
-            ),
-        );
-    }
-    Response::error(503, "slow readers hold the memory for answers of the Control API; try again")
-        .with_header("Retry-After", "1")
 }
 
 #[cfg(test)]
@@ -190,7 +192,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn documents_of_a_revision_are_shared_while_somebody_has_them() {
-        let documents = Documents::new();
+        let documents = Documents::new("API", 64 << 20);
         let [one, two] = [1, 2].map(Holds::AtRevision);
         let first = get(&documents, "a", one, "first").await;
         assert_eq!(get(&documents, "a", one, "again").await.body, "first");
@@ -207,7 +209,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn those_who_wait_get_one_together() {
-        let documents = Documents::new();
+        let documents = Documents::new("API", 64 << 20);
         let busy = documents.turn.clone().acquire_owned().await.expect("the turn");
         let made = Arc::new(AtomicUsize::new(0));
         let asked: Vec<_> = (0..10)
@@ -228,7 +230,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn held_answers_are_bounded() {
-        let documents = Documents::new();
+        let documents = Documents::new("API", 64 << 20);
         let make = || Response { body: Bytes::from(vec![b'a'; 33 << 20]), ..Response::empty(200) };
         let ask = |question: &str| documents.get(question.to_owned(), Holds::AtRevision(1), make);
         let (one, two) = (ask("a").await, ask("b").await);
