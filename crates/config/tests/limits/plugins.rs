@@ -159,9 +159,9 @@ pub(super) const PLUGINS: &[Row] = &[
         ["the example ends there", "示例到此为止"],
     ),
     row(
-        ["ldap-auth: answer of the server", "ldap-auth：服务器应答"],
-        Const("plugins/src/authentication/ldap_auth/bind.rs", "LONGEST_RESPONSE_BYTES", Bytes),
-        ["401", "401"],
+        ["ldap-auth, ldap-auth-advanced: answer of the server", "ldap-auth、ldap-auth-advanced：服务器应答"],
+        Const("plugins/src/common/ber.rs", "LONGEST_BYTES", Bytes),
+        ["401, 500", "401、500"],
     ),
     row(
         [
@@ -219,12 +219,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["openid-connect: cookies of a session", "openid-connect：会话的 cookie 数"],
-        Const("plugins/src/authentication/openid_connect/session.rs", "MAX_COOKIES", Count),
+        Const("plugins/src/common/cookies.rs", "MAX_COOKIES", Count),
         ["500", "500"],
     ),
     row(
         ["openid-connect: bytes of each", "openid-connect：每个 cookie 的字节"],
-        Const("plugins/src/authentication/openid_connect/session.rs", "COOKIE_BYTES", Bytes),
+        Const("plugins/src/common/cookies.rs", "COOKIE_BYTES", Bytes),
         NOTHING,
     ),
 ];
