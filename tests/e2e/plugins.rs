@@ -8,6 +8,7 @@ mod caching;
 mod compression;
 mod functions;
 mod held_answers;
+mod jwe;
 mod labels;
 mod locations;
 mod logged_bodies;

@@ -19,6 +19,7 @@ mod authentication {
     pub(crate) mod basic_auth;
     pub(crate) mod forward_auth;
     pub(crate) mod hmac_auth;
+    pub(crate) mod jwe_decrypt;
     pub(crate) mod jwt_auth;
     pub(crate) mod key_auth;
     pub(crate) mod ldap_auth;

@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 33] = [
+const GUARDS: [(&str, &str); 34] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -27,6 +27,7 @@ const GUARDS: [(&str, &str); 33] = [
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("hmac-auth", "{}"),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwe-decrypt", "{}"),
     ("jwt-auth", "{}"),
     ("key-auth", "{}"),
     ("ldap-auth", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
@@ -56,7 +57,8 @@ const GUARDS: [(&str, &str); 33] = [
 const TOO_LARGE: u64 = 1 << 63;
 
 /// On a consumer these say who it is, and guard nothing.
-const OF_CONSUMERS: [&str; 6] = ["app-key", "basic-auth", "hmac-auth", "jwt-auth", "key-auth", "ldap-auth"];
+const OF_CONSUMERS: [&str; 7] =
+    ["app-key", "basic-auth", "hmac-auth", "jwe-decrypt", "jwt-auth", "key-auth", "ldap-auth"];
 
 fn with_plugins(base: &str) -> String {
     let names: Vec<&str> = GUARDS.iter().map(|(name, _)| *name).collect();

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 43] = [
+const NEEDED: [(&str, &str); 44] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
@@ -28,6 +28,7 @@ const NEEDED: [(&str, &str); 43] = [
     ("grpc-transcode", r#"{"proto_id":"1","service":"s.S","method":"M"}"#),
     ("http-logger", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwe-decrypt of a consumer", r#"{"key":"k","secret":"12345678901234567890123456789012"}"#),
     ("jwt-auth of a consumer", r#"{"key":"a","secret":"0123456789abcdef0123456789abcdef"}"#),
     ("kafka-logger", r#"{"brokers":[{"host":"127.0.0.1","port":1}],"kafka_topic":"t"}"#),
     (
