@@ -34,3 +34,4 @@ pub(crate) mod static_files;
 mod stored_answers;
 mod tokens;
 mod verdicts_of_others;
+mod wolf;

@@ -26,6 +26,7 @@ mod authentication {
     pub(crate) mod multi_auth;
     pub(crate) mod opa;
     pub(crate) mod openid_connect;
+    pub(crate) mod wolf_rbac;
 }
 
 /// How much is let through, which way it goes, and what is kept.

@@ -195,6 +195,11 @@ pub(super) const PLUGINS: &[Row] = &[
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
+        ["wolf-rbac: body of a login or a change of a password", "wolf-rbac：登录或修改密码的请求体"],
+        Const("plugins/src/authentication/wolf_rbac/api.rs", "MAX_BODY_BYTES", Bytes),
+        ["413", "413"],
+    ),
+    row(
         ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
         Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_KEYS", Count),
         ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],

@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 34] = [
+const GUARDS: [(&str, &str); 35] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -50,6 +50,7 @@ const GUARDS: [(&str, &str); 34] = [
     ("sla", r#"{"limits":[{"interval":60,"limit":1}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("uri-blocker", r#"{"block_rules":["x"]}"#),
+    ("wolf-rbac", "{}"),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
 ];
 
@@ -57,8 +58,8 @@ const GUARDS: [(&str, &str); 34] = [
 const TOO_LARGE: u64 = 1 << 63;
 
 /// On a consumer these say who it is, and guard nothing.
-const OF_CONSUMERS: [&str; 7] =
-    ["app-key", "basic-auth", "hmac-auth", "jwe-decrypt", "jwt-auth", "key-auth", "ldap-auth"];
+const OF_CONSUMERS: [&str; 8] =
+    ["app-key", "basic-auth", "hmac-auth", "jwe-decrypt", "jwt-auth", "key-auth", "ldap-auth", "wolf-rbac"];
 
 fn with_plugins(base: &str) -> String {
     let names: Vec<&str> = GUARDS.iter().map(|(name, _)| *name).collect();

@@ -127,6 +127,7 @@ fn empty_credentials() {
         ("ldap-auth", json!({"user_dn": ""}), "user_dn"),
         ("jwe-decrypt", json!({"key": "", "secret": "0123456789abcdef0123456789abcdef"}), "key"),
         ("jwe-decrypt", json!({"key": "k", "secret": " ".repeat(32)}), "secret"),
+        ("wolf-rbac", json!({"appid": ""}), "appid"),
     ] {
         let gateway = Gateway::start(EMBEDDED, None);
         let body = json!({"username": "a", "plugins": {plugin: conf}}).to_string();
