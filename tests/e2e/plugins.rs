@@ -9,6 +9,7 @@ mod compression;
 mod functions;
 mod held_answers;
 mod jwe;
+mod keycloak;
 mod labels;
 mod locations;
 mod logged_bodies;

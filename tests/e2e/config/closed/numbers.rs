@@ -8,9 +8,10 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 44] = [
+const NEEDED: [(&str, &str); 45] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    ("authz-keycloak", r#"{"client_id":"c","token_endpoint":"http://127.0.0.1:1/"}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
