@@ -29,6 +29,7 @@ mod side_answers;
 mod side_connections;
 mod side_floods;
 mod side_loops;
+mod sign_in;
 mod slow_scrapes;
 mod static_beside_nginx;
 pub(crate) mod static_files;

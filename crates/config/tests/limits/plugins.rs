@@ -200,6 +200,11 @@ pub(super) const PLUGINS: &[Row] = &[
         ["413", "413"],
     ),
     row(
+        ["authz-casdoor: logins of a browser under way", "authz-casdoor：一个浏览器进行中的登录"],
+        Const("plugins/src/authentication/authz_casdoor/session.rs", "MAX_LOGINS", Count),
+        ["the oldest begins again", "最早的重新开始"],
+    ),
+    row(
         ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
         Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_KEYS", Count),
         ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],

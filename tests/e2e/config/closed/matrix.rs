@@ -13,10 +13,14 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 36] = [
+const GUARDS: [(&str, &str); 37] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
+    (
+        "authz-casdoor",
+        r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,
+    ),
     ("authz-keycloak", r#"{"client_id":"c","token_endpoint":"http://127.0.0.1:1/"}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),

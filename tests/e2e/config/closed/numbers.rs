@@ -8,9 +8,13 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 45] = [
+const NEEDED: [(&str, &str); 46] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    (
+        "authz-casdoor",
+        r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,
+    ),
     ("authz-keycloak", r#"{"client_id":"c","token_endpoint":"http://127.0.0.1:1/"}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
