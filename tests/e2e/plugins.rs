@@ -5,6 +5,7 @@ mod body_memory;
 mod body_work;
 mod byte_bounds;
 mod caching;
+mod casbin;
 mod compression;
 mod functions;
 mod held_answers;

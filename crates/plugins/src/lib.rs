@@ -16,6 +16,7 @@ pub mod registry;
 /// Who sends a request.
 mod authentication {
     pub(crate) mod app_key;
+    pub(crate) mod authz_casbin;
     pub(crate) mod authz_casdoor;
     pub(crate) mod authz_keycloak;
     pub(crate) mod basic_auth;

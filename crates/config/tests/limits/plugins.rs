@@ -200,6 +200,11 @@ pub(super) const PLUGINS: &[Row] = &[
         ["413", "413"],
     ),
     row(
+        ["authz-casbin: file with a model or policy", "authz-casbin：模型或策略文件"],
+        Const("plugins/src/authentication/authz_casbin.rs", "MAX_FILE_BYTES", Bytes),
+        ["the object is refused", "拒绝该对象"],
+    ),
+    row(
         ["authz-casdoor: logins of a browser under way", "authz-casdoor：一个浏览器进行中的登录"],
         Const("plugins/src/authentication/authz_casdoor/session.rs", "MAX_LOGINS", Count),
         ["the oldest begins again", "最早的重新开始"],

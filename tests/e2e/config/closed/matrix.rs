@@ -13,10 +13,14 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 37] = [
+const GUARDS: [(&str, &str); 38] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
+    (
+        "authz-casbin",
+        r#"{"username":"user","model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
     (
         "authz-casdoor",
         r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,

@@ -8,9 +8,13 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 46] = [
+const NEEDED: [(&str, &str); 47] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    (
+        "authz-casbin",
+        r#"{"username":"user","model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
     (
         "authz-casdoor",
         r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,
