@@ -20,6 +20,7 @@ mod authentication {
     pub(crate) mod authz_casdoor;
     pub(crate) mod authz_keycloak;
     pub(crate) mod basic_auth;
+    pub(crate) mod cas_auth;
     pub(crate) mod forward_auth;
     pub(crate) mod hmac_auth;
     pub(crate) mod jwe_decrypt;

@@ -1,6 +1,7 @@
 //! Plugins that log browsers in, each with a server that speaks its provider's protocol: what forged, repeated, late and foreign
 //! states, codes, tickets and cookies are worth.
 
+mod cas;
 mod casdoor;
 
 use serde_json::{Value, json};

@@ -210,6 +210,11 @@ pub(super) const PLUGINS: &[Row] = &[
         ["the oldest begins again", "最早的重新开始"],
     ),
     row(
+        ["cas-auth: sessions", "cas-auth：会话"],
+        Const("plugins/src/authentication/cas_auth/sessions.rs", "CAPACITY", Count),
+        ["401 to further logins", "更多的登录返回 401"],
+    ),
+    row(
         ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
         Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_KEYS", Count),
         ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],

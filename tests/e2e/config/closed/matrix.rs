@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 38] = [
+const GUARDS: [(&str, &str); 39] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -29,6 +29,10 @@ const GUARDS: [(&str, &str); 38] = [
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("basic-auth", "{}"),
+    (
+        "cas-auth",
+        r#"{"idp_uri":"http://127.0.0.1:1","cas_callback_uri":"/cb","logout_uri":"/out","cookie":{"secret":"0123456789abcdef0123456789abcdef"}}"#,
+    ),
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 47] = [
+const NEEDED: [(&str, &str); 48] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     (
@@ -23,6 +23,10 @@ const NEEDED: [(&str, &str); 47] = [
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
+    (
+        "cas-auth",
+        r#"{"idp_uri":"http://127.0.0.1:1","cas_callback_uri":"/cb","logout_uri":"/out","cookie":{"secret":"0123456789abcdef0123456789abcdef"}}"#,
+    ),
     (
         "clickhouse-logger",
         r#"{"endpoint_addr":"http://127.0.0.1:1","user":"u","password":"p","database":"d","logtable":"t"}"#,
