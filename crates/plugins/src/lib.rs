@@ -21,6 +21,9 @@ mod authentication {
     pub(crate) mod authz_keycloak;
     pub(crate) mod basic_auth;
     pub(crate) mod cas_auth;
+    mod code_login;
+    pub(crate) mod dingtalk_auth;
+    pub(crate) mod feishu_auth;
     pub(crate) mod forward_auth;
     pub(crate) mod hmac_auth;
     pub(crate) mod jwe_decrypt;

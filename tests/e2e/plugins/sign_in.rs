@@ -3,6 +3,7 @@
 
 mod cas;
 mod casdoor;
+mod codes;
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;

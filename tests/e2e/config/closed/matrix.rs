@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 39] = [
+const GUARDS: [(&str, &str); 41] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -36,7 +36,12 @@ const GUARDS: [(&str, &str); 39] = [
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),
+    ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    (
+        "feishu-auth",
+        r#"{"app_id":"a","app_secret":"s","secret":"12345678","auth_redirect_uri":"https://a.test","redirect_uri":"/login"}"#,
+    ),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("hmac-auth", "{}"),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),

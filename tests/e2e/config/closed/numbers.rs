@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 48] = [
+const NEEDED: [(&str, &str); 50] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     (
@@ -32,9 +32,14 @@ const NEEDED: [(&str, &str); 48] = [
         r#"{"endpoint_addr":"http://127.0.0.1:1","user":"u","password":"p","database":"d","logtable":"t"}"#,
     ),
     ("consumer-restriction", r#"{"whitelist":["a"]}"#),
+    ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
     ("echo", r#"{"body":"a"}"#),
     ("elasticsearch-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"],"field":{"index":"i"}}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    (
+        "feishu-auth",
+        r#"{"app_id":"a","app_secret":"s","secret":"12345678","auth_redirect_uri":"https://a.test","redirect_uri":"/login"}"#,
+    ),
     ("file-logger", r#"{"path":"logs/numbers.log"}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("google-cloud-logging", r#"{"auth_file":"/nowhere"}"#),
