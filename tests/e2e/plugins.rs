@@ -7,6 +7,7 @@ mod byte_bounds;
 mod caching;
 mod casbin;
 mod compression;
+mod directory;
 mod functions;
 mod held_answers;
 mod jwe;

@@ -3,6 +3,7 @@
 pub mod auth;
 pub(crate) mod basic_credentials;
 pub(crate) mod batch_logger;
+pub(crate) mod ber;
 pub(crate) mod clickhouse;
 pub mod clock;
 pub mod compression;

@@ -30,6 +30,7 @@ mod authentication {
     pub(crate) mod jwt_auth;
     pub(crate) mod key_auth;
     pub(crate) mod ldap_auth;
+    pub(crate) mod ldap_auth_advanced;
     pub(crate) mod multi_auth;
     pub(crate) mod opa;
     pub(crate) mod openid_connect;

@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 41] = [
+const GUARDS: [(&str, &str); 42] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -49,6 +49,7 @@ const GUARDS: [(&str, &str); 41] = [
     ("jwt-auth", "{}"),
     ("key-auth", "{}"),
     ("ldap-auth", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
+    ("ldap-auth-advanced", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("limit-req", r#"{"rate":1,"burst":0,"key":"remote_addr"}"#),
@@ -76,8 +77,17 @@ const GUARDS: [(&str, &str); 41] = [
 const TOO_LARGE: u64 = 1 << 63;
 
 /// On a consumer these say who it is, and guard nothing.
-const OF_CONSUMERS: [&str; 8] =
-    ["app-key", "basic-auth", "hmac-auth", "jwe-decrypt", "jwt-auth", "key-auth", "ldap-auth", "wolf-rbac"];
+const OF_CONSUMERS: [&str; 9] = [
+    "app-key",
+    "basic-auth",
+    "hmac-auth",
+    "jwe-decrypt",
+    "jwt-auth",
+    "key-auth",
+    "ldap-auth",
+    "ldap-auth-advanced",
+    "wolf-rbac",
+];
 
 fn with_plugins(base: &str) -> String {
     let names: Vec<&str> = GUARDS.iter().map(|(name, _)| *name).collect();

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 50] = [
+const NEEDED: [(&str, &str); 51] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     (
@@ -53,6 +53,7 @@ const NEEDED: [(&str, &str); 50] = [
         "lago",
         r#"{"endpoint_addrs":["http://127.0.0.1:1"],"token":"t","event_transaction_id":"a","event_subscription_id":"b","event_code":"c"}"#,
     ),
+    ("ldap-auth-advanced", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
