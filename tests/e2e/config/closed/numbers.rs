@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 51] = [
+const NEEDED: [(&str, &str); 52] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     (
@@ -57,6 +57,10 @@ const NEEDED: [(&str, &str); 51] = [
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
+    (
+        "metadata of authz-casbin",
+        r#"{"model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
     ("mocking", r#"{"response_example":"a"}"#),
     ("sla", r#"{"limits":[{"interval":1,"limit":1}]}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
@@ -362,7 +366,7 @@ fn subjects(schemas: &Value, upstream: &str) -> Vec<Subject> {
             subjects.push(Subject {
                 name: format!("metadata of {name}"),
                 path: format!("plugin_metadata/{name}"),
-                base: sample(schema, 0),
+                base: example(&format!("metadata of {name}"), schema),
                 schema: schema.clone(),
                 whole: json!({"part": null}),
                 pointer: "",
