@@ -19,6 +19,7 @@ required=(
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
+    slapd             # a directory for ldap-auth-advanced
     dnsmasq-base      # a name server for service discovery
     slowhttptest      # slow clients in perf/
     wrk               # load
@@ -35,6 +36,7 @@ declare -A services=(
     [redis-server]=redis-server
     [etcd-server]=etcd
     [haproxy]=haproxy
+    [slapd]=slapd
 )
 
 installed() {

@@ -16,15 +16,25 @@ pub mod registry;
 /// Who sends a request.
 mod authentication {
     pub(crate) mod app_key;
+    pub(crate) mod authz_casbin;
+    pub(crate) mod authz_casdoor;
+    pub(crate) mod authz_keycloak;
     pub(crate) mod basic_auth;
+    pub(crate) mod cas_auth;
+    mod code_login;
+    pub(crate) mod dingtalk_auth;
+    pub(crate) mod feishu_auth;
     pub(crate) mod forward_auth;
     pub(crate) mod hmac_auth;
+    pub(crate) mod jwe_decrypt;
     pub(crate) mod jwt_auth;
     pub(crate) mod key_auth;
     pub(crate) mod ldap_auth;
+    pub(crate) mod ldap_auth_advanced;
     pub(crate) mod multi_auth;
     pub(crate) mod opa;
     pub(crate) mod openid_connect;
+    pub(crate) mod wolf_rbac;
 }
 
 /// How much is let through, which way it goes, and what is kept.

@@ -86,6 +86,38 @@ pub fn dnsmasq(address: Option<SocketAddr>, records: &[&str]) -> Server {
     start("dnsmasq", command, folder, address)
 }
 
+/// OpenLDAP with these entries (LDIF) below `dc=example,dc=org`; `cn=admin,dc=example,dc=org` with password `adminpassword` may do
+/// all, and these rules (`access to …`) hold for others. `tls`: certificate and key in PEM, for LDAPS at the second address and
+/// StartTLS.
+pub fn slapd(entries: &str, access: &str, (certificate, key): (&str, &str)) -> (Server, SocketAddr) {
+    let (folder, address) = place();
+    let secure = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let path = folder.path();
+    let write = |name: &str, text: &str| fs::write(path.join(name), text).expect("a file of slapd");
+    let schemas = ["core", "cosine", "inetorgperson"];
+    let includes: String =
+        schemas.iter().map(|name| format!("include /etc/ldap/schema/{name}.schema\n")).collect();
+    write("cert.pem", certificate);
+    write("key.pem", key);
+    write("entries.ldif", entries);
+    let config = format!(
+        "{includes}modulepath /usr/lib/ldap\nmoduleload back_mdb\npidfile {0}/slapd.pid\n\
+         TLSCertificateFile {0}/cert.pem\nTLSCertificateKeyFile {0}/key.pem\n\
+         database mdb\nmaxsize 16777216\nsuffix \"dc=example,dc=org\"\n\
+         rootdn \"cn=admin,dc=example,dc=org\"\nrootpw adminpassword\ndirectory {0}\n{access}\n",
+        path.display()
+    );
+    write("slapd.conf", &config);
+    let file = path.join("slapd.conf");
+    let added =
+        Command::new(find("slapadd")).arg("-f").arg(&file).arg("-l").arg(path.join("entries.ldif")).output();
+    let added = added.expect("slapadd, of Debian's package slapd");
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let mut command = Command::new(find("slapd"));
+    command.arg("-f").arg(file).arg("-h").arg(format!("ldap://{address} ldaps://{secure}")).args(["-d", "0"]);
+    (start("slapd", command, folder, address), secure)
+}
+
 /// Whether a program is installed; tests that need an optional one ask first and say so.
 pub fn installed(program: &str) -> bool {
     find(program).as_os_str() != program

@@ -159,9 +159,9 @@ pub(super) const PLUGINS: &[Row] = &[
         ["the example ends there", "示例到此为止"],
     ),
     row(
-        ["ldap-auth: answer of the server", "ldap-auth：服务器应答"],
-        Const("plugins/src/authentication/ldap_auth/bind.rs", "LONGEST_RESPONSE_BYTES", Bytes),
-        ["401", "401"],
+        ["ldap-auth, ldap-auth-advanced: answer of the server", "ldap-auth、ldap-auth-advanced：服务器应答"],
+        Const("plugins/src/common/ber.rs", "LONGEST_BYTES", Bytes),
+        ["401, 500", "401、500"],
     ),
     row(
         [
@@ -203,6 +203,26 @@ pub(super) const PLUGINS: &[Row] = &[
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
+        ["wolf-rbac: body of a login or a change of a password", "wolf-rbac：登录或修改密码的请求体"],
+        Const("plugins/src/authentication/wolf_rbac/api.rs", "MAX_BODY_BYTES", Bytes),
+        ["413", "413"],
+    ),
+    row(
+        ["authz-casbin: file with a model or policy", "authz-casbin：模型或策略文件"],
+        Const("plugins/src/authentication/authz_casbin.rs", "MAX_FILE_BYTES", Bytes),
+        ["the object is refused", "拒绝该对象"],
+    ),
+    row(
+        ["authz-casdoor: logins of a browser under way", "authz-casdoor：一个浏览器进行中的登录"],
+        Const("plugins/src/authentication/authz_casdoor/session.rs", "MAX_LOGINS", Count),
+        ["the oldest begins again", "最早的重新开始"],
+    ),
+    row(
+        ["cas-auth: sessions", "cas-auth：会话"],
+        Const("plugins/src/authentication/cas_auth/sessions.rs", "CAPACITY", Count),
+        ["401 to further logins", "更多的登录返回 401"],
+    ),
+    row(
         ["openid-connect: keys of a provider", "openid-connect：一个提供方的密钥"],
         Const("plugins/src/authentication/openid_connect/provider.rs", "MAX_KEYS", Count),
         ["nothing; further ones do not count, and a log line", "无影响；更多的不计，并写日志"],
@@ -227,12 +247,12 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         ["openid-connect: cookies of a session", "openid-connect：会话的 cookie 数"],
-        Const("plugins/src/authentication/openid_connect/session.rs", "MAX_COOKIES", Count),
+        Const("plugins/src/common/cookies.rs", "MAX_COOKIES", Count),
         ["500", "500"],
     ),
     row(
         ["openid-connect: bytes of each", "openid-connect：每个 cookie 的字节"],
-        Const("plugins/src/authentication/openid_connect/session.rs", "COOKIE_BYTES", Bytes),
+        Const("plugins/src/common/cookies.rs", "COOKIE_BYTES", Bytes),
         NOTHING,
     ),
 ];

@@ -85,11 +85,15 @@ fn remarks(conf: &Value) -> Vec<String> {
 
 /// `host[:port]`, with or without a scheme in front.
 fn endpoint(uri: &str, use_tls: bool) -> Result<Endpoint, String> {
-    let (tls, address, port) = match uri.split_once("://") {
-        Some(("ldaps", address)) => (true, address, 636),
-        Some((_, address)) => (use_tls, address, 389),
-        None => (use_tls, uri, 389),
-    };
+    match uri.split_once("://") {
+        Some(("ldaps", address)) => address_of(address, true, 636),
+        Some((_, address)) => address_of(address, use_tls, 389),
+        None => address_of(uri, use_tls, 389),
+    }
+}
+
+/// `host[:port]`
+pub(super) fn address_of(address: &str, tls: bool, port: u16) -> Result<Endpoint, String> {
     let mut endpoint = Endpoint::parse(&format!("http://{address}"))?;
     endpoint.tls = tls;
     if !has_port(address) {

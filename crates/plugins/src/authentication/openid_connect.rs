@@ -6,12 +6,9 @@ mod bearer;
 mod client;
 mod conf;
 mod ended;
-mod flight;
 mod flow;
 mod id_token;
-mod now;
 mod provider;
-mod random;
 mod relying_party;
 mod session;
 
@@ -21,7 +18,7 @@ use client::Client;
 use conf::Conf;
 use parking_lot::Mutex;
 use provider::Provider;
-use relying_party::{OpenidConnect, PendingCookies};
+use relying_party::OpenidConnect;
 use serde_json::Value;
 use tidegate_clients::{
     http::{ClientOptions, TlsWanted},
@@ -30,7 +27,7 @@ use tidegate_clients::{
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
 
-use crate::common::{auth::Identified, conf::typed, schemas, token_cache};
+use crate::common::{auth::Identified, conf::typed, cookies, schemas, token_cache};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openid-connect",
@@ -115,11 +112,7 @@ impl Plugin for OpenidConnect {
     }
 
     fn header_filter(&self, request: &mut Request) {
-        if let Some(PendingCookies(cookies)) = request.extensions.take() {
-            for cookie in cookies {
-                request.response.headers.add("Set-Cookie", cookie);
-            }
-        }
+        cookies::send(request);
     }
 }
 

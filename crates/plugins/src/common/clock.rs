@@ -18,6 +18,16 @@ pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }
 
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    (unix_seconds() * 1000.0) as i64
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_seconds() -> i64 {
+    unix_seconds() as i64
+}
+
 /// nginx's form of a cookie's expiry: two digits for years up to 2037.
 pub(crate) fn cookie_time(unix_seconds: i64) -> String {
     const LAST_SHORT_SECOND: i64 = 2_145_916_799;

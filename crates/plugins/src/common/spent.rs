@@ -84,6 +84,18 @@ impl Spent {
         self.shard(mark).lock().marks.get(mark).is_some_and(|until| *until > now_ms)
     }
 
+    /// Lets a mark that still counts count until a later moment. `false`: it does not count.
+    pub(crate) fn renew(&self, mark: &Mark, until_ms: i64, now_ms: i64) -> bool {
+        let mut shard = self.shard(mark).lock();
+        match shard.marks.get_mut(mark).filter(|until| **until > now_ms) {
+            Some(until) => {
+                *until = until_ms.max(*until);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Gives a mark back that was claimed and not used after all.
     pub fn release(&self, mark: &Mark) {
         self.shard(mark).lock().marks.remove(mark);

@@ -14,7 +14,7 @@ use tidegate_plugin_api::{
 use tidegate_protocol::uri::encoded_component;
 
 use super::remote::{self, Service};
-use crate::common::{conf::typed, json};
+use crate::common::{conf::typed, json, service::check_url};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openwhisk",
@@ -46,7 +46,7 @@ struct OpenWhisk {
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
-    remote::check_url(conf, "api_host")
+    check_url(conf, "api_host")
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -9,12 +9,11 @@ use serde_json::Value;
 use tidegate_clients::http::{
     self, ClientOptions, Endpoint, HeaderMap, Incoming, Method, Outgoing, TlsWanted,
 };
-use tidegate_model::schema::is_secret_reference;
 use tidegate_plugin_api::{Plugin, Reply, Request, SchemaKind, Step, Verdict};
 use tidegate_protocol::uri;
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::common::conf::typed;
+use crate::common::{conf::typed, service::check_url};
 
 /// The size limit of an answer; the largest that a gateway of AWS passes on.
 const MAX_ANSWER_BYTES: usize = 10 << 20;
@@ -99,16 +98,6 @@ impl Service {
     pub(super) fn failed(&self, reason: &str) -> Box<Reply> {
         error_log::log(Level::Error, format_args!("failed to process {}, err: {reason}", self.name));
         Box::new(Reply::page(503))
-    }
-}
-
-/// Refuses an address that cannot be asked, when it is written.
-pub(super) fn check_url(conf: &Value, field: &str) -> Result<(), String> {
-    match conf.get(field).and_then(Value::as_str) {
-        Some(url) if !is_secret_reference(url) => {
-            Endpoint::parse(url).map(|_| ()).map_err(|reason| format!("property \"{field}\": {reason}"))
-        }
-        _ => Ok(()),
     }
 }
 

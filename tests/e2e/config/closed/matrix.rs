@@ -13,23 +13,43 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 33] = [
+const GUARDS: [(&str, &str); 42] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
+    (
+        "authz-casbin",
+        r#"{"username":"user","model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
+    (
+        "authz-casdoor",
+        r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,
+    ),
+    ("authz-keycloak", r#"{"client_id":"c","token_endpoint":"http://127.0.0.1:1/"}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("basic-auth", "{}"),
+    (
+        "cas-auth",
+        r#"{"idp_uri":"http://127.0.0.1:1","cas_callback_uri":"/cb","logout_uri":"/out","cookie":{"secret":"0123456789abcdef0123456789abcdef"}}"#,
+    ),
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),
+    ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    (
+        "feishu-auth",
+        r#"{"app_id":"a","app_secret":"s","secret":"12345678","auth_redirect_uri":"https://a.test","redirect_uri":"/login"}"#,
+    ),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("hmac-auth", "{}"),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwe-decrypt", "{}"),
     ("jwt-auth", "{}"),
     ("key-auth", "{}"),
     ("ldap-auth", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
+    ("ldap-auth-advanced", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("limit-req", r#"{"rate":1,"burst":0,"key":"remote_addr"}"#),
@@ -49,6 +69,7 @@ const GUARDS: [(&str, &str); 33] = [
     ("sla", r#"{"limits":[{"interval":60,"limit":1}]}"#),
     ("ua-restriction", r#"{"denylist":["x"]}"#),
     ("uri-blocker", r#"{"block_rules":["x"]}"#),
+    ("wolf-rbac", "{}"),
     ("workflow", r#"{"rules":[{"actions":[["return",{"code":403}]]}]}"#),
 ];
 
@@ -56,7 +77,17 @@ const GUARDS: [(&str, &str); 33] = [
 const TOO_LARGE: u64 = 1 << 63;
 
 /// On a consumer these say who it is, and guard nothing.
-const OF_CONSUMERS: [&str; 6] = ["app-key", "basic-auth", "hmac-auth", "jwt-auth", "key-auth", "ldap-auth"];
+const OF_CONSUMERS: [&str; 9] = [
+    "app-key",
+    "basic-auth",
+    "hmac-auth",
+    "jwe-decrypt",
+    "jwt-auth",
+    "key-auth",
+    "ldap-auth",
+    "ldap-auth-advanced",
+    "wolf-rbac",
+];
 
 fn with_plugins(base: &str) -> String {
     let names: Vec<&str> = GUARDS.iter().map(|(name, _)| *name).collect();

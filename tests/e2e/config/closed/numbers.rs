@@ -8,35 +8,59 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 43] = [
+const NEEDED: [(&str, &str); 52] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
+    (
+        "authz-casbin",
+        r#"{"username":"user","model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
+    (
+        "authz-casdoor",
+        r#"{"endpoint_addr":"http://127.0.0.1:1","client_id":"c","client_secret":"s","callback_url":"http://h/cb"}"#,
+    ),
+    ("authz-keycloak", r#"{"client_id":"c","token_endpoint":"http://127.0.0.1:1/"}"#),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("body-transformer", r#"{"request":{"template":"a"}}"#),
+    (
+        "cas-auth",
+        r#"{"idp_uri":"http://127.0.0.1:1","cas_callback_uri":"/cb","logout_uri":"/out","cookie":{"secret":"0123456789abcdef0123456789abcdef"}}"#,
+    ),
     (
         "clickhouse-logger",
         r#"{"endpoint_addr":"http://127.0.0.1:1","user":"u","password":"p","database":"d","logtable":"t"}"#,
     ),
     ("consumer-restriction", r#"{"whitelist":["a"]}"#),
+    ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
     ("echo", r#"{"body":"a"}"#),
     ("elasticsearch-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"],"field":{"index":"i"}}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
+    (
+        "feishu-auth",
+        r#"{"app_id":"a","app_secret":"s","secret":"12345678","auth_redirect_uri":"https://a.test","redirect_uri":"/login"}"#,
+    ),
     ("file-logger", r#"{"path":"logs/numbers.log"}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("google-cloud-logging", r#"{"auth_file":"/nowhere"}"#),
     ("grpc-transcode", r#"{"proto_id":"1","service":"s.S","method":"M"}"#),
     ("http-logger", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
+    ("jwe-decrypt of a consumer", r#"{"key":"k","secret":"12345678901234567890123456789012"}"#),
     ("jwt-auth of a consumer", r#"{"key":"a","secret":"0123456789abcdef0123456789abcdef"}"#),
     ("kafka-logger", r#"{"brokers":[{"host":"127.0.0.1","port":1}],"kafka_topic":"t"}"#),
     (
         "lago",
         r#"{"endpoint_addrs":["http://127.0.0.1:1"],"token":"t","event_transaction_id":"a","event_subscription_id":"b","event_code":"c"}"#,
     ),
+    ("ldap-auth-advanced", r#"{"base_dn":"dc=x","ldap_uri":"127.0.0.1:1"}"#),
     ("limit-conn", r#"{"conn":1,"burst":0,"default_conn_delay":0.1,"key":"remote_addr"}"#),
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("loki-logger", r#"{"endpoint_addrs":["http://127.0.0.1:1"]}"#),
+    (
+        "metadata of authz-casbin",
+        r#"{"model":"[request_definition]\nr = s, o, a\n[policy_definition]\np = s\n[policy_effect]\ne = some(where (p.eft == allow))\n[matchers]\nm = r.s == p.s","policy":"p, nobody"}"#,
+    ),
     ("mocking", r#"{"response_example":"a"}"#),
     ("sla", r#"{"limits":[{"interval":1,"limit":1}]}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
@@ -342,7 +366,7 @@ fn subjects(schemas: &Value, upstream: &str) -> Vec<Subject> {
             subjects.push(Subject {
                 name: format!("metadata of {name}"),
                 path: format!("plugin_metadata/{name}"),
-                base: sample(schema, 0),
+                base: example(&format!("metadata of {name}"), schema),
                 schema: schema.clone(),
                 whole: json!({"part": null}),
                 pointer: "",

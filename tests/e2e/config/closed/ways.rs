@@ -125,6 +125,10 @@ fn empty_credentials() {
         ("hmac-auth", json!({"key_id": "", "secret_key": "s"}), "key_id"),
         ("hmac-auth", json!({"key_id": "k", "secret_key": ""}), "secret_key"),
         ("ldap-auth", json!({"user_dn": ""}), "user_dn"),
+        ("ldap-auth-advanced", json!({"user_dn": " "}), "user_dn"),
+        ("jwe-decrypt", json!({"key": "", "secret": "0123456789abcdef0123456789abcdef"}), "key"),
+        ("jwe-decrypt", json!({"key": "k", "secret": " ".repeat(32)}), "secret"),
+        ("wolf-rbac", json!({"appid": ""}), "appid"),
     ] {
         let gateway = Gateway::start(EMBEDDED, None);
         let body = json!({"username": "a", "plugins": {plugin: conf}}).to_string();

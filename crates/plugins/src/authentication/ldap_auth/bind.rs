@@ -3,8 +3,7 @@
 use tidegate_clients::http::{Endpoint, TlsWanted, Transport, connect};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// A bind response is some tens of bytes; referrals and messages make it longer.
-const LONGEST_RESPONSE_BYTES: usize = 64 * 1024;
+use crate::common::ber::{LONGEST_BYTES, element, read_element};
 
 /// There is one request on a connection.
 const MESSAGE_ID: u8 = 1;
@@ -33,7 +32,7 @@ async fn exchange(
         if let Some(code) = result_code(&response)? {
             return if code == 0 { Ok(()) } else { Err(format!("bind refused with result code {code}")) };
         }
-        if response.len() > LONGEST_RESPONSE_BYTES {
+        if response.len() > LONGEST_BYTES {
             return Err("bind response is too long".to_owned());
         }
         if stream.read_buf(&mut response).await.map_err(failed)? == 0 {
@@ -54,17 +53,6 @@ fn bind_request(dn: &str, password: &str) -> Vec<u8> {
     out
 }
 
-fn element(out: &mut Vec<u8>, tag: u8, content: &[u8]) {
-    out.push(tag);
-    if content.len() < 128 {
-        out.push(content.len() as u8);
-    } else {
-        out.push(0x84);
-        out.extend_from_slice(&u32::try_from(content.len()).unwrap_or(u32::MAX).to_be_bytes());
-    }
-    out.extend_from_slice(content);
-}
-
 /// The result code of a bind response; `None` while it is not complete.
 fn result_code(bytes: &[u8]) -> Result<Option<u8>, String> {
     let malformed = || "malformed bind response".to_owned();
@@ -79,30 +67,6 @@ fn result_code(bytes: &[u8]) -> Result<Option<u8>, String> {
         [code] => Ok(Some(*code)),
         _ => Err(malformed()),
     }
-}
-
-type Element<'a> = (&'a [u8], &'a [u8]);
-
-/// Content and what follows it; `None` when bytes are missing.
-fn read_element(bytes: &[u8], tag: u8) -> Result<Option<Element<'_>>, String> {
-    let [found, length, rest @ ..] = bytes else { return Ok(None) };
-    if *found != tag {
-        return Err(format!("bind response has element {found:#x} where {tag:#x} belongs"));
-    }
-    let (length, rest) = match length {
-        0..=0x7f => (usize::from(*length), rest),
-        0x81..=0x84 => {
-            let Some((digits, rest)) = rest.split_at_checked(usize::from(length - 0x80)) else {
-                return Ok(None);
-            };
-            (digits.iter().fold(0, |value, digit| value << 8 | usize::from(*digit)), rest)
-        }
-        _ => return Err("bind response has a length of unknown form".to_owned()),
-    };
-    if length > LONGEST_RESPONSE_BYTES {
-        return Err("bind response is too long".to_owned());
-    }
-    Ok(rest.split_at_checked(length))
 }
 
 /// A value within a DN (RFC 4514, 2.4).

@@ -14,9 +14,10 @@ use tidegate_clients::{
 use tidegate_plugin_api::{Reply, Request};
 use tidegate_telemetry::error_log;
 
-use super::{now::now_seconds, relying_party::OpenidConnect};
+use super::relying_party::OpenidConnect;
 use crate::common::{
     auth,
+    clock::now_seconds,
     token_cache::{self, Verified},
 };
 

@@ -7,12 +7,10 @@ use tidegate_clients::{
     jws_sign::SigningKey,
     nginx_base64,
 };
+use tidegate_protocol::uri::encoded_component;
 
-use super::{
-    now::now_seconds,
-    provider::{Provider, json as json_answer},
-    random::random_token,
-};
+use super::provider::{Provider, json as json_answer};
+use crate::common::{clock::now_seconds, random_token::random_token, service::arguments};
 
 pub(super) struct Client {
     pub id: String,
@@ -52,14 +50,14 @@ impl Client {
                 fields.push(("client_secret", secret.to_owned()));
             }
             (_, Some(secret), ..) => {
-                let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
+                let pair = format!("{}:{}", encoded_component(&self.id), encoded_component(secret));
                 authorization = Some(format!("Basic {}", nginx_base64::encode(pair)));
             }
             // A public client (PKCE) only names itself.
             (_, None, ..) => fields.push(("client_id", self.id.clone())),
         }
-        let mut outgoing =
-            Outgoing::post(Endpoint::parse(url)?, "application/x-www-form-urlencoded", form(&fields));
+        let form = arguments(fields.iter().map(|(name, value)| (*name, value.as_str())));
+        let mut outgoing = Outgoing::post(Endpoint::parse(url)?, "application/x-www-form-urlencoded", form);
         outgoing.headers.extend(headers);
         if let Some(authorization) = authorization {
             outgoing = outgoing.header("Authorization", authorization);
@@ -96,48 +94,4 @@ impl Client {
 pub(crate) fn assertion_algorithm(configured: Option<&str>, hmac: bool) -> Algorithm {
     let default = if hmac { Algorithm::Hs256 } else { Algorithm::Rs256 };
     configured.and_then(Algorithm::of).filter(|algorithm| algorithm.is_hmac() == hmac).unwrap_or(default)
-}
-
-pub(super) fn encoded(text: &str) -> String {
-    let mut out = Vec::new();
-    tidegate_protocol::uri::encode_component(text.as_bytes(), &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn form(fields: &[Field]) -> String {
-    fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
-}
-
-/// The URL with arguments added.
-pub(crate) fn with_arguments<'a>(
-    url: &str,
-    arguments: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> String {
-    let mut out = url.to_owned();
-    let mut separator = if url.contains('?') { '&' } else { '?' };
-    for (name, value) in arguments {
-        out.push(separator);
-        out.push_str(&encoded(name));
-        out.push('=');
-        out.push_str(&encoded(value));
-        separator = '&';
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_with_arguments() {
-        let cases: [(&str, &[(&str, &str)], &str); 3] = [
-            ("https://a/b", &[], "https://a/b"),
-            ("https://a/b", &[("x", "1 /"), ("y", "2")], "https://a/b?x=1%20%2F&y=2"),
-            ("https://a/b?z=0", &[("x", "1")], "https://a/b?z=0&x=1"),
-        ];
-        for (url, arguments, expected) in cases {
-            assert_eq!(with_arguments(url, arguments.iter().copied()), expected);
-        }
-    }
 }

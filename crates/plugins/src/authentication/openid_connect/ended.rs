@@ -1,5 +1,4 @@
-//! What no longer counts though its cookie can still be opened: sessions that ended with a logout, and logins whose
-//! callback has come.
+//! What no longer counts though its cookie can still be opened: sessions that ended with a logout.
 //!
 //! A cookie is held by the browser, and by anyone who copied it. So the gateway remembers what has ended, in this
 //! process, until the copies are too old anyway. Sessions in Redis need none of this.
@@ -14,7 +13,6 @@ use crate::common::spent::{self, Claim, Spent};
 const CAPACITY: usize = 1 << 18;
 
 static SESSIONS: Spent = Spent::new(CAPACITY);
-static STATES: Spent = Spent::new(CAPACITY);
 /// All sessions of this time and before have ended: more logouts than can be remembered.
 static ENDED_UNTIL_MS: AtomicI64 = AtomicI64::new(i64::MIN);
 
@@ -36,17 +34,4 @@ pub(super) fn end(mark: &str, until_ms: i64, now_ms: i64) {
             ),
         );
     }
-}
-
-/// `false`: this state was used before.
-pub(crate) fn claim_state(state: &str, until_ms: i64, now_ms: i64) -> Result<bool, String> {
-    match STATES.claim(spent::mark(&[state.as_bytes()]), until_ms, now_ms) {
-        Claim::First => Ok(true),
-        Claim::Again => Ok(false),
-        Claim::Full => Err("too many logins at once to remember: use session.storage redis".to_owned()),
-    }
-}
-
-pub(crate) fn release_state(state: &str) {
-    STATES.release(&spent::mark(&[state.as_bytes()]));
 }

@@ -4,7 +4,8 @@ use serde_json::Value;
 use tidegate_clients::jws::{Algorithm, Token, VerifyingKey};
 use tidegate_telemetry::error_log::{Level, log};
 
-use super::{bearer, now::now_seconds, relying_party::OpenidConnect};
+use super::{bearer, relying_party::OpenidConnect};
+use crate::common::clock::now_seconds;
 
 /// Signatures of the IANA registry "JSON Web Signature and Encryption Algorithms" that cannot be checked here.
 const UNSUPPORTED: [&str; 10] =

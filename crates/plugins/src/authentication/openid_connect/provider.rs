@@ -13,14 +13,15 @@ use tidegate_clients::{
     http::{self, ClientOptions, Endpoint, Incoming, Outgoing},
     jws::{Algorithm, VerifyingKey},
 };
-use tidegate_plugin_api::answers::Lease;
 use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
 };
 
-use super::flight::{self, Flights};
-use crate::common::{json, token_cache};
+use crate::common::{
+    flight::{self, Flights},
+    service, token_cache,
+};
 
 /// A provider moves its endpoints rarely.
 const DISCOVERY_LIFETIME: Duration = Duration::from_secs(3600);
@@ -33,9 +34,6 @@ const MAX_DOCUMENTS: usize = 512;
 const MAX_KEYS: usize = 100;
 /// Keys that are tried for one token.
 const MAX_TRIED: usize = 10;
-
-/// `[1,1,…]` as values, in a list that grows by doubling.
-const MADE_OF_A_BYTE: usize = 32;
 
 pub(super) struct Provider {
     pub(crate) discovery_url: String,
@@ -149,14 +147,7 @@ pub(super) async fn json(url: &str, answer: &Incoming) -> Result<Value, String> 
     if !(200..300).contains(&answer.status) {
         return Err(format!("{url} answered {}", answer.status));
     }
-    // What is made of it takes many times its length, for a moment.
-    let mut lease = Lease::new(url);
-    lease
-        .grow_to(answer.body.len().saturating_mul(MADE_OF_A_BYTE))
-        .map_err(|refused| format!("{url} answered, but {refused}"))?;
-    let value = json::of_service(answer.body.clone(), None)
-        .await
-        .map_err(|error| format!("{url} answered no JSON: {error}"))?;
+    let value = service::json(url, answer).await?;
     if value.is_object() { Ok(value) } else { Err(format!("{url} answered no JSON object")) }
 }
 

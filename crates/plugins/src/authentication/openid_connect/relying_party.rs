@@ -24,9 +24,6 @@ pub(super) struct OpenidConnect {
     pub(super) introspections: Mutex<AHashMap<[u8; 32], (Arc<Value>, Instant)>>,
 }
 
-/// Cookies for a response that the upstream makes.
-pub(super) struct PendingCookies(pub(super) Vec<String>);
-
 impl OpenidConnect {
     pub(super) fn pass_access_token(&self, request: &mut Request, token: &str) {
         if !self.conf.set_access_token_header {

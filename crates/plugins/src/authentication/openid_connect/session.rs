@@ -6,26 +6,25 @@
 
 mod contents;
 mod in_redis;
-mod seal;
 
 use aws_lc_rs::hmac;
 use tidegate_plugin_api::Request;
 
 pub(super) use contents::{Identity, Login, Session};
 
-use self::{contents::LONGEST_LOGIN_MS, in_redis::Database, seal::SealingKey};
-use super::{conf::SessionConf, ended, now::now_ms, random::random_token};
-
-/// Browsers take about 4 KB per cookie, attributes included.
-const COOKIE_BYTES: usize = 3800;
-const MAX_COOKIES: usize = 8;
+use self::{contents::LONGEST_LOGIN_MS, in_redis::Database};
+use super::{conf::SessionConf, ended};
+use crate::common::{
+    clock::now_ms,
+    cookies::{COOKIE_BYTES, Cookie},
+    random_token::random_token,
+    sealed::SealingKey,
+    states,
+};
 
 pub(super) struct Store {
     key: SealingKey,
-    /// The cookie's.
-    name: String,
-    attributes: String,
-    secure: Option<bool>,
+    cookie: Cookie,
     /// Milliseconds; 0: no limit.
     idling_ms: i64,
     rolling_ms: i64,
@@ -52,10 +51,8 @@ impl Store {
         let place = serde_json::to_vec(&[&name, discovery, client_id]).map_err(|error| error.to_string())?;
         let lifetime = conf.cookie.as_ref().and_then(|cookie| cookie.lifetime);
         Ok(Store {
-            key: SealingKey::new(&secret, place)?,
-            name,
-            attributes,
-            secure: conf.cookie_secure,
+            key: SealingKey::new("tidegate openid-connect session v1", &[&conf.secret], place)?,
+            cookie: Cookie { name, attributes, secure: conf.cookie_secure },
             idling_ms: conf.idling_timeout.unwrap_or(900).saturating_mul(1000),
             rolling_ms: conf.rolling_timeout.unwrap_or(3600).saturating_mul(1000),
             absolute_ms: conf.absolute_timeout.or(lifetime).unwrap_or(86_400).saturating_mul(1000),
@@ -65,30 +62,27 @@ impl Store {
 
     /// The request's session, unless there is none, it is too old or not ours.
     pub(super) async fn load(&self, request: &Request) -> Result<Option<Session>, String> {
-        let sent: Vec<u8> = (0..MAX_COOKIES)
-            .map_while(|number| request.cookie(&self.cookie_name(number)))
-            .flatten()
-            .copied()
-            .collect();
+        let sent = self.cookie.read(request);
         if sent.is_empty() {
             return Ok(None);
         }
         let now = now_ms();
         let session = match &self.redis {
-            None => self
-                .key
-                .open(&sent, IN_COOKIE)
-                .filter(|session| !ended::is_over(session.mark.as_deref(), session.created_ms, now)),
+            None => self.key.open(&sent, IN_COOKIE).filter(|session: &Session| {
+                !ended::is_over(session.mark.as_deref(), session.created_ms, now)
+            }),
             Some(redis) => {
                 let Some(id) = std::str::from_utf8(&sent).ok().filter(|id| is_id(id)) else {
-                    let waiting =
-                        self.key.open(&sent, IN_COOKIE).filter(|session| session.identity.is_none());
+                    let waiting = self
+                        .key
+                        .open(&sent, IN_COOKIE)
+                        .filter(|session: &Session| session.identity.is_none());
                     return Ok(waiting.filter(|session| !self.is_over(session, now)));
                 };
                 let sealed = redis.get(id).await?;
                 sealed
                     .and_then(|sealed| self.key.open(&sealed, id))
-                    .map(|session| Session { id: Some(id.to_owned()), ..session })
+                    .map(|session: Session| Session { id: Some(id.to_owned()), ..session })
             }
         };
         Ok(session.filter(|session| !self.is_over(session, now)))
@@ -136,7 +130,8 @@ impl Store {
         let until = self.ends_ms(session, now).min(now.saturating_add(LONGEST_LOGIN_MS));
         match &self.redis {
             Some(redis) => redis.claim_state(state, until - now).await,
-            None => ended::claim_state(state, until, now),
+            None => states::claim(state, until, now)
+                .map_err(|reason| format!("{reason}: use session.storage redis")),
         }
     }
 
@@ -144,7 +139,7 @@ impl Store {
     pub(super) async fn release(&self, state: &str) {
         match &self.redis {
             Some(redis) => redis.release_state(state).await,
-            None => ended::release_state(state),
+            None => states::release(state),
         }
     }
 
@@ -199,35 +194,10 @@ impl Store {
             || past(session.used_ms, self.idling_ms)
     }
 
-    fn cookie_name(&self, number: usize) -> String {
-        if number == 0 { self.name.clone() } else { format!("{}{}", self.name, number + 1) }
-    }
-
     /// One line per piece; pieces of a longer session that the browser still has are removed.
     fn cookies(&self, value: &str, request: &Request) -> Result<Vec<String>, String> {
-        let secure = if self.secure.unwrap_or(request.https) { "; Secure" } else { "" };
-        let mut pieces = Vec::new();
-        let mut rest = value;
-        while !rest.is_empty() {
-            // The value is base64url: each byte is a character.
-            let (piece, after) = rest.split_at_checked(COOKIE_BYTES).unwrap_or((rest, ""));
-            pieces.push(piece);
-            rest = after;
-        }
-        if pieces.len() > MAX_COOKIES {
-            return Err("the session is too large for cookies: use session.storage redis".to_owned());
-        }
-        let lines = (0..MAX_COOKIES).filter_map(|number| {
-            let name = self.cookie_name(number);
-            match pieces.get(number) {
-                Some(piece) => Some(format!("{name}={piece}{}{secure}", self.attributes)),
-                None if request.cookie(&name).is_some() => {
-                    Some(format!("{name}={}{secure}; Max-Age=0", self.attributes))
-                }
-                None => None,
-            }
-        });
-        Ok(lines.collect())
+        let lines = self.cookie.lines(value, request);
+        lines.ok_or_else(|| "the session is too large for cookies: use session.storage redis".to_owned())
     }
 }
 
@@ -265,18 +235,21 @@ mod tests {
             begun_ms: now_ms(),
         });
         let sealed = store("0123456789abcdef").key.seal(&session, "a").expect("sealed");
-        let opened = store("0123456789abcdef").key.open(sealed.as_bytes(), "a").expect("session");
-        assert!(store("0123456789abcdef").key.open(sealed.as_bytes(), "b").is_none(), "of another id");
+        let opened = store("0123456789abcdef").key.open::<Session>(sealed.as_bytes(), "a").expect("session");
+        assert!(
+            store("0123456789abcdef").key.open::<Session>(sealed.as_bytes(), "b").is_none(),
+            "of another id"
+        );
         assert_eq!(opened.original_url.as_deref(), Some("/x"));
-        assert!(store("fedcba9876543210").key.open(sealed.as_bytes(), "a").is_none());
+        assert!(store("fedcba9876543210").key.open::<Session>(sealed.as_bytes(), "a").is_none());
         for (discovery, client_id) in [("http://idp/discovery", "d"), ("http://other/discovery", "c")] {
             let other = store_of("0123456789abcdef", discovery, client_id);
-            assert!(other.key.open(sealed.as_bytes(), "a").is_none(), "{discovery} {client_id}");
+            assert!(other.key.open::<Session>(sealed.as_bytes(), "a").is_none(), "{discovery} {client_id}");
         }
         let mut other = sealed.into_bytes();
         other[20] = if other[20] == b'A' { b'B' } else { b'A' };
-        assert!(store("0123456789abcdef").key.open(&other, "a").is_none());
-        assert!(store("0123456789abcdef").key.open(b"short", "a").is_none());
+        assert!(store("0123456789abcdef").key.open::<Session>(&other, "a").is_none());
+        assert!(store("0123456789abcdef").key.open::<Session>(b"short", "a").is_none());
     }
 
     #[test]

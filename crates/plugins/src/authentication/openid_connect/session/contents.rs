@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::authentication::openid_connect::now::now_ms;
+use crate::common::clock::now_ms;
 
 /// A login that the browser was sent away for.
 #[derive(Clone, Debug, Serialize, Deserialize)]

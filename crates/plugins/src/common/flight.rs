@@ -10,7 +10,7 @@ type Flight<T> = Arc<OnceCell<Result<T, String>>>;
 pub(crate) type Flights<T> = Mutex<Option<HashMap<String, Flight<T>>>>;
 
 /// When the client whose request makes the fetch leaves, the next one that waits makes its own.
-pub(super) async fn join<T: Clone>(
+pub(crate) async fn join<T: Clone>(
     flights: &Flights<T>,
     name: &str,
     fetch: impl Future<Output = Result<T, String>>,
