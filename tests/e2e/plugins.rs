@@ -15,6 +15,7 @@ mod loggers;
 mod long_searches;
 mod lua_bounds;
 mod lua_globals;
+mod masked_logs;
 mod oidc;
 mod own_pages;
 mod pages;

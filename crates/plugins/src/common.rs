@@ -19,6 +19,7 @@ pub mod json;
 pub(crate) mod limit_key;
 pub(crate) mod log_entry;
 pub mod log_format;
+pub(crate) mod masked_body;
 pub mod number;
 pub(crate) mod outage;
 pub(crate) mod protobuf;

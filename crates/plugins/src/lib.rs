@@ -78,6 +78,7 @@ mod transformation {
 /// What is counted, traced and logged.
 mod observability {
     pub(crate) mod clickhouse_logger;
+    pub(crate) mod data_mask;
     pub(crate) mod datadog;
     pub(crate) mod elasticsearch_logger;
     pub(crate) mod error_log_logger;
