@@ -23,6 +23,7 @@ mod path_escapes;
 mod prometheus;
 mod quota;
 mod quota_sync;
+mod remade_answers;
 mod search_time;
 mod side_answers;
 mod side_connections;

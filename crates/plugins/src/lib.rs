@@ -65,6 +65,8 @@ mod transformation {
     #[cfg(feature = "lua")]
     pub(crate) mod body_transformer;
     pub(crate) mod error_page;
+    #[cfg(feature = "lua")]
+    pub(crate) mod exit_transformer;
     pub(crate) mod fault_injection;
     #[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
     pub(crate) mod grpc_transcode;
