@@ -7,6 +7,7 @@ mod byte_bounds;
 mod caching;
 mod compression;
 mod functions;
+mod graphql;
 mod held_answers;
 mod labels;
 mod locations;

@@ -29,6 +29,7 @@ pub mod error_page;
 pub mod extensions;
 pub mod file_body;
 pub mod gave_up;
+pub mod graphql;
 pub mod hops;
 pub mod host;
 pub mod inner;

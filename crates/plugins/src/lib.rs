@@ -64,6 +64,7 @@ mod transformation {
     pub(crate) mod attach_consumer_label;
     #[cfg(feature = "lua")]
     pub(crate) mod body_transformer;
+    pub(crate) mod degraphql;
     pub(crate) mod error_page;
     #[cfg(feature = "lua")]
     pub(crate) mod exit_transformer;

@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 33] = [
+const GUARDS: [(&str, &str); 34] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -23,6 +23,7 @@ const GUARDS: [(&str, &str); 33] = [
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),
+    ("degraphql", r#"{"query":"{ a }"}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
     ("hmac-auth", "{}"),
