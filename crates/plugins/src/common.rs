@@ -11,6 +11,7 @@ pub(crate) mod content_coding;
 pub(crate) mod decompress;
 pub(crate) mod deliver;
 pub mod form;
+pub(crate) mod graphql_request;
 pub(crate) mod header_edits;
 pub(crate) mod held_body;
 pub(crate) mod instance_id;

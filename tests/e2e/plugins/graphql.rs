@@ -74,3 +74,158 @@ fn degraphql_without_variables() {
     }
     assert_eq!(seen[2].message.target(), "/x?query=%7B%20persons%20%7B%20id%20%7D%20%7D");
 }
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+fn query(text: &str) -> String {
+    json!({ "query": text }).to_string()
+}
+
+#[test]
+fn limits_by_depth() {
+    let upstream = Upstream::start();
+    let limit = json!({"count": 20, "time_window": 60, "rejected_code": 429, "rejected_msg": "too much", "max_cost": 4});
+    let gateway = gateway(&upstream, &json!({"graphql-limit-count": limit}));
+    let cost = |body: &str| {
+        let answer = send(&gateway, "POST", "/", JSON, body);
+        (
+            answer.status(),
+            answer.header("X-Graphql-Query-Cost").map(str::to_owned),
+            answer.header("X-RateLimit-Remaining").map(str::to_owned),
+        )
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(cost(&query("{ a { b { c { d } } } }")), (200, text("4"), text("16")));
+    assert_eq!(cost(&query("{ a { ...F } } fragment F on T { b }")), (200, text("2"), text("14")));
+    assert_eq!(
+        cost(&query("{ a { b { c { d { e } } } } }")),
+        (403, text("5"), text("9")),
+        "charged, and refused"
+    );
+    assert_eq!(cost(&query("{ a }")), (200, text("1"), text("8")));
+    let graphql = "Content-Type: application/graphql\r\n";
+    let shorthand = send(&gateway, "POST", "/", graphql, "{ persons { id name } }");
+    assert_eq!(shorthand.header("X-RateLimit-Remaining"), Some("6"));
+    assert_eq!(cost(&query("{ a { b { c { d } } } }")), (200, text("4"), text("2")));
+    assert_eq!(cost(&query("{ a { b } }")), (200, text("2"), text("0")));
+    let refused = send(&gateway, "POST", "/", JSON, &query("{ a { b } }"));
+    assert_eq!((refused.status(), refused.body_text().as_str()), (429, "{\"error_msg\":\"too much\"}\n"));
+    for (method, target, fields, body, status, words) in [
+        ("GET", "/?query=%7Ba%7D", "", "", 405, ""),
+        ("POST", "/", "", "", 400, "can't get graphql request body"),
+        ("POST", "/", "", "{}", 400, "invalid graphql request, error content-type"),
+        ("POST", "/", JSON, "{\"query\": \"{a}\",}", 400, "Expected object key string"),
+        ("POST", "/", JSON, "{}", 400, "json body[query] is nil"),
+        ("POST", "/", JSON, "{\"query\": \"\"}", 400, "empty graphql query"),
+        ("POST", "/", JSON, "{\"query\": \"{a(b)}\"}", 400, "failed to parse graphql query"),
+        ("POST", "/", JSON, "{\"query\": \"{...A} fragment A on T {...A}\"}", 400, "must not form cycles"),
+        ("POST", "/", JSON, "{\"query\": \"{a}\", \"query\": \"{a{b}}\"}", 400, "invalid graphql request"),
+        ("POST", "/?query=x", JSON, "{\"query\": \"{a}\"}", 400, "beside a body"),
+        ("POST", "/", "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", "x", 415, ""),
+    ] {
+        let answer = send(&gateway, method, target, fields, body);
+        assert_eq!(answer.status(), status, "{method} {target} {body}");
+        assert!(answer.body_text().contains(words), "{body}: {}", answer.body_text());
+    }
+}
+
+/// A shop with a schema.
+fn shop() -> Upstream {
+    let field = |name: &str, of: &str| json!({"name": name, "args": [], "type": {"name": of}});
+    let list = |name: &str, of: &str| {
+        let args = json!([{"name": "first", "defaultValue": "20"}]);
+        json!({"name": name, "args": args, "type": {"name": null, "ofType": {"name": of}}})
+    };
+    let schema = json!({"data": {"__schema": {"queryType": {"name": "Query"}, "types": [
+        {"name": "Query", "fields": [list("products", "PC"), list("top", "PC")]},
+        {"name": "PC", "fields": [field("nodes", "Product")]},
+        {"name": "Product", "fields": [field("name", "String"), list("reviews", "RC")]},
+        {"name": "RC", "fields": [field("nodes", "Review")]},
+        {"name": "Review", "fields": [field("body", "String")]},
+    ]}}})
+    .to_string();
+    Upstream::service(move |request| {
+        let asks = request.body_text().contains("__schema");
+        match (asks, request.target()) {
+            (true, "/broken") => (500, String::new()),
+            (true, _) => (200, schema.clone()),
+            _ => (200, "{}".to_owned()),
+        }
+    })
+}
+
+#[test]
+fn limits_by_decorations() {
+    let upstream = shop();
+    let gateway = Gateway::start(tidegate_testkit::gateway::EMBEDDED, None);
+    let put = |path: &str, value: Value| {
+        let (status, body) =
+            gateway.admin("PUT", &format!("/apisix/admin/{path}?wait=applied"), &value.to_string());
+        assert!(matches!(status, 200 | 201), "{path}: {body}");
+    };
+    let service = |more: Value| {
+        let mut limit = json!({"count": 100_000, "time_window": 60, "cost_strategy": "node_quantifier"});
+        limit.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+        json!({"upstream": node, "plugins": {"graphql-limit-count": limit}})
+    };
+    put("services/shop", service(json!({"introspection_headers": {"X-Key": "k"}})));
+    for (id, path) in [("1", "Query.products"), ("2", "Product.reviews")] {
+        put(
+            &format!("services/shop/graphql_cost_decorations/{id}"),
+            json!({"field_path": path, "mul_arguments": ["first"]}),
+        );
+    }
+    put("routes/1", json!({"service_id": "shop", "uris": ["/graphql", "/broken"]}));
+    let cost_at = |target: &str, body: &Value| {
+        let answer = send(&gateway, "POST", target, JSON, &body.to_string());
+        (answer.status(), answer.header("X-Graphql-Query-Cost").unwrap_or_default().to_owned())
+    };
+    let cost = |text: &str| cost_at("/graphql", &json!({"query": text}));
+    let text = "{ products(first: 50) { nodes { name reviews(first: 20) { nodes { body } } } } }";
+    assert_eq!(cost(text), (200, "52".to_owned()));
+    assert_eq!(cost("{ products { nodes { name } } }"), (200, "2".to_owned()));
+    let variable = json!({"query": "query($n: Int) { products(first: $n) { nodes { reviews(first: 1) { nodes { body } } } } }", "variables": {"n": 9}});
+    assert_eq!(cost_at("/graphql", &variable), (200, "11".to_owned()));
+    let asked: Vec<_> =
+        upstream.take().into_iter().filter(|request| request.text().contains("__schema")).collect();
+    assert_eq!(asked.len(), 1, "the schema is asked for once");
+    assert_eq!(asked[0].message.header("X-Key"), Some("k"));
+    assert_eq!((asked[0].message.header("Host"), asked[0].message.target()), (Some("h"), "/graphql"));
+
+    put(
+        "services/shop/graphql_cost_decorations/1",
+        json!({"field_path": "Query.products", "mul_arguments": ["first"], "add_value": 5}),
+    );
+    assert_eq!(cost("{ products(first: 4) { nodes { name } } }"), (200, "6".to_owned()));
+    put(
+        "services/shop",
+        service(
+            json!({"cost_strategy": "complexity", "score_factor": 0.5, "max_cost": 100, "resolve_variables": false}),
+        ),
+    );
+    assert_eq!(cost("{ top { nodes { name } } }"), (200, "3".to_owned()));
+    assert_eq!(cost_at("/graphql", &variable).1, "6");
+    let refused =
+        send(&gateway, "POST", "/graphql", JSON, &query("{ products(first: 500) { nodes { name } } }"));
+    assert_eq!(refused.status(), 403);
+    assert!(refused.body_text().contains("query cost 504 exceeds max_cost 100"), "{}", refused.body_text());
+
+    put("services/shop", service(json!({})));
+    let broken = send(&gateway, "POST", "/broken", JSON, &query("{ products { nodes { name } } }"));
+    assert_eq!(broken.status(), 400);
+    assert!(
+        broken.body_text().contains("failed to introspect the upstream graphql schema"),
+        "{}",
+        broken.body_text()
+    );
+    let endpoint = format!("http://{}/elsewhere", upstream.address);
+    put("services/shop", service(json!({"introspection_endpoint": endpoint})));
+    assert_eq!(cost_at("/broken", &json!({"query": text})), (200, "56".to_owned()));
+    // Without its service a route has no decorations.
+    put(
+        "routes/2",
+        json!({"uri": "/alone", "plugins": service(json!({}))["plugins"], "upstream": service(json!({}))["upstream"]}),
+    );
+    assert_eq!(cost_at("/alone", &json!({"query": text})), (200, "1".to_owned()));
+}

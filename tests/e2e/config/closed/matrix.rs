@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 34] = [
+const GUARDS: [(&str, &str); 35] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -26,6 +26,7 @@ const GUARDS: [(&str, &str); 34] = [
     ("degraphql", r#"{"query":"{ a }"}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("graphql-limit-count", r#"{"count":1,"time_window":60}"#),
     ("hmac-auth", "{}"),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
     ("jwt-auth", "{}"),
