@@ -32,6 +32,7 @@ mod traffic {
     pub(crate) mod api_breaker;
     pub(crate) mod client_control;
     pub(crate) mod graphql_limit_count;
+    pub(crate) mod graphql_proxy_cache;
     pub(crate) mod limit_conn;
     pub(crate) mod limit_count;
     pub(crate) mod limit_req;

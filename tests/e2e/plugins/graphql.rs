@@ -229,3 +229,70 @@ fn limits_by_decorations() {
     );
     assert_eq!(cost_at("/alone", &json!({"query": text})), (200, "1".to_owned()));
 }
+
+/// Answers differ from request to request.
+fn counting() -> Upstream {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    Upstream::service(move |_| (200, count.fetch_add(1, std::sync::atomic::Ordering::SeqCst).to_string()))
+}
+
+#[test]
+fn answers_are_kept_by_what_was_asked() {
+    for strategy in ["memory", "disk"] {
+        let upstream = counting();
+        let folder = tempfile::tempdir().expect("a folder");
+        let zones = json!({"cache_ttl": "10s", "zones": [
+            {"name": "memory", "memory_size": "10m"},
+            {"name": "disk", "memory_size": "10m", "disk_size": "10m", "disk_path": folder.path(), "cache_levels": "1:2"},
+        ]});
+        let config = YAML_PROVIDER.replace("apisix:\n", &format!("apisix:\n  proxy_cache: {zones}\n"));
+        let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+        let cache = json!({"graphql-proxy-cache": {"cache_zone": strategy, "cache_strategy": strategy}});
+        let routes = json!({"routes": [
+            {"id": "1", "uri": "/graphql", "plugins": cache, "upstream": node},
+            {"id": "2", "uri": "/other", "plugins": cache, "upstream": node},
+            {"id": "3", "uri": "/apisix/plugin/graphql-proxy-cache/*", "plugins": {"public-api": {}}},
+        ]});
+        let gateway = Gateway::start(&config, Some(&routes.to_string()));
+        let state = |method: &str, target: &str, body: &str| {
+            let answer = send(&gateway, method, target, JSON, body);
+            let status = answer.header("Apisix-Cache-Status").unwrap_or_default().to_owned();
+            (status, answer.body_text(), answer.header("APISIX-Cache-Key").unwrap_or_default().to_owned())
+        };
+        let (first, one, key) = state("POST", "/graphql", &query("{ a }"));
+        assert_eq!((first.as_str(), key.len()), ("MISS", 32), "{strategy}");
+        let again = || state("POST", "/graphql", &query("{ a }"));
+        assert_eq!(again(), ("HIT".to_owned(), one.clone(), key.clone()), "{strategy}");
+        assert_eq!(state("POST", "/other", &query("{ a }")).0, "MISS", "another route");
+        assert_eq!(state("POST", "/graphql", &query("{ b }")).0, "MISS", "another query");
+        let variables = json!({"query": "{ a }", "variables": {"x": 1}}).to_string();
+        assert_eq!(state("POST", "/graphql", &variables).0, "MISS", "other variables");
+        for text in ["mutation { a }", "query A { a } mutation B { b }", "subscription { a }"] {
+            for _ in 0..2 {
+                assert_eq!(state("POST", "/graphql", &query(text)).0, "BYPASS", "{strategy} {text}");
+            }
+        }
+        assert_eq!(state("GET", "/graphql?query=%7Ba%7D", "").0, "MISS");
+        assert_eq!(state("GET", "/graphql?query=%7Ba%7D", "").0, "HIT");
+        assert_eq!(send(&gateway, "HEAD", "/graphql?query=%7Ba%7D", "", "").status(), 405);
+
+        let purge = |path: &str| {
+            send(&gateway, "PURGE", &format!("/apisix/plugin/graphql-proxy-cache/{path}"), "", "").status()
+        };
+        let other = if strategy == "disk" { "memory" } else { "disk" };
+        for (path, status) in [
+            (format!("{strategy}/x/{key}"), 404),
+            (format!("{strategy}/1/abc"), 404),
+            (format!("{other}/1/{key}"), 400),
+            (format!("invalid/1/{key}"), 400),
+            (format!("{strategy}/1"), 404),
+            (format!("{strategy}/1/{key}"), 200),
+            (format!("{strategy}/1/{key}"), 404),
+        ] {
+            assert_eq!(purge(&path), status, "{path}");
+        }
+        let (status, two, _) = again();
+        assert_eq!(status, "MISS", "{strategy}");
+        assert_ne!(one, two, "{strategy}");
+    }
+}
