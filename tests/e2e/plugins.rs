@@ -18,6 +18,7 @@ mod lua_bounds;
 mod lua_globals;
 mod masked_logs;
 mod oidc;
+mod openapi;
 mod own_pages;
 mod pages;
 mod path_escapes;

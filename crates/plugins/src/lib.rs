@@ -36,6 +36,7 @@ mod traffic {
     pub(crate) mod limit_conn;
     pub(crate) mod limit_count;
     pub(crate) mod limit_req;
+    pub(crate) mod oas_validator;
     pub(crate) mod proxy_buffering;
     pub(crate) mod proxy_cache;
     pub(crate) mod proxy_control;

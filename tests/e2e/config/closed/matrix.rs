@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 35] = [
+const GUARDS: [(&str, &str); 36] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -36,6 +36,7 @@ const GUARDS: [(&str, &str); 35] = [
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("limit-req", r#"{"rate":1,"burst":0,"key":"remote_addr"}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
+    ("oas-validator", r#"{"spec":"{}"}"#),
     ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
     (
         "openid-connect",
