@@ -52,6 +52,7 @@ mod traffic {
 /// What is refused, and what browsers may do.
 mod security {
     pub(crate) mod acl;
+    pub(crate) mod chaitin_waf;
     pub(crate) mod consumer_restriction;
     pub(crate) mod cors;
     pub(crate) mod csrf;

@@ -13,13 +13,14 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 36] = [
+const GUARDS: [(&str, &str); 37] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
     ("aws-lambda", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("azure-functions", r#"{"function_uri":"http://127.0.0.1:1/"}"#),
     ("basic-auth", "{}"),
+    ("chaitin-waf", "{}"),
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),
