@@ -6,6 +6,7 @@ mod body_work;
 mod byte_bounds;
 mod caching;
 mod compression;
+mod dubbo;
 mod firewall;
 mod functions;
 mod graphql;

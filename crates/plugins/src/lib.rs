@@ -133,6 +133,7 @@ mod other {
     pub(crate) mod echo;
     pub(crate) mod example_plugin;
     pub(crate) mod gzip;
+    pub(crate) mod http_dubbo;
     pub(crate) mod ocsp_stapling;
     pub(crate) mod real_ip;
     pub(crate) mod redirect;
