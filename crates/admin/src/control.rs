@@ -230,7 +230,8 @@ fn effect(kind: Kind) -> &'static str {
         Kind::Ssl => "handshakes for its names are refused",
         Kind::PluginMetadata => "the plugin works without it",
         Kind::Secret => "references to it lead nowhere",
-        Kind::Proto | Kind::StreamRoute | Kind::GraphqlCostDecoration => "it is not used",
+        Kind::GraphqlCostDecoration => "it does not weigh in costs of queries",
+        Kind::Proto | Kind::StreamRoute => "it is not used",
     }
 }
 

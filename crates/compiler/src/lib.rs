@@ -35,7 +35,8 @@ use tidegate_model::{
     resources::{DiscoveredService, Node},
 };
 use tidegate_plugin_api::{
-    Catalog, Instance, LuaCompiler, Owner, PluginChain, Snapshot, UpstreamHandle, route::RouterOptions,
+    Catalog, Instance, LuaCompiler, Owner, PluginChain, Snapshot, UpstreamHandle, graphql::weights::Weights,
+    route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
 
@@ -116,6 +117,8 @@ pub struct Compiler {
     upstreams: FxHashMap<Key, Arc<UpstreamHandle>>,
     /// The `upstreams` resources among them, as snapshots have them; `None` after a change.
     named: Option<Arc<FxHashMap<Arc<str>, Arc<UpstreamHandle>>>>,
+    /// Cost decorations by service; `None` after a change.
+    graphql_weights: Option<Arc<FxHashMap<Arc<str>, Arc<Weights>>>>,
     /// Owners of upstreams with health checks.
     checked: FxHashSet<Key>,
     /// Upstreams in the configurations of an object's plugins.
@@ -175,6 +178,7 @@ impl Compiler {
             instances: FxHashMap::default(),
             upstreams: FxHashMap::default(),
             named: None,
+            graphql_weights: None,
             checked: FxHashSet::default(),
             inline_upstreams: FxHashMap::default(),
             routes: Routes::default(),
@@ -419,6 +423,7 @@ impl Compiler {
                     self.check_references(key);
                 }
                 Kind::Secret => self.check_environment(key),
+                Kind::GraphqlCostDecoration => self.graphql_weights = None,
                 _ => {}
             });
             self.remark_on_patterns(key, remarks);
@@ -437,6 +442,7 @@ impl Compiler {
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
+        let graphql_weights = self.graphql_weights();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
         let metadata =
             metadata.filter(|(_, object)| object.fault.as_ref().is_none_or(|fault| !fault.in_text));
@@ -450,6 +456,7 @@ impl Compiler {
             metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value())).collect()),
             matches_on_body: self.routes.matches_on_body(),
             certificates: self.servers.index(),
+            graphql_weights,
             options: self.options.options,
         })
     }
@@ -478,6 +485,24 @@ impl Compiler {
                 Some((id.clone(), self.upstreams.get(&(Kind::Upstream, id.clone()))?.clone()))
             };
             Arc::new(ids.filter_map(handle).collect())
+        });
+        made.clone()
+    }
+
+    /// Cost decorations by service, made again after one of them has changed.
+    fn graphql_weights(&mut self) -> Arc<FxHashMap<Arc<str>, Arc<Weights>>> {
+        let made = self.graphql_weights.get_or_insert_with(|| {
+            let mut services: BTreeMap<&str, Vec<Arc<Value>>> = BTreeMap::new();
+            for (id, object) in self.objects.get(&Kind::GraphqlCostDecoration).into_iter().flatten() {
+                let Some((service, _)) = id.split_once('/').filter(|_| object.fault.is_none()) else {
+                    continue;
+                };
+                services.entry(service).or_default().push(object.value());
+            }
+            let of = |(service, values): (&str, Vec<Arc<Value>>)| {
+                (Arc::from(service), Arc::new(Weights::new(values.iter().map(|value| &**value))))
+            };
+            Arc::new(services.into_iter().map(of).collect())
         });
         made.clone()
     }

@@ -40,7 +40,6 @@ const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], 
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     field(Kind::StreamRoute, "", &[], NO_STREAM),
-    field(Kind::GraphqlCostDecoration, "", &[], "plugin graphql-limit-count, which would count them, is not here"),
     field(Kind::Route, "/script_id", &[], "there are no scripts to refer to; use script"),
     field(Kind::Service, "/script", &[], "scripts run on routes only, as in APISIX"),
     field(Kind::Upstream, "/scheme", NOT_HTTP, ONLY_HTTP),

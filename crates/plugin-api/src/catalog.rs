@@ -86,10 +86,15 @@ impl Catalog {
     pub fn api(&self, method: &str, uri: &str) -> Option<&'static crate::Api> {
         let enabled = self.enabled.load();
         let apis = enabled.iter().filter_map(|name| self.def(name)).flat_map(apis);
-        let mut apis =
-            apis.filter(|(at, api)| *at == uri && (api.methods.is_empty() || api.methods.contains(&method)));
+        let mut apis = apis
+            .filter(|(at, api)| is_at(at, uri) && (api.methods.is_empty() || api.methods.contains(&method)));
         apis.next().map(|(_, api)| api)
     }
+}
+
+/// Whether an API answers this URI: its own one, or one below it where it ends with `*`.
+fn is_at(api: &str, uri: &str) -> bool {
+    api.strip_suffix('*').map_or(api == uri, |start| uri.starts_with(start))
 }
 
 /// The URIs that a plugin answers, after any move by the configuration.
@@ -156,7 +161,7 @@ impl PluginCatalog for Catalog {
     fn unanswered(&self, path: &str) -> Option<String> {
         let stands_for = |uri: &str| match path.strip_suffix('*') {
             Some(start) => uri.starts_with(start),
-            None => uri == path,
+            None => is_at(uri, path),
         };
         let has = |name: &&&str| self.def(name).is_some_and(|def| apis(def).any(|(uri, _)| stands_for(uri)));
         if self.enabled.load().iter().any(|name| has(&name)) || path.contains(':') {

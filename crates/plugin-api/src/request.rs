@@ -117,6 +117,29 @@ impl Request {
         self.head.set_target(&target);
     }
 
+    /// Gives the request another query, also where its path was changed.
+    pub fn set_query(&mut self, query: &[u8]) {
+        let targets = [Some(self.head.target().to_vec()), self.edits.target.take()].map(|target| {
+            let target = target?;
+            let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+            Some([path, b"?", query].concat())
+        });
+        let [target, upstream] = targets;
+        self.head.set_target(&target.unwrap_or_default());
+        self.edits.target = upstream;
+    }
+
+    /// Replaces the queries of the target and of the one that went upstream, for what tells of the request afterwards.
+    pub fn replace_queries(&mut self, mut with: impl FnMut(&[u8]) -> Vec<u8>) {
+        if let Some(target) = with_query(self.head.target(), &mut with) {
+            self.head.set_target(&target);
+        }
+        let upstream = [Some(&mut self.outcome.upstream_target), self.edits.target.as_mut()];
+        for target in upstream.into_iter().flatten() {
+            *target = with_query(target, &mut with).unwrap_or_else(|| std::mem::take(target));
+        }
+    }
+
     /// A cookie's value as sent. None has an empty name.
     pub fn cookie(&self, name: &str) -> Option<&[u8]> {
         let mut lines = self.head.headers.all_known(HeaderId::Cookie).filter(|_| !name.is_empty());
@@ -214,6 +237,15 @@ impl Request {
         let attempts = &self.outcome.attempts;
         (!attempts.is_empty()).then(|| attempts.iter().map(|attempt| attempt.response_seconds).sum())
     }
+}
+
+/// The target with another query; without one there is no question mark. `None`: it has none.
+fn with_query(target: &[u8], with: &mut impl FnMut(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
+    let at = memchr::memchr(b'?', target)?;
+    let (path, query) = target.split_at(at);
+    let query = with(query.get(1..).unwrap_or_default());
+    let separator: &[u8] = if query.is_empty() { b"" } else { b"?" };
+    Some([path, separator, &query].concat())
 }
 
 fn memchr_any(key: &[u8]) -> bool {

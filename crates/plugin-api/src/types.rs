@@ -31,6 +31,7 @@ use crate::{
     connection::ConnectionInfo,
     definition::{BuildContext, ConsumerKey, Owner, Phases},
     edits::{Asserted, UpstreamEdits},
+    graphql::weights::Weights,
     outcome::RequestLog,
     route::{Birth, Matched, RouteUpstream, RouterOptions},
     sharded::Sharded,
@@ -85,6 +86,10 @@ pub trait Plugin: Send + Sync {
     }
     /// Runs when the answer is out. It must not block.
     fn log(&self, request: &mut Request) {}
+    /// The plugin itself, for its own APIs: they find the instances of routes.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// The declaration of a plugin; one `static` per file.
@@ -153,7 +158,8 @@ pub struct PluginDef {
 pub struct Api {
     /// Upper case.
     pub methods: &'static [&'static str],
-    /// Exact path; `plugin_attr.NAME.uri` moves it where the plugin has a single one.
+    /// Exact path, or the beginning of paths with a `*` behind it; `plugin_attr.NAME.uri` moves it where the plugin has a
+    /// single one.
     pub uri: &'static str,
     /// Answers requests for it.
     pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
@@ -300,6 +306,8 @@ pub struct Snapshot {
     pub matches_on_body: bool,
     /// By server name.
     pub certificates: Arc<Certificates>,
+    /// What fields of GraphQL cost, by service.
+    pub graphql_weights: Arc<FxHashMap<Arc<str>, Arc<Weights>>>,
     /// Normalisation of paths before they are matched.
     pub options: RouterOptions,
 }

@@ -41,9 +41,12 @@ mod authentication {
 mod traffic {
     pub(crate) mod api_breaker;
     pub(crate) mod client_control;
+    pub(crate) mod graphql_limit_count;
+    pub(crate) mod graphql_proxy_cache;
     pub(crate) mod limit_conn;
     pub(crate) mod limit_count;
     pub(crate) mod limit_req;
+    pub(crate) mod oas_validator;
     pub(crate) mod proxy_buffering;
     pub(crate) mod proxy_cache;
     pub(crate) mod proxy_control;
@@ -59,6 +62,7 @@ mod traffic {
 /// What is refused, and what browsers may do.
 mod security {
     pub(crate) mod acl;
+    pub(crate) mod chaitin_waf;
     pub(crate) mod consumer_restriction;
     pub(crate) mod cors;
     pub(crate) mod csrf;
@@ -74,7 +78,10 @@ mod transformation {
     pub(crate) mod attach_consumer_label;
     #[cfg(feature = "lua")]
     pub(crate) mod body_transformer;
+    pub(crate) mod degraphql;
     pub(crate) mod error_page;
+    #[cfg(feature = "lua")]
+    pub(crate) mod exit_transformer;
     pub(crate) mod fault_injection;
     #[cfg_attr(not(feature = "grpc-transcode"), path = "grpc_transcode/absent.rs")]
     pub(crate) mod grpc_transcode;
@@ -88,6 +95,7 @@ mod transformation {
 /// What is counted, traced and logged.
 mod observability {
     pub(crate) mod clickhouse_logger;
+    pub(crate) mod data_mask;
     pub(crate) mod datadog;
     pub(crate) mod elasticsearch_logger;
     pub(crate) mod error_log_logger;
@@ -135,6 +143,7 @@ mod other {
     pub(crate) mod echo;
     pub(crate) mod example_plugin;
     pub(crate) mod gzip;
+    pub(crate) mod http_dubbo;
     pub(crate) mod ocsp_stapling;
     pub(crate) mod real_ip;
     pub(crate) mod redirect;

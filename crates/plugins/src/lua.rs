@@ -11,6 +11,7 @@ mod check;
 mod chunk;
 mod clock;
 mod current;
+mod exits;
 mod filter;
 mod json;
 mod making;
@@ -34,6 +35,7 @@ use tidegate_plugin_api::{FilterFunction, LuaCompiler, Plugin};
 
 pub(crate) use check::check;
 pub(crate) use check::check_function;
+pub(crate) use exits::{Answer, Body, Exits, Remade};
 pub(crate) use making::{Entries, Key, Source};
 pub(crate) use program::context_field;
 pub(crate) use program::{Phase, Program};

@@ -42,7 +42,7 @@ enum Body {
 
 /// Sends a reply through header and body filters. Returns whether the connection can be reused.
 pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
-    let reply = ending(reply);
+    let reply = ending(request.remade(reply));
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
         return false;

@@ -1,9 +1,10 @@
-//! Just enough of the GraphQL language (October 2021 edition, section 2) to route by: kind, name and root fields of the
-//! operation that a server would run. Lexes tokens and counts brackets; never evaluates.
+//! What routes see of a GraphQL request: kind, name and root fields of the operation that a server would run.
 
 use ahash::AHashMap;
 
-/// Root fields of an operation: a megabyte could name half a million.
+use crate::graphql::{Document, Fragment, Selection};
+
+/// Root fields of an operation: a document could name tens of thousands.
 const MAX_ROOT_FIELDS: usize = 1000;
 
 #[derive(Debug)]
@@ -15,191 +16,49 @@ pub(super) struct Operation {
     pub(crate) root_fields: Vec<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Token<'a> {
-    Name(&'a str),
-    Punctuation(u8),
-    Other,
+/// The operation that runs: the one with the wanted name, or the only one. `None`: the document cannot be read, or the
+/// operation is ambiguous.
+pub(super) fn operation(text: &str, wanted: Option<&str>) -> Option<Operation> {
+    let mut document = Document::parse(text).ok()?;
+    let mut fragments = std::mem::take(&mut document.fragments);
+    let chosen = document.operation(wanted)?;
+    let mut names = Vec::new();
+    collect(&chosen.selections, &mut fragments, &mut names)?;
+    Some(Operation { kind: chosen.kind.as_str(), name: chosen.name.to_owned(), root_fields: names })
 }
 
-struct Definition<'a> {
-    kind: &'static str,
-    name: &'a str,
-    /// Where its selection set begins.
-    open: usize,
+/// Takes each fragment that is spread out of `fragments`, so that one that spreads itself ends there. `None`: there are too
+/// many fields.
+fn collect<'t>(
+    selections: &[Selection<'t>],
+    fragments: &mut AHashMap<&'t str, Fragment<'t>>,
+    names: &mut Vec<String>,
+) -> Option<()> {
+    let mut spread = Vec::new();
+    in_place(selections, &mut spread, names)?;
+    while let Some(name) = spread.pop() {
+        if let Some(fragment) = fragments.remove(name) {
+            in_place(&fragment.selections, &mut spread, names)?;
+        }
+    }
+    Some(())
 }
 
-/// The operation that runs (section 6.1): the one with the wanted name, or the only one. `None`: the document cannot be
-/// read, or the operation is ambiguous.
-pub(super) fn operation(document: &str, wanted: Option<&str>) -> Option<Operation> {
-    let tokens = tokens(document)?;
-    let (mut operations, mut fragments) = (Vec::new(), AHashMap::default());
-    let mut at = 0;
-    while let Some(token) = tokens.get(at) {
-        let kind = match token {
-            Token::Punctuation(b'{') | Token::Name("query") => "query",
-            Token::Name("mutation") => "mutation",
-            Token::Name("subscription") => "subscription",
-            Token::Name("fragment") => "fragment",
-            _ => return None,
-        };
-        let name = match (token, tokens.get(at + 1)) {
-            (Token::Name(_), Some(Token::Name(name))) => name,
-            _ => "",
-        };
-        let open = selection_start(&tokens, at)?;
-        match kind {
-            "fragment" => _ = fragments.insert(name, open),
-            kind => operations.push(Definition { kind, name, open }),
-        }
-        at = closing(&tokens, open)? + 1;
-    }
-    let chosen = match (wanted, operations.as_slice()) {
-        (_, [only]) => only,
-        (Some(wanted), several) => {
-            let mut named = several.iter().filter(|operation| operation.name == wanted);
-            named.next().filter(|_| named.next().is_none())?
-        }
-        (None, _) => return None,
-    };
-    let root_fields = root_fields(&tokens, chosen.open, &mut fragments)?;
-    Some(Operation { kind: chosen.kind, name: chosen.name.to_owned(), root_fields })
-}
-
-/// Removes each fragment that is spread at the first level from `fragments`, so that one that spreads itself
-/// ends there.
-fn root_fields<'a>(
-    tokens: &[Token<'a>],
-    open: usize,
-    fragments: &mut AHashMap<&'a str, usize>,
-) -> Option<Vec<String>> {
-    let (mut names, mut sets) = (Vec::new(), vec![open]);
-    while let Some(open) = sets.pop() {
-        for spread in fields(tokens, open, &mut names)? {
-            sets.extend(fragments.remove(spread));
+/// The fields of a selection and of inline fragments in it.
+fn in_place<'t>(
+    selections: &[Selection<'t>],
+    spread: &mut Vec<&'t str>,
+    names: &mut Vec<String>,
+) -> Option<()> {
+    for selection in selections {
+        match selection {
+            Selection::Field(_) if names.len() == MAX_ROOT_FIELDS => return None,
+            Selection::Field(field) => names.push(field.name.to_owned()),
+            Selection::Spread(name) => spread.push(name),
+            Selection::Inline { selections, .. } => in_place(selections, spread, names)?,
         }
     }
-    Some(names)
-}
-
-/// The `{` of a definition's selection set: the first one outside of parentheses (default values hold braces too).
-fn selection_start(tokens: &[Token], from: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate().skip(from) {
-        match token {
-            Token::Punctuation(b'(') => depth += 1,
-            Token::Punctuation(b')') => depth = depth.checked_sub(1)?,
-            Token::Punctuation(b'{') if depth == 0 => return Some(at),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn closing(tokens: &[Token], open: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token {
-            Token::Punctuation(b'{' | b'(' | b'[') => depth += 1,
-            Token::Punctuation(b'}' | b')' | b']') => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Adds the field names at the first level of a selection set, of an aliased field its real name, and returns the
-/// fragments that it spreads. The fields of an inline fragment count at the level around it.
-fn fields<'a>(tokens: &[Token<'a>], open: usize, names: &mut Vec<String>) -> Option<Vec<&'a str>> {
-    let end = closing(tokens, open)?;
-    let (mut spread, mut at, mut is_inline) = (Vec::new(), open + 1, false);
-    while at < end {
-        match *tokens.get(at)? {
-            Token::Name(name) => {
-                at += 1;
-                match tokens.get(at) {
-                    Some(Token::Punctuation(b':')) => at += 1,
-                    _ if names.len() == MAX_ROOT_FIELDS => return None,
-                    _ => names.push(name.to_owned()),
-                }
-            }
-            Token::Punctuation(b'{') if is_inline => {
-                is_inline = false;
-                at += 1;
-            }
-            Token::Punctuation(b'{' | b'(' | b'[') => at = closing(tokens, at)? + 1,
-            Token::Punctuation(b'.') => match tokens.get(at + 1) {
-                Some(Token::Name("on")) => (at, is_inline) = (at + 3, true),
-                Some(Token::Name(name)) => {
-                    spread.push(*name);
-                    at += 2;
-                }
-                _ => (at, is_inline) = (at + 1, true),
-            },
-            // The name of a directive is not a field.
-            Token::Punctuation(b'@') => at += 2,
-            _ => at += 1,
-        }
-    }
-    Some(spread)
-}
-
-fn tokens(document: &str) -> Option<Vec<Token<'_>>> {
-    let bytes = document.as_bytes();
-    let mut out = Vec::new();
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b' ' | b'\t' | b'\r' | b'\n' | b',' | 0xef | 0xbb | 0xbf => at += 1,
-            b'#' => at += bytes[at..].iter().position(|&b| b == b'\n').unwrap_or(bytes.len() - at),
-            b'"' => {
-                at = string_end(bytes, at)?;
-                out.push(Token::Other);
-            }
-            b'.' => {
-                // `...` is one token.
-                at += bytes[at..].iter().take_while(|&&b| b == b'.').count();
-                out.push(Token::Punctuation(b'.'));
-            }
-            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b':' | b'=' | b'!' | b'|' | b'@' | b'&' | b'$' => {
-                out.push(Token::Punctuation(byte));
-                at += 1;
-            }
-            b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let length =
-                    bytes[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
-                out.push(Token::Name(document.get(at..at + length)?));
-                at += length;
-            }
-            b'-' | b'+' | b'0'..=b'9' => {
-                at += 1;
-                out.push(Token::Other);
-            }
-            _ => return None,
-        }
-    }
-    Some(out)
-}
-
-fn string_end(bytes: &[u8], start: usize) -> Option<usize> {
-    if bytes.get(start..start + 3) == Some(b"\"\"\"") {
-        let body = bytes.get(start + 3..)?;
-        return memchr::memmem::find(body, b"\"\"\"").map(|at| start + 3 + at + 3);
-    }
-    let mut at = start + 1;
-    loop {
-        match bytes.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
-            b'\n' => return None,
-            _ => at += 1,
-        }
-    }
+    Some(())
 }
 
 #[cfg(test)]
@@ -220,7 +79,7 @@ mod tests {
                 Some(("mutation", "", "add,y")),
             ),
             ("fragment F on T { a } subscription S { s }", Some(("subscription", "S", "s"))),
-            ("# c\nquery Q { \"\"\"d\"\"\" a }", Some(("query", "Q", "a"))),
+            ("# c\n\"\"\"d\"\"\" query Q { a }", Some(("query", "Q", "a"))),
             (
                 "{ a ...F } fragment F on T { b ...G ...F } fragment G on T { c { d } }",
                 Some(("query", "", "a,b,c")),

@@ -86,6 +86,13 @@ fn undecoded(text: &[u8], error: Unread) -> Undecoded {
         Unread::Syntax(error) => error,
     };
     let at = position(text, error.line(), error.column());
+    let wants_key =
+        ["trailing comma", "key must be a string"].iter().any(|start| error.to_string().starts_with(start));
+    if wants_key && let Some(b'}') = text.get(at - 1) {
+        return Undecoded::Invalid(format!(
+            "Expected object key string but found T_OBJ_END at character {at}"
+        ));
+    }
     Undecoded::Invalid(if error.is_eof() || text.get(at - 1..).is_none_or(<[u8]>::is_empty) {
         format!("Expected value but found T_END at character {}", text.len() + 1)
     } else {
@@ -110,6 +117,7 @@ mod tests {
             ("foo", "Expected value but found invalid token at character 2"),
             ("", "Expected value but found T_END at character 1"),
             ("{\"a\":", "Expected value but found T_END at character 6"),
+            ("{\"a\":1,\n}", "Expected object key string but found T_OBJ_END at character 9"),
         ];
         for (text, expected) in cases {
             let error = decode(text.as_bytes(), &Allowance::new(1_000)).unwrap_err();

@@ -14,10 +14,11 @@ use tidegate_protocol::{Head, HeaderId};
 use tidegate_routing::expr::Expression;
 
 pub(crate) use bodies::{Entry, Made};
-use bodies::{Kept, MARKS, RequestBody, ResponseBody};
+use bodies::{Kept, MARKS, ResponseBody};
 
 use super::{
     log_format::{self, Format, text},
+    masked_body::Shown,
     number,
 };
 
@@ -196,10 +197,8 @@ impl LogEntry {
     }
 
     /// Of a request whose body has a mark in the entry.
-    fn unread_request_body(&self, request: &Request) -> Option<RequestBody> {
-        let tidegate_plugin_api::RequestBody::Collected(body) = &request.body else { return None };
-        let length = body.len().min(self.max_req_body_bytes);
-        (length > aside::SMALL).then(|| RequestBody(body.slice(..length)))
+    fn unread_request_body(&self, request: &Request) -> Option<Shown> {
+        Shown::of(request, self.max_req_body_bytes).filter(|body| !body.is_short())
     }
 
     fn formatted(&self, format: &Format, request: &Request) -> Map<String, Value> {
@@ -248,11 +247,9 @@ impl LogEntry {
             out.extend_from_slice(b"\r\n");
         }
         out.extend_from_slice(b"\r\n");
-        match &request.body {
-            tidegate_plugin_api::RequestBody::Collected(body) if self.include_req_body => {
-                bodies::with_request_body(out, &body.slice(..body.len().min(self.max_req_body_bytes)))
-            }
-            _ => Made::Now(text(&out)),
+        match Shown::of(request, self.max_req_body_bytes).filter(|_| self.include_req_body) {
+            Some(body) => bodies::with_request_body(out, body),
+            None => Made::Now(text(&out)),
         }
     }
 }

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{Request, RequestBody, Variable, variables::Named};
 
+use super::masked_body;
+
 /// Deeper tables come out empty.
 const MAX_DEPTH: usize = 5;
 
@@ -113,6 +115,7 @@ pub struct Limits<'a> {
 /// The body as far as it was read into memory, cut to its limit, or its mark.
 pub fn request_body(request: &Request, limits: &Limits) -> Option<Value> {
     match &request.body {
+        _ if masked_body::waits(request) => Some(limits.mark.into()),
         RequestBody::Collected(body) if body.len().min(limits.max) > limits.marked => {
             Some(limits.mark.into())
         }

@@ -37,6 +37,7 @@ pub(crate) fn request(text: &str) -> Request {
         metadata: Default::default(),
         matches_on_body: false,
         certificates: Default::default(),
+        graphql_weights: Default::default(),
         options: RouterOptions::default(),
     };
     let path = head.raw_path().to_vec();

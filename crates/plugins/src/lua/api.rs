@@ -13,6 +13,7 @@ mod values;
 
 use mlua::{Function, Lua, LuaString, Table, Value, Variadic};
 
+pub(super) use headers::response_fields;
 pub(super) use values::append;
 
 use native::native_function;

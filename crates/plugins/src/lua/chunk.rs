@@ -21,6 +21,14 @@ pub(super) fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> 
         .map_err(|error| message(&error))
 }
 
+/// A call for a request has one argument: here a list of three.
+const OF_ONE: &str = "local func = ... return function(list) return func(list[1], list[2], list[3]) end";
+
+/// A function of one argument, that calls a function of three.
+pub(super) fn of_one_argument(lua: &Lua, function: &Function) -> mlua::Result<Function> {
+    lua.load(OF_ONE).set_name("=exits").call(function)
+}
+
 /// The message as Lua prints it, without a stack.
 pub(super) fn message(error: &mlua::Error) -> String {
     match error {

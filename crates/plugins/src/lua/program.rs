@@ -44,6 +44,8 @@ pub(crate) struct Program {
     is_script: bool,
     /// Runs before a phase of another plugin: what it returns does not matter.
     is_before: bool,
+    /// The texts are functions of an answer: see `exits.rs`.
+    is_exit: bool,
 }
 
 /// A request's `ctx`, kept from function to function as long as its interpreter is there.
@@ -86,6 +88,7 @@ impl Program {
             waits: mentions(&["sleep"]),
             is_script: false,
             is_before: false,
+            is_exit: false,
             sources,
             conf,
         }
@@ -103,6 +106,11 @@ impl Program {
         Program { is_before: true, ..Program::new("_meta.pre_function", vec![source.to_owned()], conf) }
     }
 
+    /// Each source is a function of an answer's status, body and headers.
+    pub(super) fn of_answers(name: &'static str, sources: Vec<String>) -> Program {
+        Program { is_exit: true, ..Program::new(name, sources, serde_json::Value::Null) }
+    }
+
     pub(crate) fn loaded(&self, vm: &Vm) -> mlua::Result<Rc<Loaded>> {
         vm.loaded(self.serial, &self.alive, |vm| self.load(vm))
     }
@@ -117,6 +125,10 @@ impl Program {
         for source in &self.sources {
             let chunk =
                 chunk::load(&vm.lua, source, source, &loaded.environment).map_err(mlua::Error::runtime)?;
+            if self.is_exit {
+                loaded.functions.push(chunk::of_one_argument(&vm.lua, &chunk)?);
+                continue;
+            }
             match vm.run.call::<Value>((chunk, Value::Nil, Value::Nil, &loaded.environment))? {
                 Value::Function(function) => loaded.functions.push(function),
                 Value::Table(table) if self.is_script => loaded.table = Some(table),
@@ -191,7 +203,7 @@ impl Program {
         }
     }
 
-    fn log(&self, error: &mlua::Error) {
+    pub(super) fn log(&self, error: &mlua::Error) {
         error_log::log(
             Level::Error,
             format_args!("failed to run Lua of plugin {}: {}", self.name, chunk::message(error)),
@@ -280,7 +292,7 @@ impl Program {
 
 /// What a call of the request may take. All of them together have twice the limit, but for the chunks of a body, which
 /// can be any number.
-fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration> {
+pub(super) fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration> {
     let limit = clock::time_limit();
     let Some(spent) = request.extensions.get::<Spent>() else { return Ok(limit) };
     let left = if phase == Phase::BodyFilter { limit } else { (limit * 2).saturating_sub(spent.total) };
@@ -292,7 +304,7 @@ fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration> {
 }
 
 /// Short calls are not counted.
-fn spend(request: &mut Request, lasted: Duration, over: bool) {
+pub(super) fn spend(request: &mut Request, lasted: Duration, over: bool) {
     if !lasted.is_zero() || over {
         let spent = request.extensions.get_or_insert_with(Spent::default);
         spent.total += lasted;
@@ -324,7 +336,7 @@ fn run_script(
 }
 
 /// The interpreter hands whole numbers over as integers.
-fn number(value: &Value) -> Option<f64> {
+pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(value) => Some(*value as f64),
         Value::Number(value) => Some(*value),
@@ -445,7 +457,7 @@ fn returned_values(
 }
 
 /// A status that ends a request; fractions are cut, as nginx-lua does.
-fn final_status(code: f64) -> mlua::Result<u16> {
+pub(super) fn final_status(code: f64) -> mlua::Result<u16> {
     match code as u16 {
         0 if code == 0.0 => Ok(0),
         status if FINAL_STATUSES.contains(&status) => Ok(status),

@@ -94,7 +94,7 @@ fn has_both(conf: &Value) -> bool {
 }
 
 /// The schema only says that two of its branches match.
-fn explain(conf: &Value, reason: String) -> String {
+pub(super) fn explain(conf: &Value, reason: String) -> String {
     if reason.contains("value should match only one schema") && has_both(conf) {
         return ONE_OF_BOTH.to_owned();
     }
@@ -102,6 +102,11 @@ fn explain(conf: &Value, reason: String) -> String {
 }
 
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    check_as(PLUGIN.name, conf, kind)
+}
+
+/// For a plugin that counts in this one's way.
+pub(super) fn check_as(plugin: &str, conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if kind == SchemaKind::Metadata {
         return Ok(());
     }
@@ -118,7 +123,7 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
         }
         // Windows of the clock are each judged by their own quota: configurations may differ.
         if !has("windows") {
-            groups::check(group, conf)?;
+            groups::check(&group_of(plugin, group), conf)?;
         }
     }
     clock::check(conf)?;
@@ -150,6 +155,11 @@ fn check_numbers(conf: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// A group is one plugin's.
+fn group_of(plugin: &str, group: &str) -> String {
+    if plugin == PLUGIN.name { group.to_owned() } else { format!("{plugin} {group}") }
+}
+
 fn check_interval(conf: &Value) -> Result<(), String> {
     let interval = conf.get("sync_interval").and_then(Value::as_f64).unwrap_or(NO_DELAY);
     let local = conf.get("policy").and_then(Value::as_str).is_none_or(|policy| policy == "local");
@@ -175,6 +185,8 @@ pub(crate) struct LimitCount {
     clock: Option<clock::Clock>,
     counting: Counting,
     sliding: bool,
+    /// Of keys in Redis.
+    prefix: Box<str>,
     /// Of plugin `workflow`, which runs it in the chain's place.
     is_action: bool,
     _group: Option<groups::Member>,
@@ -198,6 +210,15 @@ struct Applied<'a> {
 
 impl LimitCount {
     pub(crate) fn new(conf: &Value, context: &BuildContext) -> Result<LimitCount, String> {
+        LimitCount::of(PLUGIN.name, conf, context)
+    }
+
+    /// For a plugin that counts in this one's way.
+    pub(super) fn of(
+        plugin: &'static str,
+        conf: &Value,
+        context: &BuildContext,
+    ) -> Result<LimitCount, String> {
         let fields: Conf = typed(conf)?;
         let names = HeaderNames::new(context.metadata);
         let store = match RedisClient::from_conf(&fields.policy, conf)? {
@@ -217,12 +238,14 @@ impl LimitCount {
             rules: if clock.is_some() { Vec::new() } else { rules(&fields, &names)? },
             clock,
             counting: Counting {
-                plugin: PLUGIN.name,
-                store,
+                plugin,
                 scope: match &fields.group {
+                    // In Redis the plugin's name is in front of it.
+                    Some(group) if matches!(store, Store::Memory) => Scope::group(&group_of(plugin, group)),
                     Some(group) => Scope::group(group),
                     None => Scope::new(context.owner, conf),
                 },
+                store,
                 rejected_code: fields.rejected_code,
                 rejected_msg: fields.rejected_msg,
                 allow_degradation: fields.allow_degradation,
@@ -230,8 +253,13 @@ impl LimitCount {
                 outage: Outage::default(),
             },
             sliding: fields.window_type == "sliding",
+            prefix: match fields.window_type.as_str() {
+                "sliding" => format!("plugin-{plugin}:"),
+                _ => format!("plugin-{plugin}:v1:"),
+            }
+            .into(),
             is_action: conf.get("_vid").is_some(),
-            _group: fields.group.as_deref().map(groups::join),
+            _group: fields.group.as_deref().map(|group| groups::join(&group_of(plugin, group))),
         })
     }
 
@@ -279,8 +307,7 @@ impl LimitCount {
     /// All rules are resolved before the first one counts.
     fn applied(&self, request: &Request) -> Result<SmallVec<[Applied<'_>; 1]>, String> {
         let mut applied = SmallVec::new();
-        let prefix = if self.sliding { "plugin-limit-count:" } else { "plugin-limit-count:v1:" };
-        let (form, prefix) = self.counting.form(prefix);
+        let (form, prefix) = self.counting.form(&self.prefix);
         let scope = &self.counting.scope;
         for rule in &self.rules {
             let Some(key) = scope.key(&rule.key, request, form, prefix) else { continue };

@@ -55,6 +55,8 @@ const STATUS_HEADER: &str = "Apisix-Cache-Status";
 
 /// What the plugin keeps during one request.
 struct Exchange {
+    /// graphql-proxy-cache may be there as well: only the cache that looked sees the answer.
+    cache: usize,
     key: Vec<u8>,
     /// `MISS`, `HIT`, …; `None` while nothing has been looked up.
     status: Option<&'static str>,
@@ -80,12 +82,12 @@ struct Capture {
 struct Invalidates([Vec<u8>; 2]);
 
 impl Exchange {
-    fn new(key: Vec<u8>, asked: Asked) -> Exchange {
-        Exchange { key, status: None, asked, typeless: false, capture: None }
+    fn new(cache: &ProxyCache, key: Vec<u8>, asked: Asked) -> Exchange {
+        Exchange { cache: cache.number(), key, status: None, asked, typeless: false, capture: None }
     }
 }
 
-fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+pub(super) fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str).unwrap_or_default();
     let parts = conf.get("cache_key").and_then(Value::as_array);
     if parts.into_iter().flatten().any(|part| part.as_str() == Some("$request_method")) {
@@ -144,14 +146,10 @@ fn bodies_left_out(conf: &Value) -> Option<String> {
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
-    let settings = Settings::new(conf)?;
-    let name = conf.get("cache_zone").and_then(Value::as_str).unwrap_or_default();
-    let zone = zones::zones().and_then(|zones| zones.get(name)).cloned();
-    let zone = zone.ok_or_else(|| format!("cache_zone {name} not found"))?;
-    Ok(Arc::new(ProxyCache { settings, zone }))
+    Ok(Arc::new(ProxyCache::new(conf, false)?))
 }
 
-struct ProxyCache {
+pub(super) struct ProxyCache {
     settings: Settings,
     zone: Zone,
 }
@@ -201,6 +199,9 @@ impl Plugin for ProxyCache {
         if let Some(Invalidates(keys)) = request.extensions.take() {
             self.invalidate(request, keys);
         }
+        if !self.is_exchange_here(request) {
+            return;
+        }
         let Some(mut exchange) = request.extensions.take::<Exchange>() else { return };
         let capture = match self.zone {
             Zone::Memory(_) => self.memory_header_filter(request, &exchange),
@@ -215,6 +216,9 @@ impl Plugin for ProxyCache {
     }
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
+        if !self.is_exchange_here(request) {
+            return;
+        }
         let Some(exchange) = request.extensions.get_mut::<Exchange>() else { return };
         let Some(capture) = &mut exchange.capture else { return };
         let fits = capture.body.len() + chunk.data.len() < self.settings.max_body_bytes;
@@ -242,6 +246,45 @@ fn is_safe(method: &Method) -> bool {
 }
 
 impl ProxyCache {
+    /// With keys that clients are shown, if they are hashed.
+    pub(super) fn new(conf: &Value, hashed: bool) -> Result<ProxyCache, String> {
+        let settings = Settings::new(conf, hashed)?;
+        let name = conf.get("cache_zone").and_then(Value::as_str).unwrap_or_default();
+        let zone = zones::zones().and_then(|zones| zones.get(name)).cloned();
+        let zone = zone.ok_or_else(|| format!("cache_zone {name} not found"))?;
+        Ok(ProxyCache { settings, zone })
+    }
+
+    fn number(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    fn is_exchange_here(&self, request: &Request) -> bool {
+        request.extensions.get::<Exchange>().is_some_and(|exchange| exchange.cache == self.number())
+    }
+
+    /// Under which key the answer of this request is looked for. `None`: it is not.
+    pub(super) fn looked_for<'a>(&self, request: &'a Request) -> Option<&'a [u8]> {
+        let exchange = request.extensions.get::<Exchange>().filter(|_| self.is_exchange_here(request))?;
+        (exchange.status != Some("BYPASS")).then_some(exchange.key.as_slice())
+    }
+
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self.zone, Zone::Memory(_))
+    }
+
+    /// Removes what is stored under a hashed key; whether there was something.
+    pub(super) async fn remove(&self, key: Vec<u8>) -> bool {
+        match &self.zone {
+            Zone::Memory(memory) => purge(memory.as_ref(), &[key]),
+            Zone::Disk(disk) => {
+                let announced = disk.invalidate(&base_key(&key));
+                let file = Zone::surely_with_disk(disk, move |disk| purge_one(disk, &key)).await;
+                announced.unwrap_or_else(|| file.unwrap_or_default())
+            }
+        }
+    }
+
     /// For the body of the answer to this request.
     fn room(&self, request: &Request) -> Growing {
         let length = request.response.headers.get_str("Content-Length").and_then(|text| text.parse().ok());

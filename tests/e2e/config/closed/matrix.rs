@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 42] = [
+const GUARDS: [(&str, &str); 46] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -33,9 +33,11 @@ const GUARDS: [(&str, &str); 42] = [
         "cas-auth",
         r#"{"idp_uri":"http://127.0.0.1:1","cas_callback_uri":"/cb","logout_uri":"/out","cookie":{"secret":"0123456789abcdef0123456789abcdef"}}"#,
     ),
+    ("chaitin-waf", "{}"),
     ("client-control", r#"{"max_body_size":1}"#),
     ("consumer-restriction", r#"{"whitelist":["nobody"]}"#),
     ("csrf", r#"{"key":"k"}"#),
+    ("degraphql", r#"{"query":"{ a }"}"#),
     ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     (
@@ -43,6 +45,7 @@ const GUARDS: [(&str, &str); 42] = [
         r#"{"app_id":"a","app_secret":"s","secret":"12345678","auth_redirect_uri":"https://a.test","redirect_uri":"/login"}"#,
     ),
     ("forward-auth", r#"{"uri":"http://127.0.0.1:1/"}"#),
+    ("graphql-limit-count", r#"{"count":1,"time_window":60}"#),
     ("hmac-auth", "{}"),
     ("ip-restriction", r#"{"whitelist":["10.0.0.1"]}"#),
     ("jwe-decrypt", "{}"),
@@ -54,6 +57,7 @@ const GUARDS: [(&str, &str); 42] = [
     ("limit-count", r#"{"count":1,"time_window":60}"#),
     ("limit-req", r#"{"rate":1,"burst":0,"key":"remote_addr"}"#),
     ("multi-auth", r#"{"auth_plugins":[{"basic-auth":{}},{"key-auth":{}}]}"#),
+    ("oas-validator", r#"{"spec":"{}"}"#),
     ("opa", r#"{"host":"http://127.0.0.1:1","policy":"p"}"#),
     (
         "openid-connect",

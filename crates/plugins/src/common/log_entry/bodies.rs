@@ -5,7 +5,6 @@
 
 use std::sync::LazyLock;
 
-use bytes::Bytes;
 use serde_json::{Map, Value};
 use tidegate_clients::batch::{Weigh, memory::Account};
 use tidegate_model::random::random_u64;
@@ -18,6 +17,7 @@ use tidegate_telemetry::{
 use crate::common::{
     decompress::{NoRoom, decompress, decompress_within},
     log_format::{Marks, text},
+    masked_body::Shown,
 };
 
 /// Bodies that are kept until their requests end, or until they are read. Their number is that of slow clients.
@@ -146,20 +146,16 @@ impl ResponseBody {
     }
 }
 
-/// The part of a request's body that is logged, where reading it takes long.
-pub(crate) struct RequestBody(pub Bytes);
-
-impl RequestBody {
-    /// Counted before it waits: of those that wait there may be many.
-    fn lease(&self, others: usize) -> Option<Lease> {
-        let mut lease = Lease::default();
-        lease.grow_to(others.saturating_add(self.0.len().saturating_mul(MADE_OF_A_BYTE))).then_some(lease)
-    }
+/// Counted before it waits: of those that wait there may be many.
+fn lease(body: Option<&Shown>, others: usize) -> Option<Lease> {
+    let mut lease = Lease::default();
+    let bytes = body.map_or(0, Shown::len).saturating_mul(MADE_OF_A_BYTE);
+    lease.grow_to(others.saturating_add(bytes)).then_some(lease)
 }
 
 /// The bodies that an entry has marks for.
 struct Unread {
-    request: Option<RequestBody>,
+    request: Option<Shown>,
     response: Option<ResponseBody>,
     /// Of the entry, and of what it takes with the request's body.
     waiting: Lease,
@@ -181,7 +177,7 @@ pub(crate) enum Made<T> {
 impl Entry {
     pub(crate) fn new(
         mut fields: Map<String, Value>,
-        request: Option<RequestBody>,
+        request: Option<Shown>,
         response: Option<ResponseBody>,
     ) -> Entry {
         // Of a body that another plugin has read, the entry may say nothing.
@@ -189,8 +185,7 @@ impl Entry {
         if request.is_none() && response.is_none() {
             return Entry { fields, unread: None };
         }
-        let body = RequestBody(request.as_ref().map_or(Bytes::new(), |body| body.0.clone()));
-        if let Some(waiting) = body.lease(fields.weight()) {
+        if let Some(waiting) = lease(request.as_ref(), fields.weight()) {
             let unread = Unread { request, response, waiting };
             return Entry { fields, unread: Some(Box::new(unread)) };
         }
@@ -206,7 +201,7 @@ impl Entry {
         let weight = unread.waiting.0;
         let made = Box::new(move || {
             let Unread { request, response, waiting } = *unread;
-            let request = request.map(|body| text(&body.0));
+            let request = request.and_then(Shown::read).map(|body| text(&body));
             put(&mut fields, &MARKS.request, request.as_ref());
             let response = response.and_then(ResponseBody::read);
             put(&mut fields, &MARKS.response, response.as_ref().map(|(text, _)| text));
@@ -219,20 +214,19 @@ impl Entry {
 }
 
 /// A text that ends with the request's body.
-pub(crate) fn with_request_body(mut start: Vec<u8>, body: &Bytes) -> Made<String> {
-    if body.len() <= aside::SMALL {
-        start.extend_from_slice(body);
+pub(crate) fn with_request_body(mut start: Vec<u8>, body: Shown) -> Made<String> {
+    if body.is_short() {
+        start.extend_from_slice(&body.read().unwrap_or_default());
         return Made::Now(into_text(start));
     }
-    let body = RequestBody(body.clone());
-    let Some(lease) = body.lease(start.len()) else {
+    let Some(lease) = lease(Some(&body), start.len()) else {
         tell_of_dropped("request");
         return Made::Now(into_text(start));
     };
     let weight = lease.0;
     let made = Box::new(move || {
-        start.extend_from_slice(&body.0);
-        drop((body, lease));
+        start.extend_from_slice(&body.read().unwrap_or_default());
+        drop(lease);
         into_text(start)
     });
     Made::Later(weight, made)

@@ -56,6 +56,22 @@ fn response_name(name: &LuaString) -> mlua::Result<Vec<u8>> {
     Ok(name)
 }
 
+/// The fields of a table by their names. Other values have none.
+pub(in crate::lua) fn response_fields(table: &Value) -> mlua::Result<Vec<(Vec<u8>, Vec<Vec<u8>>)>> {
+    let Value::Table(table) = table else { return Ok(Vec::new()) };
+    let (mut fields, mut total) = (Vec::new(), 0);
+    for pair in table.pairs::<LuaString, Value>() {
+        let (name, value) = pair?;
+        let (name, values) = (response_name(&name)?, values(&value)?);
+        total += values.iter().map(|value| name.len() + value.len() + current::FIELD_BYTES).sum::<usize>();
+        if total > current::MAX_WRITTEN_BYTES {
+            return Err(mlua::Error::runtime("too many headers and variables"));
+        }
+        fields.push((name, values));
+    }
+    Ok(fields)
+}
+
 fn assign(head: &mut Head, name: &[u8], values: &[Vec<u8>]) {
     match values.split_first() {
         None => {

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::Value;
@@ -107,6 +108,8 @@ impl Joined {
 }
 
 pub(super) struct Settings {
+    /// Keys are digests, which tell nothing of what is in them.
+    hashed: bool,
     key: Joined,
     /// Variables of the key without which there is none.
     needed: Vec<Variable>,
@@ -159,12 +162,13 @@ fn installation() -> [u8; 16] {
 }
 
 impl Settings {
-    pub(super) fn new(conf: &Value) -> Result<Settings, String> {
+    pub(super) fn new(conf: &Value, hashed: bool) -> Result<Settings, String> {
         let conf: Conf = typed(conf)?;
         let named = |name: &&str| conf.cache_key.iter().any(|part| part.strip_prefix('$') == Some(*name));
         let shared_by = IDENTITIES.iter().filter(|name| named(name)).map(|name| Variable::resolve(name));
         let key = Joined::new(&conf.cache_key);
         Ok(Settings {
+            hashed,
             shared_by: shared_by.collect(),
             needed: key.of_lua(),
             fields: key.fields(),
@@ -193,7 +197,7 @@ impl Settings {
         if request.head.method == Method::Post {
             key.extend_from_slice(POST);
         }
-        key
+        if self.hashed { HEXLOWER.encode(&Md5::digest(&key)).into_bytes() } else { key }
     }
 
     fn key_of_get(&self, request: &Request) -> Vec<u8> {

@@ -34,7 +34,7 @@ impl ProxyCache {
         let bypass = !self.settings.caches_method(request) || self.settings.bypasses(request);
         let known = matches!(request.head.method, Method::Get | Method::Head | Method::Post);
         let (key, asked) = (self.settings.key(request), self.settings.asked(request));
-        let mut exchange = Exchange::new(key.clone(), asked);
+        let mut exchange = Exchange::new(self, key.clone(), asked);
         if known && bypass {
             exchange.status = Some("BYPASS");
         }

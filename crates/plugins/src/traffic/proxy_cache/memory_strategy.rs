@@ -56,7 +56,7 @@ impl ProxyCache {
             Some(answer) if self.settings.cache_control && is_too_old(answer, &directives) => "STALE",
             Some(_) => "HIT",
         };
-        let mut exchange = Exchange::new(key, self.settings.asked(request));
+        let mut exchange = Exchange::new(self, key, self.settings.asked(request));
         exchange.status = Some(status);
         let reply = found.filter(|_| status == "HIT").map(|answer| self.reply(&answer, &mut exchange));
         request.extensions.insert(exchange);

@@ -1,0 +1,203 @@
+//! chaitin-waf, with a firewall that speaks T1K: what it is asked, and what becomes of its verdicts.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use serde_json::{Value, json};
+use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::{Gateway, Message, Upstream};
+
+fn frame(tag: u8, data: &str) -> Vec<u8> {
+    let mut frame = vec![tag];
+    frame.extend((data.len() as u32).to_le_bytes());
+    frame.extend(data.as_bytes());
+    frame
+}
+
+fn pass() -> Vec<u8> {
+    [frame(0x41, "."), frame(0xa5, r#"{"event_id":"1e90"}"#)].concat()
+}
+
+fn reject() -> Vec<u8> {
+    let cookie = "Set-Cookie:sl-session=ulg==; Path=/\n";
+    let event = "<!-- event_id: b3c6ce57 -->";
+    [frame(0x41, "?"), frame(0x02, "403"), frame(0x25, "{}"), frame(0x23, cookie), frame(0xa4, event)]
+        .concat()
+}
+
+/// Reads the frames of one question, by tag.
+fn question(stream: &mut impl Read) -> Option<Vec<(u8, Vec<u8>)>> {
+    let mut frames = Vec::new();
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).ok()?;
+        let mut data = vec![0; u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize];
+        stream.read_exact(&mut data).ok()?;
+        frames.push((head[0] & 0x3f, data));
+        if head[0] & 0x80 != 0 {
+            return Some(frames);
+        }
+    }
+}
+
+/// Answers by the target: `/attack…` is refused, `/mute` gets no answer, `/garbage` one that is not T1K.
+fn serve(mut stream: impl Read + Write, asked: &Sender<Vec<(u8, Vec<u8>)>>) {
+    while let Some(frames) = question(&mut stream) {
+        let head = String::from_utf8_lossy(&frames[0].1).into_owned();
+        let _ = asked.send(frames);
+        let answer = match head.split(' ').nth(1).unwrap_or_default() {
+            target if target.starts_with("/attack") => reject(),
+            "/mute" => continue,
+            "/garbage" => b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+            _ => pass(),
+        };
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+struct Firewall {
+    node: Value,
+    asked: Receiver<Vec<(u8, Vec<u8>)>>,
+}
+
+fn firewall() -> Firewall {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (asked, receiver) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let asked = asked.clone();
+            thread::spawn(move || serve(stream, &asked));
+        }
+    });
+    Firewall { node: json!({"host": "127.0.0.1", "port": port}), asked: receiver }
+}
+
+fn gateway(upstream: &Upstream, node: &Value, routes: &[(&str, Value)]) -> Gateway {
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let route = |(id, conf): &(&str, Value)| json!({"id": id, "host": id, "uri": "/*", "plugins": {"chaitin-waf": conf}, "upstream": target});
+    let metadata = json!({"id": "chaitin-waf", "nodes": [node], "config": {"read_timeout": 200}});
+    let metadata = if node.is_null() { json!([]) } else { json!([metadata]) };
+    let objects =
+        json!({"routes": routes.iter().map(route).collect::<Vec<_>>(), "plugin_metadata": metadata});
+    Gateway::start(YAML_PROVIDER, Some(&objects.to_string()))
+}
+
+fn send(gateway: &Gateway, host: &str, target: &str, fields: &str, body: &str) -> Message {
+    let length = body.len();
+    let text =
+        format!("POST {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Content-Length: {length}\r\n\r\n{body}");
+    gateway.client().request(&text).unwrap_or_else(|error| panic!("{target}: {error}"))
+}
+
+fn told<'m>(answer: &'m Message, name: &str) -> Option<&'m str> {
+    answer.header(&format!("X-APISIX-CHAITIN-WAF{name}"))
+}
+
+#[test]
+fn verdicts() {
+    let (upstream, firewall) = (Upstream::start(), firewall());
+    let rule = json!([{"vars": [["http_waf", "==", "true"]]}]);
+    let gateway = gateway(
+        &upstream,
+        &firewall.node,
+        &[
+            ("block", json!({"mode": "block"})),
+            ("monitor", json!({})),
+            ("off", json!({"mode": "off"})),
+            ("some", json!({"mode": "block", "match": rule, "append_waf_debug_header": true})),
+            ("quiet", json!({"mode": "block", "append_waf_resp_header": false})),
+        ],
+    );
+    let answer = send(&gateway, "block", "/fine", "", "a=1");
+    assert_eq!(
+        (answer.status(), told(&answer, ""), told(&answer, "-ACTION")),
+        (200, Some("yes"), Some("pass"))
+    );
+    assert_eq!((told(&answer, "-STATUS"), told(&answer, "-SERVER")), (Some("200"), None));
+    assert!(told(&answer, "-TIME").is_some_and(|time| time.parse::<u32>().is_ok()));
+    let frames = firewall.asked.recv().expect("a question");
+    let texts: Vec<(u8, String)> =
+        frames.into_iter().map(|(tag, data)| (tag, String::from_utf8_lossy(&data).into_owned())).collect();
+    assert!(
+        texts[0].1.starts_with("POST /fine HTTP/1.1\r\nHost: block\r\n") && texts[0].1.ends_with("\r\n\r\n")
+    );
+    assert_eq!((texts[1].0, texts[1].1.as_str()), (2, "a=1"));
+    assert!(texts[2].0 == 3 && texts[2].1.contains("\x13127.0.0.1\n"), "{texts:?}");
+    assert_eq!((texts[3].0, texts[3].1.as_str()), (0x20, "Proto:3\n"));
+
+    let refused = send(&gateway, "block", "/attack", "", "a=1 and 1=1");
+    let body = r#"{"code": 403, "success":false, "message": "blocked by Chaitin SafeLine Web Application Firewall", "event_id": "b3c6ce57"}"#;
+    assert_eq!((refused.status(), refused.body_text().trim_end()), (403, body));
+    assert_eq!((told(&refused, "-ACTION"), told(&refused, "-STATUS")), (Some("reject"), Some("403")));
+    assert_eq!(refused.header("Set-Cookie"), Some("sl-session=ulg==; Path=/"));
+
+    let watched = send(&gateway, "monitor", "/attack", "", "");
+    assert_eq!((watched.status(), told(&watched, "-ACTION")), (200, Some("reject")));
+    assert_eq!(watched.header("Set-Cookie"), None);
+    gateway.wait_for_log("request would have been rejected, event_id: b3c6ce57");
+
+    let off = send(&gateway, "off", "/attack", "", "");
+    assert_eq!((off.status(), told(&off, "")), (200, Some("off")));
+    let other = send(&gateway, "some", "/attack", "", "");
+    assert_eq!((other.status(), told(&other, "")), (200, Some("no")));
+    let some = send(&gateway, "some", "/attack", "waf: true\r\n", "");
+    assert_eq!((some.status(), told(&some, "-SERVER")), (403, Some("127.0.0.1")));
+    let quiet = send(&gateway, "quiet", "/attack", "", "");
+    assert_eq!((quiet.status(), told(&quiet, "")), (403, None));
+}
+
+#[test]
+fn a_firewall_that_does_not_answer() {
+    let (upstream, firewall) = (Upstream::start(), firewall());
+    let routes = [
+        ("block", json!({"mode": "block", "append_waf_debug_header": true})),
+        ("monitor", json!({"append_waf_debug_header": true})),
+    ];
+    let here = gateway(&upstream, &firewall.node, &routes);
+    let away = gateway(&upstream, &json!({"host": "127.0.0.1", "port": 1}), &routes);
+    let none = gateway(&upstream, &Value::Null, &routes);
+    for (gateway, target, state) in
+        [(&here, "/mute", "timeout"), (&here, "/garbage", "waf-err"), (&away, "/", "waf-err")]
+    {
+        for (host, status) in [("block", 500), ("monitor", 200)] {
+            let answer = send(gateway, host, target, "", "");
+            assert_eq!((answer.status(), told(&answer, "")), (status, Some(state)), "{host} {target}");
+            assert!(told(&answer, "-ERROR").is_some_and(|reason| reason.contains("t1k server")));
+        }
+    }
+    for host in ["block", "monitor"] {
+        let answer = send(&none, host, "/", "", "");
+        assert_eq!(
+            (answer.status(), told(&answer, ""), told(&answer, "-ERROR")),
+            (500, Some("err"), Some("missing metadata"))
+        );
+    }
+}
+
+#[test]
+fn over_a_socket_of_unix() {
+    let upstream = Upstream::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("waf.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let (asked, receiver) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let asked = asked.clone();
+            thread::spawn(move || serve(stream, &asked));
+        }
+    });
+    let node = json!({"host": format!("unix:{}", path.display()), "port": 8000});
+    let conf = json!({"mode": "block", "config": {"req_body_size": 1}});
+    let gateway = gateway(&upstream, &node, &[("block", conf)]);
+    assert_eq!(send(&gateway, "block", "/fine", "", &"x".repeat(2000)).status(), 200);
+    assert_eq!(receiver.recv().expect("a question")[1].1.len(), 1024, "no more of the body is judged");
+    assert_eq!(upstream.take()[0].message.body.len(), 2000, "all of it goes on");
+    assert_eq!(send(&gateway, "block", "/attack", "", "").status(), 403);
+}
