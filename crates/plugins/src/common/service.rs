@@ -45,7 +45,9 @@ pub(crate) async fn json(url: &str, answer: &Incoming) -> Result<Value, String> 
     lease
         .grow_to(answer.body.len().saturating_mul(MADE_OF_A_BYTE))
         .map_err(|refused| format!("{url} answered, but {refused}"))?;
-    json::of_service(answer.body.clone(), None).await.map_err(|error| format!("{url} answered no JSON: {error}"))
+    json::of_service(answer.body.clone(), None)
+        .await
+        .map_err(|error| format!("{url} answered no JSON: {error}"))
 }
 
 #[cfg(test)]
