@@ -250,7 +250,7 @@ impl CasAuth {
             return Err(format!("serviceValidate answered {}", answer.status));
         }
         let text = String::from_utf8(answer.body.to_vec()).map_err(|_| "serviceValidate answered no text")?;
-        let user = aside::run_by_size(text.len(), move || protocol::user(&text)).await;
+        let user = aside::run_by_size(request.remote_addr, text.len(), move || protocol::user(&text)).await;
         user.map_err(|Undone| "the answer was not read")??;
         Ok(())
     }
@@ -271,8 +271,9 @@ impl CasAuth {
             Err(reply) if reply.status == 413 => bytes::Bytes::new(),
             Err(reply) => return reply,
         };
-        let tickets =
-            aside::run_by_size(body.len(), move || protocol::tickets(&body)).await.unwrap_or_default();
+        let tickets = aside::run_by_size(request.remote_addr, body.len(), move || protocol::tickets(&body))
+            .await
+            .unwrap_or_default();
         if tickets.is_empty() {
             return refused(400, "invalid logout request from IdP, no ticket");
         }

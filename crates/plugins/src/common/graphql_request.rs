@@ -97,7 +97,8 @@ impl Question {
             let kind = String::from_utf8_lossy(kind);
             return Err(refused(&format!("invalid graphql request, error content-type: {kind}")));
         }
-        let read = aside::run_by_size(body.len(), move || Question::of_json(&body)).await;
+        let read =
+            aside::run_by_size(request.remote_addr, body.len(), move || Question::of_json(&body)).await;
         let read = read.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()));
         read.map_err(|reason| refused(&format!("invalid graphql request, {reason}")))
     }

@@ -134,7 +134,9 @@ impl HttpDubbo {
             let read = move || {
                 json::decode(&body, &Allowance::of_a_body(Some(client))).map(|value| call::lines(&value))
             };
-            let read = aside::run_by_size(length, read).await.map_err(|aside::Undone| Reply::page(503))?;
+            let read = aside::run_by_size(request.remote_addr, length, read)
+                .await
+                .map_err(|aside::Undone| Reply::page(503))?;
             read.map_err(|error| failed(error.status(), &format!("the body cannot be read: {error}")))?
         };
         let count = if lines.is_empty() { 0 } else { lines.split(|&byte| byte == b'\n').count() };

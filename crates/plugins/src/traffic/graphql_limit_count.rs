@@ -112,7 +112,7 @@ impl GraphqlLimitCount {
         let verdict = match self.limit.limit(request, cost) {
             Step::Next => Ok(()),
             Step::Reply(reply) => Err(reply),
-            Step::Wait(waits) => waits.await,
+            Step::Wait(waits) | Step::Ask(waits) => waits.await,
         };
         // Without a count there is no verdict on the cost.
         if verdict.as_ref().is_err_and(|reply| reply.status == 500 && self.conf.rejected_code != 500) {
@@ -132,7 +132,7 @@ impl GraphqlLimitCount {
         // Fragments may stand for far more than is written.
         let is_long = basis.is_some() && question.text.contains("...");
         let bytes = if is_long { usize::MAX } else { question.text.len() };
-        let counted = aside::run_by_size(bytes, move || {
+        let counted = aside::run_by_size(request.remote_addr, bytes, move || {
             let document = graphql_request::document(&question.text)?;
             let counted = match &basis {
                 None => depth::of(&document),

@@ -110,7 +110,7 @@ impl Plugin for GraphqlProxyCache {
 
 impl GraphqlProxyCache {
     async fn asked(&self, request: &mut Request, question: Question, asked: Vec<u8>) -> Verdict {
-        let read = aside::run_by_size(question.text.len(), move || {
+        let read = aside::run_by_size(request.remote_addr, question.text.len(), move || {
             Ok::<_, Box<Reply>>(only_queries(&graphql_request::document(&question.text)?))
         });
         if read.await.map_err(|aside::Undone| Reply::page(503))?? {

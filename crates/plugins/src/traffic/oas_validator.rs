@@ -224,7 +224,7 @@ impl OasValidator {
         let (is_coded, client, spec) = (request.has_coded_body(), request.remote_addr, spec.clone());
         let is_long = body.len() > aside::SMALL;
         let (method, path) = (method.to_owned(), path.to_owned());
-        let checked = aside::run_by_size(body.len(), move || {
+        let checked = aside::run_by_size(request.remote_addr, body.len(), move || {
             let (steps, time) = match is_long {
                 true => (PATIENT_STEPS, SearchTime::of(PATIENCE)),
                 false => (MOST_STEPS, SearchTime::default()),

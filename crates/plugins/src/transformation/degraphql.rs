@@ -135,7 +135,7 @@ async fn chosen_of_body(
         aside::release(document);
         Ok(found)
     };
-    match aside::run_by_size(read_bytes(request), read).await {
+    match aside::run_by_size(request.remote_addr, read_bytes(request), read).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(json::Undecoded::Invalid(reason))) => {
             Err(refused(&format!("invalid request body can't be decoded: {reason}")))

@@ -123,7 +123,7 @@ impl Server {
     ) -> Result<http::Incoming, &'static str> {
         let endpoint = Endpoint::parse(&format!("{}{target}", self.address.trim_end_matches('/')));
         let endpoint = endpoint.map_err(|_| "invalid address")?;
-        let mut outgoing = Outgoing { method, endpoint, headers: Vec::new(), body };
+        let mut outgoing = Outgoing { method, endpoint, headers: Vec::new(), body, client: None };
         outgoing = outgoing.header("Content-Type", "application/json; charset=utf-8");
         if let Some(token) = token {
             outgoing = outgoing.header("X-Rbac-Token", token);

@@ -130,7 +130,9 @@ impl Introspection {
         if answer.status != 200 {
             return Err(format!("unexpected status {} from {asked}", answer.status));
         }
-        let read = aside::run_by_size(answer.body.len(), move || Schema::of_answer(&answer.body));
+        let read = aside::run_by_size(aside::Whose::Ours, answer.body.len(), move || {
+            Schema::of_answer(&answer.body)
+        });
         read.await.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned())).map(Arc::new)
     }
 }

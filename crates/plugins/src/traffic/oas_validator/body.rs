@@ -62,7 +62,7 @@ pub(super) fn check(
                     invalid("body: servers read its parts in different ways")
                 })?;
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                pairs.push((text(&name), text(value)));
+                pairs.push((text(name), text(value)));
             }
             of_pairs(schemas, schema, &pairs)
         }

@@ -93,7 +93,7 @@ impl Remote {
         if answer.status != 200 {
             return Err(format!("spec URL returned status {}", answer.status));
         }
-        let read = aside::run(move || Spec::parse(&answer.body)).await;
+        let read = aside::run(aside::Whose::Ours, move || Spec::parse(&answer.body)).await;
         let read = read.unwrap_or_else(|aside::Undone| Err("it was not read".to_owned()));
         read.map(Arc::new)
             .map_err(|reason| format!("failed to compile openapi spec fetched from URL: {reason}"))

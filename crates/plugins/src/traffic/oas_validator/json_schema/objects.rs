@@ -90,8 +90,8 @@ impl Check<'_> {
     ) -> Checked {
         let table = |name: &str| rules.get(name).and_then(Value::as_object).into_iter().flatten();
         for (name, needed) in table("dependentRequired").filter(|(name, _)| members.contains_key(*name)) {
-            let needed = needed.as_array().into_iter().flatten().filter_map(Value::as_str);
-            for missing in needed.filter(|needed| !members.contains_key(*needed)) {
+            let mut needed = needed.as_array().into_iter().flatten().filter_map(Value::as_str);
+            if let Some(missing) = needed.find(|needed| !members.contains_key(*needed)) {
                 return at.fails(format!("property \"{missing}\" is required beside \"{name}\""));
             }
         }
