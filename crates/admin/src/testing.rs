@@ -1,6 +1,6 @@
 //! What the tests of this crate share: a few plugins and a way to ask.
 
-use std::{future::Future, net::IpAddr, pin::pin, sync::Arc, task::Poll};
+use std::{future::Future, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
 use tidegate_model::{PluginCatalog, SchemaKind, catalog::PluginFacts, check::AnyLanguage};
@@ -98,13 +98,10 @@ pub(crate) fn request(method: &str, target: &str, body: &str) -> Request {
     Request { head, body: RequestBody::Bytes(body.to_owned().into()) }
 }
 
-/// Nothing here waits for anything, so the first poll is the last.
+/// Documents are made on a thread for blocking work.
 pub(crate) fn finish<T>(future: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match pin!(future).poll(&mut context) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("the answer waits for something"),
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(future)
 }
 
 pub(crate) fn ask(api: &AdminApi, method: &str, path: &str, body: &str) -> AdminResponse {

@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn answers_have_a_limit_each_and_together() {
-        set_limit(400_000);
+        set_limit(800_000);
         let piece = [0; 10_000];
         let mut answer = Answer::new("a:1", None, 95_000);
         for _ in 0..9 {
@@ -250,7 +250,7 @@ mod tests {
         answer.push_start(&piece);
         assert_eq!(answer.as_ref().len(), 95_000);
         let mut other = Lease::new("a:1");
-        assert_eq!(other.grow_to(110_000), Err(Refused::NoMemory), "a half for each service");
+        assert_eq!(other.grow_to(310_000), Err(Refused::NoMemory), "a half for each service");
         assert_eq!(Lease::new("b:1").grow_to(100_000), Ok(()));
         drop(other);
         let client = Some(IpAddr::from([192, 0, 2, 1]));

@@ -8,7 +8,13 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 52] = [
+const NEEDED: [(&str, &str); 55] = [
+    ("degraphql", r#"{"query":"{ a }"}"#),
+    ("graphql-limit-count", r#"{"count":1,"time_window":60}"#),
+    (
+        "oas-validator",
+        r#"{"spec":"{\"openapi\":\"3.0.0\",\"info\":{\"title\":\"t\",\"version\":\"1\"},\"paths\":{\"/\":{\"get\":{\"responses\":{\"200\":{\"description\":\"d\"}}}}}}"}"#,
+    ),
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("attach-consumer-label", r#"{"headers":{"X-A":"$a"}}"#),
     (

@@ -45,12 +45,12 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
 fn names_of_absent_plugins_are_one_line() {
     let plain = said(&[], "proxy");
     let said = said(
-        &[("plugins", json!(["mocking", "ai-proxy", "degraphql", "prometheus"]))],
-        "ai-proxy, degraphql",
+        &[("plugins", json!(["mocking", "ai-proxy", "saml-auth", "prometheus"]))],
+        "ai-proxy, saml-auth",
     );
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
     assert_eq!(lines.len(), 1, "{said}");
-    assert!(lines[0].contains("2 of 4 are not here") && lines[0].contains("ai-proxy, degraphql"), "{said}");
+    assert!(lines[0].contains("2 of 4 are not here") && lines[0].contains("ai-proxy, saml-auth"), "{said}");
     assert!(!plain.contains("not here"), "the built-in list names what is here");
 }
 

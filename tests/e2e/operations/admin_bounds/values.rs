@@ -22,10 +22,9 @@ fn of_values(count: usize) -> String {
 }
 
 fn api_driven() -> String {
-    EMBEDDED.replace(
-        "deployment:\n",
-        "deployment:\n  role: traditional\n  role_traditional: {config_provider: yaml}\n",
-    )
+    EMBEDDED
+        .replace("config_provider: embedded", "config_provider: yaml")
+        .replace("apisix:\n", "apisix:\n  enable_admin: true\n")
 }
 
 #[test]
