@@ -4,7 +4,11 @@ use serde_json::Value;
 use tidegate_plugin_api::PluginDef;
 
 /// Properties about headers that hold no text of one.
-const OTHERS: [&str; 1] = ["request-validation header_schema"];
+const OTHERS: [&str; 3] = [
+    "request-validation header_schema",
+    "ldap-auth-advanced header_type",
+    "http-dubbo serialization_header_key",
+];
 
 /// Names of properties whose text ends up in a header.
 fn is_about_headers(name: &str) -> bool {

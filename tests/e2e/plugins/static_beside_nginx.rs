@@ -225,5 +225,6 @@ fn has_a_reason(
     (better && rest(theirs) == rest(own))
         || (request.starts_with("POST ") && own.0 == 405)
         || (statuses == (416, 200) && (is_empty || request.contains("=5-2") || request.contains("=a-b")))
+        || (own.0 == 400 && request.contains('\\'))
         || (statuses == (200, 304) && request.contains("If-Modified-Since: Fri, 31 Dec 2100"))
 }

@@ -93,6 +93,7 @@ const FIXED_SEEDS: &[(&str, &str)] = &[
     ("plugin-api/src/certificates.rs", "names of certificates"),
     ("plugin-api/src/types.rs", "identifiers of objects and names of consumers"),
     ("plugin-api/src/catalog", "names of plugins"),
+    ("plugin-api/src/graphql/weights.rs", "decorations of the configuration"),
     ("tidegate/src/boot/", "nodes and certificates of the configuration"),
     ("proxy/src/pool", "numbers of pools"),
     ("proxy/src/http2/pool", "numbers of pools"),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 use server::{Answer, Server};
+use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
     definition::ConsumerKey,
@@ -33,6 +34,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         Api { methods: &["GET"], uri: "/apisix/plugin/wolf-rbac/user_info", handler: api::user_info },
     ],
     check,
+    headers: &[("header_prefix", Text::Name)],
     remarks,
     build,
     consumer: Some(consumer),

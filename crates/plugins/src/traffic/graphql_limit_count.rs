@@ -38,7 +38,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::ACCESS,
     explain: limit_count::explain,
     check,
-    headers: &[("rules[].header_prefix", Text::Name)],
+    headers: &[("rules[].header_prefix", Text::Name), ("introspection_headers", Text::Fields)],
     metadata_headers: &[
         ("limit_header", Text::Name),
         ("remaining_header", Text::Name),

@@ -14,7 +14,7 @@ const FEATURES: [(&str, bool); 7] = [
 pub(super) fn run() -> anyhow::Result<()> {
     let (commit, date) = match env!("TIDEGATE_COMMIT").split_once(' ') {
         Some((commit, date)) => (commit, date),
-        None if env!("TIDEGATE_PROFILE") == "debug" => ("not recorded in debug builds", "-"),
+        None if env!("TIDEGATE_BUILD_PROFILE") == "debug" => ("not recorded in debug builds", "-"),
         None => ("unknown: not built from a git checkout", "-"),
     };
     let names = |wanted: bool| {
@@ -25,7 +25,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     crate::say::say!("{}", env!("CARGO_PKG_VERSION"));
     crate::say::say!("commit    {commit}");
     crate::say::say!("date      {date}");
-    crate::say::say!("profile   {}", env!("TIDEGATE_PROFILE"));
+    crate::say::say!("profile   {}", env!("TIDEGATE_BUILD_PROFILE"));
     crate::say::say!("features  {}", names(true));
     crate::say::say!("without   {}", names(false));
     Ok(())
