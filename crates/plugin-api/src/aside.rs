@@ -4,10 +4,12 @@
 //! than workers; the others wait, each with its memory counted, and client addresses take turns ([`turns`]).
 
 mod turns;
+mod whose;
 
-use std::{net::IpAddr, num::NonZero, sync::LazyLock, thread};
+use std::{num::NonZero, sync::LazyLock, thread};
 
 use self::turns::Turns;
+pub use self::whose::Whose;
 use crate::host;
 
 /// Bodies up to this size are read on the worker: that takes a millisecond or so.
@@ -21,21 +23,6 @@ static TURNS: LazyLock<Turns> = LazyLock::new(|| {
 /// The job was not done: its client has too many that wait, it panicked, or the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Undone;
-
-/// Whose job it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Whose {
-    /// A client's, by its address; of IPv6, by its network.
-    Client(IpAddr),
-    /// The gateway's own, such as the entries of logs.
-    Ours,
-}
-
-impl From<IpAddr> for Whose {
-    fn from(client: IpAddr) -> Whose {
-        Whose::Client(crate::memory::network(client))
-    }
-}
 
 /// Runs a job elsewhere. The job runs to its end even if the caller no longer waits, and keeps its place
 /// until then.

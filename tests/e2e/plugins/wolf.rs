@@ -179,7 +179,7 @@ fn what_users_do_beside_requests() {
             json!({"rbac_token": TOKEN, "user_info": user}),
         ),
         ("PUT", "change_pwd", json_kind, "{}", 401, message("Missing rbac token in request")),
-        ("PUT", "change_pwd", &with_token, r#"{"newPassword":"n"}"#, 200, failed.clone()),
+        ("PUT", "change_pwd", &with_token, r#"{"newPassword":"n"}"#, 200, failed),
         (
             "PUT",
             "change_pwd",

@@ -10,7 +10,7 @@ use tidegate_telemetry::{
 };
 use tokio::sync::oneshot;
 
-use super::Whose;
+use super::whose::Whose;
 
 /// Jobs of one client that wait; further ones are not done.
 const MOST_WAITING: usize = 128;
@@ -59,7 +59,7 @@ impl State {
         if jobs.is_empty() {
             self.order.push_back(whose);
         } else if whose != Whose::Ours && jobs.len() >= MOST_WAITING {
-            // Of those that nobody waits for any more there may be some.
+            // Some may have no caller any more.
             jobs.retain(|job| !job.is_closed());
             if jobs.len() >= MOST_WAITING {
                 return None;
