@@ -55,6 +55,7 @@ fn an_empty_file_is_said_to_be_with_what_to_add() {
     tidegate_testkit::eventually("the route", || {
         gateway.client().get("h", "/hello").is_ok_and(|answer| answer.status() == 200)
     });
+    gateway.process.stop();
     gateway.restart();
     let printed = gateway.process.output();
     assert!(!printed.contains("routes      none"), "{printed}");
