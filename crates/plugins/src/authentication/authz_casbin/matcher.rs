@@ -28,6 +28,22 @@ pub(super) enum Test {
     Constant(bool),
 }
 
+impl Test {
+    /// Whether any part of it is about the values of a rule.
+    pub(super) fn asks_rule(&self) -> bool {
+        let is_of_rule = |text: &Text| matches!(text, Text::Policy(_));
+        match self {
+            Test::Any(tests) | Test::All(tests) => tests.iter().any(Test::asks_rule),
+            Test::Not(test) => test.asks_rule(),
+            Test::Equal(one, other) => is_of_rule(one) || is_of_rule(other),
+            Test::Rule(..) => true,
+            Test::Matches(text, _) => is_of_rule(text),
+            Test::Role(_, texts) => texts.iter().any(is_of_rule),
+            Test::Constant(_) => false,
+        }
+    }
+}
+
 pub(super) struct Matcher {
     pub(super) test: Test,
     /// Functions whose pattern is this value of a rule.

@@ -18,6 +18,8 @@ pub(super) struct Rule {
     pub(super) values: Vec<String>,
     pub(super) patterns: Vec<Pattern>,
     pub(super) says: Says,
+    /// It stands for a policy without rules: what the matcher asks of a rule does not hold.
+    pub(super) is_absent: bool,
 }
 
 /// Roles of one kind: domain and name to names.
@@ -103,16 +105,16 @@ impl Rule {
                 other => return Err(format!("a rule says allow or deny, and not {other}")),
             },
         };
-        Ok(Rule { patterns: patterns(&values, matcher)?, values, says })
+        Ok(Rule { patterns: patterns(&values, matcher)?, values, says, is_absent: false })
     }
 
-    /// What the matcher sees where there is no rule at all.
+    /// What the matcher sees in a policy without rules.
     pub(super) fn empty(model: &Model, matcher: &Matcher) -> Rule {
         let values = vec![String::new(); model.policy.len()];
         // A pattern that cannot be empty: then nothing matches.
         let patterns = patterns(&values, matcher);
         let says = if patterns.is_ok() { Says::Allow } else { Says::Nothing };
-        Rule { patterns: patterns.unwrap_or_default(), values, says }
+        Rule { patterns: patterns.unwrap_or_default(), values, says, is_absent: true }
     }
 }
 
