@@ -15,7 +15,9 @@ pub(crate) const PREFIX: &str = "/apisix/admin";
 
 /// Answers requests below `/apisix/admin`.
 pub struct AdminApi {
+    /// Access and version.
     pub settings: AdminSettings,
+    /// Where objects are read and written.
     pub store: Arc<dyn Store>,
     plugins: Arc<dyn PluginCatalog>,
     pub(super) stream_plugins: Option<Arc<dyn PluginCatalog>>,
@@ -23,21 +25,29 @@ pub struct AdminApi {
     pub(super) hooks: Arc<dyn Hooks>,
     pub(super) standalone: Option<Arc<dyn Standalone>>,
     pub(super) audit: Option<Arc<Audit>>,
+    /// Tells when a revision is compiled.
     pub compiled: Arc<dyn Compiled>,
 }
 
 /// What an [`AdminApi`] is made of.
 pub struct Parts {
+    /// Access and version.
     pub settings: AdminSettings,
+    /// Where objects are read and written.
     pub store: Arc<dyn Store>,
+    /// The HTTP plugins.
     pub plugins: Arc<dyn PluginCatalog>,
+    /// The plugins of stream routes; `None`: stream mode is off.
     pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    /// Compiles Lua in objects.
     pub languages: Arc<dyn Languages>,
+    /// What the API asks of the process.
     pub hooks: Arc<dyn Hooks>,
     /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
     pub standalone: Option<Arc<dyn Standalone>>,
     /// Records every attempt to change something.
     pub audit: Option<Arc<Audit>>,
+    /// Tells when a revision is compiled.
     pub compiled: Arc<dyn Compiled>,
 }
 
@@ -66,6 +76,7 @@ pub trait Hooks: Send + Sync {
     }
 }
 
+/// Hooks of a process that can do nothing, for tests and tools.
 pub struct NoHooks;
 
 impl Hooks for NoHooks {}
@@ -74,6 +85,7 @@ impl Hooks for NoHooks {}
 pub trait Standalone: Send + Sync {
     /// What was put last: collections, `*_conf_version`, `X-Digest`, `X-Last-Modified`.
     fn current(&self) -> Option<Arc<Value>>;
+    /// Replaces the whole configuration; the error is for the client.
     fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>>;
 }
 
@@ -88,6 +100,7 @@ impl AdminApi {
         })
     }
 
+    /// An API that no listener serves yet.
     pub fn new(parts: Parts) -> AdminApi {
         AdminApi {
             settings: parts.settings,

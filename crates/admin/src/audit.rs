@@ -28,6 +28,7 @@ const LONGEST_METHOD: usize = 32;
 /// As nginx logs a client that did not wait for the answer. What it sent may have been done.
 const CLIENT_GONE: u16 = 499;
 
+/// The audit log: a line for each attempt to change something.
 pub struct Audit {
     sink: LogSink,
     refused: Mutex<[Refused; 2]>,
@@ -41,6 +42,7 @@ struct Refused {
 }
 
 impl Audit {
+    /// Writes to this file.
     pub fn new(sink: LogSink) -> Audit {
         Audit { sink, refused: Mutex::default() }
     }

@@ -23,12 +23,14 @@ use crate::{
     message::{Head, Response},
 };
 
+/// The Control API: what is loaded, and how healthy it is.
 pub struct ControlApi {
     parts: Arc<ControlParts>,
     documents: Arc<Documents>,
 }
 
 impl ControlApi {
+    /// An API that no listener serves yet.
     pub fn new(parts: ControlParts) -> ControlApi {
         ControlApi { parts: Arc::new(parts), documents: Documents::new() }
     }

@@ -17,6 +17,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    /// `names`: accepted besides addresses and localhost; `key`: of config.yaml, for the message.
     pub fn new(names: impl IntoIterator<Item = String>, key: &'static str) -> Hosts {
         Hosts { names: names.into_iter().collect(), key }
     }

@@ -66,6 +66,7 @@ impl Service for AdminApi {
 
 /// A service for every client that reaches it. It has no use for bodies: none is ever read.
 pub trait Page: Send + Sync + 'static {
+    /// The response to one request. Bodies are not read.
     fn answer(&self, head: Head) -> impl Future<Output = Response> + Send;
 }
 

@@ -14,6 +14,7 @@ pub const FORMS: &str = "write METRIC>VALUE, such as p99>20ms, mean>800us, error
                          429>1%; latencies are p50, p75, p90, p95, p99, p999, p9999, max and mean, with us, ms or s";
 
 #[derive(Clone, Debug, PartialEq)]
+/// A condition of `--fail-if`.
 pub struct Condition {
     /// As it was written.
     expression: String,
@@ -55,6 +56,7 @@ enum Relation {
 
 impl Condition {
     pub fn judge(&self, outcome: &Outcome) -> Verdict {
+    /// Whether the run meets it, and by what value.
         let value = self.metric.of(outcome);
         let failed = match self.relation {
             Relation::Above => value > self.value,

@@ -130,10 +130,12 @@ fn spawn(thread: usize, work: Work) -> Result<Worked, Problem> {
 }
 
 impl Running {
+    /// Whether all threads have ended.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
+    /// Since the start.
     pub fn elapsed_seconds(&self) -> f64 {
         self.clock.now() as f64 / 1e9
     }

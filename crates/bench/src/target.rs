@@ -7,10 +7,11 @@ use crate::Problem;
 /// Scheme, host and port. All URLs of a run share one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// Whether the scheme is https.
     pub tls: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Origin {
@@ -49,10 +50,12 @@ impl Origin {
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
 
+    /// Without a path.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.host_field())
     }
 
+    /// At least one address.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, Problem> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let mut addresses: Vec<SocketAddr> = found

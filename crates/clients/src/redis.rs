@@ -37,7 +37,9 @@ pub struct RedisClient {
 
 /// An argument of a script.
 pub enum Argument<'a> {
+    /// Sent as text.
     Number(f64),
+    /// Sent as it is.
     Text(&'a [u8]),
 }
 

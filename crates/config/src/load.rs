@@ -38,8 +38,10 @@ pub struct Source {
     pub plugins: Vec<&'static str>,
 }
 
+/// A configuration that passed all checks.
 #[derive(Debug)]
 pub struct Loaded {
+    /// The typed settings.
     pub settings: Settings,
     /// Ready to print: `conf/config.yaml:3:5: ...`.
     pub warnings: Vec<String>,
@@ -62,6 +64,7 @@ pub fn load(source: &Source) -> Result<Loaded, LoadError> {
     load_with(source, &environment::process)
 }
 
+/// As [`load`], with another environment.
 pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let files = files(source, lookup);
     let shown = files.config.display().to_string();

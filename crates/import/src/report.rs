@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+/// What became of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// Behaves the same.
@@ -56,9 +57,12 @@ impl At {
     }
 }
 
+/// A part of a file and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
+    /// File and line.
     pub at: At,
+    /// What became of it.
     pub outcome: Outcome,
     /// What it is about: `route admin: plugin cors`.
     pub subject: String,
@@ -74,6 +78,7 @@ struct Tally {
     parts: Vec<(At, Outcome)>,
 }
 
+/// What became of each part of a file, in its order.
 #[derive(Debug, Default)]
 pub struct Report {
     entries: Vec<Entry>,
@@ -82,22 +87,24 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn converted(&mut self, at: impl Into<At>, subject: &str) {
+    pub(crate) fn converted(&mut self, at: impl Into<At>, subject: &str) {
         self.add(at, Outcome::Converted, subject, "");
     }
 
-    pub fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+    pub(crate) fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
         self.add(at, Outcome::Ignored, subject, why);
     }
 
-    pub fn approximated(&mut self, at: impl Into<At>, subject: &str, how: &str) {
+    pub(crate) fn approximated(&mut self, at: impl Into<At>, subject: &str, how: &str) {
         self.add(at, Outcome::Approximated, subject, how);
     }
 
+    /// It is left out, and responses differ.
     pub fn unsupported(&mut self, at: impl Into<At>, subject: &str, why: &str) {
         self.add(at, Outcome::Unsupported, subject, why);
     }
 
+    /// Requests that it may be for are refused.
     pub fn closed(&mut self, at: impl Into<At>, subject: &str, why: &str) {
         self.add(at, Outcome::Closed, subject, why);
     }
@@ -133,10 +140,12 @@ impl Report {
         }
     }
 
+    /// In the order of the file.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
+    /// Entries with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.entries.iter().filter(|entry| entry.outcome == outcome).count()
     }

@@ -19,11 +19,13 @@ use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields, mas
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
+    /// Of the object.
     pub kind: Kind,
     /// JSON pointer; empty: the whole object.
     pub path: &'static str,
     /// The values without effect, all texts; empty: any value.
     pub values: &'static [&'static str],
+    /// Completes "has no effect: ".
     pub why: &'static str,
 }
 
@@ -37,6 +39,7 @@ const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], 
     Field { kind, path, values, why }
 }
 
+/// The fields of objects that are accepted and have no effect.
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     field(Kind::StreamRoute, "", &[], NO_STREAM),

@@ -146,7 +146,7 @@ pub(crate) fn count_of_plugins(request: &Request, client: &Downstream) {
 }
 
 /// The part of the client's trailers that may go upstream.
-pub fn trailers(request: &Request, client: &Downstream) -> Head {
+pub(crate) fn trailers(request: &Request, client: &Downstream) -> Head {
     let mut trailers = client.take_trailers();
     if trailers.is_empty() {
         return trailers;

@@ -12,7 +12,7 @@ const PROXY_PROTOCOL: &str = "proxy_protocol";
 
 /// Replaces the request's address with the one that a trusted peer claims. A value that is not an address
 /// changes nothing.
-pub fn set(request: &mut Request, settings: &RealIp) {
+pub(crate) fn set(request: &mut Request, settings: &RealIp) {
     if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client.is_some() {
         return;
     }

@@ -36,7 +36,7 @@ enum After {
     Http2,
 }
 
-pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
+pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
     // A listener for all addresses does not say which one the client chose; any other does, without asking the kernel.
     let local = match listen.address.ip().is_unspecified() {
         true => stream.local_addr().unwrap_or(listen.address),

@@ -32,12 +32,12 @@ use crate::{
     upstream_head,
 };
 
-pub use self::connection::UpstreamConnection;
+pub(crate) use self::connection::UpstreamConnection;
 pub(crate) use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
-pub async fn proxy(
+pub(crate) async fn proxy(
     request: &mut Request,
     client: &Rc<Downstream>,
     chains: &Chains,

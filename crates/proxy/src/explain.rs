@@ -44,34 +44,48 @@ pub struct Question {
     pub head: Vec<u8>,
     /// Conditions may look into it.
     pub body: Vec<u8>,
+    /// Address of the client.
     pub client: IpAddr,
+    /// Whether it came over TLS.
     pub https: bool,
     /// The consumer that an authentication plugin would recognise.
     pub consumer: Option<String>,
 }
 
+/// What would become of a request.
 pub struct Explanation {
+    /// Of the request.
     pub method: String,
+    /// Of the request, as routes see it.
     pub host: String,
+    /// Of the request, as routes see it.
     pub path: String,
+    /// In the order in which they were tried.
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
     /// The status of a request that the gateway itself refuses: for its path, for a missing client certificate, or because of an
     /// undecided condition.
     pub refused: Option<u16>,
+    /// The route that serves it.
     pub route: Option<Arc<Route>>,
     /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
     pub node: Option<Peer>,
+    /// The plugins that would run, in order.
     pub plan: Vec<Planned>,
 }
 
 /// A route whose path fits.
 pub struct Candidate {
+    /// The route.
     pub route: Arc<Route>,
+    /// The path of the route that came into question.
     pub uri: String,
+    /// The host of the route that came into question; `None`: any.
     pub host: Option<String>,
+    /// Of the route.
     pub priority: i64,
+    /// Whether it won, or why not.
     pub verdict: Verdict,
     /// Which clause of `vars` does not hold.
     pub clause: Option<usize>,
@@ -79,7 +93,9 @@ pub struct Candidate {
 
 /// A plugin in a phase, in the order of running.
 pub struct Planned {
+    /// Name of the phase.
     pub phase: &'static str,
+    /// The plugin with its configuration.
     pub instance: Arc<Instance>,
     /// Whether `_meta.filter` lets it run.
     pub runs: bool,

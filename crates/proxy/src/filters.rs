@@ -7,7 +7,7 @@ use crate::{client::Downstream, phases::Chains};
 
 /// Runs the header filters over `request.response`. The error is the status of the page that replaces the
 /// answer.
-pub fn header_filter(request: &mut Request, client: &Downstream, chains: &Chains) -> Result<(), u16> {
+pub(crate) fn header_filter(request: &mut Request, client: &Downstream, chains: &Chains) -> Result<(), u16> {
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);

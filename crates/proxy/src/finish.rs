@@ -6,7 +6,7 @@ use tidegate_plugin_api::Request;
 
 use crate::{claims, client::Downstream, phases::Chains};
 
-pub fn finish(request: &mut Request, client: &Downstream, chains: &Chains) {
+pub(crate) fn finish(request: &mut Request, client: &Downstream, chains: &Chains) {
     claims::count_of_plugins(request, client);
     let settings = &client.worker.settings;
     if chains.has_log() || settings.access_log.is_some() {

@@ -34,16 +34,20 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// TLS handshakes under way.
     pub unfinished: usize,
     /// To make room for others.
     pub ended: u64,
+    /// Handshakes that were not let in, since the start.
     pub refused: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { unfinished: UNFINISHED.load(Relaxed), ended: ENDED.load(Relaxed), refused: REFUSED.load(Relaxed) }
 }
 
+/// Bounds the unfinished TLS handshakes of all workers.
 pub struct Room {
     total_limit: usize,
     address_limit: usize,
@@ -78,6 +82,7 @@ pub struct Place {
 }
 
 impl Room {
+    /// The most in all, and of one address or IPv6 /64 network.
     pub fn new(total_limit: usize, address_limit: usize) -> Arc<Room> {
         Arc::new(Room { total_limit, address_limit, waiting: Mutex::default() })
     }

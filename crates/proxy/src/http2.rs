@@ -5,15 +5,15 @@
 //! sends nothing, takes nothing or never finishes a head is closed.
 
 mod begin;
-pub mod frames;
-pub mod head;
-pub mod io;
+pub(crate) mod frames;
+pub(crate) mod head;
+pub(crate) mod io;
 mod line;
 mod places;
-pub mod pool;
-pub mod reply;
+pub(crate) mod pool;
+pub(crate) mod reply;
 mod sending;
-pub mod stream;
+pub(crate) mod stream;
 mod stream_end;
 mod untaken;
 
@@ -46,8 +46,6 @@ use crate::{
     worker::Worker,
 };
 
-pub use self::frames::PREFACE;
-
 /// How long a client may take to end after GOAWAY.
 const GOODBYE_MS: u64 = 2_000;
 
@@ -67,7 +65,7 @@ struct Shared {
 }
 
 /// Serves a connection until it ends. `early`: what was received before the protocol was known.
-pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts: Rc<Facts>) {
+pub(crate) async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts: Rc<Facts>) {
     let Some(limits) = &worker.settings.http2 else { return };
     let wire = Wire::new(worker, stream, early, Some(FrameWatch::new(limits)));
     let timer = Timer::new(&worker.deadlines);

@@ -21,7 +21,7 @@ const LOOK: usize = 256;
 /// they are taken. `None`: the balancer speaks for itself, or knows no address.
 ///
 /// The caller sets the time limit.
-pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
+pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
     let mut decoder = Decoder::default();
     let mut room = [0; LOOK];
     loop {
@@ -40,7 +40,7 @@ pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
 }
 
 /// Writes the header of a connection to an upstream. The caller sets the time limit.
-pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announced) -> io::Result<()> {
+pub(crate) async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announced) -> io::Result<()> {
     let mut header = Vec::with_capacity(128);
     version.write(Some(ends), &mut header);
     stream.write_all(&header).await
@@ -48,7 +48,7 @@ pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announc
 
 /// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
 /// nothing: the PROXY header is for all of them.
-pub fn ends(worker: &Runtime, client: &ConnectionInfo) -> Announced {
+pub(crate) fn ends(worker: &Runtime, client: &ConnectionInfo) -> Announced {
     match client.announced.as_deref() {
         Some(announced) if believes(worker, client.peer) => *announced,
         _ => Announced { client: client.peer, server: client.local },

@@ -39,12 +39,15 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Bytes of responses that clients have not read.
     pub held: usize,
+    /// Their share of the memory for bodies.
     pub limit: usize,
     /// Answers ended because their clients took too little while the memory was spent.
     pub ended: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { held: HELD.load(Relaxed), limit: limit(), ended: ENDED.load(Relaxed) }
 }

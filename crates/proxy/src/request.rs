@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
-pub async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
+pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     let worker = client.worker;
     stats::add(&worker.stats.requests, 1);
     client.facts.requests.set(client.facts.requests.get() + 1);
@@ -124,9 +124,4 @@ fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
     let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
     let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);
     if asked && !allowed() { Err(Box::new(Reply::page(501))) } else { Ok(()) }
-}
-
-/// Requests seen by a worker, for metrics.
-pub fn count(stats: &crate::stats::WorkerStats) -> u64 {
-    stats.requests.load(Ordering::Relaxed)
 }

@@ -41,7 +41,7 @@ enum Body {
 }
 
 /// Sends a reply through header and body filters. Returns whether the connection can be reused.
-pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
+pub(crate) async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
     let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
@@ -65,7 +65,7 @@ pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, r
 }
 
 /// Sends an error page in place of an answer of which nothing is out yet. Returns whether the connection can be reused.
-pub async fn instead(request: &mut Request, client: &Downstream, status: u16) -> bool {
+pub(crate) async fn instead(request: &mut Request, client: &Downstream, status: u16) -> bool {
     let body = refusal(request, status);
     put(request, client, body).await
 }
@@ -230,7 +230,7 @@ pub(crate) async fn after_panic(client: &Downstream) {
 
 /// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is
 /// admitted, the body.
-pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
+pub(crate) async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
     let Some(host) = tidegate_plugin_api::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let head = InternalHead {

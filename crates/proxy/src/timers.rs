@@ -16,7 +16,7 @@ const IDLE: u64 = 1;
 const LEAVING: u64 = 0;
 
 #[derive(Default)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     now_ms: Cell<u64>,
     at: RefCell<Vec<u64>>,
     wakers: RefCell<Vec<Option<Waker>>>,
@@ -25,12 +25,12 @@ pub struct Deadlines {
 
 impl Deadlines {
     /// Milliseconds since the worker started, as of the last tick.
-    pub fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
 
     /// Moves the clock and wakes what is overdue.
-    pub fn tick(&self, now_ms: u64) {
+    pub(crate) fn tick(&self, now_ms: u64) {
         self.now_ms.set(now_ms);
         let at = self.at.borrow();
         let wakers = self.wakers.borrow();
@@ -85,25 +85,25 @@ impl Deadlines {
 }
 
 /// A connection's slot.
-pub struct Timer {
+pub(crate) struct Timer {
     deadlines: &'static Deadlines,
     index: u32,
 }
 
 impl Timer {
-    pub fn new(deadlines: &'static Deadlines) -> Timer {
+    pub(crate) fn new(deadlines: &'static Deadlines) -> Timer {
         Timer { deadlines, index: deadlines.allocate() }
     }
 
     /// Remembers which task to wake; once per task.
-    pub fn attach(&self, context: &Context<'_>) {
+    pub(crate) fn attach(&self, context: &Context<'_>) {
         if let Some(waker) = self.deadlines.wakers.borrow_mut().get_mut(self.index as usize) {
             *waker = Some(context.waker().clone());
         }
     }
 
     /// The limit is `after_ms` from now.
-    pub fn set(&self, after_ms: u64) {
+    pub(crate) fn set(&self, after_ms: u64) {
         self.put(self.after(after_ms) & !IDLE);
     }
 
@@ -113,7 +113,7 @@ impl Timer {
     }
 
     /// The connection is no longer idle. Keeps the deadline; one that was closing gets `after_ms` from now.
-    pub fn busy(&self, after_ms: u64) {
+    pub(crate) fn busy(&self, after_ms: u64) {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         match at {
             LEAVING => self.set(after_ms),
@@ -126,7 +126,7 @@ impl Timer {
         self.deadlines.now_ms.get().saturating_add(after_ms).saturating_add(TICK_MS)
     }
 
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.put(NEVER);
     }
 
@@ -136,7 +136,7 @@ impl Timer {
         }
     }
 
-    pub fn expired(&self) -> bool {
+    pub(crate) fn expired(&self) -> bool {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         at <= self.deadlines.now_ms.get()
     }

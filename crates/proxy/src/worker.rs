@@ -31,7 +31,7 @@ use crate::{
     connection, listeners::Doors, progress::Progress, settings::Listen, stall, stats, timers::TICK_MS,
 };
 
-pub use self::shared::Worker;
+pub(crate) use self::shared::Worker;
 
 /// After a successor took over, connections without a request stay that long: a client that just connected, or is
 /// about to use its connection again, gets an answer instead of a reset.

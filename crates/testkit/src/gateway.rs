@@ -55,10 +55,15 @@ pub const ADMIN_KEY: &str = "test-admin-key";
 /// A running gateway in its own prefix. Dropping it kills it and removes the prefix.
 #[derive(Debug)]
 pub struct Gateway {
+    /// Its process.
     pub process: Process,
+    /// Where it serves HTTP.
     pub http: SocketAddr,
+    /// Where it serves the Admin API.
     pub admin: SocketAddr,
+    /// Where it serves the Control API.
     pub control: SocketAddr,
+    /// Where it serves metrics.
     pub metrics: SocketAddr,
     prefix: TempDir,
 }
@@ -147,6 +152,7 @@ impl Gateway {
         self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
     }
 
+    /// Its folder, with conf/, data/ and logs/.
     pub fn prefix(&self) -> &Path {
         self.prefix.path()
     }

@@ -35,6 +35,7 @@ impl Process {
         Process { name: name.to_owned(), child, output }
     }
 
+    /// Of the system.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -71,6 +72,7 @@ impl Process {
         assert!(!late.timed_out(), "{} never printed {wanted:?}:\n{text}", self.name);
     }
 
+    /// Sends a signal, and does not wait.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {

@@ -27,6 +27,7 @@ pub use self::behaviour::{Answer, Behaviour, Step};
 pub struct Seen {
     /// Which connection it came on, counted from 0.
     pub connection: usize,
+    /// The request.
     pub message: Message,
 }
 
@@ -48,6 +49,7 @@ type Choose = dyn Fn(&Message) -> Behaviour + Send + Sync;
 /// A listening upstream; every connection has a thread. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct Upstream {
+    /// Where it listens.
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }

@@ -23,6 +23,7 @@ static REFUSED: Limiter = Limiter::new(10, 10_000);
 /// The settings: `deployment.admin.limits`.
 #[derive(Clone, Debug)]
 pub struct Bounds {
+    /// Open at a time.
     pub connections: usize,
     /// Of a stranger's address; 0: no limit.
     pub connections_per_address: u32,

@@ -10,10 +10,12 @@ use crate::Problem;
 /// Places in the order of requests that weights may take.
 const MAX_ORDER: u64 = 65_536;
 
+/// What most runs leave at its default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The rate over time; `Plan::rate` is then its mean.
     pub stages: Vec<Stage>,
+    /// When requests of a rate are due.
     pub arrivals: Arrivals,
     /// Numbers of the requests in the order in which they are asked; empty: one after the other.
     pub order: Arc<[u32]>,
@@ -47,6 +49,7 @@ impl Options {
 pub enum Acknowledgements {
     /// They wait for something to be sent, up to 40 ms.
     Delayed,
+    /// At once (TCP_QUICKACK).
     Quick,
 }
 

@@ -21,22 +21,26 @@ const MOST_BLOCKS: usize = 60;
 const NEGLIGIBLE: f64 = 0.005;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     NoDifference,
     Better,
     Worse,
 }
 
+/// A figure of both runs.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// Of the figure.
     pub name: &'static str,
+    /// Its value in the first run.
     pub first: f64,
+    /// Its value in the second run.
     pub second: f64,
     /// Second divided by first, and where 95 % of the draws lie.
     pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
-    pub verdict: Verdict,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) verdict: Verdict,
 }
 
 /// What is compared, and whether more of it is better.
@@ -50,6 +54,7 @@ const FIGURES: [Figure; 5] = [
     ("p99.9", false, |blocks| blocks.percentile(99.9)),
 ];
 
+/// Refuses runs that are too short.
 pub fn compare(first: &Outcome, second: &Outcome) -> Result<Vec<Row>, Problem> {
     let (first, second) = (blocks(first)?, blocks(second)?);
     let mut random = Random::new(42);
@@ -72,6 +77,7 @@ pub fn compare(first: &Outcome, second: &Outcome) -> Result<Vec<Row>, Problem> {
     Ok(rows.collect())
 }
 
+/// A table; `names`: what the runs are called.
 pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.

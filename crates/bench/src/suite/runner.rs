@@ -17,6 +17,7 @@ use crate::{
     target::Origin,
 };
 
+/// How suites are run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The binary that is started for the target `tidegate`.
@@ -39,6 +40,7 @@ pub struct Measured {
     pub left_out: Option<String>,
 }
 
+/// Runs a suite.
 pub struct Runner<'a> {
     suite: &'a Suite,
     settings: &'a Settings,
@@ -58,10 +60,12 @@ struct Target {
 }
 
 impl<'a> Runner<'a> {
+    /// `say` gets a line for each step.
     pub fn new(suite: &'a Suite, settings: &'a Settings, say: &'a mut dyn FnMut(String)) -> Runner<'a> {
         Runner { suite, settings, say }
     }
 
+    /// All repetitions of all scenarios, targets in turn.
     pub fn run(&mut self) -> Result<Vec<Measured>, Problem> {
         let mut all = Vec::new();
         for scenario in &self.suite.scenarios {

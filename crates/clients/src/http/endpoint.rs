@@ -1,16 +1,20 @@
 //! Where a request goes: the parts of an `http://` or `https://` URL.
 
+/// An http or https URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Whether the scheme is https.
     pub tls: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
+    /// That of the scheme, unless the URL has one.
     pub port: u16,
     /// Path and query, at least `/`.
     pub target: String,
 }
 
 impl Endpoint {
+    /// The error names the URL, without what may be a secret in it.
     pub fn parse(url: &str) -> Result<Endpoint, String> {
         let bad = |reason: &str| format!("bad URL {}: {reason}", tidegate_model::url::without_user(url));
         let (scheme, rest) = url

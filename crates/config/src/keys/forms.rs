@@ -9,7 +9,7 @@ use crate::units;
 pub struct Form {
     /// Completes "should be".
     pub is: &'static str,
-    pub fits: fn(&str) -> bool,
+    pub(crate) fits: fn(&str) -> bool,
 }
 
 pub(crate) const LISTEN_IP: Form = Form {
@@ -28,6 +28,7 @@ pub(crate) const TLS_VERSIONS: Form = Form {
             && words.iter().any(|word| SERVED_TLS.contains(word))
     },
 };
+/// A key of the Admin API.
 pub const ADMIN_KEY: Form = Form {
     is: "a key that is hard to guess; leave it out to have one generated",
     fits: |text| !matches!(text, "true" | "false" | "yes" | "no" | "on" | "off" | "0"),
@@ -52,6 +53,7 @@ pub(crate) const METRIC_PREFIX: Form = Form {
     is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
     fits: |text| is_metric_name(text, b"_:"),
 };
+/// Any text that is not blank.
 pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
 pub(crate) const COLLECTOR: Form = Form {
     is: "an address like 127.0.0.1:4318, or a URL",

@@ -38,7 +38,9 @@ impl Socket {
 /// What a gateway has to listen at to be where the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listeners {
+    /// For HTTP.
     pub plain: BTreeSet<(IpAddr, u16)>,
+    /// For HTTPS.
     pub tls: BTreeSet<(IpAddr, u16)>,
 }
 

@@ -20,7 +20,7 @@ pub fn rejected(scheme: &str, realm: &str, message: &str) -> Verdict {
     Err(Box::new(Reply::message(401, message).header("WWW-Authenticate", challenge)))
 }
 
-pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
+pub(crate) fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
     rejected(scheme, realm, message).into()
 }
 

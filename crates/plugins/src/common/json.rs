@@ -26,7 +26,9 @@ pub async fn of_service(body: Bytes) -> Result<Value, String> {
 /// Why a body cannot be read.
 #[derive(Debug, PartialEq)]
 pub enum Undecoded {
+    /// It is not JSON; the text is lua-cjson's.
     Invalid(String),
+    /// It takes more memory than it may.
     TooLarge(TooLarge),
 }
 
@@ -40,6 +42,7 @@ impl fmt::Display for Undecoded {
 }
 
 impl Undecoded {
+    /// Of the response to a client whose body this is.
     pub fn status(&self) -> u16 {
         match self {
             Undecoded::Invalid(_) => 400,

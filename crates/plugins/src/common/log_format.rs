@@ -6,6 +6,7 @@ use tidegate_plugin_api::{Request, RequestBody, Variable, variables::Named};
 /// Deeper tables come out empty.
 const MAX_DEPTH: usize = 5;
 
+/// `log_format` of a logger, compiled.
 pub struct Format {
     fields: Vec<(String, Field)>,
 }
@@ -31,10 +32,12 @@ impl Format {
         Format { fields: entries.into_iter().map(|(name, value)| (name, Field::new(value, depth))).collect() }
     }
 
+    /// Whether it has no fields: the default entry is logged.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
+    /// The names of its fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
@@ -103,6 +106,7 @@ pub(crate) struct Marks {
 
 /// How much of the request's body is shown.
 pub struct Limits<'a> {
+    /// The most bytes of a body in an entry.
     pub max: usize,
     /// More than this is not shown at once.
     pub marked: usize,
@@ -123,6 +127,7 @@ pub fn request_body(request: &Request, limits: &Limits) -> Option<Value> {
     }
 }
 
+/// As a value of an entry; bytes that are not UTF-8 are replaced.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -112,7 +112,7 @@ fn remarks(conf: &Value) -> Vec<String> {
         found.push("deny_labels has all of allow_labels, so everybody is refused".to_owned());
     } else {
         found.extend(both.iter().map(|(label, value)| {
-            format!("allow_labels: {label} {value} has no effect: deny_labels has it, too")
+            format!("allow_labels: {label} {value} has no effect: deny_labels has it too")
         }));
     }
     let parser = conf.get("external_user_label_field_parser").and_then(Value::as_str);

@@ -466,7 +466,7 @@ impl UpstreamConnection {
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(
+    pub(crate) fn keep(
         self,
         client: &Downstream,
         handle: &UpstreamHandle,

@@ -181,17 +181,20 @@ fn without_body(steps: Vec<Step>) -> Behaviour {
 pub struct Behaviour {
     /// Whether the body is read before the steps; else the steps come right after the head.
     pub read_body: bool,
+    /// In order.
     pub steps: Vec<Step>,
 }
 
 /// One thing the upstream does.
 #[derive(Clone, Debug)]
 pub enum Step {
+    /// Sends these bytes.
     Send(Vec<u8>),
     /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
     Echo,
     /// Sends what a function makes of the request, as far as it was read.
     Answer(Answer),
+    /// Does nothing for this long.
     Wait(Duration),
     /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
     Nagle,

@@ -21,12 +21,15 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 /// What the metrics page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Bytes that compressors hold.
     pub held: usize,
+    /// Bytes that they may hold.
     pub limit: usize,
     /// Answers that went out uncompressed.
     pub left_out: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { held: HELD.load(Relaxed), limit: limit(), left_out: LEFT_OUT.load(Relaxed) }
 }

@@ -18,8 +18,11 @@ pub(super) struct Kept {
 /// What the metrics page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Name of the plugin.
     pub plugin: &'static str,
+    /// Keys that are kept.
     pub keys: usize,
+    /// Keys evicted since the start.
     pub forgotten: u64,
 }
 
@@ -41,6 +44,7 @@ pub(super) fn of(plugin: &'static str) -> &'static Kept {
     new
 }
 
+/// Of each plugin that counts in memory.
 pub fn usage() -> Vec<Usage> {
     let read = |kept: &&'static Kept| Usage {
         plugin: kept.plugin,
