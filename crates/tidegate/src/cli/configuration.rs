@@ -21,44 +21,45 @@ const LARGEST_PAGE: usize = 500;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Print all objects in the form of apisix.yaml, secrets included
+    /// Print all objects in the format of apisix.yaml, including secrets
     Export {
-        /// Write to this file, which only its owner may read
+        /// Write to this file, readable only by its owner
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Put all objects of a file in the form of apisix.yaml, or none
+    /// Import all objects of a file in the format of apisix.yaml, or none
     Import(Import),
-    /// Tell who changed what, the newest first
+    /// Show who changed what, newest first
     History(History),
-    /// Make the configuration what it was at a revision or a checkpoint
+    /// Restore the configuration of a revision or checkpoint
     Rollback(Rollback),
-    /// Give the configuration as it is now a name to roll back to
+    /// Save the current configuration under a name to roll back to
     Checkpoint { name: String },
-    /// Write everything that has been acknowledged to a file, secrets encrypted as in the store
+    /// Write a backup of everything acknowledged to a file, with secrets encrypted as in the store
     ///
-    /// While the gateway runs, or from its store. Needs `config_provider: embedded`. The file has mode 0600 and a
-    /// checksum; history and checkpoints are not in it. Exit code 0 when the file is durable, 1 if there is none.
+    /// Works with the running gateway, or with its store while it is stopped. Needs `config_provider: embedded`. The
+    /// file has mode 0600 and a checksum, and contains neither history nor checkpoints. Exit code 0 once the file is
+    /// durable, 1 if it was not written.
     Backup { file: PathBuf },
-    /// Put a backup in the place of the store, while the gateway does not run
+    /// Replace the store with a backup while the gateway is stopped
     ///
-    /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
+    /// The old store is kept under another name in the same folder. Exit code 0 on success, 1 if nothing was changed.
     Restore { file: PathBuf },
-    /// Tell what is wrong with the store, and rebuild it from what is left
+    /// Report what is wrong with the store, and rebuild it from what is left
     ///
-    /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
-    /// store with `tidegate upgrade`. Nothing is deleted: a damaged file is kept beside it as .damaged-N. Exit code 0 if
-    /// nothing was wrong or the store is good again, 1 if nothing can be had, 2 if something that was acknowledged would
-    /// be lost: nothing is changed then without --accept-loss.
+    /// The gateway must not have the store open; one that serves the last good configuration may run, and loads the
+    /// repaired store with `tidegate upgrade`. Nothing is deleted: a damaged file is renamed to .damaged-N. Exit code 0
+    /// if nothing was wrong or the store is repaired, 1 if nothing can be recovered, 2 if acknowledged changes would be
+    /// lost: without --accept-loss nothing is changed then.
     Repair(Repair),
 }
 
 #[derive(Args)]
 pub(super) struct Repair {
-    /// Go on with what is left, without the newest changes
+    /// Continue with what is left, without the newest changes
     #[arg(long)]
     accept_loss: bool,
-    /// Only tell what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -66,17 +67,17 @@ pub(super) struct Repair {
 #[derive(Args)]
 pub(super) struct Import {
     file: PathBuf,
-    /// Remove the objects that the file does not have
+    /// Delete the objects that are not in the file
     #[arg(long)]
     replace: bool,
-    /// Only tell what would change
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Args)]
 pub(super) struct History {
-    /// Tell what this change did, field by field
+    /// Show what this change did, field by field
     revision: Option<u64>,
     /// Only changes of this object, like /routes/1
     #[arg(long, value_name = "PATH")]
@@ -84,19 +85,19 @@ pub(super) struct History {
     /// Only changes after this revision
     #[arg(long, value_name = "REVISION", default_value_t = 0)]
     since: u64,
-    /// How many, at least 1
+    /// Maximum number of entries, at least 1
     #[arg(short = 'n', long, value_name = "NUMBER", default_value = "20")]
     number: NonZeroUsize,
-    /// Print JSON, as GET /apisix/admin/history answers it
+    /// Print JSON, as returned by GET /apisix/admin/history
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub(super) struct Rollback {
-    /// A revision, as `config history` tells it, or the name of a checkpoint
+    /// A revision from `config history`, or the name of a checkpoint
     to: String,
-    /// Only tell what would change
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
 }
@@ -133,7 +134,7 @@ fn ask(
     content_type: &str,
     body: &str,
 ) -> anyhow::Result<String> {
-    let instead = "start it, or give --prefix or --config of the one that runs";
+    let instead = "start it, or give --prefix or --config of the running one";
     admin_api::ask(settings, &admin_api::Question { method, path, content_type, body, instead })
 }
 
@@ -238,7 +239,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     let entries = list(&answer["list"]);
     entries.iter().for_each(tell_entry);
     let oldest = &answer["oldest"];
-    println!("{} of {}; the way back leads to revision {oldest}", entries.len(), answer["total"]);
+    println!("{} of {}; rollback is possible back to revision {oldest}", entries.len(), answer["total"]);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
     while test_kill_process(pid).is_ok() {
         if Instant::now() >= deadline {
-            bail!("process {} is still there after {} s", pid.as_raw_nonzero(), timeout.as_secs());
+            bail!("process {} is still running after {} s", pid.as_raw_nonzero(), timeout.as_secs());
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -20,27 +20,28 @@ use super::place::Place;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Whose configuration it is: kong, hyperapi, nginx or apisix
+    /// Format of the file: kong, hyperapi, nginx or apisix
     kind: String,
+    /// Configuration file to convert
     file: PathBuf,
-    /// Write the objects to this file, in the form of apisix.yaml; without it and --apply they are printed
+    /// Write the objects to this file in the format of apisix.yaml [default: standard output]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Put the objects into a running gateway through its Admin API
+    /// Send the objects to a running gateway through its Admin API
     #[arg(long, conflicts_with = "to")]
     apply: bool,
-    /// Where --apply finds the Admin API
+    /// Address of the Admin API for --apply
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
     admin: String,
-    /// The key of the Admin API; without it the one of the gateway at --prefix
+    /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
-    /// Refuse a configuration some of whose answers differ
+    /// Fail if some responses would differ from those of the other gateway
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     reading: Reading,
-    /// nginx: ask the real one and the conversion what the locations suggest, with GET and HEAD, and show differences
+    /// nginx: send GET and HEAD requests for each location to the real nginx and to the conversion, and show differences
     #[arg(long, value_name = "URL", conflicts_with_all = ["to", "apply"])]
     check_against: Option<String>,
 }

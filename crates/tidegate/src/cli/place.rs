@@ -7,17 +7,21 @@ use clap::Args;
 use tidegate_config::{Loaded, Settings, Source};
 use tidegate_plugins::registry::on_by_default;
 
+/// The heading of these options in `--help`, after those of the verb.
+const SHARED: &str = "Shared options";
+
 /// Where the gateway lives.
 #[derive(Args, Clone)]
 pub(super) struct Place {
     /// Folder with conf/, logs/ and data/
-    #[arg(long, global = true, value_name = "DIR", env = "TIDEGATE_PREFIX", default_value = ".")]
+    #[arg(long, global = true, help_heading = SHARED, value_name = "DIR", env = "TIDEGATE_PREFIX",
+        default_value = ".")]
     prefix: PathBuf,
-    /// Configuration file in place of conf/config.yaml
-    #[arg(short, long, global = true, value_name = "FILE")]
+    /// Configuration file to use instead of conf/config.yaml
+    #[arg(short, long, global = true, help_heading = SHARED, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Port or address for HTTP in place of apisix.node_listen
-    #[arg(long, global = true, value_name = "ADDR")]
+    /// HTTP port or address, overriding apisix.node_listen
+    #[arg(long, global = true, help_heading = SHARED, value_name = "ADDR")]
     pub(super) listen: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::boot::commands::Command;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Seconds that a new process may take, where the change needs one; then the old one goes on
+    /// If the change needs a new process, seconds it may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }

@@ -9,18 +9,18 @@ use crate::boot::{
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Serve the configuration of another gateway: kong, hyperapi, nginx or apisix, a colon and the file
+    /// Serve the configuration of another gateway, as KIND:FILE; KIND is kong, hyperapi, nginx or apisix
     #[arg(long, value_name = "KIND:FILE")]
     from: Option<String>,
-    /// Refuse a configuration of --from some of whose answers differ
+    /// Fail if some responses would differ from those of the gateway of --from
     #[arg(long, requires = "from")]
     strict: bool,
     #[command(flatten)]
     reading: import::Reading,
-    /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
+    /// After an upgrade, stay until the new process ends, for supervisors that watch this one. PID 1 always does
     #[arg(long)]
     stay: bool,
-    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    /// If the store is damaged, serve its last good copy read-only, even if it lacks newer changes
     #[arg(long)]
     serve_last_good: bool,
 }

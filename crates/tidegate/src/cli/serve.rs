@@ -30,23 +30,23 @@ const LOG_FORMAT: &str =
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Directory with the files
+    /// Directory to serve
     #[arg(short, long, value_name = "DIR")]
     root: PathBuf,
-    /// Port to listen on, on all addresses; --listen ADDR:PORT takes one address
+    /// Port to listen on, on all addresses; use --listen ADDR:PORT for one address
     #[arg(short, long, default_value_t = 8888)]
     port: u16,
-    /// Seconds that a connection may be idle, and that a client may take to send or receive something
+    /// Timeout in seconds for idle connections, and for clients to send or receive data
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Threads that serve; at most one per processor [default: 4, or one per processor if there are fewer]
+    /// Worker threads, at most one per processor [default: 4, or one per processor if there are fewer]
     #[arg(short, long)]
     workers: Option<usize>,
-    /// For debugging: one worker, whatever -w says, and a detailed log on standard error
+    /// Debug mode: one worker regardless of -w, and a detailed log on standard error
     #[arg(short, long)]
     debug: bool,
-    /// Serve in the background; returns when connections are accepted
+    /// Start in the background; return once connections are accepted
     #[arg(long, conflicts_with = "debug")]
     daemon: bool,
     /// Folder for the configuration, made by the process that started this one

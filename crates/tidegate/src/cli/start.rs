@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     /// Seconds to wait until connections are accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
-    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    /// If the store is damaged, serve its last good copy read-only, even if it lacks newer changes
     #[arg(long)]
     serve_last_good: bool,
 }
@@ -138,7 +138,7 @@ impl<'a> ReadySocket<'a> {
             if Instant::now() >= deadline {
                 let seconds = timeout.as_secs();
                 bail!(
-                    "not ready after {seconds} s; process {} goes on, see {}",
+                    "not ready after {seconds} s; process {} keeps running, see {}",
                     child.id(),
                     output.display()
                 );
@@ -155,5 +155,5 @@ impl Drop for ReadySocket<'_> {
 
 fn ended(status: ExitStatus, output: &Path) -> String {
     let said = fs::read_to_string(output).unwrap_or_default();
-    format!("the gateway ended at once ({status}):\n{}", said.trim_end())
+    format!("the gateway exited during startup ({status}):\n{}", said.trim_end())
 }

@@ -9,7 +9,7 @@ use crate::boot::commands::Command;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Seconds that the new process may take until it serves; then the old one goes on
+    /// Seconds the new process may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }

@@ -79,7 +79,7 @@ pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);
     println!(
-        "{path} holds the {} objects of revision {} now, as revision {}; its history starts over",
+        "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
     );
     tell_aside(&restored.aside);
@@ -96,7 +96,7 @@ pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow:
         bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
     }
     let Some(found) = repair::look(database)? else {
-        println!("{} is good: there is nothing to repair", database.display());
+        println!("{} is intact; there is nothing to repair", database.display());
         return Ok(ExitCode::SUCCESS);
     };
     println!("{}", found.problem);
@@ -106,13 +106,13 @@ pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow:
     }
     if found.lost != Lag::Nothing && !accept_loss {
         eprintln!(
-            "tidegate: nothing was changed, since what was closed or guarded by the lost changes would be open; \
-             --accept-loss goes on without them"
+            "tidegate: nothing was changed, because what the lost changes closed or guarded would be open; \
+             use --accept-loss to go on without them"
         );
         return Ok(ExitCode::from(LOSS));
     }
     let done = repair::carry_out(database, found)?;
-    println!("{} is good again", database.display());
+    println!("{} is repaired", database.display());
     tell_aside(&done.aside);
     Ok(ExitCode::SUCCESS)
 }
