@@ -63,7 +63,7 @@ pub trait Hooks: Send + Sync {
     }
     /// What would become of the request that `question` describes; the error becomes the message of a 400.
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
-        Box::pin(async { Err("explaining is not offered here".to_owned()) })
+        Box::pin(async { Err("explain is not available here".to_owned()) })
     }
     /// Resolves when the next request of every worker meets this revision or a newer one, or when the process gives up
     /// waiting. A write is answered then.

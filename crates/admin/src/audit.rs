@@ -74,7 +74,8 @@ impl Audit {
             let refused = self.count_refused(attempt.key.is_some(), now / 1000);
             if refused == REFUSED_LIMIT + 1 {
                 let key = attempt.key.is_some();
-                self.send(&json!({"time": time, "suppressed": "further refused requests of this second", "known_key": key}));
+                self.send(&json!({"time": time, "suppressed": "more refused requests in this \
+                second", "known_key": key}));
             }
             if refused > REFUSED_LIMIT {
                 return;
@@ -101,7 +102,7 @@ impl Audit {
         if !self.sink.send(line.into_bytes(), 1) {
             log(
                 Level::Error,
-                format_args!("a line of the audit log was dropped: its disk or its reader does not keep up"),
+                format_args!("an audit log line was dropped: the disk or the reader is too slow"),
             );
         }
     }

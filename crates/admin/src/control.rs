@@ -187,7 +187,7 @@ impl ControlParts {
         if stored.unread.is_some() && stored.fault.is_none() {
             "none: the last valid version stays in use"
         } else if object.is_placeless {
-            "not known: requests that it was for may be served by other routes"
+            "unknown: other routes may serve its requests"
         } else if matches!(object.kind, Kind::Route | Kind::Ssl) && is_off() {
             // What is off has no place that could be shut.
             "none: it is disabled"
@@ -227,12 +227,12 @@ fn effect(kind: Kind) -> &'static str {
         Kind::Route => "its requests are answered 503",
         Kind::Service | Kind::PluginConfig => "requests of its routes are answered 503",
         Kind::ConsumerGroup => "requests of its consumers are answered 503",
-        Kind::Consumer => "nobody is recognised as this consumer",
-        Kind::Credential => "nobody is recognised by this credential",
+        Kind::Consumer => "no request authenticates as this consumer",
+        Kind::Credential => "no request authenticates with this credential",
         Kind::Upstream => "no request reaches its nodes",
         Kind::Ssl => "handshakes for its names are refused",
         Kind::PluginMetadata => "the plugin works without it",
-        Kind::Secret => "references to it lead nowhere",
+        Kind::Secret => "references to it do not resolve",
         Kind::Proto | Kind::StreamRoute | Kind::GraphqlCostDecoration => "it is not used",
     }
 }

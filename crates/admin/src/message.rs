@@ -120,7 +120,7 @@ impl Response {
         };
         let page = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head><title>{reason}</title></head>\n\
-             <body><h1>{reason}</h1><p>Tidegate, in the place of \
+             <body><h1>{reason}</h1><p>Tidegate, compatible with \
              <a href=\"https://apisix.apache.org/\">Apache APISIX</a></p></body>\n</html>\n"
         );
         Response::text(status, &page).with_header("Content-Type", "text/html; charset=utf-8")

@@ -11,10 +11,11 @@ use crate::{Outcome, outcome::after::Verdict, report::units};
 
 /// What `--fail-if` takes, for messages.
 pub const FORMS: &str = "write METRIC>VALUE, such as p99>20ms, mean>800us, errors>0.1%, errors>5, rps<5000, 5xx>0 or \
-                         429>1%; latencies are p50, p75, p90, p95, p99, p999, p9999, max and mean, with us, ms or s";
+                         429>1%; latency metrics are p50, p75, p90, p95, p99, p999, p9999, max and mean, \
+                         with us, ms or s";
 
-#[derive(Clone, Debug, PartialEq)]
 /// A condition of `--fail-if`.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// As it was written.
     expression: String,
@@ -55,8 +56,8 @@ enum Relation {
 }
 
 impl Condition {
-    pub fn judge(&self, outcome: &Outcome) -> Verdict {
     /// Whether the run meets it, and by what value.
+    pub fn judge(&self, outcome: &Outcome) -> Verdict {
         let value = self.metric.of(outcome);
         let failed = match self.relation {
             Relation::Above => value > self.value,

@@ -49,5 +49,5 @@ pub fn render(style: Style, outcome: &Outcome) -> Result<String, Problem> {
 pub fn json(outcome: &Outcome) -> Result<String, Problem> {
     serde_json::to_string(outcome)
         .map(|text| text + "\n")
-        .map_err(|error| Problem::failed(format!("cannot write the outcome as JSON: {error}")))
+        .map_err(|error| Problem::failed(format!("cannot write the result as JSON: {error}")))
 }

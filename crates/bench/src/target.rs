@@ -19,7 +19,7 @@ impl Origin {
     pub fn parse(url: &str) -> Result<(Origin, String), Problem> {
         let bad = |why: &str| Problem::usage(format!("{url}: {why}"));
         let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| bad("not a URL; it begins with http:// or https://"))?;
+            url.split_once("://").ok_or_else(|| bad("not a URL; it must begin with http:// or https://"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,

@@ -255,7 +255,7 @@ pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), S
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}{}", kind_of(pem))),
         },
-        (_, None) if kind_of(pem).is_empty() => Err("no algorithm takes such a key".to_owned()),
+        (_, None) if kind_of(pem).is_empty() => Err("no algorithm accepts such a key".to_owned()),
         (_, None) => Ok(()),
     };
     check().map_err(|reason| format!("public_key cannot be used: {reason}"))
@@ -387,7 +387,7 @@ mod tests {
         let none = "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n";
         assert_eq!(
             check_public_key(None, none).unwrap_err(),
-            "public_key cannot be used: no algorithm takes such a key"
+            "public_key cannot be used: no algorithm accepts such a key"
         );
     }
 }

@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let head = self.head().await?;
         let length = framing::response_body(&head, &Method::of(method.as_bytes()))
             .map_err(|error| io::Error::other(error.reason))?;
-        let too_long = || Err(io::Error::other("the answer is longer than there is room for"));
+        let too_long = || Err(io::Error::other("the response is too long"));
         if excess == Excess::Refused && matches!(length, BodyLength::Fixed(length) if length > room as u64) {
             return too_long();
         }

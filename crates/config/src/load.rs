@@ -210,7 +210,7 @@ fn listen_value(listen: &str) -> Result<Value, String> {
             Ok(serde_json::json!([{"ip": ip, "port": port}]))
         }
         (Ok(port), None) if port > 0 => Ok(serde_json::json!([port])),
-        _ => Err(format!("cannot listen at {listen:?}; give a port or an address like 127.0.0.1:9080")),
+        _ => Err(format!("invalid listen address {listen:?}; give a port or an address like 127.0.0.1:9080")),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn client(endpoint: Endpoint, verify: bool, connect_ms: u64, read_ms:
 
 /// The document that an answer is.
 pub(crate) fn json(answer: &Answer) -> Result<Value, String> {
-    document(&answer.body).map_err(|reason| format!("answer is not read: {reason}"))
+    document(&answer.body).map_err(|reason| format!("cannot read the response: {reason}"))
 }
 
 /// The document of an answer with status 200.

@@ -61,7 +61,7 @@ pub fn no_remarks(_: &Value) -> Vec<String> {
 
 /// The message for a feature that this program was built without.
 pub fn built_without(feature: &str) -> String {
-    format!("this program was built without its feature {feature}")
+    format!("this build does not include feature {feature}")
 }
 
 /// The plugins of this process. `registered` has every plugin built in, `enabled` those that config.yaml lists.

@@ -105,14 +105,14 @@ fn check_name(name: &str) -> Result<(), String> {
     let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match name.bytes().all(of_token) && !name.is_empty() {
         true => Ok(()),
-        false => Err(format!("{name:?} cannot be the name of a header; use letters, digits and -")),
+        false => Err(format!("invalid header name {name:?}; use letters, digits and -")),
     }
 }
 
 fn check_value(value: &str) -> Result<(), String> {
     match value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
         false => Ok(()),
-        true => Err(format!("{value:?} has a control character, which no header can have")),
+        true => Err(format!("{value:?} contains a control character")),
     }
 }
 

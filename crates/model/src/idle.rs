@@ -43,7 +43,8 @@ const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], 
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     field(Kind::StreamRoute, "", &[], NO_STREAM),
-    field(Kind::GraphqlCostDecoration, "", &[], "plugin graphql-limit-count, which would count them, is not here"),
+    field(Kind::GraphqlCostDecoration, "", &[], "plugin graphql-limit-count, which would count them, is not \
+    available"),
     field(Kind::Route, "/script_id", &[], "there are no scripts to refer to; use script"),
     field(Kind::Service, "/script", &[], "scripts run on routes only, as in APISIX"),
     field(Kind::Upstream, "/scheme", NOT_HTTP, ONLY_HTTP),
@@ -117,7 +118,7 @@ pub fn of(
 fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item = String> {
     let fields = encrypted_fields(object.kind, &object.id, &object.value(), catalog).into_iter();
     fields.map(|(field, _)| {
-        format!("{field} looks encrypted, and is not decrypted here: the text itself counts as the secret")
+        format!("{field} looks encrypted but is not decrypted here; the text itself is used as the secret")
     })
 }
 
@@ -128,7 +129,8 @@ fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
     }
     let place = mask::masked_place(object.kind, &object.id, &object.value(), catalog)?;
     Some(format!(
-        "{place} is {:?}, which stands for a secret in what viewers see: anyone can guess it; write the secret",
+        "{place} is {:?}, the mask that viewers see in place of a secret; anyone can guess it, write the \
+         secret",
         crate::mask::fields::MASK
     ))
 }

@@ -74,7 +74,7 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Refused::TooLong { limit } => write!(out, "it is longer than {limit} bytes"),
+            Refused::TooLong { limit } => write!(out, "it exceeds {limit} bytes"),
             Refused::NoMemory => {
                 out.write_str("there is no memory left for it (apisix.plugin_answer_memory)")
             }
@@ -125,7 +125,7 @@ impl Lease {
             error_log::log(
                 Level::Error,
                 format_args!(
-                    "an answer of {} is dropped: {why}; {others} more since the line before",
+                    "dropped a response of {}: {why}; {others} more since the previous line",
                     self.service
                 ),
             );

@@ -6,7 +6,8 @@ pub fn html(status: u16) -> String {
     let title = if phrase.is_empty() { status.to_string() } else { format!("{status} {phrase}") };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><title>{title}</title></head>\n\
-         <body><h1>{title}</h1><p>Tidegate, in the place of <a href=\"https://apisix.apache.org/\">Apache APISIX</a></p>\
+         <body><h1>{title}</h1><p>Tidegate, compatible with <a \
+         href=\"https://apisix.apache.org/\">Apache APISIX</a></p>\
          </body>\n</html>\n"
     )
 }

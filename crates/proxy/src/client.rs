@@ -87,7 +87,7 @@ pub(crate) enum HeadError {
 
 /// The error once a successor has taken over: this process no longer has the newest configuration.
 fn taken_over() -> ParseError {
-    ParseError::with_status(503, "another process has taken over before the request began")
+    ParseError::with_status(503, "another process took over before the request began")
 }
 
 impl Downstream {

@@ -82,7 +82,7 @@ fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> 
         stats::add(&worker.stats.refused, 1);
         error_log::log(
             error_log::Level::Info,
-            format_args!("connection of {address} refused: apisix.client_limits"),
+            format_args!("connection from {address} refused: apisix.client_limits"),
         );
     }
     admitted.map(|admitted| Some(Box::new(admitted)))
@@ -232,7 +232,7 @@ async fn run(client: Rc<Downstream>, _guard: Open) {
                 stats::add(&worker.stats.panics, 1);
                 error_log::log(
                     error_log::Level::Critical,
-                    format_args!("a request of {} panicked; its connection is closed", client.facts.peer),
+                    format_args!("a request from {} panicked; its connection is closed", client.facts.peer),
                 );
                 respond::after_panic(&client).await;
                 return close(client).await;

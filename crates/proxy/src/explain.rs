@@ -109,7 +109,7 @@ pub fn explain(
 ) -> Result<Explanation, String> {
     let mut head = RequestHead::default();
     let parsed = head.parse(&question.head, &mut 0, &reading.limits);
-    parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
+    parsed.map_err(|error| error.reason.to_string())?.ok_or("incomplete request head")?;
     crate::route::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
@@ -132,7 +132,7 @@ pub fn explain(
         None => None,
         Some(name) => {
             let found = snapshot.consumers.by_name.get(name.as_str());
-            Some(found.cloned().ok_or_else(|| format!("there is no consumer {name}"))?)
+            Some(found.cloned().ok_or_else(|| format!("consumer {name} not found"))?)
         }
     };
     of_request(&mut request, reading, consumer.as_ref())
@@ -146,7 +146,7 @@ pub(crate) fn of_request(
 ) -> Result<Explanation, String> {
     let mut chains = Chains::new(request, false);
     let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
-        .ok_or("the body is too large to look into here")?;
+        .ok_or("the body is too large to inspect here")?;
     let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
     let mut plan = Vec::new();
     if refused.is_none() {

@@ -166,7 +166,7 @@ pub(crate) fn check_client(request: &Request) -> Result<(), Box<Reply>> {
         }
         return refuse(
             request,
-            &"the host asks for client certificates, which a connection without TLS cannot show",
+            &"the host requires a client certificate, which a plaintext connection cannot present",
         );
     };
     let same = own.is_none_or(|own| own.id == server.id);

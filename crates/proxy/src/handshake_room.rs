@@ -165,8 +165,9 @@ fn tell(address: IpAddr) {
         error_log::log(
             Level::Error,
             format_args!(
-                "too many TLS handshakes are unfinished (apisix.client_limits.handshakes, handshakes_per_address): those that wait \
-                 longest are closed, the last one for a client at {address}; {others} more since the line before"
+                "too many unfinished TLS handshakes (apisix.client_limits.handshakes, \
+                 handshakes_per_address): the oldest are closed, most recently one from {address}; {others} \
+                 more since the previous line"
             ),
         );
     }

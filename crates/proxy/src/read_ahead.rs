@@ -166,9 +166,10 @@ fn tell(limit: usize) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "answers that clients do not take hold more than {limit} bytes, their part of apisix.body_memory.total: \
-                 nothing is read ahead of slow clients, and those below apisix.body_memory.min_rate are ended; \
-                 {others} more since the line before"
+                "responses that clients do not read take more than {limit} bytes, their share of \
+                 apisix.body_memory.total: nothing is read ahead for slow clients, and those below \
+                 apisix.body_memory.min_rate are ended; \
+                 {others} more since the previous line"
             ),
         );
     }

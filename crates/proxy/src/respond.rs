@@ -145,7 +145,7 @@ fn ending(reply: Reply) -> Reply {
     }
     error_log::log(
         error_log::Level::Error,
-        format_args!("{} is not a final status: 500 is sent", reply.status),
+        format_args!("{} is not a final status; sending 500", reply.status),
     );
     Reply::page(500)
 }

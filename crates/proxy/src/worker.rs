@@ -136,7 +136,7 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
         if lost {
             error_log::log(
                 error_log::Level::Warn,
-                format_args!("worker {} is back after its place was taken: it ends", worker.index),
+                format_args!("worker {} recovered after it was replaced; it exits", worker.index),
             );
         }
         let handed_over = signals.handed_over.load(Ordering::SeqCst);
@@ -262,7 +262,7 @@ fn make_room(worker: &'static Worker, stream: &TcpStream) -> usize {
         error_log::log(
             error_log::Level::Warn,
             format_args!(
-                "connections are nearly used up: idle ones are closed to make room; see worker_connections and ulimit -n"
+                "nearly out of connections: closing idle ones; see worker_connections and ulimit -n"
             ),
         );
     }

@@ -323,4 +323,4 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
 }
 
 const NO_CONFIGURATION: &str =
-    "it should be an object with lists such as routes and upstreams; {} is the empty configuration";
+    "expected an object with lists such as routes and upstreams; {} is the empty configuration";

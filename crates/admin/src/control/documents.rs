@@ -112,7 +112,8 @@ impl Documents {
             let begun = Instant::now();
             documents.keep(question, holds, begun, make())
         });
-        made.await.unwrap_or_else(|_| Response::text(503, "this cannot be shown; see the error log"))
+        made.await
+            .unwrap_or_else(|_| Response::text(503, "this document cannot be rendered; see the error log"))
     }
 
     fn find(&self, question: &str, holds: Holds, asked: Instant) -> Option<Response> {
@@ -171,12 +172,12 @@ fn full() -> Response {
         log(
             Level::Warn,
             format_args!(
-                "Control API: slow readers hold more than {most} MiB of answers, another one gets 503 ({others} more since the \
-                 line before)"
+                "Control API: slow readers hold more than {most} MiB of responses; another one gets 503 \
+                 ({others} more since the previous line)"
             ),
         );
     }
-    Response::error(503, "slow readers hold the memory for answers of the Control API; try again")
+    Response::error(503, "slow readers hold the memory for Control API responses; try again")
         .with_header("Retry-After", "1")
 }
 

@@ -160,7 +160,8 @@ fn refused(peer: IpAddr, key: &str) {
     log(
         Level::Warn,
         format_args!(
-            "connection of {peer} refused: as many as deployment.admin.limits.{key} are open ({more} more were not logged)"
+            "connection from {peer} refused: deployment.admin.limits.{key} is reached ({more} more were not \
+             logged)"
         ),
     );
 }

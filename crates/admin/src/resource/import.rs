@@ -88,7 +88,7 @@ fn check_arguments(request: &Request) -> Result<(), Response> {
 async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let bytes = match &request.body {
         RequestBody::TooLarge(size) => {
-            let message = format!("{size} bytes are more than an import takes: {IMPORT_LIMIT}");
+            let message = format!("the body has {size} bytes; an import can have at most {IMPORT_LIMIT}");
             return Err(Response::error(400, &message));
         }
         RequestBody::Bytes(bytes) => bytes.clone(),
@@ -109,7 +109,7 @@ async fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let refuse = |reason: &str| Response::error(400, &format!("invalid request body: {reason}"));
     match read.await {
         Ok(Ok(Value::Object(document))) => Ok(document),
-        Ok(Ok(_)) => Err(refuse("it should hold keys like routes and upstreams")),
+        Ok(Ok(_)) => Err(refuse("expected keys like routes and upstreams")),
         Ok(Err(reason)) => Err(refuse(&reason)),
         Err(_) => Err(refuse("it cannot be read")),
     }
@@ -138,7 +138,7 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
         let Some((_, kind)) = COLLECTIONS.iter().find(|(known, _)| known == name) else {
             // Versions mean something to API-driven gateways only.
             if name == "plugins" {
-                faults.push(fault(path, "which plugins are on is config.yaml's matter; take the list out"));
+                faults.push(fault(path, "plugins are enabled in config.yaml; remove this list"));
             } else if !name.ends_with("_conf_version") {
                 let hint = nearest::hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
                 faults.push(fault(path, &format!("unknown list{hint}")));
@@ -156,7 +156,7 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
         for (index, item) in list.iter().enumerate() {
             match read_item(api, *kind, index, item) {
                 Ok((key, _)) if items.contains_key(&key) => {
-                    let error = "is there twice".to_owned();
+                    let error = "is duplicated".to_owned();
                     faults.push(Fault { index, path: format!("/{name}/{}", key.1), error });
                 }
                 Ok((key, value)) => {

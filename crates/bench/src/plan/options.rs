@@ -72,7 +72,7 @@ pub fn order(weights: &[u64]) -> Result<Arc<[u32]>, Problem> {
     let places: u64 = weights.iter().map(|weight| weight / divisor).sum();
     if places > MAX_ORDER {
         return Err(Problem::usage(format!(
-            "the weights come to {places} requests before they repeat; {MAX_ORDER} is the most, choose rounder ones"
+            "the weights need a cycle of {places} requests, more than {MAX_ORDER}; choose rounder ones"
         )));
     }
     let mut all: Vec<(f64, u32)> = Vec::with_capacity(places as usize);

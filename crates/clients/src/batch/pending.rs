@@ -120,8 +120,8 @@ impl Pending {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "{}: a delivery of log entries or spans comes back to this gateway and is not logged itself, which would \
-                     never end: log it where it goes, or with file-logger",
+                    "{}: log entries or spans are sent through this gateway itself; these requests are not \
+                     logged, to avoid a loop. Log them at their destination, or with file-logger",
                     self.plugin
                 ),
             );

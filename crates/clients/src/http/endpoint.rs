@@ -17,9 +17,8 @@ impl Endpoint {
     /// The error names the URL, without what may be a secret in it.
     pub fn parse(url: &str) -> Result<Endpoint, String> {
         let bad = |reason: &str| format!("bad URL {}: {reason}", tidegate_model::url::without_user(url));
-        let (scheme, rest) = url
-            .split_once("://")
-            .ok_or_else(|| bad("it has no scheme; write http:// or https:// before it"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| bad("missing scheme; write http:// or https:// first"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -43,7 +42,7 @@ impl Endpoint {
             return Err(bad("host missing"));
         }
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(bad("it has a blank or a control character"));
+            return Err(bad("it contains a space or a control character"));
         }
         let port = match port {
             None | Some("") => default_port,

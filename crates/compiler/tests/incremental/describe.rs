@@ -40,7 +40,7 @@ pub(crate) fn all(compiler: &mut Compiler) -> Vec<String> {
 /// A line for each reason. Of several others with the same key any may be named, and of several keys of a consumer any.
 fn rejected(found: &Rejected) -> Vec<String> {
     let consumer = found.id.split('/').next().unwrap_or_default();
-    let line = |reason: &str| match reason.contains(" has the same key: ") {
+    let line = |reason: &str| match reason.contains(" has the same key, so ") {
         true => format!("a key of consumer {consumer} is contested"),
         false => format!("rejected {:?}/{}: {reason}", found.kind, found.id),
     };

@@ -21,7 +21,7 @@ pub(crate) const NAME_SERVER: Form = Form {
     fits: |text| name_server(text).is_some(),
 };
 pub(crate) const TLS_VERSIONS: Form = Form {
-    is: "TLS versions with a blank between them, TLSv1.2 or TLSv1.3 among them",
+    is: "TLS versions separated by spaces, TLSv1.2 or TLSv1.3 among them",
     fits: |text| {
         let words: Vec<&str> = tls_versions(text).collect();
         words.iter().all(|word| OLD_TLS.contains(word) || SERVED_TLS.contains(word))
@@ -50,7 +50,7 @@ pub(crate) const URI_PATH: Form = Form {
     },
 };
 pub(crate) const METRIC_PREFIX: Form = Form {
-    is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
+    is: "a prefix of metric names: letters, digits, _ and :, and no digit first",
     fits: |text| is_metric_name(text, b"_:"),
 };
 /// Any text that is not blank.

@@ -139,7 +139,7 @@ pub(super) const NO_STREAM_PORTS: &str =
     "TCP and UDP are not proxied; nothing listens on these ports, HTTP is served";
 
 pub(super) const ONLY_STREAM: &str =
-    "TCP and UDP are not proxied, so nothing would be served; take the key away to serve HTTP";
+    "TCP and UDP are not proxied, so nothing would be served; remove the key to serve HTTP";
 
 /// A port of TCP or UDP.
 pub const PORT: Takes = Takes::Integer(1, 65_535);

@@ -250,7 +250,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Node>>
                 let port = port.map(u16::try_from).transpose();
                 Ok(Node {
                     host: host.to_owned(),
-                    port: port.map_err(|_| D::Error::custom(format!("{address}: no such port")))?,
+                    port: port.map_err(|_| D::Error::custom(format!("{address}: invalid port")))?,
                     weight: serde_json::from_value(weight.clone())
                         .map_err(|error| D::Error::custom(format!("weight of {address}: {error}")))?,
                     max_conn: None,

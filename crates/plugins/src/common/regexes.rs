@@ -98,7 +98,8 @@ impl Regex {
         Search { regex: self, time: None }
     }
 
-    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
+    #[cfg(test)]
+    pub(crate) fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         self.alone().is_match(text)
     }
 
@@ -266,8 +267,8 @@ enum Part {
 }
 
 impl Replacement {
-    pub fn new(text: &str) -> Replacement {
     /// Compiles `$1` and `${name}` of a replacement.
+    pub fn new(text: &str) -> Replacement {
         let bytes = text.as_bytes();
         let mut parts = Vec::new();
         let mut literal = Vec::new();

@@ -97,7 +97,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     for name in texts("index") {
         if name.ends_with('/') || !path::is_safe(name.as_bytes(), true) {
-            return Err(format!("index: {name} is not a name of a file below a directory"));
+            return Err(format!("index: {name} is not the name of a file in a directory"));
         }
     }
     Ok(())

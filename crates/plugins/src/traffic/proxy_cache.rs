@@ -115,7 +115,7 @@ fn remarks(conf: &Value) -> Vec<String> {
         let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let names = parts.filter(|part| matches!(Variable::resolve(part), Variable::Named(_)));
         names.map(move |name| {
-            format!("{field}: {name} is a text, the same for all requests; the variable is ${name}")
+            format!("{field}: {name} is a constant, the same for all requests; the variable is ${name}")
         })
     };
     let texts = ["cache_key", "cache_bypass", "no_cache"].into_iter().flat_map(plain);
@@ -138,8 +138,10 @@ fn bodies_left_out(conf: &Value) -> Option<String> {
     let of_body = |part: &&str| ["$post_arg", "$graphql_"].iter().any(|start| part.starts_with(start));
     let left_out = texts("cache_method").contains(&"POST") && !texts("cache_key").iter().any(of_body);
     left_out.then(|| {
-        "cache_method: POST requests with different bodies share an answer; name what tells them apart in cache_key, \
-         such as $post_arg_NAME".to_owned()
+        "cache_method: POST requests with different bodies share a response; add what distinguishes them to \
+         cache_key, \
+         such as $post_arg_NAME"
+            .to_owned()
     })
 }
 

@@ -118,7 +118,7 @@ async fn answer(working: Working, fresh: Fresh, place: Place) {
         stats::add(&worker.stats.panics, 1);
         error_log::log(
             error_log::Level::Critical,
-            format_args!("a request of {} panicked; its stream is closed", client.facts.peer),
+            format_args!("a request from {} panicked; its stream is closed", client.facts.peer),
         );
         respond::after_panic(&client).await;
     }

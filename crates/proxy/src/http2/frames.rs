@@ -116,7 +116,7 @@ impl FrameWatch {
             _ => self.useless_bytes += bytes,
         }
         if self.useless_bytes > FREE_BYTES + self.useful_bytes {
-            self.flood = Some("too many frames without use");
+            self.flood = Some("too many useless frames");
         }
     }
 }

@@ -195,9 +195,10 @@ impl Account {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
-                     apisix.body_memory.total: further ones of connections with more than {ALWAYS} of them wait, and are refused after 10 s \
-                     or where too many wait, client: {}; {others} more since the line before",
+                    "HTTP/2 requests that are new, or whose responses are not read, use up their share of \
+                     apisix.body_memory.total: on connections with more than {ALWAYS} of them further ones \
+                     wait, and are refused after 10 s or when too many wait, client: {}; {others} more since \
+                     the previous line",
                     self.address
                 ),
             );
@@ -211,8 +212,9 @@ impl Account {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "HTTP/2 answers that their clients do not take hold their part of apisix.body_memory.total: those \
-                     that take nothing for a second are cut, client: {}; {others} more since the line before",
+                    "HTTP/2 responses that clients do not read use up their share of \
+                     apisix.body_memory.total: those without progress for a second are reset, client: {}; \
+                     {others} more since the previous line",
                     self.address
                 ),
             );

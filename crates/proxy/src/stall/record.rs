@@ -102,12 +102,12 @@ impl Stalls {
         self.logged.set(Some(now));
         let others = match self.unlogged.take() {
             0 => String::new(),
-            count => format!("; {count} more stalls since the line before"),
+            count => format!("; {count} more stalls since the previous line"),
         };
         error_log::log(
             if warned { error_log::Level::Warn } else { error_log::Level::Debug },
             format_args!(
-                "worker {index} was held up for {:.1} ms by {what}{}, {:.1} ms of them without a processor{others}",
+                "worker {index} was blocked for {:.1} ms by {what}{}, {:.1} ms of them without a CPU{others}",
                 took.as_secs_f64() * 1e3,
                 ran(&self.progress),
                 took.saturating_sub(computed).as_secs_f64() * 1e3,

@@ -56,8 +56,8 @@ fn absent(path: &Path) -> Result<Place, StoreError> {
     match signs.find(|(sign, _)| is_there(sign)) {
         None => Ok(Place::New),
         Some((sign, meaning)) => Err(StoreError::Damaged(format!(
-            "database {} is missing, but {} shows that {meaning}; run `tidegate config repair` to \
-             learn what can be had, restore a backup, or move {} away to start with an empty configuration",
+            "database {} is missing, but {} shows that {meaning}; run `tidegate config repair` to see what \
+             can be recovered, restore a backup, or move {} away to start with an empty configuration",
             path.display(),
             sign.display(),
             sign.display()

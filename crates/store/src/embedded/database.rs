@@ -200,8 +200,8 @@ impl Database {
         self.fail();
         let path = self.path.display();
         Err(unavailable(format!(
-            "cannot write to database {path}: {problem}; check free space and permissions: writes are taken again as \
-             soon as they work"
+            "cannot write to database {path}: {problem}; check free space and permissions: writes resume as \
+             soon as they succeed"
         )))
     }
 

@@ -141,7 +141,7 @@ impl Session<'_> {
         let mut stream = match opened {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
-            Err(_) => return Ended::Lost("no answer to a watch".to_owned()),
+            Err(_) => return Ended::Lost("no response to a watch request".to_owned()),
         };
         let mut probe = tokio::time::interval(PROBE_INTERVAL);
         let mut heard = Instant::now();
@@ -199,7 +199,7 @@ async fn ask_for_sign(stream: &Watch, heard: Instant) -> Result<(), String> {
 
 /// Applies one message of the watch, which asked for changes from revision `next` on.
 fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended> {
-    let header = answer.header.as_ref().ok_or_else(|| Ended::Lost("an answer without header".to_owned()))?;
+    let header = answer.header.as_ref().ok_or_else(|| Ended::Lost("response without a header".to_owned()))?;
     let revision = values::revision(header.revision);
     if answer.compact_revision > 0 {
         let oldest = answer.compact_revision;

@@ -50,9 +50,9 @@ pub(super) async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'stati
         let patience = shared.options.timeout.min(PAGE_TIME);
         let answer = tokio::time::timeout(patience, client.range(request))
             .await
-            .map_err(|_| format!("no answer to a read within {} s", patience.as_secs()))?
+            .map_err(|_| format!("no response to a read within {} s", patience.as_secs()))?
             .map_err(|error| connection::reason(&error))?;
-        let header = answer.header.as_ref().ok_or("an answer without header")?;
+        let header = answer.header.as_ref().ok_or("response without a header")?;
         if found.revision == 0 {
             found.revision = values::revision(header.revision);
             found.cluster = header.cluster_id;
@@ -138,7 +138,8 @@ impl Found {
         if restarted && self.present.is_empty() && !gone.is_empty() {
             // Deleting everything makes a new revision; a count that starts over is a loss of data.
             return Err(format!(
-                "the cluster starts over and has nothing below {}; restore its data, or remove {} and restart to begin with its state",
+                "the cluster is new and has nothing below {}; restore its data, or remove {} and restart to \
+                 start from its state",
                 shared.options.prefix,
                 shared.options.snapshot.display()
             ));

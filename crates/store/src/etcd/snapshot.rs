@@ -178,7 +178,7 @@ fn unreadable(reason: String) -> values::Decoded {
 }
 
 fn parse(options: &Options, text: &str) -> Result<Kept, String> {
-    let half = || "it is half written or damaged".to_owned();
+    let half = || "it is incomplete or damaged".to_owned();
     let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
     let (body, last) = text.split_at_checked(body_end).ok_or_else(half)?;
     let sum = HEXLOWER.encode(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
@@ -189,11 +189,11 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     }
     let mut lines = body.lines();
     let head = lines.next().and_then(|head| head.strip_prefix(FORMAT));
-    let head = head.ok_or("it is of another version of this program")?;
+    let head = head.ok_or("it was written by another version of this program")?;
     let head: Value = serde_json::from_str(head).map_err(|error| error.to_string())?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).ok_or_else(half);
     if head.get("prefix").and_then(Value::as_str) != Some(options.prefix.as_str()) {
-        return Err(format!("it is of another prefix than {}", options.prefix));
+        return Err(format!("it is for another prefix than {}", options.prefix));
     }
     let mut kept = Kept {
         cluster: number(&head, "cluster")?,

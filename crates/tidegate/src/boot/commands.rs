@@ -98,10 +98,7 @@ fn bind(fresh: &Path, path: &Path) -> io::Result<UnixListener> {
 fn read(stream: &UnixStream) -> io::Result<Command> {
     let (peer, own) = (socket_peercred(stream)?.uid, geteuid());
     if peer != own && !peer.is_root() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "only the gateway's user may ask for this",
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "only the gateway's user may do this"));
     }
     stream.set_read_timeout(Some(READ_LIMIT))?;
     stream.set_write_timeout(Some(READ_LIMIT))?;
@@ -121,8 +118,8 @@ pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
         match asked.await {
             Ok(Ok(Answer::Done(_))) => Ok(()),
             Ok(Ok(Answer::Failed(reason))) => Err(reason),
-            Ok(Err(error)) => Err(format!("config.yaml cannot be read again: {error}")),
-            Err(_) => Err("config.yaml cannot be read again; see the error log".to_owned()),
+            Ok(Err(error)) => Err(format!("cannot reload config.yaml: {error}")),
+            Err(_) => Err("cannot reload config.yaml; see the error log".to_owned()),
         }
     })
 }

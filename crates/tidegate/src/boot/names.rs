@@ -64,7 +64,7 @@ impl Names {
                 Err(reason) => {
                     error_log::log(
                         error_log::Level::Warn,
-                        format_args!("names are looked up by the system: {reason}"),
+                        format_args!("names are resolved by the system: {reason}"),
                     );
                     Arc::new(NoServer(reason))
                 }

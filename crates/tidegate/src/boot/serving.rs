@@ -111,13 +111,13 @@ impl Serving<'_> {
         if let Stage::Starting(successor, _) = &mut self.stage
             && Instant::now() >= successor.deadline
         {
-            successor.reason.get_or_insert("it did not serve in time and was killed".to_owned());
+            successor.reason.get_or_insert("it was not ready in time and was killed".to_owned());
             // Its end comes as any other; should it not, this is tried again.
             successor.deadline = Instant::now() + START_LIMIT;
             successor.kill();
         }
         if matches!(self.stage, Stage::Alone) && self.renewal.is_due() {
-            error_log::log(Level::Warn, format_args!("workers do not come back: a new process takes over"));
+            error_log::log(Level::Warn, format_args!("workers are stuck: a new process takes over"));
             self.renewal.tried();
             self.upgrade(self.origin.program.clone(), true, START_LIMIT, Reply::default());
         }
@@ -129,7 +129,7 @@ impl Serving<'_> {
             Stage::Starting(successor, reply) => {
                 successor.kill();
                 notify::stopping();
-                reply.send(&Answer::Failed("the gateway was told to stop".to_owned()));
+                reply.send(&Answer::Failed("the gateway is stopping".to_owned()));
             }
             Stage::HandedOver(pid) => self.stage = Stage::HandedOver(pid),
             Stage::Alone | Stage::Draining => notify::stopping(),
@@ -189,7 +189,7 @@ impl Serving<'_> {
         self.config = settings.raw;
         self.logs.reopen();
         self.provider.look();
-        error_log::log(Level::Notice, format_args!("resource files read again"));
+        error_log::log(Level::Notice, format_args!("resource files reloaded"));
         reply.send(&Answer::Done("reloaded".to_owned()));
     }
 
@@ -275,7 +275,7 @@ impl Serving<'_> {
         }
         notify::still_ready();
         let reason = successor.reason.unwrap_or_else(|| {
-            format!("it {how} before it served; what it printed is where this gateway's output goes")
+            format!("it {how} before it was ready; it wrote to the same output as this gateway")
         });
         refused(&format!("process {} did not take over: {reason}", successor.pid), reply);
     }
@@ -293,7 +293,7 @@ impl Stage {
             Stage::Starting(successor, _) => {
                 Err(format!("process {} is about to take over; try again when it has", successor.pid))
             }
-            Stage::HandedOver(pid) => Err(format!("process {pid} has taken over; ask that one")),
+            Stage::HandedOver(pid) => Err(format!("process {pid} has taken over; use that one")),
             Stage::Draining => Err("the gateway is ending".to_owned()),
         }
     }

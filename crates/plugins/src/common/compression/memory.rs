@@ -71,8 +71,8 @@ fn tell(limit: usize) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "an answer is not compressed: compressors hold all of the {limit} bytes that are their part of \
-                 apisix.body_memory.total; {others} more since the line before"
+                "a response is not compressed: compressors use all of the {limit} bytes that are their share \
+                 of apisix.body_memory.total; {others} more since the previous line"
             ),
         );
     }

@@ -70,8 +70,7 @@ impl Kept {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "{}: there are more keys than are kept, so {count} of them were forgotten and start over; \
-                     {} since the start",
+                    "{}: too many keys, {count} of them were evicted and start over; {} since startup",
                     self.plugin,
                     self.forgotten.load(Relaxed)
                 ),

@@ -92,7 +92,7 @@ impl Producer {
             Some(at) => at,
             None => {
                 let broker = topic.brokers.iter().find(|(id, ..)| *id == leader);
-                let (_, host, port) = broker.ok_or("the leader of the partition is not known")?;
+                let (_, host, port) = broker.ok_or("the leader of the partition is unknown")?;
                 state.connections.push((leader, Connection::open(&self.settings, host, *port).await?));
                 state.connections.len() - 1
             }

@@ -86,7 +86,7 @@ impl Connection {
         for _ in 0..MAX_OTHERS {
             let length = self.stream.read_u32().await.map_err(failed)? as usize;
             if length > MAX_ANSWER_BYTES {
-                return Err("answer of the server has an impossible length".to_owned());
+                return Err("response of the server has an invalid length".to_owned());
             }
             let mut frame = vec![0; length];
             self.stream.read_exact(&mut frame).await.map_err(failed)?;
@@ -95,7 +95,7 @@ impl Connection {
                 return Ok(answer);
             }
         }
-        Err("the server does not answer".to_owned())
+        Err("the server does not respond".to_owned())
     }
 }
 

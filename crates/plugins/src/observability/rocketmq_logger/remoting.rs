@@ -80,12 +80,12 @@ pub(super) struct Answer {
 impl Answer {
     /// Of a frame without its length.
     pub(super) fn decode(mut frame: Vec<u8>) -> Result<Answer, String> {
-        let (length, rest) = frame.split_first_chunk::<4>().ok_or("answer of the server is too short")?;
+        let (length, rest) = frame.split_first_chunk::<4>().ok_or("response of the server is too short")?;
         // Types other than JSON have a first byte that makes it longer than any frame.
         let length = u32::from_be_bytes(*length) as usize;
-        let head = rest.get(..length).ok_or("answer of the server has an impossible head")?;
+        let head = rest.get(..length).ok_or("response of the server has an invalid header")?;
         let mut answer: Answer =
-            serde_json::from_slice(head).map_err(|error| format!("answer of the server: {error}"))?;
+            serde_json::from_slice(head).map_err(|error| format!("response of the server: {error}"))?;
         answer.body = frame.split_off(4 + length);
         Ok(answer)
     }

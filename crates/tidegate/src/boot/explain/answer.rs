@@ -80,7 +80,7 @@ fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
         }),
         Verdict::Lost(Loss::Vars) => Some(format!("vars: {} does not hold", clause(value, candidate.clause))),
         Verdict::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
-        Verdict::Lost(Loss::Parameters) => Some(format!("path: does not have the form of {}", candidate.uri)),
+        Verdict::Lost(Loss::Parameters) => Some(format!("path: does not match {}", candidate.uri)),
     }
 }
 
@@ -123,7 +123,7 @@ fn place(uri: &str) -> (bool, &str) {
 fn shown_route(route: &Route, won: Option<&Candidate>, node: Option<&Peer>) -> Value {
     let upstream = match &route.upstream {
         RouteUpstream::None => Value::Null,
-        RouteUpstream::Missing => json!("missing: upstream_id names nothing"),
+        RouteUpstream::Missing => json!("missing: upstream_id does not exist"),
         RouteUpstream::Some(handle) => json!(handle.name.as_ref()),
     };
     json!({
@@ -215,13 +215,13 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     if let Some(status) = explanation.refused {
         notes.push(match explanation.route {
             None => format!(
-                "the request is refused with {status} and comes to no route: its path cannot be read, a condition of a route \
-                 cannot be judged, or the host asks for a client certificate, which an explanation cannot show; the error log \
-                 says which"
+                "the request is refused with {status} before a route is chosen: its path cannot be read, a \
+                 route's condition cannot be evaluated, or the host requires a client certificate, which \
+                 explain cannot present; see the error log"
             ),
             Some(_) => format!(
-                "a condition of a plugin cannot be judged: the request is refused with {status} when the plugin's turn comes, \
-                 unless another one answers before"
+                "a plugin's condition cannot be evaluated: the request is refused with {status} when the \
+                 plugin's turn comes, unless another one answers first"
             ),
         });
         return notes;
@@ -240,7 +240,8 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     }
     if let Some(status) = explanation.route.as_ref().and_then(|route| route.broken) {
         notes.push(format!(
-            "the route cannot be built, or refers to what is not there: answered with {status}; see GET /v1/rejected of the \
+            "the route cannot be built, or refers to something that does not exist: answered with {status}; \
+             see GET /v1/rejected of the \
              Control API"
         ));
     }
@@ -248,10 +249,10 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
         route.chain.instances().iter().any(|instance| instance.def.kind == Some("auth"))
     });
     if authenticates && question.consumer.is_none() {
-        notes.push("plugins of consumers are left out: name one with consumer".to_owned());
+        notes.push("plugins of consumers are not included; name one with consumer".to_owned());
     }
     if snapshot.matches_on_body && question.body.is_empty() {
-        notes.push("some routes look into bodies; this request was taken to have none".to_owned());
+        notes.push("some routes inspect bodies; this request was assumed to have none".to_owned());
     }
     notes
 }

@@ -141,10 +141,10 @@ fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, Word)) {
             Ok(Some((Message::Prepared { version, left }, _))) => Word::Prepared { version, left },
             Ok(Some((Message::Serving, _))) => Word::Serving,
             Ok(Some((Message::Failed { reason }, _))) => Word::Failed(reason),
-            Ok(Some((other, _))) => Word::Failed(format!("it said {other:?}")),
+            Ok(Some((other, _))) => Word::Failed(format!("it sent {other:?}")),
             Ok(None) => break,
             Err(error) => {
-                tell(pid, Word::Failed(format!("what it said cannot be understood: {error}")));
+                tell(pid, Word::Failed(format!("its message cannot be parsed: {error}")));
                 let _ = child.kill();
                 break;
             }
