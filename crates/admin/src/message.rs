@@ -15,9 +15,9 @@ pub(crate) const WARNING: &str = "X-Tidegate-Warning";
 /// A request without its body; header names in any case, the path still percent-encoded.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// In capital letters, as received.
+    /// As on the request line.
     pub method: String,
-    /// Decoded, without the query.
+    /// As received, without the query.
     pub path: String,
     /// Without the question mark.
     pub query: String,

@@ -155,7 +155,7 @@ pub enum VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// For HMAC: the bytes of the secret; else a public key or certificate in PEM.
+    /// For HMAC; other algorithms need [`VerifyingKey::from_pem`].
     pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
         let digest = match algorithm {
             Algorithm::Hs256 => hmac::HMAC_SHA256,

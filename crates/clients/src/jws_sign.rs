@@ -27,7 +27,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// For HMAC: the secret; else a private key in PEM.
+    /// For HMAC; the error names other algorithms.
     pub fn from_secret(algorithm: Algorithm, secret: &str) -> Result<SigningKey, String> {
         let digest = match algorithm {
             Algorithm::Hs256 => hmac::HMAC_SHA256,

@@ -226,8 +226,8 @@ mod tests {
         check(r#"admin_key: [{name: a, key: "k "}]"#, &["the admin key \"a\" has blanks"]);
         check(r#"admin_key: [{name: a, key: "k\n"}]"#, &["the admin key \"a\" has blanks"]);
         check("admin_key: [{name: a, key: schlüssel}]", &["the admin key \"a\" has letters"]);
-        check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is taken as it stands"]);
-        check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is taken as it stands"]);
+        check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is used literally"]);
+        check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is used literally"]);
         check(
             "admin_key: [{name: a, key: k}, {name: b, key: k, role: viewer}]",
             &["the admin key \"b\" is the same as that of \"a\""],

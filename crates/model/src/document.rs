@@ -37,7 +37,7 @@ impl Document {
         &self.0
     }
 
-    /// Parses the text; all holders of the value share it until the last one drops it.
+    /// Parses the text. Each thread keeps the values of the last few documents.
     pub fn value(&self) -> Arc<Value> {
         PARSED.with_borrow_mut(|parsed| {
             if let Some((_, value)) = parsed.iter().find(|(document, _)| Arc::ptr_eq(&document.0, &self.0)) {

@@ -14,7 +14,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The error names the URL, without what may be a secret in it.
+    /// The error names the URL, without user name and password.
     pub fn parse(url: &str) -> Result<Endpoint, String> {
         let bad = |reason: &str| format!("bad URL {}: {reason}", tidegate_model::url::without_user(url));
         let (scheme, rest) =

@@ -324,7 +324,7 @@ impl SecretCache {
     }
 }
 
-/// Ports, or `{ip, port}`. What names no address listens at all of IPv4, and of IPv6 if that is on. The same address
+/// Ports, or `{ip, port}`. What names no address listens on all of IPv4, and of IPv6 if that is on. The same address
 /// twice is once, as in APISIX.
 fn listeners<'v>(items: impl IntoIterator<Item = &'v Value>, port: u16, ipv6: bool) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();

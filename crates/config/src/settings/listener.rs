@@ -1,6 +1,6 @@
-//! An address to listen at.
+//! An address to listen on.
 
-/// An address to listen at. The address is as written: an IP without brackets.
+/// An address to listen on. The address is as written: an IP without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listener {
     /// An IP address, without brackets.
