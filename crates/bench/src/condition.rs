@@ -7,7 +7,7 @@ mod parse;
 
 use std::fmt;
 
-use crate::{Outcome, outcome::after::Verdict, report::units};
+use crate::{Outcome, outcome::after::ConditionResult, report::units};
 
 /// What `--fail-if` takes, for messages.
 pub const FORMS: &str = "write METRIC>VALUE, such as p99>20ms, mean>800us, errors>0.1%, errors>5, rps<5000, 5xx>0 or \
@@ -57,7 +57,7 @@ enum Relation {
 
 impl Condition {
     /// Whether the run meets it, and by what value.
-    pub fn judge(&self, outcome: &Outcome) -> Verdict {
+    pub fn judge(&self, outcome: &Outcome) -> ConditionResult {
         let value = self.metric.of(outcome);
         let failed = match self.relation {
             Relation::Above => value > self.value,
@@ -65,7 +65,7 @@ impl Condition {
             Relation::Below => value < self.value,
             Relation::AtMost => value <= self.value,
         };
-        Verdict { condition: self.expression.clone(), value, shown: self.metric.show(value), failed }
+        ConditionResult { condition: self.expression.clone(), value, shown: self.metric.show(value), failed }
     }
 
     /// Whether it says how many errors a run may have.

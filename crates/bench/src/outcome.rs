@@ -7,7 +7,7 @@ mod parts;
 
 use serde::{Deserialize, Serialize};
 
-use self::after::{Arm, Step, Verdict};
+use self::after::{Arm, ConditionResult, Step};
 use crate::{
     engine::{lives::Lives, slot::Slot},
     system::{Counters, Machine, sockets::Sockets},
@@ -119,7 +119,7 @@ pub struct Outcome {
     pub(crate) findings: Vec<Finding>,
     /// What `--fail-if` came to.
     #[serde(default)]
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ConditionResult>,
 }
 
 impl Outcome {

@@ -13,7 +13,7 @@ mod kept;
 pub use connect::{TlsWanted, Transport, connect, tls_config};
 pub use connection::Body;
 pub use endpoint::Endpoint;
-pub use kept::{Answer, KeptClient, Stream};
+pub use kept::{KeptClient, KeptResponse, Stream};
 
 use std::time::Duration;
 

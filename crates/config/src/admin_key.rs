@@ -199,7 +199,10 @@ mod tests {
         for text in ["", "\n", "short\n", "abcdefghijklmnopqrstuvwxyz abcdefghijklmnopqrstuvwxyz\n"] {
             fs::write(&path, text).unwrap();
             let mut settings = load(folder.path(), "");
-            assert!(settings.make_admin_keys().unwrap_err().contains("remove the file to generate a new one"), "{text:?}");
+            assert!(
+                settings.make_admin_keys().unwrap_err().contains("remove the file to generate a new one"),
+                "{text:?}"
+            );
             assert_eq!(settings.admin.access.keys()[0].value(), None);
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use self::fate::Verdict;
+use self::fate::ValueFate;
 use crate::{
     keys::{
         self,
@@ -116,17 +116,17 @@ fn free_table(node: &mut Node, path: &str, found: &mut Findings) {
 fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
     let mut inner = Findings::default();
     value(node, path, key.takes, &mut inner);
-    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { Verdict::Served };
+    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { ValueFate::Served };
     match verdict {
-        Verdict::Served => {
+        ValueFate::Served => {
             found.errors.append(&mut inner.errors);
             found.warnings.append(&mut inner.warnings);
             found.idle.append(&mut inner.idle);
             found.refused.append(&mut inner.refused);
         }
         // What stands below it is not listed separately.
-        Verdict::Idle(idle) => found.idle.push(idle),
-        Verdict::Refused(refused) => found.refused.push(refused),
+        ValueFate::Idle(idle) => found.idle.push(idle),
+        ValueFate::Refused(refused) => found.refused.push(refused),
     }
 }
 

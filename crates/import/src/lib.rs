@@ -22,7 +22,7 @@ pub use imported::{Imported, Sample};
 pub use input::{Files, Options};
 pub use nginx::{Listeners, Placement};
 pub use output::Output;
-pub use report::{At, Entry, Outcome, Report};
+pub use report::{At, Conversion, Entry, Report};
 
 /// Whose configuration it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,10 +22,10 @@ pub enum Text {
 }
 
 /// A path and what is there: `headers`, `rules[].header_prefix`, `levels.*.request_headers`.
-pub type Place = (&'static str, Text);
+pub type HeaderField = (&'static str, Text);
 
 /// The error names the place and what is wrong there.
-pub fn check(conf: &Value, places: &[Place]) -> Result<(), String> {
+pub fn check(conf: &Value, places: &[HeaderField]) -> Result<(), String> {
     places.iter().try_for_each(|(path, text)| {
         at(conf, path, &mut |value| text.check(value))
             .map_err(|reason| format!("property \"{path}\": {reason}"))
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn line_breaks_are_found_wherever_a_header_is_written() {
-        let places: &[Place] = &[
+        let places: &[HeaderField] = &[
             ("name", Text::Name),
             ("realm", Text::Value),
             ("names", Text::Name),

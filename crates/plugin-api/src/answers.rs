@@ -153,16 +153,16 @@ impl Drop for Lease {
 
 /// The body of an answer as it comes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct BoundedBody {
     bytes: Vec<u8>,
     limit: usize,
     lease: Lease,
 }
 
-impl Answer {
+impl BoundedBody {
     /// An answer of at most `limit` bytes.
-    pub fn new(service: &str, limit: usize) -> Answer {
-        Answer { bytes: Vec::new(), limit, lease: Lease::new(service) }
+    pub fn new(service: &str, limit: usize) -> BoundedBody {
+        BoundedBody { bytes: Vec::new(), limit, lease: Lease::new(service) }
     }
 
     /// Appends, or refuses without having changed anything.
@@ -198,7 +198,7 @@ impl Answer {
     }
 }
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for BoundedBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -212,7 +212,7 @@ mod tests {
     fn answers_have_a_limit_each_and_together() {
         set_limit(400_000);
         let piece = [0; 10_000];
-        let mut answer = Answer::new("a:1", 95_000);
+        let mut answer = BoundedBody::new("a:1", 95_000);
         for _ in 0..9 {
             assert_eq!(answer.push(&piece), Ok(()));
         }

@@ -17,8 +17,8 @@ pub(crate) fn set(request: &mut Request, settings: &RealIp) {
         return;
     }
     let (address, port) = if settings.header == PROXY_PROTOCOL {
-        let Some(announced) = &request.connection.announced else { return };
-        (announced.client.ip().to_canonical(), Some(announced.client.port()))
+        let Some(proxy_header) = &request.connection.proxy_header else { return };
+        (proxy_header.client.ip().to_canonical(), Some(proxy_header.client.port()))
     } else if settings.header == "x-forwarded-for" {
         let mut lines: Vec<&[u8]> = request.head.headers.all_known(HeaderId::XForwardedFor).collect();
         lines.reverse();

@@ -15,12 +15,12 @@ use tidegate_plugin_api::{
     upstream::Peer,
 };
 use tidegate_protocol::RequestHead;
-use tidegate_routing::router::Verdict;
+use tidegate_routing::router::CandidateResult;
 
 use crate::{
     balancer,
     matching::{input::Input, routed_path},
-    phases::{Chains, applies, joining},
+    phases::{RequestChains, applies, joining},
     settings::Reading,
 };
 
@@ -86,7 +86,7 @@ pub struct Candidate {
     /// Of the route.
     pub priority: i64,
     /// Whether it won, or why not.
-    pub verdict: Verdict,
+    pub verdict: CandidateResult,
     /// Which clause of `vars` does not hold.
     pub clause: Option<usize>,
 }
@@ -119,7 +119,7 @@ pub fn explain(
         local,
         inner_client: None,
         tls,
-        announced: None,
+        proxy_header: None,
         at_end: Default::default(),
         requests: 1.into(),
     };
@@ -144,7 +144,7 @@ pub(crate) fn of_request(
     reading: &Reading,
     consumer: Option<&Arc<Consumer>>,
 ) -> Result<Explanation, String> {
-    let mut chains = Chains::new(request, false);
+    let mut chains = RequestChains::new(request, false);
     let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
         .ok_or("the body is too large to inspect here")?;
     let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
@@ -208,7 +208,7 @@ fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
 }
 
 /// The plugins that would run, unless one of them answers first.
-fn plan(request: &mut Request, chains: &mut Chains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
+fn plan(request: &mut Request, chains: &mut RequestChains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
     let route = request.route.clone();
     let mut plan = Vec::new();
     for (phase, name) in PHASES {

@@ -75,7 +75,7 @@ struct Handshake {
 }
 
 /// The place of one handshake.
-pub struct Place {
+pub struct HandshakePermit {
     room: Arc<Room>,
     number: u64,
     ended: Arc<Notify>,
@@ -88,7 +88,7 @@ impl Room {
     }
 
     /// `None`: there is no room, and none can be made.
-    pub fn enter(self: &Arc<Room>, address: IpAddr) -> Option<Place> {
+    pub fn enter(self: &Arc<Room>, address: IpAddr) -> Option<HandshakePermit> {
         let address = network(address);
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
@@ -119,7 +119,7 @@ impl Room {
         if oldest.is_some() {
             tell(address);
         }
-        Some(Place { room: self.clone(), number, ended })
+        Some(HandshakePermit { room: self.clone(), number, ended })
     }
 }
 
@@ -137,21 +137,21 @@ impl Waiting {
     }
 }
 
-impl Place {
+impl HandshakePermit {
     /// Ready when others need the place.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakePermit {
     fn drop(&mut self) {
         self.room.waiting.lock().remove(self.number);
     }
 }
 
 #[cold]
-fn refuse(address: IpAddr) -> Option<Place> {
+fn refuse(address: IpAddr) -> Option<HandshakePermit> {
     REFUSED.fetch_add(1, Relaxed);
     tell(address);
     None
@@ -185,7 +185,7 @@ mod tests {
     async fn the_oldest_makes_room() {
         let room = Room::new(3, 2);
         let enter = |text: &str| room.enter(address(text));
-        let age = |place: &Place| {
+        let age = |place: &HandshakePermit| {
             let mut waiting = room.waiting.lock();
             waiting.all.get_mut(&place.number).expect("it waits").began -= PATIENCE;
         };

@@ -23,7 +23,7 @@ pub(crate) enum Passed {
 }
 
 /// The chains of one request.
-pub(crate) struct Chains {
+pub(crate) struct RequestChains {
     snapshot: Rc<WorkerSnapshot>,
     route: Option<Arc<Route>>,
     /// The route's chain with the consumer's plugins over it.
@@ -37,10 +37,10 @@ pub(crate) struct Chains {
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }
 
-impl Chains {
-    pub(crate) fn new(request: &Request, debug: bool) -> Chains {
+impl RequestChains {
+    pub(crate) fn new(request: &Request, debug: bool) -> RequestChains {
         let trace = debug.then(RefCell::default);
-        Chains {
+        RequestChains {
             snapshot: request.snapshot.clone(),
             route: None,
             merged: None,

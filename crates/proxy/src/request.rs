@@ -7,7 +7,7 @@ use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
 use super::route::{acceptable, route};
 use crate::{
-    claims, client::Downstream, exchange, finish, matching, phases::Chains, refusal, respond, stats,
+    claims, client::Downstream, exchange, finish, matching, phases::RequestChains, refusal, respond, stats,
     worker::Worker,
 };
 
@@ -31,7 +31,7 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
-    let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
+    let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
     let asked = crate::audit::Asked::of(&request);
     let keep = match way(&mut request, client, &mut chains, length).await {
@@ -61,7 +61,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 async fn way(
     request: &mut Request,
     client: &Rc<Downstream>,
-    chains: &mut Chains,
+    chains: &mut RequestChains,
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;

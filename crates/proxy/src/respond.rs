@@ -24,7 +24,7 @@ use crate::{
     client::Downstream,
     filters,
     persistence::client_persists,
-    phases::{Chains, Passed},
+    phases::{Passed, RequestChains},
 };
 use file::InFile;
 use whole::Whole;
@@ -41,7 +41,12 @@ enum Body {
 }
 
 /// Sends a reply through header and body filters. Returns whether the connection can be reused.
-pub(crate) async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
+pub(crate) async fn send(
+    request: &mut Request,
+    client: &Downstream,
+    chains: &RequestChains,
+    reply: Reply,
+) -> bool {
     let reply = ending(reply);
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
@@ -104,7 +109,12 @@ async fn put(request: &mut Request, client: &Downstream, body: Bytes) -> bool {
     Writer::begin(request, client, None, frame).run(&mut whole).await.keeps()
 }
 
-async fn send_file(request: &mut Request, client: &Downstream, chains: &Chains, mut body: FileBody) -> bool {
+async fn send_file(
+    request: &mut Request,
+    client: &Downstream,
+    chains: &RequestChains,
+    mut body: FileBody,
+) -> bool {
     if let Err(status) = filters::header_filter(request, client, chains) {
         return instead(request, client, status).await;
     }
@@ -155,7 +165,7 @@ const REMADE_STEP: usize = 256 << 10;
 
 /// Runs the body through the body filters; in steps if they want that, and other tasks get their turn in between. `Err`: the
 /// status of the page that replaces the answer.
-async fn filter_body(request: &mut Request, chains: &Chains, mut body: Bytes) -> Result<Bytes, u16> {
+async fn filter_body(request: &mut Request, chains: &RequestChains, mut body: Bytes) -> Result<Bytes, u16> {
     let mut filtered = Vec::new();
     let mut from = 0;
     let mut step = request.response.body_step();

@@ -31,14 +31,14 @@ use clap::{CommandFactory, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 
-use self::place::Place;
+use self::place::SharedOptions;
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
 #[command(name = "tidegate", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(flatten)]
-    place: Place,
+    place: SharedOptions,
     #[command(subcommand)]
     verb: Verb,
 }

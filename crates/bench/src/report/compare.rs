@@ -21,7 +21,7 @@ const MOST_BLOCKS: usize = 60;
 const NEGLIGIBLE: f64 = 0.005;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RunDifference {
     NoDifference,
     Better,
     Worse,
@@ -40,7 +40,7 @@ pub struct Row {
     pub ratio: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: RunDifference,
 }
 
 /// What is compared, and whether more of it is better.
@@ -85,9 +85,9 @@ pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     for row in rows {
         let shown = |value: f64| if row.name == "requests/s" { format!("{value:.0}") } else { time(value) };
         let word = match row.verdict {
-            Verdict::NoDifference => "no difference",
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
+            RunDifference::NoDifference => "no difference",
+            RunDifference::Better => "better",
+            RunDifference::Worse => "worse",
         };
         let _ = writeln!(
             out,
@@ -103,13 +103,13 @@ pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     out
 }
 
-fn verdict(ratio: f64, low: f64, high: f64, more_is_better: bool) -> Verdict {
+fn verdict(ratio: f64, low: f64, high: f64, more_is_better: bool) -> RunDifference {
     if (low..=high).contains(&1.0) || (ratio - 1.0).abs() < NEGLIGIBLE {
-        Verdict::NoDifference
+        RunDifference::NoDifference
     } else if (ratio > 1.0) == more_is_better {
-        Verdict::Better
+        RunDifference::Better
     } else {
-        Verdict::Worse
+        RunDifference::Worse
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Figure, Scenario, Suite,
     background::Busy,
     peers,
-    process::{Place, Started, stay_on},
+    process::{CpuSet, Started, stay_on},
     tidegate::Tidegate,
 };
 use crate::{
@@ -74,7 +74,7 @@ impl<'a> Runner<'a> {
             }
             all.extend(self.scenario(scenario)?);
         }
-        stay_on(Place::Anywhere);
+        stay_on(CpuSet::Anywhere);
         Ok(all)
     }
 
@@ -85,8 +85,11 @@ impl<'a> Runner<'a> {
     fn scenario(&mut self, scenario: &Scenario) -> Result<Vec<Measured>, Problem> {
         // With several workers there is no core that they leave to others.
         let workers = scenario.workers.count();
-        let (gateways, others) =
-            if workers == 1 { (Place::Gateway, Place::Others) } else { (Place::Anywhere, Place::Anywhere) };
+        let (gateways, others) = if workers == 1 {
+            (CpuSet::Gateway, CpuSet::Others)
+        } else {
+            (CpuSet::Anywhere, CpuSet::Anywhere)
+        };
         stay_on(others);
         let folder = folder()?;
         let upstream = peers::upstream(folder.path(), self.suite.page_bytes, 1)?;

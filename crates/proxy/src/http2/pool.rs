@@ -33,7 +33,7 @@ pub(crate) use self::{gate::Waiting, window::Window};
 
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PoolKey {
     /// The pool number of a [`tidegate_plugin_api::upstream::Node`].
     pub pool: u32,
     /// The client connection that they belong to; `None`: shared by all clients.
@@ -93,7 +93,7 @@ struct State {
 
 /// A connection shared by requests.
 pub(crate) struct Shared {
-    place: Place,
+    place: PoolKey,
     gate: Rc<Gate>,
     /// The number of connections opened before it.
     number: u64,
@@ -232,7 +232,7 @@ pub(crate) enum Next {
 /// Held by the request that opens a connection.
 pub(crate) struct Opening {
     pool: &'static Http2Pool,
-    place: Place,
+    place: PoolKey,
     window: Window,
     existing: Existing,
     turn: Turn,
@@ -240,14 +240,14 @@ pub(crate) struct Opening {
 
 impl Http2Pool {
     /// Created on first use.
-    fn with_node<R>(&self, place: Place, act: impl FnOnce(&mut Node) -> R) -> R {
+    fn with_node<R>(&self, place: PoolKey, act: impl FnOnce(&mut Node) -> R) -> R {
         if let Some(client) = place.client {
             return act(self.own.borrow_mut().entry((client, place.pool)).or_default());
         }
         act(self.nodes.borrow_mut().entry(place.pool).or_default())
     }
 
-    pub(crate) fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
+    pub(crate) fn next(&'static self, place: PoolKey, wanted: &Wanted<'_>) -> Next {
         self.with_node(place, |node| node.next(wanted, self, place))
     }
 
@@ -283,7 +283,7 @@ impl Http2Pool {
 
     /// A client's connection has become idle. The one that has been idle longest may have to go.
     fn became_idle(&self, connection: &Shared, client: u64) {
-        let Place { pool, .. } = connection.place;
+        let PoolKey { pool, .. } = connection.place;
         let (mut ages, mut own) = (self.ages.borrow_mut(), self.own.borrow_mut());
         connection.idle.set(Some(ages.enter(pool, client)));
         while let Some((number, client)) = ages.surplus(pool, connection.limits.size) {
@@ -306,7 +306,7 @@ impl Node {
         !self.connections.is_empty() || Rc::strong_count(&self.gate) > 1
     }
 
-    fn next(&mut self, wanted: &Wanted<'_>, pool: &'static Http2Pool, place: Place) -> Next {
+    fn next(&mut self, wanted: &Wanted<'_>, pool: &'static Http2Pool, place: PoolKey) -> Next {
         let no_full = self.gate.has_no_full();
         let good = |connection: &&Rc<Shared>| connection.is_good() && wanted.is_outlived_by(connection);
         let small = |connection: &&Rc<Shared>| no_full && good(connection) && wanted.suits(connection);

@@ -28,23 +28,23 @@ pub(crate) struct Http2Stream {
     ended: bool,
     /// It ended with an error.
     is_reset: bool,
-    place: Place,
+    place: StreamPermit,
     /// The round in which it last found no room.
     asked: u64,
 }
 
 /// A request of a connection for as long as it lives.
-pub(crate) struct Place {
+pub(crate) struct StreamPermit {
     sending: Rc<Sending>,
     index: u32,
     /// Its client is waited for.
     waits: bool,
 }
 
-impl Place {
-    pub(crate) fn new(sending: Rc<Sending>) -> Place {
+impl StreamPermit {
+    pub(crate) fn new(sending: Rc<Sending>) -> StreamPermit {
         let index = sending.places.begin();
-        Place { sending, index, waits: false }
+        StreamPermit { sending, index, waits: false }
     }
 
     /// Counts memory that the request holds beyond the usual.
@@ -69,14 +69,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.sending.places.end(self.index);
     }
 }
 
 impl Http2Stream {
-    pub(crate) fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: Place) -> Http2Stream {
+    pub(crate) fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: StreamPermit) -> Http2Stream {
         Http2Stream {
             respond,
             send: None,

@@ -17,7 +17,7 @@ use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     connection,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     load,
     rpc::{
         Client, Watch,
@@ -240,10 +240,10 @@ fn apply(shared: &Shared, events: &[Event]) {
         // A deletion shows its key with version 0.
         let deleted = entry.version == 0;
         match keys::place(&shared.options.prefix, &entry.key) {
-            Place::Object(kind, id) if deleted => {
+            EtcdKey::Object(kind, id) if deleted => {
                 changes.push((at, Change { kind, id: id.into(), object: None }));
             }
-            Place::Object(kind, id) => {
+            EtcdKey::Object(kind, id) => {
                 // One message may have several changes of an object.
                 let before = || {
                     let mut earlier = changes.iter().rev();
@@ -257,14 +257,14 @@ fn apply(shared: &Shared, events: &[Event]) {
                 let object = values::object(&shared.options, kind, id, entry, &before);
                 changes.push((at, Change { kind, id: object.id.clone(), object: Some(object) }));
             }
-            Place::Plugins if deleted => *shared.plugins.lock() = None,
-            Place::Plugins => {
+            EtcdKey::Plugins if deleted => *shared.plugins.lock() = None,
+            EtcdKey::Plugins => {
                 if let Some(list) = values::plugins(&entry.key, &entry.value) {
                     *shared.plugins.lock() = Some(list);
                 }
             }
-            Place::Other => {}
-            Place::Unknown => values::complain(&entry.key, "unknown kind of resource; it is ignored"),
+            EtcdKey::Other => {}
+            EtcdKey::Unknown => values::complain(&entry.key, "unknown kind of resource; it is ignored"),
         }
     }
     if newest > 0 {

@@ -11,7 +11,7 @@ use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     connection,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     rpc::{
         Client,
         messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest},
@@ -74,17 +74,17 @@ impl Found {
         let trusted = self.trusts_revisions(shared);
         for entry in entries {
             let (kind, id) = match keys::place(&options.prefix, &entry.key) {
-                Place::Object(kind, id) => (kind, id),
-                Place::Plugins => {
+                EtcdKey::Object(kind, id) => (kind, id),
+                EtcdKey::Plugins => {
                     let read = values::plugins(&entry.key, &entry.value);
                     self.plugins = read.or_else(|| shared.plugins.lock().clone());
                     continue;
                 }
-                Place::Other => {
+                EtcdKey::Other => {
                     self.note_placeholder(&options.prefix, &entry.key);
                     continue;
                 }
-                Place::Unknown => {
+                EtcdKey::Unknown => {
                     values::complain(&entry.key, "unknown kind of resource; it is ignored");
                     continue;
                 }

@@ -22,7 +22,7 @@ use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     Options,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     shared::Shared,
     values,
 };
@@ -206,8 +206,8 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
         let key = line.get("key").and_then(Value::as_str).ok_or_else(half)?;
         let bytes = line.get("value").ok_or_else(half)?.to_string().into_bytes();
         match keys::place(&options.prefix, key.as_bytes()) {
-            Place::Plugins => kept.plugins = values::plugins(key.as_bytes(), &bytes),
-            Place::Object(kind, id) => {
+            EtcdKey::Plugins => kept.plugins = values::plugins(key.as_bytes(), &bytes),
+            EtcdKey::Object(kind, id) => {
                 objects += 1;
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
                 let values::Decoded { value, fault, sealed } =
@@ -221,7 +221,7 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
                 let (id, document) = (id.into(), value.into());
                 kept.state.put(Object { kind, id, document, created, modified, fault, unread });
             }
-            Place::Other | Place::Unknown => {}
+            EtcdKey::Other | EtcdKey::Unknown => {}
         }
     }
     if count.parse() != Ok(objects) { Err(half()) } else { Ok(kept) }

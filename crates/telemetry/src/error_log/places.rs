@@ -17,9 +17,9 @@ const EXAMPLE_BYTES: usize = 256;
 type Id = (&'static str, u32, u32);
 
 #[derive(Default)]
-pub(super) struct Places(HashMap<Id, Place>);
+pub(super) struct Places(HashMap<Id, CallSite>);
 
-struct Place {
+struct CallSite {
     level: Level,
     lines: u32,
     bytes: usize,
@@ -47,7 +47,7 @@ impl Places {
         text: &[u8],
         bytes: usize,
     ) {
-        let empty = || Place { level, lines: 0, bytes: 0, left_out: 0, example: Vec::new() };
+        let empty = || CallSite { level, lines: 0, bytes: 0, left_out: 0, example: Vec::new() };
         let place = self.0.entry(id(place)).or_insert_with(empty);
         place.lines += 1;
         place.bytes += bytes;

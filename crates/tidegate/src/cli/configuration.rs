@@ -12,7 +12,7 @@ use tidegate_protocol::uri::encoded_component;
 
 use super::{
     admin_api,
-    place::Place,
+    place::SharedOptions,
     printable::{printable, printable_lines},
 };
 
@@ -102,7 +102,7 @@ pub(super) struct Rollback {
     dry_run: bool,
 }
 
-pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &SharedOptions, verb: &Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),
@@ -111,7 +111,7 @@ pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn with_admin_api(place: &Place, verb: &Verb) -> anyhow::Result<()> {
+fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
     let settings = place.load_with_key()?;
     match verb {
         Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) => Ok(()),

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_config::Provider;
 
-use super::{admin_api, place::Place, printable::printable_lines};
+use super::{admin_api, place::SharedOptions, printable::printable_lines};
 use crate::boot;
 
 #[derive(Args)]
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let mut settings = place.load()?.settings;
     let question = question(arguments)?;
     // A gateway that reads files has no Admin API; the file says the same.

@@ -16,7 +16,7 @@ use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::Placement;
 
 use self::prepare::{read, write};
-use super::place::Place;
+use super::place::SharedOptions;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     check_against: Option<String>,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let reading = &arguments.reading;
     if let Some(url) = &arguments.check_against {
         let target = check_against::Target::parse(url)?;
@@ -75,7 +75,7 @@ pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// The key of the gateway at --prefix; empty where it asks for none.
-fn own_key(place: &Place) -> anyhow::Result<String> {
+fn own_key(place: &SharedOptions) -> anyhow::Result<String> {
     match place.load_with_key()?.admin.access {
         Access::Open => Ok(String::new()),
         keys => keys.admin_key().and_then(AdminKey::value).map(str::to_owned).context("it has no admin key"),

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use tidegate_config::reference::{Starter, starter, starter_resources};
 use tidegate_plugins::registry::on_by_default;
 
-use super::place::Place;
+use super::place::SharedOptions;
 use crate::boot::welcome::shown;
 
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     etcd: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let source = place.source()?;
     if source.file.is_some() || source.listen.is_some() {
         bail!("init writes conf/config.yaml below --prefix; it takes neither --config nor --listen");

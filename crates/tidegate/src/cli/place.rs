@@ -12,7 +12,7 @@ const SHARED: &str = "Shared options";
 
 /// Where the gateway lives.
 #[derive(Args, Clone)]
-pub(super) struct Place {
+pub(super) struct SharedOptions {
     /// Folder with conf/, logs/ and data/
     #[arg(long, global = true, help_heading = SHARED, value_name = "DIR", env = "TIDEGATE_PREFIX",
         default_value = ".")]
@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub(super) listen: Option<String>,
 }
 
-impl Place {
+impl SharedOptions {
     /// Paths become absolute: the process in the background has another working directory.
     pub(super) fn source(&self) -> anyhow::Result<Source> {
         let prefix =
@@ -52,7 +52,7 @@ impl Place {
         Ok(tidegate_config::load(&source)?)
     }
 
-    /// As [`Place::load`], for what needs no configuration of its own.
+    /// As [`SharedOptions::load`], for what needs no configuration of its own.
     pub(super) fn load_anywhere(&self) -> anyhow::Result<Loaded> {
         Ok(tidegate_config::load(&self.source()?)?)
     }

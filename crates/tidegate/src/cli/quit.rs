@@ -4,8 +4,8 @@
 
 use rustix::process::Signal;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 
-pub(super) fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     daemon::signal(place, Signal::QUIT).map(|_| ())
 }

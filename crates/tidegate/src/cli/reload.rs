@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 use crate::boot::commands::Command;
 
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     timeout: u64,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // A configuration that would not load is reported here, with all its faults, and the running one stays.
     place.load_anywhere()?;
     let command = Command::Reload { timeout_seconds: arguments.timeout };

@@ -2,7 +2,7 @@
 
 use tidegate_config::Loaded;
 
-use super::{daemon, import, place::Place};
+use super::{daemon, import, place::SharedOptions};
 use crate::boot::{
     self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, preflight, serving::Origin,
 };
@@ -25,14 +25,18 @@ pub(super) struct Arguments {
     serve_last_good: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(predecessor) = Predecessor::connect()? else { return serve(place, arguments, None) };
     let messenger = predecessor.messenger()?;
     // Reported here as everywhere, and to the client that requested the upgrade from the old process.
     serve(place, arguments, Some(predecessor)).inspect_err(|error| messenger.failed(&format!("{error:#}")))
 }
 
-fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecessor>) -> anyhow::Result<()> {
+fn serve(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    mut predecessor: Option<Predecessor>,
+) -> anyhow::Result<()> {
     let mut loaded = match &arguments.from {
         Some(_) => place.load_anywhere()?,
         None => place.load()?,

@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use tidegate_config::{Settings, Source};
 
-use super::{daemon, place::Place, start::ReadySocket};
+use super::{daemon, place::SharedOptions, start::ReadySocket};
 use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
 
 /// The default number of workers, where the machine has as many processors.
@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     home: Option<PathBuf>,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.root.canonicalize();
     let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
     if !root.is_dir() {
@@ -167,7 +167,12 @@ plugins: [static-files]
 
 /// Starts itself in a separate process group. The access log goes where standard output goes, unless that is a
 /// terminal.
-fn in_background(place: &Place, arguments: &Arguments, root: &Path, workers: usize) -> anyhow::Result<()> {
+fn in_background(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    root: &Path,
+    workers: usize,
+) -> anyhow::Result<()> {
     let home = Home::create()?;
     let (socket_path, output) = (home.0.join("ready.sock"), home.0.join("serve.out"));
     let socket = ReadySocket::bind(&socket_path)?;

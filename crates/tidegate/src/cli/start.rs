@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tidegate_config::Settings;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 /// How often the child is looked at while waiting for its message.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are reported here, not in a log file.
     let loaded = place.load()?;
     preflight::check(&loaded)?;
@@ -86,7 +86,12 @@ fn repeat_warnings(output: &Path) {
 }
 
 /// Starts itself with `run`, in a separate process group so that the terminal's signals do not reach it.
-fn spawn(place: &Place, arguments: &Arguments, output: &Path, socket: &Path) -> anyhow::Result<Child> {
+fn spawn(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    output: &Path,
+    socket: &Path,
+) -> anyhow::Result<Child> {
     let source = place.source()?;
     let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let mut command = Command::new(daemon::own_program()?);

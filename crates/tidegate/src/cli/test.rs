@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tidegate_config::Provider;
 
-use super::place::Place;
+use super::place::SharedOptions;
 use crate::boot::{notices, preflight, trial};
 
 /// A start would work, and some objects would not.
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     serve_last_good: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let loaded = place.load()?;
     for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
         notices::print(warning);

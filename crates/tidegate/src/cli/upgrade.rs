@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 use crate::boot::commands::Command;
 
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     timeout: u64,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };
     daemon::command(place, &command, Duration::from_secs(arguments.timeout))
 }

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::remoting::{Answer, Command, Credentials};
+use super::remoting::{Command, Credentials, RemotingResponse};
 
 /// Routes of topics are the longest.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
@@ -70,7 +70,11 @@ impl Connection {
         }
     }
 
-    pub(super) async fn ask(&mut self, settings: &Settings, command: Command<'_>) -> Result<Answer, String> {
+    pub(super) async fn ask(
+        &mut self,
+        settings: &Settings,
+        command: Command<'_>,
+    ) -> Result<RemotingResponse, String> {
         self.number = self.number.wrapping_add(1);
         let request = command.encode(self.number, settings.credentials.as_ref());
         match tokio::time::timeout(settings.timeout, self.exchange(&request)).await {
@@ -79,7 +83,7 @@ impl Connection {
         }
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> Result<Answer, String> {
+    async fn exchange(&mut self, request: &[u8]) -> Result<RemotingResponse, String> {
         let failed = |error: std::io::Error| error.to_string();
         self.stream.write_all(request).await.map_err(failed)?;
         self.stream.flush().await.map_err(failed)?;
@@ -90,7 +94,7 @@ impl Connection {
             }
             let mut frame = vec![0; length];
             self.stream.read_exact(&mut frame).await.map_err(failed)?;
-            let answer = Answer::decode(frame)?;
+            let answer = RemotingResponse::decode(frame)?;
             if answer.answers(self.number) {
                 return Ok(answer);
             }

@@ -9,19 +9,19 @@ use tidegate_protocol::{Head, HeaderId, Method};
 use super::{
     coding,
     conditions::{self, Validators, Verdict},
-    entry::{Outcome, Representation, Served},
+    entry::{FileLookup, Representation, Served},
     path,
     range::{self, Ranges, Span},
 };
 
-pub(super) fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
+pub(super) fn answer(request: &Request, outcome: &FileLookup, max_ranges: usize) -> Reply {
     match outcome {
-        Outcome::Status(code) => Reply::page(*code),
+        FileLookup::Status(code) => Reply::page(*code),
         // The caller leaves these to the upstream.
-        Outcome::Upstream => Reply::page(404),
-        Outcome::Redirect => redirect(request),
-        Outcome::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
-        Outcome::File(served) => file(request, served, max_ranges),
+        FileLookup::Upstream => Reply::page(404),
+        FileLookup::Redirect => redirect(request),
+        FileLookup::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
+        FileLookup::File(served) => file(request, served, max_ranges),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, schema::lua};
 use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer};
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
-use tidegate_routing::router::{Loss, Verdict};
+use tidegate_routing::router::{CandidateResult, Loss};
 
 use super::fields;
 
@@ -22,7 +22,7 @@ pub(super) fn to_json(
     question: &Question,
     explanation: &Explanation,
 ) -> Value {
-    let won = explanation.candidates.iter().find(|candidate| candidate.verdict == Verdict::Won);
+    let won = explanation.candidates.iter().find(|candidate| candidate.verdict == CandidateResult::Won);
     let candidates: Vec<Value> =
         explanation.candidates.iter().map(|candidate| shown_candidate(candidate, won)).collect();
     json!({
@@ -47,9 +47,9 @@ pub(super) fn to_json(
 
 fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
     let (verdict, by) = match candidate.verdict {
-        Verdict::Won => ("won", None),
-        Verdict::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
-        Verdict::Lost(_) => ("lost", None),
+        CandidateResult::Won => ("won", None),
+        CandidateResult::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
+        CandidateResult::Lost(_) => ("lost", None),
     };
     json!({
         "route": candidate.route.id.as_ref(),
@@ -68,19 +68,21 @@ fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
     let field = |name: &str| value.get(name).map(Value::to_string).unwrap_or_default();
     let either = |one: &str, many: &str| if value.get(many).is_some() { field(many) } else { field(one) };
     match candidate.verdict {
-        Verdict::Won => None,
-        Verdict::Shadowed => won.map(|won| shadow(candidate, won)),
-        Verdict::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
-        Verdict::Lost(Loss::RemoteAddr) => {
+        CandidateResult::Won => None,
+        CandidateResult::Shadowed => won.map(|won| shadow(candidate, won)),
+        CandidateResult::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
+        CandidateResult::Lost(Loss::RemoteAddr) => {
             Some(format!("remote_addr: the route takes {}", either("remote_addr", "remote_addrs")))
         }
-        Verdict::Lost(Loss::Host) => Some(match &candidate.host {
+        CandidateResult::Lost(Loss::Host) => Some(match &candidate.host {
             Some(host) => format!("host: the route is for {host}"),
             None => format!("host: the route is for {}", either("host", "hosts")),
         }),
-        Verdict::Lost(Loss::Vars) => Some(format!("vars: {} does not hold", clause(value, candidate.clause))),
-        Verdict::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
-        Verdict::Lost(Loss::Parameters) => Some(format!("path: does not match {}", candidate.uri)),
+        CandidateResult::Lost(Loss::Vars) => {
+            Some(format!("vars: {} does not hold", clause(value, candidate.clause)))
+        }
+        CandidateResult::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
+        CandidateResult::Lost(Loss::Parameters) => Some(format!("path: does not match {}", candidate.uri)),
     }
 }
 

@@ -15,10 +15,10 @@ use tidegate_store::embedded::{
 
 use crate::{
     boot::{
-        commands::{self, Answer, Command},
+        commands::{self, Command, CommandReply},
         pid_file,
     },
-    cli::place::Place,
+    cli::place::SharedOptions,
 };
 
 /// Something would be lost, and the operator has not accepted that.
@@ -27,7 +27,7 @@ const LOSS: u8 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings, provided that there is a store of the gateway's own.
-fn with_store(place: &Place) -> anyhow::Result<Settings> {
+fn with_store(place: &SharedOptions) -> anyhow::Result<Settings> {
     let settings = place.load()?.settings;
     match settings.provider {
         Provider::Embedded => Ok(settings),
@@ -46,7 +46,7 @@ fn with_store(place: &Place) -> anyhow::Result<Settings> {
     }
 }
 
-pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     let same = |own: &Path| file.exists() && own.canonicalize().ok() == file.canonicalize().ok();
@@ -59,10 +59,10 @@ pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
             let answer = commands::send(&socket, &Command::Backup, PATIENCE)
                 .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
             match answer {
-                Answer::Done(path) => {
+                CommandReply::Done(path) => {
                     copy::duplicate(&PathBuf::from(path), file).map_err(anyhow::Error::msg)?
                 }
-                Answer::Failed(reason) => bail!("{reason}"),
+                CommandReply::Failed(reason) => bail!("{reason}"),
             }
         }
         None => repair::backup(database, file)?,
@@ -71,7 +71,7 @@ pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!("the gateway runs as process {pid}; stop it first (`tidegate quit`)");
@@ -86,7 +86,7 @@ pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     // One that serves the last good configuration has no store open; without a file nothing would show it.
