@@ -61,7 +61,10 @@ fn names_that_nobody_can_have() {
         &gateway,
         "consumers/jack",
         &[
-            (basic("jack smith"), "no client can send the username \"jack smith\": whitespace is removed from it"),
+            (
+                basic("jack smith"),
+                "no client can send the username \"jack smith\": whitespace is removed from it",
+            ),
             (basic("jack "), "no client can send the username \"jack \""),
             (basic("jack"), ""),
         ],

@@ -41,10 +41,7 @@ fn fields_of_secret_managers() {
         &gateway,
         "secrets/vault/1",
         &[
-            (
-                vault(json!({"namespce": "n"})),
-                "namespce has no effect; did you mean namespace?",
-            ),
+            (vault(json!({"namespce": "n"})), "namespce has no effect; did you mean namespace?"),
             (vault(json!({"ssl_verify": false})), "ssl_verify has no effect"),
             (vault(json!({"namespace": "n"})), ""),
         ],

@@ -50,7 +50,10 @@ fn names_of_absent_plugins_are_one_line() {
     );
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
     assert_eq!(lines.len(), 1, "{said}");
-    assert!(lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, degraphql"), "{said}");
+    assert!(
+        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, degraphql"),
+        "{said}"
+    );
     assert!(!plain.contains("not available"), "the built-in list names what is here");
 }
 

@@ -184,5 +184,8 @@ fn a_file_that_is_not_there_is_not_called_good() {
         .expect("runs");
     let said = text(&output);
     assert!(!said.contains("config.yaml is valid"), "{said}");
-    assert!(!output.status.success() || said.contains("config.yaml does not exist; the defaults apply"), "{said}");
+    assert!(
+        !output.status.success() || said.contains("config.yaml does not exist; the defaults apply"),
+        "{said}"
+    );
 }
