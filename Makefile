@@ -1,19 +1,19 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
-	@echo 'make run     build, then serve in the foreground from ./run/'
+	@echo 'make run     build with less optimization, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make test    run all tests, black-box tests included, after make deps'
 	@echo 'make test-all  the tests that take minutes as well, such as the whole nginx corpus beside nginx'
 	@echo 'make upgrade-test  ten upgrades and a hundred reloads under load, with the release binary'
-	@echo 'make lint    formatting, clippy, shellcheck, python syntax'
+	@echo 'make lint    formatting, clippy, shellcheck, python syntax, licences and sources of libraries'
 	@echo 'make perf    measure against nginx; PERF_ARGS="--quick --only plain" narrows it'
 	@echo 'make soak    load with changes, scrapes and reloads; SOAK_ARGS="--time 2h" (10m), prints the slope of memory'
 	@echo 'make attack  floods, bombs, full disks, kills and lies against the release binary; ATTACK_ARGS="--quick --only lua"'
@@ -23,15 +23,19 @@ help:
 deps:
 	scripts/install-deps.sh
 
-BINARY = $(or $(CARGO_TARGET_DIR),target)/release/tidegate
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+BINARY = $(TARGET)/release/tidegate
+QUICK = $(TARGET)/quick/tidegate
 
 build:
 	$(CARGO) build --release -p tidegate
+	scripts/split-debug $(BINARY)
 
 # Everything it writes is in run/, which git ignores. Remove the folder to begin again.
-run: build
-	@test -e run/conf/config.yaml || $(BINARY) init --prefix run
-	$(BINARY) run --prefix run $(RUN_ARGS)
+run:
+	$(CARGO) build --profile quick -p tidegate
+	@test -e run/conf/config.yaml || $(QUICK) init --prefix run
+	$(QUICK) run --prefix run $(RUN_ARGS)
 
 # The binary is built first so that the black-box tests do not wait for it one by one; with their features, or libraries are
 # built twice.
@@ -53,7 +57,8 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/new-plugin"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin"]]'
+	scripts/deny
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)

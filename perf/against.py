@@ -49,7 +49,10 @@ def main():
         try:
             upstream.wait_for_port(port)
             if options.instructions:
-                instructions(folder, binaries, port, options.only or ["plain"])
+                counted = instructions(folder, binaries, port, options.only or ["plain"])
+                rows = [[name, *(f"{one[who]:,.0f}" for who in binaries), f"{one['after'] / one['before']:.4f}"]
+                        for name, one in counted.items()]
+                print(figures.table(["instructions per request", "before", "after", "ratio"], rows))
             else:
                 cpu(folder, binaries, port, options)
         finally:
@@ -63,12 +66,12 @@ def cpu(folder, binaries, upstream_port, options):
             servers[who] = start(folder, who, binary, upstream_port, pair)
         scripts, rows = throughput.write_scripts(folder, KEYS), []
         for name in options.only or ["plain"]:
-            stolen, total = steal()
+            stolen, total = processes.steal_ticks()
             result = turns.run(name, servers, scripts, options.rounds, options.seconds, say)
             ratios = [after["cpu_us"] / before["cpu_us"]
                       for before, after in zip(result["rounds"]["before"], result["rounds"]["after"])]
             low, high = interval(ratios)
-            now_stolen, now_total = steal()
+            now_stolen, now_total = processes.steal_ticks()
             rows.append([name, *(f"{result['median'][who]['cpu_us']:.2f}" for who in binaries),
                          f"{statistics.median(ratios):.3f}", f"{low:.3f} to {high:.3f}",
                          f"{100 * (now_stolen - stolen) / max(1, now_total - total):.1f} %"])
@@ -96,25 +99,18 @@ def interval(ratios, samples=10_000):
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
-def steal():
-    """(stolen, all) ticks of this machine since it started."""
-    with open("/proc/stat") as stat:
-        ticks = [int(field) for field in stat.readline().split()[1:9]]
-    return ticks[7], sum(ticks)
-
-
 def instructions(folder, binaries, upstream_port, names):
-    pair, rows = tls.certificate(folder), []
+    """Per request, by scenario and binary."""
+    pair, found = tls.certificate(folder), {}
     for name in names:
         path, script = throughput.SCENARIOS[name][:2]
-        counted = {}
+        counted = found[name] = {}
         for who, binary in binaries.items():
             runs = {count: once(folder, f"{who}-{name}-{count}", binary, upstream_port, pair, path, script, count)
                     for count in (FEW, MANY)}
             counted[who] = (runs[MANY] - runs[FEW]) / (MANY - FEW)
             say(f"{name}: {who} {counted[who]:,.0f} instructions per request")
-        rows.append([name, *(f"{counted[who]:,.0f}" for who in binaries), f"{counted['after'] / counted['before']:.4f}"])
-    print(figures.table(["instructions per request", "before", "after", "ratio"], rows))
+    return found
 
 
 def once(folder, who, binary, upstream_port, pair, path, script, count):

@@ -93,7 +93,7 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
         if "accuracy" in wanted and binary:
             results["accuracy"] = accuracy.run(binary, ROOT, folder, rounds, seconds, say)
         if "scrape" in wanted and binary:
-            results["scrape"] = scrape.run(binary, folder, upstream_port, 5000 if quick else 25_000, say)
+            results["scrape"] = scrape.run(binary, folder, upstream_port, seconds, say)
         if "churn" in wanted:
             results["churn"] = churn.run(binary, folder, upstream_port, 2000 if quick else 10_000, say)
     finally:
@@ -149,7 +149,8 @@ def show(results, target):
     if "accuracy" in results:
         print("\n" + figures.table(accuracy.HEADINGS, accuracy.rows(results["accuracy"])))
     if "scrape" in results:
-        headings = [f"{results['scrape']['series']:,} series, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]
+        headings = [f"{results['scrape']['series']:,} series, us", "requests", "p50", "p99", "p99.9", "max", ">1 ms", ">2 ms",
+                    ">5 ms", ">10 ms", "longest wait", "slices with steal"]
         print("\n" + figures.table(headings, scrape.rows(results["scrape"])))
     if "churn" in results:
         headings = ["latency, us", "p50", "p99", "p99.9", "max", ">5 ms", ">10 ms"]

@@ -84,7 +84,10 @@ apt() {
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=
 forbid_starting() {
-    [[ -e $policy ]] && return
+    if [[ -e $policy ]]; then
+        echo "install-deps: $policy is there already; what it allows is started" >&2
+        return
+    fi
     printf '#!/bin/sh\n# Made by install-deps.sh; removed when it ends.\nexit 101\n' |
         "${as_root[@]}" tee "$policy" >/dev/null
     policy_is_ours=yes
@@ -93,30 +96,41 @@ forbid_starting() {
 allow_starting() {
     if [[ $policy_is_ours ]]; then "${as_root[@]}" rm -f "$policy"; fi
 }
-trap allow_starting EXIT
 
 # Packages enable their service for the next boot whatever the policy says. One that was here before is left alone.
 disable() {
     if command -v systemctl >/dev/null; then
         "${as_root[@]}" systemctl --quiet disable "$1.service"
-    elif command -v update-rc.d >/dev/null; then
-        "${as_root[@]}" update-rc.d "$1" disable
+        return
+    fi
+    # In a container. These are not in the PATH of every user.
+    if [[ -x /usr/bin/deb-systemd-helper ]]; then
+        "${as_root[@]}" /usr/bin/deb-systemd-helper --quiet disable "$1.service"
+    fi
+    if [[ -x /usr/sbin/update-rc.d ]]; then
+        "${as_root[@]}" /usr/sbin/update-rc.d "$1" disable
     fi
 }
 disable_services() {
     for package in "${missing[@]}"; do
         local service=${services[$package]:-}
-        if [[ $service ]] && ! disable "$service"; then
+        if [[ $service ]] && installed "$package" && ! disable "$service"; then
             echo "install-deps: cannot disable $service; it starts with the machine" >&2
         fi
     done
 }
 
+# Also after an installation that failed half way.
+clean_up() {
+    disable_services
+    allow_starting
+}
+trap clean_up EXIT
+
 apt update
 forbid_starting
 if ((${#missing[@]})); then
     apt install -y --no-install-recommends "${missing[@]}"
-    disable_services
 fi
 for package in "${missing_optional[@]}"; do
     apt install -y --no-install-recommends "$package" ||

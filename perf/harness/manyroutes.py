@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from . import figures, load, processes, tidegate
+from . import figures, load, processes, tidegate, waits
 
 ROUTES, FEW = 50_000, 100
 CONSUMERS = 20_000
@@ -99,6 +99,7 @@ def run(binary, folder, upstream_port, rounds, seconds, say):
         result["lookup"] = lookup(few, many, folder, rounds, seconds)
         few.stop()
         result["changes"] = changes(binary, many, upstream_port, seconds, say)
+        result["held_up"] = held_up(many, upstream_port, max(seconds, 10), say)
         result["memory_after_mib"] = round(many.memory_mib(), 1)
         many.stop()
         result["consumers"] = key_auth(binary, folder, upstream_port, seconds, say)
@@ -126,6 +127,22 @@ def lookup(few, many, folder, rounds, seconds):
             answered = load.wrk(gateway.ports["http"], "/r0", script, seconds)["requests"]
             measured[gateway.name].append((gateway.server.cpu_seconds() - before) * 1e6 / answered)
     return {name: round(statistics.median(values), 2) for name, values in measured.items()}
+
+
+def held_up(gateway, upstream_port, seconds, say):
+    """How long the worker waited behind other threads of the gateway, with changes; `None` where that cannot be traced."""
+    child = disturber("routes", gateway, upstream_port, seconds)
+    try:
+        with waits.Trace(gateway.server.child.pid) as trace:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                load.sequential(gateway.ports["http"], "/r7", 500)
+    except waits.Unavailable as reason:
+        say(f"manyroutes: {reason}")
+        return None
+    finally:
+        told(child)
+    return waits.longest(trace.waits)
 
 
 def changes(binary, gateway, upstream_port, seconds, say):
@@ -233,7 +250,10 @@ def rows(result):
     ratio = middle(changed["disturbed"], "p999_us") / middle(changed["quiet"], "p999_us")
     beyond = (keys["disturbed"]["max_us"] - keys["quiet"]["max_us"]) / 1000
     shown = figures.shown
+    waited = result["held_up"]
+    longest = f"{shown(waited['max'])} us, behind {waited['by']}; {waited['over_500us']} of {waited['waits']} over 500 us" if waited else "-"
     return [
+        [f"longest wait of a worker behind other threads of the gateway, {PER_SECOND} changes/s", longest, "<= 500 us"],
         [f"{result['routes']:,} routes, memory", f"{result['memory_mib']} MiB", "< 250 MiB"],
         ["start to first answer", f"{result['start_s']} s", "< 2 s"],
         [f"CPU/request, random paths, {FEW} and {result['routes']:,} routes",

@@ -35,6 +35,19 @@ def free_port():
         return bound.getsockname()[1]
 
 
+def steal_ticks():
+    """(ticks that the hypervisor took from this machine, all ticks), since it started."""
+    with open("/proc/stat") as stat:
+        fields = [int(field) for field in stat.readline().split()[1:9]]
+    return fields[7], sum(fields)
+
+
+def steal_percent(since):
+    """Of the time since an earlier `steal_ticks`."""
+    stolen, total = steal_ticks()
+    return 100 * (stolen - since[0]) / max(1, total - since[1])
+
+
 class Server:
     """A server process tree on one core. Its output goes to a file, shown when it fails."""
 

@@ -3,8 +3,11 @@
 pub(crate) mod admin_bounds;
 mod admin_keys;
 mod audit;
+mod command_line;
+mod config_diff;
 mod control_documents;
 mod damaged_store;
+mod first_errors;
 mod first_run;
 mod full_disk;
 mod history;
@@ -13,8 +16,10 @@ mod last_good;
 mod log_floods;
 mod lost_lines;
 mod lost_store;
+mod memory_pages;
 mod nginx;
 mod plugin_list;
+mod priorities;
 mod stall;
 mod standard_error;
 #[cfg(debug_assertions)]

@@ -12,6 +12,7 @@ mod differential;
 mod downgrade;
 mod downgrade_cases;
 mod early_answers;
+mod even_workers;
 mod final_status;
 mod forwarding;
 mod gathering;

@@ -5,6 +5,7 @@ mod circles;
 mod claims;
 mod functions;
 mod picture;
+mod project;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("admin", &["model", "protocol", "store", "config", "telemetry"]),
     ("bench", &["protocol", "telemetry", "tls"]),
     ("import", &["backtrack", "config", "protocol"]),
+    ("echo", &["protocol", "tls"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

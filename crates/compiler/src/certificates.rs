@@ -16,7 +16,11 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 use serde_json::{Map, Value};
-use tidegate_model::{Kind, check::server_name_fault, resources, schemas};
+use tidegate_model::{
+    Kind,
+    check::{may_mean_server_name, server_name_fault},
+    resources, schemas,
+};
 use tidegate_plugin_api::{
     MISFIT,
     certificates::{Pair, Stapling, TlsServer},
@@ -164,7 +168,7 @@ impl Names {
                 // Whatever may be meant by a text is shut; only one that is a name is all of what it means.
                 for part in text.split(',').map(str::trim) {
                     self.has_unreadable |= part.is_empty() || server_name_fault(part).is_some();
-                    for word in part.split_whitespace().filter(|word| is_name(word)) {
+                    for word in part.split_whitespace().filter(|word| may_mean_server_name(word)) {
                         self.found.extend(meant(word));
                     }
                 }
@@ -201,11 +205,6 @@ fn meant(word: &str) -> Vec<String> {
     let host = word.trim_start_matches(['*', '.', '[']).split([':', ']']).next().unwrap_or_default();
     let all = [word.to_owned(), host.to_owned(), format!("*.{host}")];
     all.into_iter().filter(|name| !host.is_empty() || name == word).collect()
-}
-
-fn is_name(word: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._[]:".contains(&byte);
-    !word.is_empty() && word.bytes().all(known)
 }
 
 /// Whether a resource that cannot be read as a whole asks for client certificates. One of which nothing can be read may.

@@ -6,7 +6,7 @@ use std::{ops::Bound, sync::Arc};
 
 use serde_json::{Map, Value};
 use tidegate_model::{Kind, PluginCatalog, SchemaKind, resources};
-use tidegate_plugin_api::{AuthEntry, Consumer, Instance, Owner};
+use tidegate_plugin_api::{AuthEntry, Consumer, Instance, Owner, UpstreamHandle};
 
 use crate::{
     Compiler,
@@ -25,6 +25,8 @@ impl Compiler {
         }
         let own = (Kind::Consumer, username.clone());
         self.incomplete.remove(&own);
+        self.forget_names(&own);
+        let previous = self.inline_upstreams.remove(&own).unwrap_or_default();
         let Some(object) = self.object(Kind::Consumer, &username).cloned() else { return };
         if object.fault.is_some() {
             return;
@@ -43,7 +45,7 @@ impl Compiler {
             group_id: group.map(Arc::from),
             custom_id: conf.labels.get("custom_id").and_then(Value::as_str).map(Arc::from),
             labels: conf.labels.clone(),
-            plugins: self.consumer_plugins(&own, &conf, &username, object.modified),
+            plugins: self.consumer_plugins(&own, &conf, object.modified, &previous),
             group_missing,
             document: object.document.clone(),
             version: object.modified,
@@ -81,14 +83,13 @@ impl Compiler {
         &mut self,
         key: &Key,
         conf: &resources::Consumer,
-        username: &Arc<str>,
         version: u64,
+        previous: &[Arc<UpstreamHandle>],
     ) -> Vec<Arc<Instance>> {
         let catalog = self.catalog.clone();
         let runs = |name: &str| catalog.def(name).is_none_or(|def| def.consumer.is_none());
-        let owner = Owner { kind: Kind::Consumer, id: username.clone(), version };
-        let previous = self.inline_upstreams.remove(key).unwrap_or_default();
-        let mut instances = self.build_instances(key, &owner, &conf.plugins, &previous, runs);
+        let owner = Owner { kind: Kind::Consumer, id: key.1.clone(), version };
+        let mut instances = self.build_instances(key, &owner, &conf.plugins, previous, runs);
         if let Some(group) = &conf.group_id {
             for instance in self.instances(Kind::ConsumerGroup, group) {
                 if !conf.plugins.contains_key(instance.def.name) {

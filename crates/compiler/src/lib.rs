@@ -31,6 +31,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use tidegate_model::{
     Kind, Object,
+    idle::Matching,
     resources::{DiscoveredService, Node},
 };
 use tidegate_plugin_api::{
@@ -79,6 +80,18 @@ pub struct Options {
     pub keepalive: tidegate_plugin_api::upstream::KeepalivePool,
     /// For upstreams without `timeout`.
     pub timeouts: tidegate_plugin_api::upstream::Timeouts,
+}
+
+impl Options {
+    /// How routes are matched, of objects whose secrets a store may decrypt.
+    pub fn matching(&self) -> Matching {
+        Matching {
+            host_ports: self.router != Mode::HostUri,
+            parameters: self.router == Mode::UriWithParameter,
+            encoded_slash: self.options.match_uri_encoded_slash,
+            is_document: false,
+        }
+    }
 }
 
 /// Returns where an object, or the part of it that a message names, stands in a file: the prefix of that message.
@@ -275,7 +288,7 @@ impl Compiler {
         for key in &dirty {
             let before = self.upstreams.get(key).cloned();
             self.build_upstream_of(key);
-            // Upstreams inside of plugins are in the chains of routes.
+            // Upstreams inside of plugins are in the chains of routes, and of consumers.
             let within_plugins = self.inline_upstreams.contains_key(key);
             self.rebuild_inline_upstreams(key);
             self.note_checks(key);
@@ -285,6 +298,11 @@ impl Compiler {
             }
         }
         let compiled_again = self.references.closure(compiled_again);
+        // After the groups that they have plugins of.
+        for key in compiled_again.iter().filter(|key| key.0 == Kind::Consumer) {
+            self.build_consumer(key);
+            self.note_checks(key);
+        }
         for key in self.references.closure(dirty).iter().filter(|key| key.0 == Kind::Route) {
             if compiled_again.contains(key) {
                 self.build_route(key);

@@ -43,10 +43,11 @@ impl Compiler {
         self.instances.insert(key.clone(), instances);
     }
 
-    /// Rebuilds only those plugins of an object that hold upstreams: the addresses of their nodes have changed.
+    /// Rebuilds only those plugins of an object that hold upstreams: the addresses of their nodes have changed. Those of a
+    /// consumer are built with it.
     pub(crate) fn rebuild_inline_upstreams(&mut self, key: &Key) {
         if key.0 == Kind::Consumer {
-            return self.build_consumer(key);
+            return;
         }
         let Some(previous) = self.inline_upstreams.remove(key) else { return };
         let Some(object) = self.object(key.0, &key.1).cloned() else { return };
@@ -194,6 +195,8 @@ impl Compiler {
         previous: &[Arc<UpstreamHandle>],
     ) -> Result<Vec<Arc<UpstreamHandle>>, String> {
         let Some(find) = def.inline_upstreams else { return Ok(Vec::new()) };
+        // Also for a plugin that cannot be built: its owner waits for what has been asked for so far.
+        self.inline_upstreams.entry(key.clone()).or_default();
         let mut handles = Vec::new();
         for (index, value) in find(conf).into_iter().enumerate() {
             let name = format!("{}/{}#plugins.{}.{index}", key.0.directory(), key.1, def.name);

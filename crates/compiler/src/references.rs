@@ -69,12 +69,14 @@ pub(crate) fn of(object: &Object) -> Vec<Key> {
         targets.extend(id(value).map(|id| (kind, Arc::from(id))));
     };
     let value = &object.value();
-    named(Kind::Service, value.get("service_id"));
-    named(Kind::PluginConfig, value.get("plugin_config_id"));
+    // Of a route whose text cannot be read, its place names what it is built of.
+    let place = object.place();
+    named(Kind::Service, place.get("service_id"));
+    named(Kind::PluginConfig, place.get("plugin_config_id"));
     named(Kind::Upstream, value.get("upstream_id"));
     named(Kind::ConsumerGroup, value.get("group_id"));
-    for upstream in [Some(&*object.value()), value.get("upstream")].into_iter().flatten() {
-        named(Kind::Ssl, upstream.get("tls").and_then(|tls| tls.get("client_cert_id")));
+    if object.document.may_have(CLIENT_CERTIFICATE) {
+        client_certificates(value, &mut |id| named(Kind::Ssl, Some(id)));
     }
     if object.kind == Kind::Credential
         && let Some((consumer, _)) = object.id.split_once("/credentials/")
@@ -92,6 +94,20 @@ pub(crate) fn of(object: &Object) -> Vec<Key> {
         secret_references(value).into_iter().filter_map(manager).map(|id| (Kind::Secret, Arc::from(id))),
     );
     targets
+}
+
+const CLIENT_CERTIFICATE: &str = "client_cert_id";
+
+/// Of every upstream below `value`: plugins have some at places of their own.
+fn client_certificates(value: &Value, found: &mut impl FnMut(&Value)) {
+    match value {
+        Value::Object(fields) => {
+            fields.get(CLIENT_CERTIFICATE).into_iter().for_each(&mut *found);
+            fields.values().for_each(|field| client_certificates(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| client_certificates(item, found)),
+        _ => {}
+    }
 }
 
 pub(crate) const SPLIT: &str = "traffic-split";

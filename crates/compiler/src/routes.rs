@@ -6,13 +6,13 @@ pub(crate) mod table;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Kind, catalog::built_without, idle::Matching, resources};
+use tidegate_model::{Kind, catalog::built_without, resources};
 use tidegate_plugin_api::{
     FilterFunction, Instance, Owner, PluginChain, Route, Variable,
     route::{Birth, RouteUpstream},
     upstream::Timeouts,
 };
-use tidegate_routing::{AddressSet, HostPattern, Methods, Mode, RouteSpec, expr::Expression};
+use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
 
 use crate::{
     Compiler, UNAVAILABLE,
@@ -42,6 +42,10 @@ impl Compiler {
         if object.fault.is_some() || !faults.is_empty() {
             place::widen(&mut conf, &value);
         }
+        if object.is_lost() {
+            // Before any other one that it could have preceded.
+            conf.priority = i64::MAX;
+        }
         let (service_object, service) = self.service_of(&conf).unzip();
         let filter = self.filter(conf.filter_func.as_deref()).unwrap_or_else(|reason| {
             faults.push(reason);
@@ -60,6 +64,7 @@ impl Compiler {
         };
         let has_fault = object.fault.is_some() || broken.is_some();
         self.doubt_hosts(&mut spec, (is_whole, broken.is_some()), (&conf, &value), service_object.as_ref());
+        spec.hosts_unknown |= object.is_lost();
         let is_known = self.keep_paths(key, has_fault, &value, &mut spec, &mut faults);
         let is_placeless = !is_known && conf.is_enabled();
         let broken = if faults.is_empty() { broken } else { Some(UNAVAILABLE) };
@@ -123,7 +128,7 @@ impl Compiler {
         if spec.uris.iter().any(|path| path.is_empty()) && !has_fault {
             faults.push("an empty path matches no request".to_owned());
         }
-        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value, self.matching()) {
+        if (!has_fault && faults.is_empty()) || place::reads_all_paths(value, self.options.matching()) {
             return true;
         }
         spec.uris.retain(|path| place::may_match(path));
@@ -142,7 +147,7 @@ impl Compiler {
         (conf, written): (&resources::Route, &Value),
         service: Option<&tidegate_model::Object>,
     ) {
-        let are_read = || place::reads_all_hosts(Kind::Route, written, self.matching());
+        let are_read = || place::reads_all_hosts(Kind::Route, written, self.options.matching());
         spec.hosts_unknown = (!is_whole || is_broken) && !are_read()
             || conf.host_names().next().is_none()
                 && self.hosts_of_service_are_lost((conf, written), is_broken, service);
@@ -162,19 +167,10 @@ impl Compiler {
         match (service, &conf.service_id) {
             (Some(service), _) => {
                 (service.fault.is_some() || is_broken)
-                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.matching())
+                    && !place::reads_all_hosts(Kind::Service, &service.place(), self.options.matching())
             }
             (None, Some(_)) => true,
             (None, None) => route.get("service_id").is_some(),
-        }
-    }
-
-    fn matching(&self) -> Matching {
-        Matching {
-            host_ports: self.options.router != Mode::HostUri,
-            parameters: self.options.options.uri_parameters,
-            encoded_slash: self.options.options.match_uri_encoded_slash,
-            is_document: false,
         }
     }
 

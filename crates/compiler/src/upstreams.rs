@@ -108,7 +108,7 @@ impl Compiler {
     }
 
     /// The object no longer waits for the addresses of any name, nor for the nodes of a service.
-    fn forget_names(&mut self, key: &Key) {
+    pub(crate) fn forget_names(&mut self, key: &Key) {
         for service in self.services_of.remove(key).into_iter().flatten() {
             if let Some(waiting) = self.services.get_mut(&service) {
                 waiting.remove(key);

@@ -17,7 +17,7 @@ use self::context::check_schema;
 pub use self::plugins::known as check_known;
 pub use self::relations::clashes;
 pub use self::{
-    addresses::{parse_address, server_name_fault},
+    addresses::{may_mean_server_name, parse_address, server_name_fault},
     context::{AnyLanguage, Context, Languages, LuaChunk, LuaFault, NoReferences, References},
 };
 use crate::{Kind, SchemaKind, mask, schema::lua, schemas};

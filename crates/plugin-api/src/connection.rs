@@ -33,8 +33,9 @@ pub struct ConnectionInfo {
     pub proxy_header: Option<Box<ProxyHeader>>,
     /// Requests begun so far: `$connection_requests`.
     pub requests: Cell<u64>,
-    /// Set by the request path: dropped once the connection and all its requests have ended.
-    pub at_end: OnceCell<Box<dyn Any>>,
+    /// Set by the request path: dropped once the connection and all its requests have ended. Boxed twice: most have none, and a thin
+    /// pointer keeps these facts, with their counts, in 128 bytes.
+    pub at_end: OnceCell<Box<Box<dyn Any>>>,
 }
 
 /// What the handshake settled.

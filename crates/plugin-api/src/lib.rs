@@ -25,7 +25,6 @@ pub mod disk;
 pub mod document;
 pub mod edits;
 mod encoded_slash;
-pub mod error_page;
 pub mod extensions;
 pub mod file_body;
 pub mod gave_up;

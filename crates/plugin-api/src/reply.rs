@@ -12,7 +12,7 @@ pub const FINAL_STATUSES: std::ops::Range<u16> = 200..1000;
 /// The body of a [`Reply`].
 #[derive(Clone, Debug)]
 pub enum ReplyBody {
-    /// The HTML page of the status (see [`crate::error_page`]); nothing below 300.
+    /// The HTML page of the status, which crate `proxy` makes; nothing below 300.
     Page,
     /// In memory.
     Bytes(Bytes),

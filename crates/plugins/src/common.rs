@@ -22,6 +22,7 @@ pub mod log_format;
 pub mod number;
 pub(crate) mod outage;
 pub(crate) mod protobuf;
+pub(crate) mod receivers;
 pub mod regexes;
 pub(crate) mod rfc5424;
 pub(crate) mod sampled;

@@ -102,9 +102,7 @@ impl RequestHead {
         }
         let path = pseudo.path;
         let star = path == b"*" && self.method == Method::Options;
-        if (path.first() != Some(&b'/') && !star)
-            || path.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#')
-        {
+        if (path.first() != Some(&b'/') && !star) || !crate::request::may_be_target(path) {
             return Err(ParseError::bad("invalid :path"));
         }
         if path.len() > limits.target_bytes {

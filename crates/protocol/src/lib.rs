@@ -6,7 +6,7 @@
 //! fields, sloppy chunk sizes) is refused instead of interpreted: request smuggling needs a disagreement.
 //!
 //! Deliberately absent: HTTP/2 frames. Fields that crate `h2` decoded become the same heads in [`http2`].
-//! Absent too: content codings, cookies.
+//! Absent too: cookies, and content codings but for what a client accepts ([`content_coding`]).
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -14,6 +14,7 @@
 pub mod chunked;
 pub mod claims;
 pub mod connection;
+pub mod content_coding;
 pub mod fields;
 pub mod forwarded;
 pub mod framing;

@@ -330,7 +330,7 @@ fn split_request_line<'a>(
     check_method(method)?;
     let target_len = memchr(b' ', rest).ok_or(BAD)?;
     let (target, version) = rest.split_at(target_len);
-    if target.is_empty() || target.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#') {
+    if target.is_empty() || !may_be_target(target) {
         return Err(ParseError::bad("invalid request target"));
     }
     if target.len() > limits.target_bytes {
@@ -339,9 +339,18 @@ fn split_request_line<'a>(
     let version = match &version[1..] {
         b"HTTP/1.1" => Version::Http11,
         b"HTTP/1.0" => Version::Http10,
+        // RFC 9110 section 2.5: the highest minor version that is known counts, as in nginx.
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
         other => return Err(version_error(other)),
     };
     Ok((method, target, version))
+}
+
+/// Whether a request target has only bytes that stay what they are. Servers that read URLs as browsers do (WHATWG) take `\` in a path for `/`:
+/// `/open\..\guarded` would pass the guards of `/guarded`. Browsers never send one.
+pub(crate) fn may_be_target(target: &[u8]) -> bool {
+    let path = memchr(b'?', target).and_then(|end| target.get(..end)).unwrap_or(target);
+    memchr(b'\\', path).is_none() && !target.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#')
 }
 
 /// Longer than any method in use.

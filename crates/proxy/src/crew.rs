@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::{
     Publisher, Settings,
+    accept_balance::AcceptBalance,
     listeners::Doors,
     schedule::Scheduled,
     stats::WorkerStats,
@@ -22,6 +23,7 @@ pub(crate) struct Crew {
     pub(super) settings: Settings,
     pub publisher: Arc<Publisher>,
     pub signals: Arc<Signals>,
+    pub(super) balance: Arc<AcceptBalance>,
     pub seats: Mutex<Vec<Seat>>,
     /// Workers that were given up, by what held them.
     pub stuck: Mutex<BTreeMap<Stuck, u64>>,

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use tidegate_plugin_api::{BodyError, Response, error_page};
+use tidegate_plugin_api::{BodyError, Response};
 use tidegate_protocol::{HeaderId, status};
 
 use crate::{
@@ -24,13 +24,12 @@ pub(crate) fn write_head(worker: &Runtime, head: &AnswerHead<'_>, out: &mut Vec<
     (out.len() - before) as u64
 }
 
-/// Appends the head of a page where no request was parsed; returns its length and the body.
-pub(crate) fn start_page(worker: &Runtime, code: u16, out: &mut Vec<u8>) -> (u64, String) {
-    let body = error_page::html(code);
+/// Appends the head of a page where no request was parsed; returns its length.
+pub(crate) fn start_page(worker: &Runtime, code: u16, body: &str, out: &mut Vec<u8>) -> u64 {
     status::write_status_line(out, code, b"");
     write_page_fields(worker, body.len(), &mut Http1Lines(out));
     out.extend_from_slice(b"\r\n");
-    (out.len() as u64, body)
+    out.len() as u64
 }
 
 pub(crate) fn poll_send_continue(

@@ -8,10 +8,9 @@
 
 #![deny(missing_docs)]
 
+mod accept_balance;
 pub mod admission;
 mod answer;
-#[cfg(debug_assertions)]
-mod audit;
 mod balancer;
 mod buffer;
 mod claims;
@@ -22,6 +21,8 @@ mod connection;
 mod crew;
 mod exchange;
 pub mod explain;
+#[cfg(debug_assertions)]
+mod explain_check;
 #[cfg(debug_assertions)]
 mod fault;
 mod field_line;
@@ -37,9 +38,11 @@ mod linger;
 pub mod listeners;
 mod matching;
 pub mod pace;
+pub mod page;
 mod peak;
 mod persistence;
 mod phases;
+mod plain;
 mod pool;
 pub mod port_owner;
 mod progress;
@@ -57,6 +60,8 @@ mod slow_lane;
 mod stall;
 pub mod stats;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod tunnel;
 mod upstream_head;

@@ -32,7 +32,7 @@ pub(crate) struct RequestChains {
     trace: Option<RefCell<Vec<String>>>,
     /// The origin on whose behalf plugins act while they wait.
     origin: Origin,
-    /// The plugins that were asked to run, by phase; see [`crate::audit`].
+    /// The plugins that were asked to run, by phase; see [`crate::explain_check`].
     #[cfg(debug_assertions)]
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }

@@ -6,9 +6,15 @@ use std::{future::Future, pin::Pin, rc::Rc, time::Instant};
 use http::request::Parts;
 use tidegate_plugin_api::{Request, Source};
 use tidegate_protocol::{ParseError, RequestHead};
-use tidegate_telemetry::error_log;
+use tidegate_telemetry::{error_log, limiter::Limiter};
 
-use crate::{client::Downstream, client_address};
+use crate::{client::Downstream, client_address, page};
+
+/// A plain HTTP request on a port with TLS.
+pub(crate) const NEEDS_HTTPS: ParseError = ParseError::bad("plain HTTP request was sent to HTTPS port");
+
+/// What a client that speaks TLS begins with: a handshake record (RFC 8446 section 5.1).
+const TLS_RECORD: [u8; 2] = [22, 3];
 
 /// How much of an unreadable request line is logged.
 const LOGGED_LINE_BYTES: usize = 2048;
@@ -30,8 +36,12 @@ pub(crate) fn refuse<'a>(
                 client.facts.peer.ip()
             ),
         );
+        if line.starts_with(&TLS_RECORD) {
+            warn_of_tls(client);
+        }
         let received = client.head_bytes_held();
-        let (bytes, body_bytes) = client.refuse(error.status).await;
+        let page = if error == NEEDS_HTTPS { page::needs_https() } else { page::of_status(error.status) };
+        let (bytes, body_bytes) = client.refuse(error.status, &page).await;
         if client.worker.settings.access_log.is_some() {
             let mut request = describe(client, head, line);
             request.response.status = error.status;
@@ -43,6 +53,21 @@ pub(crate) fn refuse<'a>(
             write_line(client, &request);
         }
     })
+}
+
+/// The client cannot read the answer, and only says that the version is wrong.
+fn warn_of_tls(client: &Downstream) {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    if LIMITER.pass().is_some() {
+        error_log::log(
+            error_log::Level::Warn,
+            format_args!(
+                "client speaks TLS to {}, a port for plain HTTP: use http:// for it, or a port of apisix.ssl.listen; client: {}",
+                client.facts.local,
+                client.facts.peer.ip()
+            ),
+        );
+    }
 }
 
 fn write_line(client: &Downstream, request: &Request) {

@@ -33,14 +33,14 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     (request.host, request.path) = worker.request_texts();
     let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
-    let asked = crate::audit::Asked::of(&request);
+    let asked = crate::explain_check::Asked::of(&request);
     let keep = match way(&mut request, client, &mut chains, length).await {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
     };
     finish::finish(&mut request, client, &chains);
     #[cfg(debug_assertions)]
-    crate::audit::compare(asked, &request, &chains, &worker.settings.reading);
+    crate::explain_check::compare(asked, &request, &chains, &worker.settings.reading);
     recycle(&mut request, worker);
     keep && client.body_ended()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_plugin_api::{
-    BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source, error_page,
+    BodyChunk, BodyError, FileBody, Reply, Request, RequestBody, Source,
     reply::{FINAL_STATUSES, ReplyBody},
 };
 use tidegate_protocol::{BodyLength, HeaderId, Method};
@@ -22,7 +22,7 @@ use crate::{
         writer::{Frame, Writer},
     },
     client::Downstream,
-    filters,
+    filters, page,
     persistence::client_persists,
     phases::{Passed, RequestChains},
 };
@@ -217,7 +217,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
             if !has_type {
                 response.headers.set("Content-Type", "text/html; charset=utf-8");
             }
-            error_page::html(reply.status).into()
+            page::of_status(reply.status).into()
         }
         ReplyBody::Bytes(body) => {
             // A 304 does not describe the body that the client already has.
@@ -235,7 +235,7 @@ pub(crate) async fn after_panic(client: &Downstream) {
         return;
     }
     // Boxed: the future of this function is part of every connection's task.
-    Box::pin(client.refuse(500)).await;
+    Box::pin(client.refuse(500, &page::of_status(500))).await;
 }
 
 /// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is

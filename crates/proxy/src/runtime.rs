@@ -11,6 +11,7 @@ use tidegate_protocol::{RequestHead, ResponseHead};
 
 use crate::{
     Publisher, Settings,
+    accept_balance::Load,
     buffer::Buffers,
     field_line::{self, FieldLine},
     peak::Peak,
@@ -28,6 +29,8 @@ pub(crate) struct Runtime {
     pub buffers: Buffers,
     pub(crate) memory: Peak,
     pub stats: Arc<WorkerStats>,
+    /// Its connections, as the workers that pass some on see them.
+    pub(crate) load: Arc<Load>,
     pub stalls: Stalls,
     pub(crate) slow_lane: SlowLane,
     /// Answers announce that their connection closes.
@@ -61,6 +64,7 @@ impl Runtime {
         settings: Settings,
         publisher: Arc<Publisher>,
         stats: Arc<WorkerStats>,
+        load: Arc<Load>,
     ) -> Runtime {
         let generation = publisher.generation();
         let snapshot = Rc::new(WorkerSnapshot::new(publisher.current()));
@@ -73,6 +77,7 @@ impl Runtime {
             buffers: Buffers::default(),
             memory: Peak::default(),
             stats,
+            load,
             stalls: Stalls::of_this_thread(),
             slow_lane: SlowLane::default(),
             draining: Cell::new(false),

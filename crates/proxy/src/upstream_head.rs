@@ -127,7 +127,8 @@ impl<'a> OutgoingHead<'a> {
             to.add(&X_FORWARDED_PROTO, |out| out.extend_from_slice(proto));
         }
         let original_host = headers.known(HeaderId::Host).unwrap_or(&request.host);
-        if !passing.host {
+        // HTTP/1.0 without Host.
+        if !passing.host && !original_host.is_empty() {
             to.add(&X_FORWARDED_HOST, |out| out.extend_from_slice(original_host));
         }
         if !passing.port {

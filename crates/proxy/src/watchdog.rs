@@ -165,7 +165,8 @@ fn give_up(crew: &Crew, seat: &mut Seat) {
     if let Some(introduced) = running.introduced.get() {
         introduced.progress.set_lost();
     }
-    // First of all: clients wait in the queues.
+    // First of all: clients wait in the queues, and where others pass connections on to this place.
+    crew.balance.leave(seat.index);
     fill(crew, seat);
     if let Some(introduced) = running.introduced.get() {
         if let Some(thread) = Pid::from_raw(introduced.thread) {

@@ -1,63 +1,32 @@
 //! A worker: one thread, one runtime, its own listeners, pools, buffers and timers.
 
+mod accepting;
 mod shared;
+mod signals;
 
 use std::{
-    future::poll_fn,
     io,
-    net::SocketAddr,
     os::fd::{OwnedFd, RawFd},
-    rc::Rc,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    task::Poll,
+    sync::{Arc, OnceLock, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use rustix::fd::{AsRawFd, FromRawFd};
-use tidegate_plugin_api::descriptors;
-use tidegate_telemetry::{error_log, limiter::Limiter};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Notify,
-    task::JoinHandle,
-};
+use tidegate_telemetry::error_log;
+use tokio::sync::Notify;
 
 use crate::{
-    connection, listeners::Doors, progress::Progress, settings::Listen, stall, stats, timers::TICK_MS,
+    accept_balance::AcceptBalance, connection, listeners::Doors, progress::Progress, stall, timers::TICK_MS,
 };
 
+use self::accepting::{Ended, accept_at, end_accepting, take_passed};
 pub(crate) use self::shared::Worker;
+pub(crate) use self::signals::Signals;
 
 /// After a successor took over, connections without a request stay that long: a client that just connected, or is
 /// about to use its connection again, gets an answer instead of a reset.
 const IDLE_GRACE_MS: u64 = 5000;
-
-/// Shared between the workers and the code that stops them.
-#[derive(Default)]
-pub(crate) struct Signals {
-    pub drain: AtomicBool,
-    /// A successor accepts from the same sockets.
-    pub handed_over: AtomicBool,
-    /// Addresses at which no successor accepts, even after a handover.
-    pub left: Mutex<Vec<SocketAddr>>,
-    /// Workers that still accept.
-    pub accepting: AtomicUsize,
-    pub stop: AtomicBool,
-    /// Some worker was given up: its sockets may stay open although they are not used any more.
-    pub gave_up: AtomicBool,
-    pub notify: Notify,
-}
-
-impl Signals {
-    pub(crate) fn ending(&self) -> bool {
-        self.drain.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst)
-    }
-}
 
 /// What a worker publishes about itself.
 pub(crate) struct Introduction {
@@ -68,33 +37,14 @@ pub(crate) struct Introduction {
     pub doors: Vec<RawFd>,
 }
 
-/// The task, its socket, and what the socket is for.
-type Accepting = (JoinHandle<()>, Rc<TcpListener>, Listen);
-
-/// A task that accepts for each socket.
-fn accept_at(worker: &'static Worker, doors: Doors) -> Vec<Accepting> {
-    let mut accepting = Vec::new();
-    for (listener, listen) in doors {
-        match TcpListener::from_std(listener) {
-            Ok(listener) => {
-                let listener = Rc::new(listener);
-                let task = tokio::task::spawn_local(stall::watched(
-                    worker,
-                    "new connections",
-                    accept(worker, listener.clone(), listen.clone()),
-                ));
-                accepting.push((task, listener, listen));
-            }
-            Err(error) => {
-                error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
-            }
-        }
-    }
-    accepting
-}
-
 /// The life of a worker's thread.
-pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduced: &OnceLock<Introduction>) {
+pub(crate) fn run(
+    worker: Worker,
+    doors: Doors,
+    balance: Arc<AcceptBalance>,
+    signals: &Arc<Signals>,
+    introduced: &OnceLock<Introduction>,
+) {
     error_log::limit_places();
     if worker.settings.cpu_affinity {
         pin(worker.index);
@@ -129,7 +79,9 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
         tidegate_plugin_api::inner::serve_with(Box::new(move |socket, facts| {
             connection::spawn_inner(worker, socket, facts)
         }));
-        let accepting = accept_at(worker, doors);
+        let accepting = accept_at(worker, doors, &balance);
+        let taking = stall::watched(worker, "connections passed on", take_passed(worker, balance.clone()));
+        let taking = tokio::task::spawn_local(taking);
         let ticking = tokio::task::spawn_local(stall::watched(worker, "the clock", tick(worker)));
         wait_until(&signals.notify, || signals.ending() || progress.is_lost()).await;
         let lost = progress.is_lost();
@@ -140,41 +92,11 @@ pub(crate) fn run(worker: Worker, doors: Doors, signals: &Arc<Signals>, introduc
             );
         }
         let handed_over = signals.handed_over.load(Ordering::SeqCst);
-        let left = signals.left.lock().clone();
-        for (task, listener, listen) in accepting {
-            task.abort();
-            let _ = task.await;
-            let nobody_else = !lost && (!handed_over || left.contains(&listen.address));
-            if nobody_else && let Ok(listener) = Rc::try_unwrap(listener) {
-                accept_waiting(worker, listener, &listen, &signals);
-            }
-        }
-        if !lost {
-            signals.accepting.fetch_sub(1, Ordering::SeqCst);
-        }
+        let doors = Ended { accepting, taking, lost, handed_over };
+        end_accepting(worker, doors, &balance, &signals).await;
         drain(worker, &signals, handed_over && !lost).await;
         ticking.abort();
     });
-}
-
-/// Accepts what is left in the queue of a listener: the kernel resets it when the listener closes, and no
-/// other worker takes it.
-fn accept_waiting(worker: &'static Worker, listener: TcpListener, listen: &Listen, signals: &Signals) {
-    let Ok(listener) = listener.into_std() else { return };
-    while let Ok((stream, peer)) = listener.accept() {
-        if worker.connections.get() < worker.settings.worker_connections
-            && descriptors::spare_for_client(&stream)
-            && stream.set_nonblocking(true).is_ok()
-            && let Ok(stream) = TcpStream::from_std(stream)
-        {
-            stats::add(&worker.stats.accepted, 1);
-            connection::spawn(worker, stream, peer, listen);
-        }
-    }
-    if signals.gave_up.load(Ordering::SeqCst) {
-        // A thread that does not come back has the socket, too: later connections must be refused, not queued.
-        let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
-    }
 }
 
 /// Until the last connection has ended, or time is up.
@@ -207,68 +129,6 @@ pub(crate) async fn wait_until(notify: &Notify, condition: impl Fn() -> bool) {
     }
 }
 
-async fn accept(worker: &'static Worker, listener: Rc<TcpListener>, listen: Listen) {
-    loop {
-        let accepted = poll_fn(|context| match worker.stalls.progress.is_lost() {
-            true => Poll::Pending,
-            false => listener.poll_accept(context),
-        });
-        match accepted.await {
-            Ok((stream, peer)) => {
-                stats::add(&worker.stats.accepted, 1);
-                if !has_place(worker, &stream) {
-                    // Those that are closing end meanwhile, and those that came in the same moment turn out to be idle.
-                    tokio::task::yield_now().await;
-                    if !has_place(worker, &stream) {
-                        stats::add(&worker.stats.refused, 1);
-                        continue;
-                    }
-                }
-                connection::spawn(worker, stream, peer, &listen);
-            }
-            Err(error) => {
-                // Out of descriptors or memory: wait until some are free instead of spinning.
-                error_log::log(
-                    error_log::Level::Critical,
-                    format_args!("accept on {} failed: {error}", listen.address),
-                );
-                tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
-            }
-        }
-    }
-}
-
-/// Whether one more connection may be served. Closes idle ones where places run out.
-fn has_place(worker: &'static Worker, stream: &TcpStream) -> bool {
-    let leaving = make_room(worker, stream);
-    worker.connections.get().saturating_sub(leaving) < worker.settings.worker_connections
-        && descriptors::spare_for_client(stream)
-}
-
-/// Idle connections to close at a time.
-const EVICTED: usize = 32;
-
-/// Closes the longest idle connections once 15/16 of the connections or descriptors are in use, as nginx does, so that idle clients
-/// do not keep others out. Returns how many connections are closing.
-fn make_room(worker: &'static Worker, stream: &TcpStream) -> usize {
-    static LIMITER: Limiter = Limiter::new(1, 10_000);
-    let places = worker.settings.worker_connections;
-    let is_crowded = worker.connections.get() >= places - (places / 16).max(1).min(places);
-    if !is_crowded && !descriptors::is_tight(stream) {
-        return 0;
-    }
-    let leaving = worker.deadlines.evict_idle(EVICTED.min((places / 8).max(1)));
-    if leaving > 0 && LIMITER.pass().is_some() {
-        error_log::log(
-            error_log::Level::Warn,
-            format_args!(
-                "nearly out of connections: closing idle ones; see worker_connections and ulimit -n"
-            ),
-        );
-    }
-    leaving
-}
-
 /// Moves the worker's clock and takes a new snapshot; once a second renews the date, closes old upstream connections.
 async fn tick(worker: &'static Worker) {
     let started = Instant::now();
@@ -276,6 +136,7 @@ async fn tick(worker: &'static Worker) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut second = 0;
     let (mut seen, mut was_busy) = (0, false);
+    let mut accepted_before = 0;
     let mut expected = started;
     loop {
         tokio::select! {
@@ -296,6 +157,8 @@ async fn tick(worker: &'static Worker) {
         if now_ms / 1000 != second {
             second = now_ms / 1000;
             worker.renew_date();
+            let accepted = worker.stats.accepted.load(Ordering::Relaxed);
+            worker.load.look(accepted - std::mem::replace(&mut accepted_before, accepted));
             worker.pool.sweep(now_ms);
             worker.own_pool.sweep(now_ms);
             worker.http2_pool.sweep(now_ms);
@@ -334,7 +197,8 @@ fn ask_for_short_slices() {
         size: size_of::<Attributes>() as u32,
         policy: libc::SCHED_OTHER as u32,
         flags: 0,
-        nice: 0,
+        // As this thread was started with: 0 would undo a `Nice=` of the service.
+        nice: rustix::process::getpriority_process(None).unwrap_or_default(),
         priority: 0,
         runtime_ns: 100_000,
         deadline_ns: 0,

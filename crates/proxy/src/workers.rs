@@ -78,6 +78,7 @@ pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publishe
         settings: settings.clone(),
         publisher: publisher.clone(),
         signals: Arc::default(),
+        balance: Arc::default(),
         seats: Mutex::default(),
         stuck: Mutex::default(),
     });
@@ -99,10 +100,12 @@ impl Crew {
         stats.revision.store(self.publisher.current().revision, Ordering::SeqCst);
         let (settings, publisher) = (self.settings.clone(), self.publisher.clone());
         let (signals, counters, introduction) = (self.signals.clone(), stats.clone(), introduced.clone());
+        let balance = self.balance.clone();
         let builder = thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES);
         let thread = builder.spawn(move || {
-            let worker = Worker::new(Runtime::new(index, turn, settings, publisher, counters));
-            worker::run(worker, doors, &signals, &introduction);
+            let load = balance.enter(index);
+            let worker = Worker::new(Runtime::new(index, turn, settings, publisher, counters, load));
+            worker::run(worker, doors, balance, &signals, &introduction);
         })?;
         Ok(Running { thread, stats, introduced, watched: crate::crew::Watched::default() })
     }

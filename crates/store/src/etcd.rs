@@ -36,7 +36,7 @@ use tokio::{runtime::Handle, sync::watch, task};
 
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use self::{
-    connection::Member,
+    connection::{Member, Pings},
     shared::{Followed, Shared},
     snapshot::Earlier,
 };
@@ -78,6 +78,8 @@ impl Etcd {
             live: Live::new(state),
             client: watch::Sender::new(None),
             followed: watch::Sender::new(Followed { cluster, ..Followed::default() }),
+            writes: watch::Sender::new(0),
+            pings: Pings::default(),
             plugins: Mutex::new(plugins),
             unusable,
             cluster_revision: AtomicU64::new(0),

@@ -17,6 +17,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use tidegate_telemetry::background::lower_priority;
 use tokio::sync::watch;
 
 use self::places::Text;
@@ -101,6 +102,7 @@ impl File {
         let thread = thread::Builder::new()
             .name("config-file".to_owned())
             .spawn(move || {
+                lower_priority();
                 while stopped.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
                     watched.look();
                 }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access_log;
+pub mod background;
 pub mod clock;
 pub mod error_log;
 pub mod escape;

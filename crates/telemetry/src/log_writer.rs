@@ -22,6 +22,8 @@ use std::time::Duration;
 use appending::Appending;
 
 pub use self::sink::{LineSink, LogSink, lines_lost};
+use crate::background::lower_priority;
+
 use self::{
     opening::open,
     sink::{LogFile, Message},
@@ -53,7 +55,10 @@ impl LogWriter {
         let (queue, incoming) = sync_channel(buffers);
         let generation = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&generation);
-        thread::Builder::new().name("log-writer".into()).spawn(move || write_logs(&incoming, &seen))?;
+        thread::Builder::new().name("log-writer".into()).spawn(move || {
+            lower_priority();
+            write_logs(&incoming, &seen);
+        })?;
         Ok(LogWriter { queue, generation })
     }
 

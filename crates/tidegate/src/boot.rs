@@ -11,6 +11,7 @@ mod administration;
 mod body_memory;
 mod bounds;
 pub(crate) mod commands;
+mod compiler_options;
 mod control;
 mod data_plane;
 mod debug_file;
@@ -67,7 +68,6 @@ use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
-#[cfg(feature = "import")]
 pub(crate) use self::languages::check_object;
 pub(crate) use self::process::catalog;
 
@@ -215,9 +215,16 @@ fn welcome(
             last_good: store.last_good(),
             has_mocking: catalog.is_enabled("mocking"),
             new_keys: &options.new_keys,
+            routes: count_routes(store.as_ref()),
         }),
     }
     notify::ready();
+}
+
+fn count_routes(store: &dyn tidegate_store::Store) -> usize {
+    let mut routes = 0;
+    store.read(&mut |state| routes = state.list(tidegate_model::Kind::Route).count());
+    routes
 }
 
 /// Remains as the process that a supervisor watches, after a successor has taken over.

@@ -6,28 +6,35 @@ mod bench;
 mod completions;
 mod configuration;
 mod daemon;
+mod doctor;
+mod echo;
 mod exchange;
 mod explain;
+mod help;
 #[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
 mod place;
 mod printable;
+mod proxy;
 mod quit;
 mod reload;
 mod routes;
 mod run;
+mod self_signed;
 mod serve;
 mod start;
 mod stay;
 mod stop;
+mod temporary;
 mod test;
 mod upgrade;
+mod usage;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 
@@ -51,6 +58,10 @@ enum Verb {
     Run(run::Arguments),
     /// Serve the files of a directory
     Serve(serve::Arguments),
+    /// Put a gateway in front of one server, with TLS, a key, a rate limit or CORS
+    Proxy(Box<proxy::Arguments>),
+    /// Answer with the received request: something to proxy to
+    Echo(echo::Arguments),
     /// Start in the background; return once connections are accepted
     Start(start::Arguments),
     /// Stop at once
@@ -63,12 +74,14 @@ enum Verb {
     Upgrade(upgrade::Arguments),
     /// Check whether a start would succeed: exit code 0 if so, 1 if not, 2 if some objects cannot be used
     Test(test::Arguments),
-    /// Print the version
+    /// Print version, commit, date and build features
     Version,
     /// Print the routes of the running gateway
     Routes,
     /// Show which route a request would match and why, and which plugins would run
     Explain(explain::Arguments),
+    /// Check the machine and the configuration, and say what to do: exit code 3 if something is wrong
+    Doctor(doctor::Arguments),
     /// Export, import, roll back, back up and repair the configuration, and show its history
     #[command(subcommand)]
     Config(configuration::Verb),
@@ -86,20 +99,31 @@ enum Verb {
 /// Logs, data and configuration are for the gateway's user and group: files 0640, folders 0750, whatever writes them.
 /// Stricter ones stay so.
 fn keep_to_owner_and_group(verb: &Verb) {
-    if matches!(verb, Verb::Init(_) | Verb::Run(_) | Verb::Start(_) | Verb::Serve(_)) {
+    if matches!(verb, Verb::Init(_) | Verb::Run(_) | Verb::Start(_) | Verb::Serve(_) | Verb::Proxy(_)) {
         let before = umask(Mode::empty());
         umask(before | Mode::WGRP | Mode::RWXO);
     }
 }
 
+/// The command line as it is declared, and as each verb shows it.
+fn command() -> Command {
+    help::of_verbs(Cli::command())
+}
+
 pub(crate) fn main() -> ExitCode {
-    let Cli { place, verb } = Cli::parse();
+    let matches = command().get_matches();
+    let Cli { place, verb } = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     crate::boot::signals::outlast_file_limits();
     keep_to_owner_and_group(&verb);
     let result = match verb {
         Verb::Init(arguments) => init::run(&place, &arguments),
         Verb::Run(arguments) => run::run(&place, &arguments),
         Verb::Serve(arguments) => serve::run(&place, &arguments),
+        Verb::Proxy(arguments) => proxy::run(&place, &arguments),
+        Verb::Echo(arguments) => echo::run(&place, &arguments),
         Verb::Start(arguments) => start::run(&place, &arguments),
         Verb::Stop => stop::run(&place),
         Verb::Quit => quit::run(&place),
@@ -112,20 +136,39 @@ pub(crate) fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
+        Verb::Doctor(arguments) => match doctor::run(&place, &arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Verb::Config(verb) => match configuration::run(&place, &verb) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
-        Verb::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
+        Verb::Completions(arguments) => completions::run(&arguments, &mut command()),
         Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::say::complain!("tidegate: {}", printable_lines(&format!("{error:#}")));
-            ExitCode::FAILURE
+            let remedy = remedy(&error);
+            crate::say::complain!("tidegate: {}{remedy}", printable_lines(&format!("{error:#}")));
+            match error.is::<usage::Unusable>() {
+                true => ExitCode::from(usage::EXIT_CODE),
+                false => ExitCode::FAILURE,
+            }
         }
     }
+}
+
+/// What to do where the system says no, unless the message has it already.
+fn remedy(error: &anyhow::Error) -> String {
+    // As the system words it: faults of config.yaml are texts.
+    let text = format!("{error:#}");
+    if !text.contains("Permission denied") || text.contains("CAP_") || text.contains(';') {
+        return String::new();
+    }
+    let user = rustix::process::geteuid().as_raw();
+    format!("; user {user} may not: make it the owner (chown -R {user} FOLDER), or run this as the owner")
 }

@@ -4,6 +4,7 @@
 
 mod boot;
 mod cli;
+mod pages;
 mod say;
 
 use std::process::ExitCode;
@@ -12,5 +13,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    pages::use_small_pages();
     cli::main()
 }

@@ -7,6 +7,7 @@ mod layout;
 mod made_again;
 mod masks;
 mod outages;
+mod quiet;
 mod roles;
 mod second_version;
 mod secured;

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, YAML_PROVIDER};
 use tidegate_testkit::{Behaviour, Client, PATIENCE, Step, Upstream};
@@ -282,4 +284,28 @@ fn a_page_of_100_000_series_does_not_hold_up_requests() {
         page.join().expect("a page")
     });
     println!("{} lines, {} bytes", page.lines().count(), page.len());
+}
+
+/// On the page's own port and through `public-api`.
+#[test]
+fn a_page_is_compressed_for_those_who_accept_it() {
+    let config = format!("{EMBEDDED}plugins: [public-api, prometheus, mocking]\n");
+    let gateway = Gateway::start(&config, None);
+    put(&gateway, "routes/page", &json!({"uri": PAGE, "plugins": {"public-api": {}}}));
+    let ask = |address, accepted: &str| {
+        let mut client = Client::connect(address).expect("the port accepts connections");
+        let request = format!("GET {PAGE} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: {accepted}\r\n\r\n");
+        client.request(&request).expect("a page")
+    };
+    for address in [gateway.metrics, gateway.http] {
+        let plain = ask(address, "br, gzip;q=0");
+        assert_eq!((plain.status(), plain.header("Content-Encoding")), (200, None));
+        let compressed = ask(address, "gzip, deflate");
+        assert_eq!(compressed.header("Content-Encoding"), Some("gzip"));
+        assert_eq!(compressed.header("Vary"), Some("Accept-Encoding"));
+        let mut text = String::new();
+        GzDecoder::new(&compressed.body[..]).read_to_string(&mut text).expect("gzip");
+        assert!(samples(&text).iter().any(|sample| sample.name == "apisix_node_info"), "{text}");
+        assert!(compressed.body.len() * 3 < plain.body.len());
+    }
 }

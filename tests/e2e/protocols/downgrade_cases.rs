@@ -245,6 +245,7 @@ fn paths() -> Vec<Case> {
         one("tab", "/a\tb"),
         one("NUL", "/a\0b"),
         one("DEL", "/a\u{7f}b"),
+        one("backslash", "/a\\..\\b"),
         one("fragment", "/a#b").harmless(),
         one("empty", ""),
         one("asterisk without OPTIONS", "*"),

@@ -22,6 +22,7 @@ pub(super) fn request_lines_cases() -> Vec<Case> {
         Case::refuse("NUL in the target", "GET /a\0b HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("DEL in the target", "GET /\x7f HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("fragment in the target", "GET /#top HTTP/1.1\r\nHost: h\r\n\r\n"),
+        Case::refuse("backslash in the path", "GET /open\\..\\a HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("relative target", "GET a HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("asterisk without OPTIONS", "GET * HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("other scheme", "GET ftp://h/ HTTP/1.1\r\nHost: h\r\n\r\n"),

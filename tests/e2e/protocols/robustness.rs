@@ -130,7 +130,8 @@ fn methods_and_versions() {
         Case::refuse("lower case", "get / HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("no letters", "G(T / HTTP/1.1\r\nHost: h\r\n\r\n"),
         Case::refuse("TRACE", "TRACE / HTTP/1.1\r\nHost: h\r\n\r\n").statuses(&[405]),
-        Case::refuse("1.2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n").statuses(&[505]),
+        // RFC 9110 section 2.5: read as the highest minor version that is known.
+        Case::pass("1.2", "GET / HTTP/1.2\r\nHost: h\r\n\r\n").seen(&["GET / HTTP/1.1"]),
         Case::refuse("2.0", "GET / HTTP/2.0\r\nHost: h\r\n\r\n").statuses(&[505]),
         Case::refuse("01.1", "GET / HTTP/01.1\r\nHost: h\r\n\r\n"),
         Case::refuse("1.1 and more", "GET / HTTP/1.1x\r\nHost: h\r\n\r\n"),

@@ -27,8 +27,24 @@ pub(crate) fn read_body(request: &Request) -> Result<Option<Value>, Response> {
     json::parse(bytes).map(Some).map_err(|error| {
         let message = format!("invalid request body: {error}");
         let body = String::from_utf8_lossy(bytes);
-        Response::json(400, &serde_json::json!({"error_msg": message, "req_body": body}))
+        Response::json(
+            400,
+            &serde_json::json!({"error_msg": message, "remedy": remedy(&body), "req_body": body}),
+        )
     })
+}
+
+/// What is most likely wrong with a body that is not JSON.
+fn remedy(body: &str) -> &'static str {
+    match body.trim_start().chars().next() {
+        Some('{' | '[') if !body.contains('"') => {
+            "names and texts stand between double quotes; a shell takes them away unless single quotes are around all: \
+             -d '{\"uri\": \"/hello\"}'"
+        }
+        Some('{' | '[') => "correct the place that the message names",
+        Some('@') => "a file is sent with -d @FILE outside of quotes",
+        _ => "send JSON, such as {\"uri\": \"/hello\"}; PUT /apisix/admin/import takes YAML",
+    }
 }
 
 pub(crate) fn too_large(size: u64) -> Response {

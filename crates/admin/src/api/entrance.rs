@@ -107,18 +107,19 @@ impl AdminApi {
         if let Access::Open = self.settings.access {
             return Ok(());
         }
-        let refuse = |description: &str| {
-            let body = json!({"error_msg": "failed to check token", "description": description});
+        let refuse = |description: &str, remedy: &str| {
+            let body =
+                json!({"error_msg": "failed to check token", "description": description, "remedy": remedy});
             Err(Response::json(401, &body))
         };
         let Some(token) = token(head) else {
-            return refuse("missing apikey");
+            return refuse("missing apikey", &without_key(head));
         };
         let Some(key) = self.settings.access.key(&token) else {
-            return refuse("wrong apikey");
+            return refuse("wrong apikey", &format!("send another one: {WHERE_KEYS_ARE}"));
         };
         if key.role == Role::Viewer && head.method != "GET" {
-            return refuse("invalid method for role viewer");
+            return refuse("invalid method for role viewer", "a change needs a key with role admin");
         }
         Ok(())
     }
@@ -177,6 +178,20 @@ fn changes_something(head: &Head) -> bool {
             !matches!(first_two, (Some("explain"), None) | (Some("configs" | "schema"), Some("validate")))
         }
         _ => true,
+    }
+}
+
+const WHERE_KEYS_ARE: &str = "a generated key is in data/admin.key of the gateway's folder, others are in deployment.admin.admin_key of config.yaml";
+
+/// Header fields in which keys of other programs are sent.
+const OTHER_FIELDS: [&str; 6] =
+    ["Authorization", "apikey", "api-key", "X-API-Token", "X-Auth-Token", "X-Admin-Key"];
+
+/// What to do about a request that has no key where it belongs.
+fn without_key(head: &Head) -> String {
+    match OTHER_FIELDS.into_iter().find(|name| head.header(name).is_some()) {
+        Some(name) => format!("send the key in the header X-API-KEY; this request has {name}"),
+        None => format!("send a key in the header X-API-KEY: {WHERE_KEYS_ARE}"),
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) async fn serve<S: Service>(
     service: Arc<S>,
     mut phase: watch::Receiver<Phase>,
 ) {
-    let stream: Stream = TokioIo::new(Timed(InTurns(stream), client.clock.clone()));
+    let stream: Stream = TokioIo::new(Timed(InTurns::new(stream), client.clock.clone()));
     let (asked, now) = (client.clone(), phase.clone());
     let answer = service_fn(move |request| -> Answering {
         let (service, client, now) = (service.clone(), asked.clone(), now.clone());
@@ -213,7 +213,8 @@ fn write(response: Response, rest: Rest, client: &Client) -> HttpResponse<Full<B
 /// Ends a connection whose client may still be sending: it sees the answer and the end of it first. `patience`: with a
 /// client that has shown a key.
 async fn linger(stream: Stream, rest: Rest, patience: Duration) {
-    let Timed(InTurns(mut stream), _) = stream.into_inner();
+    let Timed(in_turns, _) = stream.into_inner();
+    let mut stream = in_turns.inner;
     let (most, limit) = match rest {
         Rest::OfClient => (usize::MAX, patience),
         Rest::Nothing | Rest::OfStranger => (LINGER_BYTES, LINGER),

@@ -97,17 +97,19 @@ fn of_state(state: &State) -> Value {
     Value::Object(document)
 }
 
-/// With the id that is its name in the store, first; consumers are named by `username`.
+/// With the id that is its name in the store, first; consumers are named by `username`. The other fields are in the order of
+/// their names, at each depth: equal objects are equal texts, in whichever order they were written.
 fn item(object: &Object) -> Value {
-    let value = object.value();
-    let Value::Object(fields) = value.as_ref() else { return value.as_ref().clone() };
+    let mut value = object.value().as_ref().clone();
+    value.sort_all_objects();
+    let Value::Object(fields) = value else { return value };
     let mut item = Map::new();
     if object.kind != Kind::Consumer {
         item.insert("id".to_owned(), json!(object.id.as_ref()));
     }
     for (name, value) in fields {
         if name != "id" || object.kind == Kind::Consumer {
-            item.insert(name.clone(), value.clone());
+            item.insert(name, value);
         }
     }
     Value::Object(item)

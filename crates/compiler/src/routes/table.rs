@@ -11,6 +11,7 @@ use tidegate_routing::{
     RouteSpec, Router,
     router::{Layer, Mode, Stale},
 };
+use tidegate_telemetry::background::give_way;
 
 struct Compiled {
     /// Position in the snapshot's table, kept while the route lives.
@@ -124,7 +125,11 @@ impl Routes {
             let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
             return Router::with_changes(base.clone(), self.stale.clone(), changed);
         }
-        let router = Router::build(mode, self.by_id.values().filter_map(|compiled| compiled.spec.clone()));
+        let specs = self.by_id.values().filter_map(|compiled| {
+            give_way();
+            compiled.spec.clone()
+        });
+        let router = Router::build(mode, specs);
         let used = self.by_id.values_mut().filter(|compiled| compiled.spec.is_some());
         for (position, compiled) in (0u32..).zip(used) {
             compiled.position = Some(position);

@@ -8,11 +8,28 @@ use tidegate_model::resources::{DiscoveredService, Node};
 use tidegate_plugin_api::{Catalog, route::RouterOptions};
 use tidegate_routing::router::Mode;
 
-#[derive(Default)]
+use crate::probe;
+
+/// What compilers of one run share.
 pub(crate) struct World {
     pub addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
     pub nodes: Mutex<HashMap<DiscoveredService, Arc<[Node]>>>,
     pub secrets: Mutex<HashMap<String, Option<String>>>,
+    pub catalog: Arc<Catalog>,
+    router: Mode,
+}
+
+impl World {
+    pub(crate) fn new(router: Mode) -> Arc<World> {
+        let catalog = Catalog::new(&probe::plugins(), None).expect("a catalog");
+        Arc::new(World {
+            addresses: Mutex::default(),
+            nodes: Mutex::default(),
+            secrets: Mutex::default(),
+            catalog: Arc::new(catalog),
+            router,
+        })
+    }
 }
 
 impl Addresses for World {
@@ -34,10 +51,12 @@ impl SecretSource for World {
 }
 
 pub(crate) fn compiler(world: &Arc<World>) -> Compiler {
-    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, None).expect("a catalog");
     let options = Options {
-        router: Mode::HostUri,
-        options: RouterOptions::default(),
+        router: world.router,
+        options: RouterOptions {
+            uri_parameters: world.router == Mode::UriWithParameter,
+            ..RouterOptions::default()
+        },
         workers: 1,
         upstream_trust: UpstreamTrust { setting: "system".to_owned(), ..UpstreamTrust::default() },
         tls_protocols: vec!["TLSv1.2".to_owned(), "TLSv1.3".to_owned()],
@@ -47,5 +66,7 @@ pub(crate) fn compiler(world: &Arc<World>) -> Compiler {
         keepalive: Default::default(),
         timeouts: Default::default(),
     };
-    Compiler::new(options, Arc::new(catalog), world.clone(), world.clone(), world.clone(), None)
+    let lua = Arc::new(probe::Scripts);
+    let sources = (world.clone(), world.clone(), world.clone());
+    Compiler::new(options, world.catalog.clone(), sources.0, sources.1, sources.2, Some(lua))
 }

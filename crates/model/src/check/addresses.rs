@@ -58,11 +58,20 @@ pub fn server_name_fault(name: &str) -> Option<String> {
         },
         None if bare.split('.').any(str::is_empty) => "it cannot have an empty label".to_owned(),
         None => {
-            let sign = bare.chars().find(|sign| !sign.is_ascii_alphanumeric() && !"-_.".contains(*sign))?;
+            let sign = bare.chars().find(|sign| !is_of_name(*sign))?;
             format!("{sign:?} is not allowed in a name")
         }
     };
     Some(format!("invalid server name {name:?}: {remedy}"))
+}
+
+/// Whether a text without spaces may be meant for a server name, although [`server_name_fault`] has something to say of it.
+pub fn may_mean_server_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|sign| is_of_name(sign) || "*[]:".contains(sign))
+}
+
+fn is_of_name(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || "-_.".contains(sign)
 }
 
 fn is_ip(text: &str) -> bool {
@@ -125,6 +134,10 @@ mod tests {
         }
         for name in ["a.b", "*.a.b", "*", "a.b.", "a_b", "127.0.0.1", "::1", "[::1]", "localhost"] {
             assert_eq!(super::server_name_fault(name), None, "{name}");
+            assert!(super::may_mean_server_name(name), "{name}");
+        }
+        for (text, may) in [("a.b:443", true), ("*a.b", true), ("[a.b]", true), ("", false), ("a/b", false)] {
+            assert_eq!(super::may_mean_server_name(text), may, "{text}");
         }
     }
 

@@ -5,7 +5,7 @@ pub mod memory;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::Request;
-use tidegate_protocol::{HeaderId, Version};
+use tidegate_protocol::{HeaderId, Version, content_coding};
 
 /// The fields that `gzip` and `brotli` have in common.
 #[derive(Deserialize)]
@@ -84,44 +84,8 @@ fn weaken_etag(request: &mut Request) {
     }
 }
 
-/// Whether `Accept-Encoding` lets a coding through: named or by `*`, and not with weight 0.
+/// Whether the client accepts a coding; `any`: also by `*`.
 pub(crate) fn client_accepts(request: &Request, coding: &str, any: bool) -> bool {
-    let list = request.head.headers.all_known(HeaderId::AcceptEncoding);
-    list.flat_map(|line| line.split(|&byte| byte == b',')).any(|item| accepts(item, coding, any))
-}
-
-fn accepts(item: &[u8], coding: &str, any: bool) -> bool {
-    let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    let name = parts.next().unwrap_or_default();
-    let is_named = name.eq_ignore_ascii_case(coding.as_bytes());
-    let is_any = any && name == b"*";
-    if !is_named && !is_any {
-        return false;
-    }
-    let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
-    let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok()?.trim().parse::<f32>().ok());
-    weight.is_none_or(|weight| weight > 0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::accepts;
-
-    #[test]
-    fn items_of_accept_encoding() {
-        let cases = [
-            ("gzip", false, true),
-            (" GZIP ", false, true),
-            ("gzip;q=0", false, false),
-            ("gzip; q=0.5", false, true),
-            ("gzip;q=0.000", false, false),
-            ("*", false, false),
-            ("*", true, true),
-            ("*;q=0", true, false),
-            ("gzipped", false, false),
-        ];
-        for (item, any, expected) in cases {
-            assert_eq!(accepts(item.as_bytes(), "gzip", any), expected, "{item}");
-        }
-    }
+    let mut lines = request.head.headers.all_known(HeaderId::AcceptEncoding);
+    lines.any(|line| content_coding::accepts(line, coding, any))
 }

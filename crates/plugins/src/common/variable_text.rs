@@ -1,5 +1,6 @@
 //! Texts with variables that stay as they are written where there is nothing to put in.
 
+use serde_json::{Map, Value};
 use tidegate_plugin_api::{Request, Template};
 
 pub(crate) struct VariableText {
@@ -19,6 +20,25 @@ impl VariableText {
             0 => self.text.clone(),
             _ => String::from_utf8_lossy(&rendered).into_owned(),
         }
+    }
+}
+
+/// Several, by name.
+pub(crate) struct VariableTexts(Vec<(String, VariableText)>);
+
+impl VariableTexts {
+    pub(crate) fn new(texts: &Map<String, Value>) -> VariableTexts {
+        let text =
+            |(name, value): (&String, &Value)| Some((name.clone(), VariableText::new(value.as_str()?)));
+        VariableTexts(texts.iter().filter_map(text).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn render(&self, request: &Request) -> impl Iterator<Item = (String, String)> {
+        self.0.iter().map(|(name, text)| (name.clone(), text.render(request)))
     }
 }
 

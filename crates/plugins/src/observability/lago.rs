@@ -1,12 +1,10 @@
 //! Sends an event per request to Lago, for billing by use.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::header_text::Text;
-use tidegate_model::random::random_below;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Template};
 use tidegate_telemetry::clock;
 
@@ -14,7 +12,8 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     log_entry::{LogEntry, Made},
-    variable_text::VariableText,
+    receivers::{Addresses, Receivers},
+    variable_text::VariableTexts,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -33,19 +32,14 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 
 #[derive(Deserialize)]
 struct Conf {
-    endpoint_addrs: Vec<String>,
-    endpoint_uri: String,
+    #[serde(flatten)]
+    addresses: Addresses,
     token: String,
     event_transaction_id: String,
     event_subscription_id: String,
     event_code: String,
-    event_properties: Option<Map<String, Value>>,
-    ssl_verify: bool,
-    /// Milliseconds.
-    timeout: u64,
-    keepalive: bool,
-    keepalive_timeout: u64,
-    keepalive_pool: usize,
+    #[serde(default)]
+    event_properties: Map<String, Value>,
 }
 
 /// What an event is made of.
@@ -53,48 +47,26 @@ struct Form {
     transaction: Template,
     subscription: Template,
     code: String,
-    properties: Vec<(String, VariableText)>,
-}
-
-struct Receiver {
-    endpoints: Vec<Endpoint>,
-    authorization: String,
-    options: ClientOptions,
+    properties: VariableTexts,
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
-    let properties = typed.event_properties.into_iter().flatten().filter_map(|(name, value)| {
-        let text = VariableText::new(value.as_str()?);
-        Some((name, text))
-    });
     let form = Form {
         transaction: Template::compile(&typed.event_transaction_id),
         subscription: Template::compile(&typed.event_subscription_id),
         code: typed.event_code,
-        properties: properties.collect(),
+        properties: VariableTexts::new(&typed.event_properties),
     };
-    let endpoints = typed
-        .endpoint_addrs
-        .iter()
-        .map(|address| Endpoint::parse(&format!("{address}{}", typed.endpoint_uri)));
-    let receiver = Arc::new(Receiver {
-        endpoints: endpoints.collect::<Result<_, _>>()?,
-        authorization: format!("Bearer {}", typed.token),
-        options: ClientOptions {
-            repeats: true,
-            timeout: Duration::from_millis(typed.timeout),
-            tls: TlsWanted { verify: typed.ssl_verify, client: None },
-            keepalive: typed.keepalive,
-            keepalive_timeout: Duration::from_millis(typed.keepalive_timeout),
-            keepalive_pool: typed.keepalive_pool,
-            body: Body::SAID,
-        },
-    });
+    let headers = vec![("Authorization".to_owned(), format!("Bearer {}", typed.token))];
+    let receivers = Arc::new(Receivers::new("lago api", &typed.addresses, headers)?);
     let make = move |_: &LogEntry, request: &mut Request| Made::Now(form.event(request));
     BatchLogger::build(PLUGIN.name, conf, context, make, move |events| {
-        let receiver = receiver.clone();
-        Box::pin(async move { receiver.send(&events).await })
+        let receivers = receivers.clone();
+        Box::pin(async move {
+            let events: &[Value] = &events;
+            receivers.send(&json!({ "events": events })).await
+        })
     })
 }
 
@@ -107,8 +79,7 @@ impl Form {
             "timestamp": started(request),
         });
         if !self.properties.is_empty() {
-            let properties =
-                self.properties.iter().map(|(name, text)| (name.clone(), text.render(request).into()));
+            let properties = self.properties.render(request).map(|(name, text)| (name, text.into()));
             event["properties"] = Value::Object(properties.collect());
         }
         event
@@ -127,22 +98,6 @@ fn started(request: &Request) -> f64 {
     (clock::unix_ms() - ago) as f64 / 1000.0
 }
 
-impl Receiver {
-    async fn send(&self, events: &[Value]) -> Result<(), String> {
-        let at = random_below(self.endpoints.len());
-        let endpoint = self.endpoints.get(at).ok_or("no endpoint is configured")?;
-        let body = json!({ "events": events }).to_string();
-        let outgoing = Outgoing::post(endpoint.clone(), "application/json", body)
-            .header("Authorization", self.authorization.as_bytes());
-        let answer = http::send(outgoing, &self.options).await?;
-        if answer.status < 300 {
-            return Ok(());
-        }
-        let body = String::from_utf8_lossy(&answer.body);
-        Err(format!("lago api returned status: {}, body: {body}", answer.status))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,14 +105,13 @@ mod tests {
 
     #[test]
     fn events_of_requests() {
+        let properties = json!({"method": "$request_method", "absent": "${http_absent}"});
+        let properties = properties.as_object().cloned().unwrap_or_default();
         let form = Form {
             transaction: Template::compile("req_${arg_id}"),
             subscription: Template::compile("$host"),
             code: "calls".to_owned(),
-            properties: vec![
-                ("method".to_owned(), VariableText::new("$request_method")),
-                ("absent".to_owned(), VariableText::new("${http_absent}")),
-            ],
+            properties: VariableTexts::new(&properties),
         };
         let request = test_request::request("GET /x?id=7 HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut event = form.event(&request);

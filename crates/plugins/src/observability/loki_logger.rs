@@ -1,22 +1,19 @@
 //! Pushes log entries to Grafana Loki; entries with the same labels share a stream.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tidegate_clients::{
-    batch::Weigh,
-    http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
-};
+use tidegate_clients::batch::Weigh;
 use tidegate_model::header_text::Text;
-use tidegate_model::random::random_below;
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 
 use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::{self, LogEntry},
-    variable_text::VariableText,
+    receivers::{Addresses, Receivers},
+    variable_text::VariableTexts,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -36,17 +33,11 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 
 #[derive(Deserialize)]
 struct Conf {
-    endpoint_addrs: Vec<String>,
-    endpoint_uri: String,
+    #[serde(flatten)]
+    addresses: Addresses,
     tenant_id: String,
     headers: Option<Map<String, Value>>,
     log_labels: Map<String, Value>,
-    ssl_verify: bool,
-    /// Milliseconds.
-    timeout: u64,
-    keepalive: bool,
-    keepalive_timeout: u64,
-    keepalive_pool: usize,
 }
 
 /// One line for Loki.
@@ -68,18 +59,8 @@ impl Weigh for Line {
     }
 }
 
-struct Receiver {
-    endpoints: Vec<Endpoint>,
-    headers: Vec<(String, String)>,
-    options: ClientOptions,
-}
-
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
-    let endpoints = typed
-        .endpoint_addrs
-        .iter()
-        .map(|address| Endpoint::parse(&format!("{address}{}", typed.endpoint_uri)));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut headers: Vec<(String, String)> =
         typed.headers.iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect();
@@ -87,32 +68,16 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         !name.eq_ignore_ascii_case("X-Scope-OrgID") && !name.eq_ignore_ascii_case("Content-Type")
     });
     headers.push(("X-Scope-OrgID".to_owned(), typed.tenant_id));
-    let receiver = Arc::new(Receiver {
-        endpoints: endpoints.collect::<Result<_, _>>()?,
-        headers,
-        options: ClientOptions {
-            repeats: true,
-            timeout: Duration::from_millis(typed.timeout),
-            tls: TlsWanted { verify: typed.ssl_verify, client: None },
-            keepalive: typed.keepalive,
-            keepalive_timeout: Duration::from_millis(typed.keepalive_timeout),
-            keepalive_pool: typed.keepalive_pool,
-            body: Body::SAID,
-        },
-    });
-    let labels: Vec<(String, VariableText)> = typed
-        .log_labels
-        .iter()
-        .map(|(name, value)| (name.clone(), VariableText::new(value.as_str().unwrap_or_default())))
-        .collect();
+    let receivers = Arc::new(Receivers::new("loki server", &typed.addresses, headers)?);
+    let labels = VariableTexts::new(&typed.log_labels);
     let make = move |entry: &LogEntry, request: &mut Request| {
-        let labels = labels.iter().map(|(name, text)| (name.clone(), text.render(request))).collect();
+        let labels = labels.render(request).collect();
         let time = nanoseconds(request);
         batch_logger::with_route(entry, request).map(move |entry| Line { labels, time, entry })
     };
     BatchLogger::build(PLUGIN.name, conf, context, make, move |lines| {
-        let receiver = receiver.clone();
-        Box::pin(async move { receiver.send(&lines).await })
+        let receivers = receivers.clone();
+        Box::pin(async move { receivers.send(&streams(&lines)).await })
     })
 }
 
@@ -139,23 +104,6 @@ fn streams(lines: &[Line]) -> Value {
         json!({ "stream": labels, "values": values })
     });
     json!({ "streams": streams.collect::<Vec<_>>() })
-}
-
-impl Receiver {
-    async fn send(&self, lines: &[Line]) -> Result<(), String> {
-        let at = random_below(self.endpoints.len());
-        let endpoint = self.endpoints.get(at).ok_or("no endpoint is configured")?;
-        let mut outgoing = Outgoing::post(endpoint.clone(), "application/json", streams(lines).to_string());
-        for (name, value) in &self.headers {
-            outgoing = outgoing.header(name, value.as_bytes());
-        }
-        let answer = http::send(outgoing, &self.options).await?;
-        if answer.status < 300 {
-            return Ok(());
-        }
-        let body = String::from_utf8_lossy(&answer.body);
-        Err(format!("loki server returned status: {}, body: {body}", answer.status))
-    }
 }
 
 #[cfg(test)]

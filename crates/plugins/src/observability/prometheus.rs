@@ -20,7 +20,7 @@ use tidegate_telemetry::metrics::{
     label_position,
 };
 
-use crate::common::conf::typed;
+use crate::common::{compression::client_accepts, conf::typed};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "prometheus",
@@ -225,12 +225,16 @@ impl Prometheus {
 }
 
 /// The metrics through `public-api`, rendered on the control runtime.
-fn metrics_api<'a>(_: &'a mut Request) -> Step<'a> {
-    Step::wait(async {
+fn metrics_api<'a>(request: &'a mut Request) -> Step<'a> {
+    let gzip = client_accepts(request, "gzip", false);
+    Step::wait(async move {
         let Some(host) = host() else { return Err(Box::new(Reply::page(503))) };
-        match host.background.spawn_blocking(|| (host.metrics_text)()).await {
-            Ok(text) => Err(Box::new(Reply::bytes(200, text).content_type("text/plain; version=0.0.4"))),
-            _ => Err(Box::new(Reply::page(500))),
-        }
+        let Ok(text) = host.background.spawn_blocking(move || (host.metrics_text)(gzip)).await else {
+            return Err(Box::new(Reply::page(500)));
+        };
+        let reply = Reply::bytes(200, text)
+            .content_type("text/plain; version=0.0.4")
+            .header("Vary", "Accept-Encoding");
+        Err(Box::new(if gzip { reply.header("Content-Encoding", "gzip") } else { reply }))
     })
 }

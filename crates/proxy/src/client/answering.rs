@@ -68,11 +68,11 @@ impl Downstream {
 
     /// Sends the page of a status where no request could be parsed; the connection ends with it. Returns the
     /// bytes of the answer and of its body; none when the client is gone.
-    pub(crate) async fn refuse(&self, status: u16) -> (u64, u64) {
+    pub(crate) async fn refuse(&self, status: u16, body: &str) -> (u64, u64) {
         let mut out = self.worker.buffers.output();
-        let (head_bytes, body) = match &mut *self.stream.borrow_mut() {
-            Stream::Http2(stream) => http2::reply::start_page(stream, self.worker, status),
-            _ => http1::start_page(self.worker, status, &mut out),
+        let head_bytes = match &mut *self.stream.borrow_mut() {
+            Stream::Http2(stream) => http2::reply::start_page(stream, self.worker, status, body),
+            _ => http1::start_page(self.worker, status, body, &mut out),
         };
         out.extend_from_slice(body.as_bytes());
         self.answering.set(true);

@@ -10,6 +10,8 @@ use tidegate_telemetry::{
 
 const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme to https or grpcs";
 
+const SPEAKS_PLAIN: &str = "speaks plain HTTP, not TLS";
+
 /// Why an attempt failed.
 pub(super) struct Failure {
     pub kind: FailureKind,
@@ -82,7 +84,9 @@ impl Failure {
     pub(super) fn reason(&self) -> String {
         match &self.kind {
             FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
-            FailureKind::Connect(error) => format!("connect to upstream failed: {error}"),
+            FailureKind::Connect(error) => {
+                format!("connect to upstream failed: {error}{}", remedy(error))
+            }
             FailureKind::ConnectTimeout => "upstream timed out while connecting".to_owned(),
             FailureKind::NoStream => "no HTTP/2 stream to the upstream became free".to_owned(),
             FailureKind::Send(error) => format!("sending to upstream failed: {error}"),
@@ -108,10 +112,39 @@ impl Failure {
     }
 }
 
+/// The end of a message about a connection that could not be made.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "; nothing listens there: start the server, or correct the port in the upstream's nodes"
+        }
+        // As crate `tls` explains it.
+        _ if error.to_string().ends_with(SPEAKS_PLAIN) => "; set the upstream's scheme to http or grpc",
+        _ => "",
+    }
+}
+
 /// The client reads the server's message; this one is for the operator.
 pub(crate) fn warn_of_tls(server: SocketAddr) {
     static LIMITER: Limiter = Limiter::new(1, 10_000);
     if LIMITER.pass().is_some() {
         error_log::log(Level::Warn, format_args!("the server at {server} {SPEAKS_TLS}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_end_with_what_to_do() {
+        let reason = |error| {
+            Failure { kind: FailureKind::Connect(error), request_sent: false, body_consumed: false }.reason()
+        };
+        assert!(reason(io::ErrorKind::ConnectionRefused.into()).contains("start the server"));
+        let other = io::Error::other("handshake failed");
+        let plain = tidegate_tls::explain(&other, "the server at 192.0.2.1:80", b"HTTP/");
+        assert!(reason(plain).ends_with("set the upstream's scheme to http or grpc"));
+        assert_eq!(reason(other), "connect to upstream failed: handshake failed");
     }
 }

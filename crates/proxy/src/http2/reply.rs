@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tidegate_plugin_api::{Request, Response, error_page};
+use tidegate_plugin_api::{Request, Response};
 use tidegate_protocol::Head;
 
 use super::{head, stream::Http2Stream};
@@ -47,12 +47,11 @@ pub(crate) fn start_tunnel(
 }
 
 /// Sends the head of a page for what is not a valid request; returns about its length, as HTTP/1 would have it, and the body.
-pub(crate) fn start_page(stream: &mut Http2Stream, worker: &Runtime, status: u16) -> (u64, String) {
-    let body = error_page::html(status);
+pub(crate) fn start_page(stream: &mut Http2Stream, worker: &Runtime, status: u16, body: &str) -> u64 {
     let head = head::page(worker, status, body.len());
     let lengths = head.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
     let head_bytes = lengths.sum::<usize>() as u64 + FRAME_BYTES;
     // A client that is gone shows when the body is sent.
     let _ = stream.send_head(head, false);
-    (head_bytes, body)
+    head_bytes
 }

@@ -12,6 +12,10 @@ use crate::answer::{
 /// A longer rest is sent without a copy.
 const SENT_WITH_HEAD_BYTES: usize = 64 * 1024;
 
+/// The most that is sent before other connections of the worker get their turn. The kernel would take megabytes in one call,
+/// which is a millisecond.
+const TURN_BYTES: usize = 128 * 1024;
+
 pub(super) struct Whole(pub(super) Bytes);
 
 impl Body for Whole {
@@ -40,13 +44,17 @@ impl Body for Whole {
             if !writer.is_flushed() {
                 return Ok(Step::WaitsForClient);
             }
-            match writer.client.poll_send(context, &self.0, true) {
+            let piece = self.0.get(..TURN_BYTES).unwrap_or(&self.0);
+            match writer.client.poll_send(context, piece, piece.len() == self.0.len()) {
                 Poll::Pending => return Ok(Step::WaitsForClient),
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(End::Client),
                 Poll::Ready(Ok(count)) => {
                     self.0.advance(count);
                     writer.count(count);
                 }
+            }
+            if !self.0.is_empty() {
+                return Ok(Step::Rests);
             }
         }
         if self.0.is_empty() {

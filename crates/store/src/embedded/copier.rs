@@ -16,7 +16,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tidegate_model::Object;
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    background::{give_way, lower_priority},
+    error_log::{Level, log},
+};
 
 use super::{
     copy::{self, Head},
@@ -92,7 +95,10 @@ impl Copier {
         let path = super::files::place(&database.path);
         let known = copy::glance(&path);
         let mut worker = Worker { database, live, expiries, path, known, is_first: true, told: false };
-        let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || worker.run(&messages));
+        let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || {
+            lower_priority();
+            worker.run(&messages);
+        });
         let thread = thread.map_err(|error| {
             StoreError::Unavailable(format!(
                 "cannot start the thread of the last good configuration: {error}"
@@ -244,7 +250,11 @@ impl Worker {
         // Both of one moment.
         let (revision, objects, taken_ms, expiries) = {
             let expiries = self.expiries.lock();
-            let take = |state: &State| (state.revision, state.all().cloned().collect::<Vec<Object>>());
+            let each = |object: &Object| {
+                give_way();
+                object.clone()
+            };
+            let take = |state: &State| (state.revision, state.all().map(each).collect::<Vec<Object>>());
             let (revision, objects) = self.live.read(take);
             (revision, objects, now_ms(), expiries.by_key.clone())
         };
@@ -262,6 +272,7 @@ impl Worker {
         }
         self.look_for_space()?;
         let mut records = objects.into_iter().map(|object| {
+            give_way();
             let expires_at_ms = expiries.get(&(object.kind, object.id.clone())).copied();
             (self.database.at_rest(object), expires_at_ms)
         });

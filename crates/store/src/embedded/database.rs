@@ -22,7 +22,10 @@ use super::{
     record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
 };
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    background::give_way,
+    error_log::{Level, log},
+};
 
 use crate::{State, error::StoreError, history::Retention};
 
@@ -231,7 +234,9 @@ impl Database {
             meta.insert(COUNT_KEY, objects.len()?)?;
             meta.insert(COUNTED_AT_KEY, revision)?;
         }
+        give_way();
         self.append(&transaction, revision, history)?;
+        give_way();
         self.finish(transaction)
     }
 

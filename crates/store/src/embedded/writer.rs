@@ -9,7 +9,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tidegate_model::{Document, Object};
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    background::{give_way, lower_priority},
+    error_log::{Level, log},
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -63,7 +66,10 @@ impl Writer {
         let mut worker = Worker { database, live, expiries, bell, trim_at, failure };
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || worker.run(&requests))
+            .spawn(move || {
+                lower_priority();
+                worker.run(&requests);
+            })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the database thread: {error}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -261,6 +267,7 @@ impl Worker {
             let Request { write, reply } = request;
             answers.push((reply, group.apply(write)));
         }
+        give_way();
         let outcome = if group.changes.is_empty() {
             Ok(())
         } else {
@@ -269,6 +276,7 @@ impl Worker {
         };
         let Group { revision, changes, .. } = group;
         drop(expiries);
+        give_way();
         match outcome {
             Ok(()) => {
                 let wrote = !changes.is_empty();

@@ -1,6 +1,13 @@
 //! One connection to one member of the cluster, authenticated.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -15,9 +22,44 @@ use super::{Options, rpc::Client};
 
 /// Connecting, the handshake and the login together. Short, because another member may be well.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
+/// Seconds after which a quiet connection is asked by an HTTP/2 PING whether the member is there. etcd allows one each 5 s
+/// (`--grpc-keepalive-min-time`) and ends connections with more.
+const PING_SECONDS: u64 = 6;
+/// What a member that allows fewer may make of it.
+const MOST_PING_SECONDS: u64 = 600;
+/// A member that does not answer a PING for that long is gone: within 10 s it is noticed.
+const PING_PATIENCE: Duration = Duration::from_secs(3);
 /// What may be under way in answers: a full read is large, and the standard 64 KiB make it slow.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
+
+/// How often quiet connections are asked, as the members allow it.
+pub(super) struct Pings(AtomicU64);
+
+impl Default for Pings {
+    fn default() -> Pings {
+        Pings(AtomicU64::new(PING_SECONDS))
+    }
+}
+
+impl Pings {
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.0.load(Relaxed))
+    }
+
+    /// Halves them when a connection ended because the member calls them too many.
+    pub(super) fn heed(&self, status: &Status) {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
+        while let Some(error) = cause {
+            let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
+            if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
+                self.0.store((self.0.load(Relaxed) * 2).min(MOST_PING_SECONDS), Relaxed);
+                return;
+            }
+            cause = error.source();
+        }
+    }
+}
 
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
@@ -46,23 +88,32 @@ impl Member {
 pub(super) async fn connect(
     member: &Member,
     options: &Options,
+    pings: &Pings,
     tls: Option<Arc<ClientConfig>>,
 ) -> Result<Client, String> {
     let patience = options.timeout.min(CONNECT_TIME);
-    match tokio::time::timeout(patience, login(member, options, tls)).await {
+    match tokio::time::timeout(patience, login(member, options, pings, tls)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} s", patience.as_secs_f64())),
     }
 }
 
-async fn login(member: &Member, options: &Options, tls: Option<Arc<ClientConfig>>) -> Result<Client, String> {
+async fn login(
+    member: &Member,
+    options: &Options,
+    pings: &Pings,
+    tls: Option<Arc<ClientConfig>>,
+) -> Result<Client, String> {
     let bracketed =
         if member.host.contains(':') { format!("[{}]", member.host) } else { member.host.clone() };
     // TLS is the connector's business; to the library every member is plain.
     let endpoint = Endpoint::from_shared(format!("http://{bracketed}:{}", member.port))
         .map_err(|error| error.to_string())?
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW);
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(pings.interval())
+        .keep_alive_timeout(PING_PATIENCE)
+        .keep_alive_while_idle(true);
     let (target, sni) = (member.clone(), options.tls.sni.clone());
     let tls = tls.filter(|_| member.tls);
     let connector = tower::service_fn(move |_: http::Uri| {

@@ -28,9 +28,11 @@ use super::{
 };
 use crate::Change;
 
-/// How often a quiet watch is asked for a sign of life. etcd's own come every ten minutes.
+/// How long a write of ours may be under way before the watch is asked for a sign of life, and how often it is asked then. A quiet
+/// watch is asked for nothing: 1,000 gateways that ask twice a second keep a quarter of a core of etcd busy. That its member is
+/// there is known by HTTP/2 PINGs ([`connection`]), and that the member has lost the cluster by `hasleader`.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// A watch without any sign for that long is dead, whatever TCP thinks of it.
+/// A watch that was asked for that long is dead, whatever TCP thinks of it. The same for a new one.
 const SILENCE_LIMIT: Duration = Duration::from_secs(2);
 /// The first pause after a round over all members; doubled up to `resync_delay`, at most a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -53,7 +55,7 @@ pub(super) async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
     let mut told = vec![String::new(); shared.members.len()];
     loop {
         let Some(member) = shared.members.get(place) else { return };
-        let problem = match connection::connect(member, &shared.options, tls.clone()).await {
+        let problem = match connection::connect(member, &shared.options, &shared.pings, tls.clone()).await {
             Ok(client) => {
                 let (in_step, problem) = serve(&shared, client).await;
                 shared.client.send_replace(None);
@@ -143,13 +145,15 @@ impl Session<'_> {
             Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
             Err(_) => return Ended::Lost("no response to a watch request".to_owned()),
         };
-        let mut probe = tokio::time::interval(PROBE_INTERVAL);
-        let mut heard = Instant::now();
+        let mut writes = shared.writes.subscribe();
+        let mut signs = Signs::default();
         loop {
+            signs.expect(*writes.borrow_and_update() > 0);
             let message = tokio::select! {
                 message = stream.message() => message,
-                _ = probe.tick() => {
-                    if let Err(problem) = ask_for_sign(&stream, heard).await {
+                _ = writes.changed() => continue,
+                () = signs.next_probe() => {
+                    if let Err(problem) = signs.ask(&stream).await {
                         return Ended::Lost(problem);
                     }
                     continue;
@@ -158,9 +162,12 @@ impl Session<'_> {
             let answer = match message {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
-                Err(error) => return Ended::Lost(connection::reason(&error)),
+                Err(error) => {
+                    shared.pings.heed(&error);
+                    return Ended::Lost(connection::reason(&error));
+                }
             };
-            heard = Instant::now();
+            signs.heard();
             if let Err(ended) = take(shared, &answer, next) {
                 return ended;
             }
@@ -186,15 +193,43 @@ impl Session<'_> {
     }
 }
 
-async fn ask_for_sign(stream: &Watch, heard: Instant) -> Result<(), String> {
-    let silence = heard.elapsed();
-    if silence > SILENCE_LIMIT {
-        return Err(format!("silent for {:.1} s", silence.as_secs_f64()));
+/// When a watch has to show that it lives: while a write of ours is under way.
+#[derive(Default)]
+struct Signs {
+    probe_at: Option<Instant>,
+    asked: Option<Instant>,
+}
+
+impl Signs {
+    fn expect(&mut self, expected: bool) {
+        match expected {
+            true if self.probe_at.is_none() => self.probe_at = Some(Instant::now() + PROBE_INTERVAL),
+            true => {}
+            false => *self = Signs::default(),
+        }
     }
-    if silence >= PROBE_INTERVAL / 2 {
-        stream.request_progress().await.map_err(|error| connection::reason(&error))?;
+
+    fn heard(&mut self) {
+        self.asked = None;
+        self.probe_at = self.probe_at.map(|_| Instant::now() + PROBE_INTERVAL);
     }
-    Ok(())
+
+    async fn next_probe(&self) {
+        match self.probe_at {
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn ask(&mut self, stream: &Watch) -> Result<(), String> {
+        let now = Instant::now();
+        let silence = now - *self.asked.get_or_insert(now);
+        if silence > SILENCE_LIMIT {
+            return Err(format!("silent for {:.1} s", silence.as_secs_f64()));
+        }
+        self.probe_at = Some(now + PROBE_INTERVAL);
+        stream.request_progress().await.map_err(|error| connection::reason(&error))
+    }
 }
 
 /// Applies one message of the watch, which asked for changes from revision `next` on.

@@ -11,7 +11,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Options, connection::Member, rpc::Client};
+use super::{
+    Options,
+    connection::{Member, Pings},
+    rpc::Client,
+};
 use crate::{collections::PluginList, error::StoreError, live::Live};
 
 pub(super) struct Shared {
@@ -21,6 +25,9 @@ pub(super) struct Shared {
     /// The connection in use; `None` while there is none that is in step.
     pub(super) client: watch::Sender<Option<Client>>,
     pub(super) followed: watch::Sender<Followed>,
+    /// Writes of ours under way: sent, and not yet seen in the watch.
+    pub(super) writes: watch::Sender<usize>,
+    pub(super) pings: Pings,
     pub(super) plugins: Mutex<Option<PluginList>>,
     /// Why the snapshot of an earlier run could not be used.
     pub(super) unusable: Option<String>,
@@ -49,7 +56,21 @@ pub(super) struct Followed {
     pub(super) problem: Option<String>,
 }
 
+/// A write is under way until this is dropped.
+pub(super) struct UnderWay<'a>(&'a watch::Sender<usize>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
 impl Shared {
+    pub(super) fn write_begins(&self) -> UnderWay<'_> {
+        self.writes.send_modify(|count| *count += 1);
+        UnderWay(&self.writes)
+    }
+
     /// Waits for the first full read. With a snapshot, a short outage is enough to continue with that.
     pub(super) async fn first_state(&self, has_snapshot: bool) -> Result<(), StoreError> {
         let rounds = if has_snapshot { 1 } else { self.options.startup_retry.max(1) };

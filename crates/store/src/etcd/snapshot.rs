@@ -18,7 +18,10 @@ use aws_lc_rs::digest;
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Fault, Object};
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    background::{give_way, lower_priority},
+    error_log::{Level, log},
+};
 
 use super::{
     Options,
@@ -47,6 +50,7 @@ pub(super) fn start(shared: Arc<Shared>, changed: mpsc::Receiver<()>) -> Result<
     thread::Builder::new()
         .name("config-snapshot".to_owned())
         .spawn(move || {
+            lower_priority();
             while changed.recv().is_ok() {
                 let first = Instant::now();
                 while first.elapsed() < LONGEST_WAIT && changed.recv_timeout(SETTLED).is_ok() {}
@@ -87,6 +91,7 @@ fn write(shared: &Shared) -> io::Result<()> {
         )?;
     }
     for object in &objects {
+        give_way();
         let mut value = Arc::unwrap_or_clone(object.value());
         if let Some(encrypt) = &options.encrypt {
             encrypt(object.kind, &object.id, &mut value);

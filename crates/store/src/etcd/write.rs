@@ -52,6 +52,7 @@ pub(super) async fn write(shared: &Shared, write: Write) -> Result<Written, Stor
         )));
     }
     let client = connected(shared).await?;
+    let _under_way = shared.write_begins();
     let mut prepared = Vec::with_capacity(operations.len());
     let mut compares = at.map(|at| unchanged_since(shared, at)).transpose()?.unwrap_or_default();
     let mut ops = Vec::with_capacity(operations.len());

@@ -11,6 +11,7 @@ use super::group::{Group, GroupBuilder};
 use super::series::Family;
 use super::shard::{NewBlock, Shard, Signals};
 use super::text::{Kind, TextWriter};
+use crate::background::give_way;
 
 /// Every metric of the process; cheap to clone. Its lock is taken by control threads only.
 #[derive(Clone, Debug)]
@@ -182,6 +183,7 @@ impl Control {
     fn expire(&mut self, now: Instant) {
         let Control { blocks, families, .. } = self;
         blocks.retain_mut(|tracked| {
+            give_way();
             let after = tracked.group.0.expire;
             if after.is_zero() {
                 return true;
@@ -221,6 +223,7 @@ impl Control {
                     family.add(*slot, member, &tracked.block);
                 }
             }
+            give_way();
         }
     }
 }

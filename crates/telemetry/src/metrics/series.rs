@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::group::{FamilySpec, Member};
 use super::text::{Kind, TextWriter, label_text};
 use super::{Block, Labels};
+use crate::background::give_way;
 
 /// All series of one family. A series is there as long as a live block feeds it.
 #[derive(Debug)]
@@ -104,6 +105,7 @@ impl Family {
                 Kind::Counter | Kind::Gauge => out.line_integer(&name, "", &series.labels, first),
                 Kind::Histogram => self.write_histogram(&name, series, out),
             }
+            give_way();
         }
     }
 

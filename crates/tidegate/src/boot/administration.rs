@@ -173,7 +173,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         // TCP and UDP are not proxied: a stream route would wait for connections that never come.
         stream: false,
         server_tokens: settings.apisix.enable_server_tokens,
-        matching: super::idle_fields::matching(settings),
+        matching: super::compiler_options::matching(settings),
         protocols: Vec::new(),
         keyring: super::encryption::keyring(settings).map(Arc::new),
     }

@@ -7,21 +7,18 @@ use std::{
 };
 
 use anyhow::Context;
-use tidegate_compiler::{Compiler, Options, Trial, UpstreamTrust};
-use tidegate_config::{Settings, settings::HttpRouter};
+use tidegate_compiler::{Compiler, Trial};
+use tidegate_config::Settings;
 use tidegate_model::{Rejected, catalog::PluginCatalog, idle, resources::DiscoveredService};
-use tidegate_plugin_api::{
-    Catalog, Snapshot,
-    route::RouterOptions,
-    upstream::{KeepalivePool, Timeouts},
-};
+use tidegate_plugin_api::{Catalog, Snapshot};
 use tidegate_proxy::Publisher;
-use tidegate_routing::router::Mode;
 use tidegate_store::{Changes, Store, Stored};
+use tidegate_telemetry::background::{give_way, lower_priority};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
-    health::Health, kept_places::KeptPlaces, names::Names, nodes::Nodes, provider::Provider, secrets::Secrets,
+    compiler_options, health::Health, kept_places::KeptPlaces, names::Names, nodes::Nodes,
+    provider::Provider, secrets::Secrets,
 };
 
 /// How long a change may wait for the addresses of names that are new.
@@ -48,12 +45,6 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot start the control runtime")
-}
-
-/// Workers come first when the machine is busy.
-fn lower_priority() {
-    // Linux applies it to the calling thread alone.
-    let _ = rustix::process::nice(5);
 }
 
 /// What others ask about the configuration in effect.
@@ -111,7 +102,12 @@ pub(super) fn start(
     let rejected = follower.rejected.subscribe();
     let warnings = follower.warnings.subscribe();
     let secrets = follower.secrets.clone();
-    let trial = Trial::new(options(settings), catalog.clone(), secrets, tidegate_plugins::lua_compiler());
+    let trial = Trial::new(
+        compiler_options::of(settings),
+        catalog.clone(),
+        secrets,
+        tidegate_plugins::lua_compiler(),
+    );
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();
@@ -138,7 +134,7 @@ fn follower(
     let secrets = Secrets::start(settings, runtime.handle());
     let places = Arc::new(KeptPlaces::of(provider.store()));
     let mut compiler = Compiler::new(
-        options(settings),
+        compiler_options::of(settings),
         catalog.clone(),
         names.clone(),
         nodes.clone(),
@@ -158,7 +154,7 @@ fn follower(
         catalog: catalog.clone(),
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
-        matching: super::idle_fields::matching(settings),
+        matching: compiler_options::matching(settings),
         names,
         nodes,
         secrets,
@@ -174,40 +170,6 @@ fn follower(
         follower.resolve_names().await;
     });
     Ok(follower)
-}
-
-fn options(settings: &Settings) -> Options {
-    let nginx = &settings.nginx;
-    let apisix = &settings.apisix;
-    Options {
-        router: match apisix.router {
-            HttpRouter::HostUri => Mode::HostUri,
-            HttpRouter::Uri => Mode::Uri,
-            HttpRouter::UriWithParameter => Mode::UriWithParameter,
-        },
-        tls_protocols: apisix.tls.protocols.clone(),
-        tls_ciphers: apisix.tls.ciphers.clone(),
-        http2: apisix.enable_http2,
-        session_tickets: apisix.tls.session_tickets,
-        options: RouterOptions {
-            delete_uri_tail_slash: apisix.delete_uri_tail_slash,
-            normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
-            match_uri_encoded_slash: apisix.match_uri_encoded_slash,
-            uri_parameters: apisix.router == HttpRouter::UriWithParameter,
-        },
-        workers: nginx.workers,
-        upstream_trust: UpstreamTrust {
-            setting: apisix.tls.trusted_certificate.clone().unwrap_or_else(|| "system".to_owned()),
-            prefix: settings.files.prefix.clone(),
-            send_server_name: nginx.proxy_ssl_server_name,
-        },
-        keepalive: KeepalivePool {
-            size: nginx.upstream.connections,
-            idle_timeout_ms: nginx.upstream.timeout.as_millis() as u64,
-            requests: u32::try_from(nginx.upstream.requests).unwrap_or(u32::MAX),
-        },
-        timeouts: Timeouts::default(),
-    }
 }
 
 /// So many objects at once leave memory behind that is worth giving back.
@@ -289,9 +251,12 @@ impl Follower {
                     continue;
                 }
             }
+            give_way();
             let snapshot = self.compiler.snapshot(self.revision);
+            give_way();
             // Before a place is shut, its reason can be read.
             self.share();
+            give_way();
             publisher.publish(snapshot);
             let _ = published.send(self.revision);
         }
@@ -316,6 +281,7 @@ impl Follower {
                     &Stored(self.store.as_ref()),
                     &self.places,
                 );
+                give_way();
                 for change in &changes {
                     self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
                 }

@@ -26,6 +26,7 @@ use super::{
 
 pub(super) fn server_token(settings: &Settings) -> String {
     if settings.own_name {
+        tidegate_proxy::page::use_own_name();
         return concat!("Tidegate/", env!("CARGO_PKG_VERSION")).to_owned();
     }
     if settings.apisix.enable_server_tokens { "APISIX/3.18.0".to_owned() } else { "APISIX".to_owned() }

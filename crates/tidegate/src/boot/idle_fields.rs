@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_config::{Provider, Settings, settings::HttpRouter};
 use tidegate_model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -14,17 +13,6 @@ struct Seen<'a> {
     name: String,
     more: usize,
     why: &'static str,
-}
-
-/// How routes are matched, by the configuration.
-pub(super) fn matching(settings: &Settings) -> idle::Matching {
-    let router = settings.apisix.router;
-    idle::Matching {
-        host_ports: router != HttpRouter::HostUri,
-        parameters: router == HttpRouter::UriWithParameter,
-        encoded_slash: settings.apisix.match_uri_encoded_slash,
-        is_document: matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven),
-    }
 }
 
 pub(super) fn log<'a>(

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tidegate_admin::{AdminHead, AdminResponse};
 use tidegate_config::Settings;
 use tidegate_model::Kind as ObjectKind;
+use tidegate_protocol::content_coding;
 use tidegate_proxy::Workers;
 use tidegate_telemetry::{
     log_writer::{LogSink, lines_lost},
@@ -91,8 +92,8 @@ impl Metrics {
         let _ = self.log_sinks.set(logs.sinks());
     }
 
-    pub(super) fn page(&self) -> Bytes {
-        self.pages.get(|| self.registry.render(|writer| self.collect(writer)).0)
+    pub(super) fn page(&self, gzip: bool) -> Bytes {
+        self.pages.get(gzip, || self.registry.render(|writer| self.collect(writer)).0)
     }
 
     pub(super) fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
@@ -421,10 +422,15 @@ impl tidegate_admin::listener::Page for Metrics {
             return AdminResponse::page(404);
         }
         let Some(host) = tidegate_plugin_api::host() else { return AdminResponse::page(500) };
-        match tokio::task::spawn_blocking(|| (host.metrics_text)()).await {
-            Ok(body) => AdminResponse { body, ..AdminResponse::empty(200) }
-                .with_header("Content-Type", "text/plain; version=0.0.4"),
-            Err(_) => AdminResponse::page(500),
-        }
+        let mut codings =
+            request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
+        let gzip = codings.any(|(_, line)| content_coding::accepts(line.as_bytes(), "gzip", false));
+        let Ok(body) = tokio::task::spawn_blocking(move || (host.metrics_text)(gzip)).await else {
+            return AdminResponse::page(500);
+        };
+        let response = AdminResponse { body, ..AdminResponse::empty(200) }
+            .with_header("Content-Type", "text/plain; version=0.0.4")
+            .with_header("Vary", "Accept-Encoding");
+        if gzip { response.with_header("Content-Encoding", "gzip") } else { response }
     }
 }

@@ -19,6 +19,10 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// When the resolver is down every name fails: ten lines in ten seconds.
 static LIMITER: Limiter = Limiter::new(10, 10_000);
 
+/// For a name that has never resolved.
+const REMEDY: &str =
+    "; correct the name, or set apisix.dns_resolver to a server that knows it; until then 503 is answered";
+
 /// The names in use, who uses them, and which of them fail.
 #[derive(Default)]
 pub(super) struct Failures(Mutex<BTreeMap<Arc<str>, Name>>);
@@ -80,7 +84,7 @@ impl Failures {
         known.told = Some(now);
         let kept = match known.resolved {
             true => format!("; its last addresses are used for {} s more", error.keeps_for().as_secs()),
-            false => String::new(),
+            false => REMEDY.to_owned(),
         };
         Some((
             Level::Error,
@@ -135,7 +139,7 @@ mod tests {
         };
         let line = "failed to resolve a.test, used by upstreams/1: \
                     A records asked of 127.0.0.1:53: no such name (NXDOMAIN)";
-        assert_eq!(told(failed(), 0).as_deref(), Some(line));
+        assert_eq!(told(failed(), 0), Some(format!("{line}{REMEDY}")));
         assert_eq!(told(failed(), 2), None);
         assert_eq!(told(good(), 4).as_deref(), Some("a.test resolves again"));
         assert_eq!(told(good(), 5), None);

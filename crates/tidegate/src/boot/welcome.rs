@@ -13,8 +13,11 @@ use tidegate_config::{
 };
 use tidegate_proxy::settings::Listen;
 use tidegate_store::LastGoodState;
+use tidegate_telemetry::error_log::{self, Level};
 
 const EXAMPLE: &str = r#""uri":"/hello","plugins":{"mocking":{"content_type":"text/plain","response_example":"hello from tidegate\n"}}"#;
+/// Without the plugin of the example: `tidegate echo` listens there.
+const PLAIN_EXAMPLE: &str = r#""uri":"/*","upstream":{"nodes":{"127.0.0.1:1980":1}}"#;
 
 /// What is open, and what is not.
 pub(crate) struct Doors<'a> {
@@ -31,6 +34,8 @@ pub(crate) struct Doors<'a> {
     pub has_mocking: bool,
     /// Key files that this start has made: their key is shown once.
     pub new_keys: &'a [PathBuf],
+    /// How many routes there are.
+    pub routes: usize,
 }
 
 pub(crate) fn print(doors: &Doors) {
@@ -53,10 +58,61 @@ pub(crate) fn print(doors: &Doors) {
     } else if let Some(file) = resource_file(doors.settings) {
         crate::say::say!("  routes      {}; changes take effect within a second", shown(file));
     }
+    if is_empty(doors) {
+        crate::say::say!("  routes      none: every request is answered 404");
+        let (how, lines) = add_route(doors.settings, doors.has_mocking);
+        // Lines of a shell command become one.
+        let line = lines.join(" ").replace("\\ ", "");
+        error_log::log(Level::Warn, format_args!("{NO_ROUTE}; {how} {line}"));
+    }
     let calls = calls(doors);
     if !calls.is_empty() {
         crate::say::say!("\nTry it:\n  {}\n", calls.join("\n  "));
     }
+}
+
+/// What clients of an empty gateway get.
+pub(crate) const NO_ROUTE: &str = "there is no route: every request is answered 404";
+
+fn is_empty(doors: &Doors) -> bool {
+    doors.routes == 0 && doors.settings.role != Role::ControlPlane
+}
+
+/// How to add a first route, and the lines of a command or of the file for it.
+pub(crate) fn add_route(settings: &Settings, has_mocking: bool) -> (String, Vec<String>) {
+    let example = if has_mocking { EXAMPLE } else { PLAIN_EXAMPLE };
+    if let (Some(base), Some(header)) = (admin_url(settings), header(settings)) {
+        let curl = curl(settings);
+        let (path, body) = match settings.provider {
+            Provider::ApiDriven => (
+                format!("configs{header} -H 'X-Digest: 1'"),
+                format!("{{\"routes\":[{{\"id\":\"1\",{example}}}]}}"),
+            ),
+            _ => (format!("routes/1{header}"), format!("{{{example}}}")),
+        };
+        let lines = vec![format!("{curl} {base}/{path} -X PUT \\"), format!("  -d '{body}'")];
+        return ("add one:".to_owned(), lines);
+    }
+    match resource_file(settings) {
+        Some(file) => (
+            format!("add one to {}, above #END:", shown(file)),
+            vec![format!("routes: [{{\"id\":\"1\",{example}}}]")],
+        ),
+        None => ("add one".to_owned(), vec!["through the Admin API, with a key that may write".to_owned()]),
+    }
+}
+
+/// With what the Admin API asks of a TLS client.
+fn curl(settings: &Settings) -> String {
+    let admin = &settings.admin;
+    let mut curl = "curl".to_owned();
+    if admin.https {
+        curl.push_str(" -k");
+    }
+    if admin.https && admin.client_ca.is_some() {
+        curl.push_str(" --cert CERTIFICATE --key KEY");
+    }
+    curl
 }
 
 /// Where the key is. Never the key itself, except one that was made just now, and that to a person only.
@@ -89,23 +145,9 @@ fn calls(doors: &Doors) -> Vec<String> {
         return doors.control.map(|address| format!("curl http://{address}/v1/routes")).into_iter().collect();
     };
     let Some(header) = header(settings) else { return Vec::new() };
-    let admin = &settings.admin;
-    let mut curl = "curl".to_owned();
-    if admin.https {
-        curl.push_str(" -k");
-    }
-    if admin.https && admin.client_ca.is_some() {
-        curl.push_str(" --cert CERTIFICATE --key KEY");
-    }
+    let curl = curl(settings);
     match hello.filter(|_| doors.has_mocking && settings.role != Role::ControlPlane) {
-        Some(hello) if settings.provider == Provider::ApiDriven => vec![
-            format!("{curl} {base}/configs{header} -H 'X-Digest: 1' -X PUT \\"),
-            format!("  -d '{{\"routes\":[{{\"id\":\"1\",{EXAMPLE}}}]}}'"),
-            hello,
-        ],
-        Some(hello) => {
-            vec![format!("{curl} {base}/routes/1{header} -X PUT \\"), format!("  -d '{{{EXAMPLE}}}'"), hello]
-        }
+        Some(hello) => add_route(settings, true).1.into_iter().chain([hello]).collect(),
         None if settings.provider == Provider::ApiDriven => vec![format!("{curl} {base}/configs{header}")],
         None => vec![format!("{curl} {base}/routes{header}")],
     }

@@ -79,6 +79,12 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
 fn reason(answer: &Value) -> String {
     let message = answer.get("error_msg").or_else(|| answer.get("description")).and_then(Value::as_str);
     let mut text = message.unwrap_or("no reason given").to_owned();
+    for (sign, name) in [(": ", "description"), ("; ", "remedy")] {
+        if let Some(more) = answer.get(name).and_then(Value::as_str).filter(|more| *more != text) {
+            text.push_str(sign);
+            text.push_str(more);
+        }
+    }
     let errors = answer.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for error in errors.iter().skip(1) {
         let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();

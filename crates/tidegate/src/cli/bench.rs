@@ -7,6 +7,8 @@ mod doctor;
 mod events;
 mod exit;
 mod files;
+#[cfg_attr(not(feature = "etcd"), path = "bench/without_etcd.rs")]
+mod followers;
 mod grpc;
 mod load;
 mod progress;
@@ -43,6 +45,7 @@ fn dispatch(mode: &Mode) -> Result<ExitCode, Problem> {
     match mode {
         Mode::Compare(arguments) => compare::run(arguments),
         Mode::Doctor(arguments) => doctor::run(arguments),
+        Mode::Followers(arguments) => followers::run(arguments),
         Mode::Suite(arguments) => suite::run(arguments),
         Mode::Selftest(arguments) => selftest::run(arguments),
     }

@@ -21,18 +21,16 @@ pub(super) fn run(arguments: &Arguments, command: &mut Command) -> anyhow::Resul
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::Cli;
+    use crate::cli::command;
 
     #[test]
     fn every_verb_is_completed() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "tidegate", &mut script);
+            clap_complete::generate(shell, &mut command(), "tidegate", &mut script);
             let script = String::from_utf8(script).unwrap();
-            for verb in Cli::command().get_subcommands() {
+            for verb in command().get_subcommands() {
                 assert!(script.contains(verb.get_name()), "{shell} lacks {}", verb.get_name());
             }
         }
@@ -40,6 +38,6 @@ mod tests {
 
     #[test]
     fn the_arguments_are_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -2,7 +2,14 @@
 
 mod store_files;
 
-use std::{borrow::Cow, fs, io::Write, num::NonZeroUsize, path::PathBuf, process::ExitCode};
+use std::{
+    borrow::Cow,
+    fs,
+    io::Write,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -14,6 +21,7 @@ use super::{
     admin_api,
     place::SharedOptions,
     printable::{printable, printable_lines},
+    usage,
 };
 
 /// The most that the Admin API puts on a page.
@@ -29,22 +37,35 @@ pub(super) enum Verb {
     },
     /// Import all objects of a file in the format of apisix.yaml, or none
     Import(Import),
+    /// Show what differs between the running gateway (-) and a file in the format of apisix.yaml (+)
+    ///
+    /// Secrets are shown as `***`. Exit code 0 without a difference, 1 with one, 2 if it could not be determined.
+    Diff(Diff),
     /// Show who changed what, newest first
     History(History),
     /// Restore the configuration of a revision or checkpoint
     Rollback(Rollback),
     /// Save the current configuration under a name to roll back to
-    Checkpoint { name: String },
+    Checkpoint {
+        /// The name
+        name: String,
+    },
     /// Write a backup of everything acknowledged to a file, with secrets encrypted as in the store
     ///
     /// Works with the running gateway, or with its store while it is stopped. Needs `config_provider: embedded`. The
     /// file has mode 0600 and a checksum, and contains neither history nor checkpoints. Exit code 0 once the file is
     /// durable, 1 if it was not written.
-    Backup { file: PathBuf },
+    Backup {
+        /// The file to write
+        file: PathBuf,
+    },
     /// Replace the store with a backup while the gateway is stopped
     ///
     /// The old store is kept under another name in the same folder. Exit code 0 on success, 1 if nothing was changed.
-    Restore { file: PathBuf },
+    Restore {
+        /// A file that `config backup` wrote
+        file: PathBuf,
+    },
     /// Report what is wrong with the store, and rebuild it from what is left
     ///
     /// The gateway must not have the store open; one that serves the last good configuration may run, and loads the
@@ -66,6 +87,7 @@ pub(super) struct Repair {
 
 #[derive(Args)]
 pub(super) struct Import {
+    /// The file to read
     file: PathBuf,
     /// Delete the objects that are not in the file
     #[arg(long)]
@@ -73,6 +95,15 @@ pub(super) struct Import {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Diff {
+    /// The file to compare with
+    file: PathBuf,
+    /// Ignore objects that are not in the file
+    #[arg(long)]
+    merge: bool,
 }
 
 #[derive(Args)]
@@ -107,6 +138,10 @@ pub(super) fn run(place: &SharedOptions, verb: &Verb) -> anyhow::Result<ExitCode
         Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Repair(arguments) => store_files::repair(place, arguments.accept_loss, arguments.dry_run),
+        // As diff(1).
+        Verb::Diff(arguments) => {
+            diff(place, arguments).map_err(|error| usage::Unusable(format!("{error:#}")).into())
+        }
         other => with_admin_api(place, other).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -114,7 +149,7 @@ pub(super) fn run(place: &SharedOptions, verb: &Verb) -> anyhow::Result<ExitCode
 fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
     let settings = place.load_with_key()?;
     match verb {
-        Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) => Ok(()),
+        Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) | Verb::Diff(_) => Ok(()),
         Verb::Export { output } => export(&settings, output.as_ref()),
         Verb::Import(arguments) => import(&settings, arguments),
         Verb::History(arguments) => history(&settings, arguments),
@@ -171,15 +206,28 @@ fn write_private(path: &PathBuf, text: &str) -> std::io::Result<()> {
 }
 
 fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
-    let shown = arguments.file.display();
-    let text = fs::read_to_string(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
-    let mode = if arguments.replace { "replace" } else { "merge" };
-    let path = format!("import?mode={mode}&dry_run={}", arguments.dry_run);
-    let json = arguments.file.extension().is_some_and(|extension| extension == "json");
+    tell(&send(settings, &arguments.file, arguments.replace, arguments.dry_run)?);
+    Ok(())
+}
+
+fn diff(place: &SharedOptions, arguments: &Diff) -> anyhow::Result<ExitCode> {
+    let settings = place.load_with_key()?;
+    let answer = send(&settings, &arguments.file, !arguments.merge, true)?;
+    let changes = list(&answer["changes"]);
+    changes.iter().for_each(tell_change);
+    Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the Admin API answers to a file.
+fn send(settings: &Settings, file: &Path, replace: bool, dry_run: bool) -> anyhow::Result<Value> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let mode = if replace { "replace" } else { "merge" };
+    let path = format!("import?mode={mode}&dry_run={dry_run}");
+    let json = file.extension().is_some_and(|extension| extension == "json");
     let content_type = if json { "application/json" } else { "application/yaml" };
     let answer = ask(settings, "PUT", &path, content_type, &text).with_context(|| format!("{shown}"))?;
-    tell(&serde_json::from_str(&answer).context("the Admin API answered without JSON")?);
-    Ok(())
+    serde_json::from_str(&answer).context("the Admin API answered without JSON")
 }
 
 fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
@@ -195,16 +243,18 @@ fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
 fn tell(answer: &Value) {
     let dry_run = answer["dry_run"] == true;
     let changes = list(&answer["changes"]);
-    for change in changes {
-        println!("{} {}", text(&change["action"]), text(&change["resource"]));
-        list(&change["diff"]).iter().for_each(tell_field);
-    }
+    changes.iter().for_each(tell_change);
     let (count, revision) = (changes.len(), &answer["revision"]);
     if dry_run {
         println!("{count} objects would change; the configuration stays at revision {revision}");
     } else {
         println!("{count} objects changed; the configuration is at revision {revision}");
     }
+}
+
+fn tell_change(change: &Value) {
+    println!("{} {}", text(&change["action"]), text(&change["resource"]));
+    list(&change["diff"]).iter().for_each(tell_field);
 }
 
 fn tell_field(entry: &Value) {
@@ -230,10 +280,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     }
     if arguments.revision.is_some() {
         tell_entry(&answer);
-        for change in list(&answer["changes"]) {
-            println!("{} {}", text(&change["action"]), text(&change["resource"]));
-            list(&change["diff"]).iter().for_each(tell_field);
-        }
+        list(&answer["changes"]).iter().for_each(tell_change);
         return Ok(());
     }
     let entries = list(&answer["list"]);

@@ -22,7 +22,7 @@ use super::place::SharedOptions;
 pub(super) struct Arguments {
     /// Format of the file: kong, hyperapi, nginx or apisix
     kind: String,
-    /// Configuration file to convert
+    /// The file to read
     file: PathBuf,
     /// Write the objects to this file in the format of apisix.yaml [default: standard output]
     #[arg(long, value_name = "FILE")]

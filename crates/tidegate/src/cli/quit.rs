@@ -7,5 +7,7 @@ use rustix::process::Signal;
 use super::{daemon, place::SharedOptions};
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
-    daemon::signal(place, Signal::QUIT).map(|_| ())
+    let pid = daemon::signal(place, Signal::QUIT)?.as_raw_nonzero();
+    crate::say::say!("tidegate: process {pid} takes no more connections and ends after its last answer");
+    Ok(())
 }

@@ -12,13 +12,15 @@ use super::{
     place::SharedOptions,
     printable::printable,
 };
+use crate::boot::welcome;
 
 const BOUNDS: Bounds =
     Bounds { wait: Duration::from_secs(10), body_bytes: 256 << 20, excess: Excess::Refused };
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
-    let Some(control) = place.load_anywhere()?.settings.apisix.control else {
+    let mut settings = place.load_anywhere()?.settings;
+    let Some(control) = settings.apisix.control.clone() else {
         bail!("the Control API is off; set apisix.enable_control: true");
     };
     let body = get(&control, "/v1/routes")?;
@@ -29,6 +31,13 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
         _ => bail!("the Control API's answer is not a list of routes"),
     };
     print!("{}", table(&routes));
+    if routes.is_empty() {
+        // Without a key that can be read the advice names none.
+        let _ = settings.read_admin_keys();
+        let has_mocking = settings.plugins.iter().any(|name| name == "mocking");
+        let (how, lines) = welcome::add_route(&settings, has_mocking);
+        crate::say::complain!("tidegate: {}; {how}\n  {}", welcome::NO_ROUTE, lines.join("\n  "));
+    }
     Ok(())
 }
 

@@ -4,29 +4,30 @@
 
 use std::{
     env,
-    fs::{self, DirBuilder, File},
+    fs::File,
     io::{self, IsTerminal},
     mem::ManuallyDrop,
-    os::{fd::AsFd, unix::fs::DirBuilderExt, unix::process::CommandExt},
+    os::{fd::AsFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use tidegate_config::{Settings, Source};
 
-use super::{daemon, place::SharedOptions, start::ReadySocket};
-use crate::boot::{self, RunOptions, notify, pid_file::PidFile, serving::Origin};
+use super::{
+    place::SharedOptions,
+    start::ReadySocket,
+    temporary::{Home, LOG_FORMAT},
+};
+use crate::boot::notify;
 
 /// The default number of workers, where the machine has as many processors.
 const WORKERS: usize = 4;
 /// A background process that has not said that it is ready by then has a problem.
 const START_TIME: Duration = Duration::from_secs(30);
-const LOG_FORMAT: &str =
-    "$remote_addr - - [$time_local] \\\"$request\\\" $status $body_bytes_sent $request_time";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -65,35 +66,14 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         return in_background(place, arguments, &root, workers);
     }
     let home = match &arguments.home {
-        Some(home) => Home(home.clone()),
+        Some(home) => Home::created(home.clone()),
         None => Home::create()?,
     };
     let level = if arguments.debug { "debug" } else { "warn" };
-    write_configuration(&home.0, &root, workers, arguments.timeout, level)?;
+    write_configuration(&home, &root, workers, arguments.timeout, level)?;
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
-    let plugins = tidegate_plugins::registry::on_by_default();
-    let source = Source { prefix: home.0.clone(), file: None, listen: Some(listen.clone()), plugins };
-    let load = move || -> anyhow::Result<Settings> {
-        let mut settings = tidegate_config::load(&source)?.settings;
-        settings.own_name = true;
-        Ok(settings)
-    };
-    let settings = load()?;
-    let options = RunOptions {
-        origin: Origin {
-            program: daemon::own_program()?,
-            arguments: env::args_os().skip(1).collect(),
-            load: Box::new(load),
-        },
-        config: settings.raw.clone(),
-        pid_file: PidFile::create(&settings.files.pid)?,
-        stay: false,
-        predecessor: None,
-        warnings: Vec::new(),
-        new_keys: Vec::new(),
-        says: Some(format!("tidegate: serving {} on {listen}", root.display())),
-    };
-    boot::run(settings, options)
+    let says = format!("tidegate: serving {} on {listen}", root.display());
+    home.run(Some(listen), says)
 }
 
 fn workers(wanted: Option<usize>) -> anyhow::Result<usize> {
@@ -108,29 +88,8 @@ fn workers(wanted: Option<usize>) -> anyhow::Result<usize> {
     }
 }
 
-/// The folder of the configuration. It goes with the process.
-struct Home(PathBuf);
-
-impl Home {
-    fn create() -> anyhow::Result<Home> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let name = format!("tidegate-serve-{}-{}", std::process::id(), now.as_nanos());
-        let path = env::temp_dir().join(name);
-        // Fails if it exists already: no other user may write what this process runs.
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot create {}; set TMPDIR to a folder for it", path.display()))?;
-        Ok(Home(path))
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn write_configuration(
-    home: &Path,
+    home: &Home,
     root: &Path,
     workers: usize,
     timeout: u64,
@@ -156,13 +115,8 @@ deployment: {{role: data_plane, role_data_plane: {{config_provider: yaml}}}}
 plugins: [static-files]
 "
     );
-    let folder = home.join("conf");
-    let write = |name: &str, text: &str| fs::write(folder.join(name), text);
-    fs::create_dir_all(&folder)
-        .and_then(|()| write("config.yaml", &config))
-        // JSON is YAML.
-        .and_then(|()| write("apisix.yaml", &format!("routes: [{route}]\n#END\n")))
-        .with_context(|| format!("cannot write to {}", folder.display()))
+    // JSON is YAML.
+    home.write(&config, &format!("routes: [{route}]\n#END\n"))
 }
 
 /// Starts itself in a separate process group. The access log goes where standard output goes, unless that is a
@@ -174,7 +128,7 @@ fn in_background(
     workers: usize,
 ) -> anyhow::Result<()> {
     let home = Home::create()?;
-    let (socket_path, output) = (home.0.join("ready.sock"), home.0.join("serve.out"));
+    let (socket_path, output) = (home.path().join("ready.sock"), home.path().join("serve.out"));
     let socket = ReadySocket::bind(&socket_path)?;
     let errors = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
     let log = match io::stdout() {
@@ -182,7 +136,7 @@ fn in_background(
         other => other.as_fd().try_clone_to_owned()?.into(),
     };
     let mut command = Command::new(env::current_exe().context("cannot find this program's own file")?);
-    command.arg("serve").arg("--root").arg(root).arg("--home").arg(&home.0);
+    command.arg("serve").arg("--root").arg(root).arg("--home").arg(home.path());
     command.args(["--port", &arguments.port.to_string(), "--timeout", &arguments.timeout.to_string()]);
     command.args(["--workers", &workers.to_string()]);
     if let Some(listen) = &place.listen {

@@ -1,6 +1,6 @@
 //! `tidegate stop`: stop at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -10,6 +10,10 @@ use super::{daemon, place::SharedOptions};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
+    let begun = Instant::now();
     let pid = daemon::signal(place, Signal::TERM)?;
-    daemon::wait_gone(pid, TIMEOUT)
+    daemon::wait_gone(pid, TIMEOUT)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    crate::say::say!("tidegate: process {} stopped after {seconds:.1} s", pid.as_raw_nonzero());
+    Ok(())
 }

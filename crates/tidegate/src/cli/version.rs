@@ -1,6 +1,45 @@
-//! `tidegate version`.
+//! `tidegate version`: which program this is. The number comes first and alone, for scripts.
+
+/// Each cargo feature of the program, and whether it is in.
+const FEATURES: [(&str, bool); 7] = [
+    ("lua", cfg!(feature = "lua")),
+    ("grpc-transcode", cfg!(feature = "grpc-transcode")),
+    ("kubernetes", cfg!(feature = "kubernetes")),
+    ("etcd", cfg!(feature = "etcd")),
+    ("redis", cfg!(feature = "redis")),
+    ("bench", cfg!(feature = "bench")),
+    ("import", cfg!(feature = "import")),
+];
 
 pub(super) fn run() -> anyhow::Result<()> {
-    println!("{}", env!("CARGO_PKG_VERSION"));
+    let (commit, date) = match env!("TIDEGATE_COMMIT").split_once(' ') {
+        Some((commit, date)) => (commit, date),
+        None if env!("TIDEGATE_PROFILE") == "debug" => ("not recorded in debug builds", "-"),
+        None => ("unknown: not built from a git checkout", "-"),
+    };
+    let names = |wanted: bool| {
+        let names = FEATURES.iter().filter(|(_, is_in)| *is_in == wanted).map(|(name, _)| *name);
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() { "-".to_owned() } else { names.join(", ") }
+    };
+    crate::say::say!("{}", env!("CARGO_PKG_VERSION"));
+    crate::say::say!("commit    {commit}");
+    crate::say::say!("date      {date}");
+    crate::say::say!("profile   {}", env!("TIDEGATE_PROFILE"));
+    crate::say::say!("features  {}", names(true));
+    crate::say::say!("without   {}", names(false));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_is_listed() {
+        let manifest = include_str!("../../Cargo.toml");
+        let line = manifest.lines().find_map(|line| line.strip_prefix("default = ["));
+        let listed: Vec<&str> = line.unwrap_or_default().split('"').skip(1).step_by(2).collect();
+        assert_eq!(listed, FEATURES.map(|(name, _)| name));
+    }
 }

@@ -13,7 +13,7 @@ use super::{
     },
 };
 
-/// Requests that wait to be sent. One creates the watch, the others ask for a sign of life, one each half second.
+/// Requests that wait to be sent. One creates the watch, the others ask for a sign of life while a write is under way.
 const WAITING_REQUESTS: usize = 16;
 
 pub(crate) struct Watch {

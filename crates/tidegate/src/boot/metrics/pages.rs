@@ -2,18 +2,24 @@
 //! the next one together, and while slow readers hold a few pages, no further one is made.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    io::Write,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Instant,
 };
 
 use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
 use tidegate_telemetry::{
+    background::give_way,
     error_log::{self, Level},
     limiter::Limiter,
 };
 
 /// Pages that are held at a time.
 const MOST_PAGES: usize = 4;
+
+/// Some 50 us.
+const COMPRESSED_AT_ONCE: usize = 32 * 1024;
 
 #[derive(Default)]
 pub(super) struct Pages(Mutex<Vec<Held>>);
@@ -23,20 +29,50 @@ struct Held {
     begun: Instant,
 }
 
-struct Page(Vec<u8>);
+struct Page {
+    text: Vec<u8>,
+    /// Made for the first reader that accepts it: 4 % of the text.
+    gzip: OnceLock<Vec<u8>>,
+}
 
 /// A reader's hold on a page.
-struct Reader(Arc<Page>);
+struct Reader {
+    page: Arc<Page>,
+    gzip: bool,
+}
 
 impl AsRef<[u8]> for Reader {
     fn as_ref(&self) -> &[u8] {
-        &self.0.0
+        match self.page.gzip.get() {
+            Some(compressed) if self.gzip => compressed,
+            _ => &self.page.text,
+        }
     }
+}
+
+impl Page {
+    fn reader(self: Arc<Self>, gzip: bool) -> Bytes {
+        if gzip {
+            self.gzip.get_or_init(|| compressed(&self.text));
+        }
+        Bytes::from_owner(Reader { page: self, gzip })
+    }
+}
+
+/// At the quickest level: the rest of a page's bytes is worth less than the time.
+fn compressed(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
+    for piece in text.chunks(COMPRESSED_AT_ONCE) {
+        // A vector takes every write.
+        let _ = encoder.write_all(piece);
+        give_way();
+    }
+    encoder.finish().unwrap_or_default()
 }
 
 impl Pages {
     /// A page that was begun after this call, or, while too many are held, the newest of them. Blocks.
-    pub(super) fn get(&self, render: impl FnOnce() -> Vec<u8>) -> Bytes {
+    pub(super) fn get(&self, gzip: bool, render: impl FnOnce() -> Vec<u8>) -> Bytes {
         let asked = Instant::now();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|one| one.page.strong_count() > 0);
@@ -44,17 +80,18 @@ impl Pages {
             && let Some(page) = newest.page.upgrade()
         {
             if newest.begun > asked {
-                return Bytes::from_owner(Reader(page));
+                return page.reader(gzip);
             }
             if held.len() >= MOST_PAGES {
                 tell(newest.begun);
-                return Bytes::from_owner(Reader(page));
+                return page.reader(gzip);
             }
         }
         let begun = Instant::now();
-        let page = Arc::new(Page(render()));
+        let page = Arc::new(Page { text: render(), gzip: OnceLock::new() });
         held.push(Held { page: Arc::downgrade(&page), begun });
-        Bytes::from_owner(Reader(page))
+        drop(held);
+        page.reader(gzip)
     }
 }
 
@@ -76,19 +113,34 @@ fn tell(begun: Instant) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
     #[test]
     fn a_few_pages_are_made_and_then_shared() {
         let pages = Pages::default();
         let render = |text: &'static str| move || text.as_bytes().to_vec();
-        let mut held: Vec<Bytes> = ["1", "2", "3", "4"].map(|text| pages.get(render(text))).into();
+        let mut held: Vec<Bytes> = ["1", "2", "3", "4"].map(|text| pages.get(false, render(text))).into();
         assert_eq!(held, ["1", "2", "3", "4"]);
-        assert_eq!(pages.get(render("5")), "4", "the newest that is held");
+        assert_eq!(pages.get(false, render("5")), "4", "the newest that is held");
         held.remove(0);
-        assert_eq!(pages.get(render("6")), "6");
+        assert_eq!(pages.get(false, render("6")), "6");
         drop(held);
-        assert_eq!(pages.get(render("7")), "7");
+        assert_eq!(pages.get(false, render("7")), "7");
         assert_eq!(pages.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_page_is_compressed_for_those_who_accept_it() {
+        let pages = Pages::default();
+        let text = "apisix_http_status{code=\"200\"} 1\n".repeat(1000);
+        let compressed = pages.get(true, || text.clone().into_bytes());
+        assert!(compressed.len() < text.len() / 20, "{}", compressed.len());
+        let mut read = String::new();
+        GzDecoder::new(&compressed[..]).read_to_string(&mut read).expect("gzip");
+        assert_eq!(read, text);
     }
 }

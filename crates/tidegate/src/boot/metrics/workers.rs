@@ -41,6 +41,12 @@ fn collect_connections(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatS
     for (state, value) in states {
         writer.sample(&connections, &[("state", state)], value);
     }
+    let each = name("worker_connections");
+    writer.family(&each, "Open connections of clients by worker", Kind::Gauge);
+    for (index, seat) in seats.iter().enumerate() {
+        let open = seat.gauge(|stats| &stats.active) as f64;
+        writer.sample(&each, &[("worker", &index.to_string())], open);
+    }
     let requests = name("http_requests_total");
     let help = "The total number of client requests since the gateway started";
     writer.family(&requests, help, Kind::Gauge);

@@ -34,6 +34,8 @@ pub(crate) enum Mode {
     Compare(super::compare::Arguments),
     /// Check the machine, gateway configuration and target for what distorts measurements
     Doctor(super::doctor::Arguments),
+    /// Stand for many gateways that follow an etcd: what they cost it, and how soon a change reaches all
+    Followers(super::followers::Arguments),
     /// Run scenario files such as perf/suites/*.yaml and print their tables
     Suite(super::suite::Arguments),
     /// Start servers with known causes of latency, and healthy ones, and check what is reported for each

@@ -1,7 +1,7 @@
 //! Every request of a test is also explained, and both results must agree. [`crate::fault`] injects faults; this finds the
 //! unintended ones. Like that module it exists only with `debug_assertions`, and runs only where the environment asks for it.
 //!
-//! The audit compares the route, the plugins that were asked to run, and the node, where it does not depend on turns. It skips
+//! The check compares the route, the plugins that were asked to run, and the node, where it does not depend on turns. It skips
 //! requests that took long (twice would be too long) and those with large bodies.
 
 use std::{
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// `None` unless the environment asks for the audit.
+    /// `None` unless the environment asks for the check.
     pub(crate) fn of(request: &Request) -> Option<Box<Asked>> {
         static WANTED: OnceLock<bool> = OnceLock::new();
         WANTED.get_or_init(|| env::var_os(VARIABLE).is_some()).then(|| {

@@ -1,0 +1,50 @@
+//! What config.yaml says to the compiler, and to those who judge objects as it does.
+
+use tidegate_compiler::{Options, UpstreamTrust};
+use tidegate_config::{Provider, Settings, settings::HttpRouter};
+use tidegate_model::idle::Matching;
+use tidegate_plugin_api::{
+    route::RouterOptions,
+    upstream::{KeepalivePool, Timeouts},
+};
+use tidegate_routing::router::Mode;
+
+pub(super) fn of(settings: &Settings) -> Options {
+    let nginx = &settings.nginx;
+    let apisix = &settings.apisix;
+    Options {
+        router: match apisix.router {
+            HttpRouter::HostUri => Mode::HostUri,
+            HttpRouter::Uri => Mode::Uri,
+            HttpRouter::UriWithParameter => Mode::UriWithParameter,
+        },
+        tls_protocols: apisix.tls.protocols.clone(),
+        tls_ciphers: apisix.tls.ciphers.clone(),
+        http2: apisix.enable_http2,
+        session_tickets: apisix.tls.session_tickets,
+        options: RouterOptions {
+            delete_uri_tail_slash: apisix.delete_uri_tail_slash,
+            normalize_uri_like_servlet: apisix.normalize_uri_like_servlet,
+            match_uri_encoded_slash: apisix.match_uri_encoded_slash,
+            uri_parameters: apisix.router == HttpRouter::UriWithParameter,
+        },
+        workers: nginx.workers,
+        upstream_trust: UpstreamTrust {
+            setting: apisix.tls.trusted_certificate.clone().unwrap_or_else(|| "system".to_owned()),
+            prefix: settings.files.prefix.clone(),
+            send_server_name: nginx.proxy_ssl_server_name,
+        },
+        keepalive: KeepalivePool {
+            size: nginx.upstream.connections,
+            idle_timeout_ms: nginx.upstream.timeout.as_millis() as u64,
+            requests: u32::try_from(nginx.upstream.requests).unwrap_or(u32::MAX),
+        },
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// How routes are matched.
+pub(super) fn matching(settings: &Settings) -> Matching {
+    let is_document = matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven);
+    Matching { is_document, ..of(settings).matching() }
+}

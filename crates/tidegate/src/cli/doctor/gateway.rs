@@ -1,0 +1,184 @@
+//! The configuration of the folder: whether a start would work, and what it opens or waits for.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr, TcpListener},
+    path::Path,
+};
+
+use rustix::process::{Resource, getrlimit};
+use serde_json::Value;
+use tidegate_config::{Loaded, Provider, Settings};
+use tidegate_proxy::port_owner;
+
+use super::{
+    check::Check,
+    reach,
+    resources::{self, Named},
+};
+use crate::{
+    boot::{pid_file, preflight},
+    cli::place::SharedOptions,
+};
+
+const CONFIGURATION: &str = "config.yaml";
+const CORRECT: &str = "correct what the message names: conf/config.yaml of this program explains each key";
+
+pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
+    let loaded = match place.load() {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let faults = format!("{error:#}");
+            return faults.lines().map(|line| Check::of_message(CONFIGURATION, line, CORRECT)).collect();
+        }
+    };
+    let mut checks = configuration(&loaded);
+    let settings = &loaded.settings;
+    checks.extend(ports(settings));
+    checks.push(open_files(settings));
+    checks.extend(believed(settings));
+    checks.extend(resources_of(settings));
+    checks
+}
+
+/// What a start would refuse or warn of.
+fn configuration(loaded: &Loaded) -> Vec<Check> {
+    let mut checks: Vec<Check> = preflight::check(loaded)
+        .err()
+        .map(|error| Check::of_message(CONFIGURATION, &format!("{error:#}"), CORRECT))
+        .into_iter()
+        .collect();
+    let more = preflight::warnings(loaded);
+    checks.extend(
+        loaded.warnings.iter().chain(&more).map(|text| Check::of_message(CONFIGURATION, text, CORRECT)),
+    );
+    if checks.is_empty() {
+        checks
+            .push(Check::good(CONFIGURATION, format!("{} is good", loaded.settings.files.config.display())));
+    }
+    checks
+}
+
+/// Whether each port can be had, or the gateway of this folder has it.
+fn ports(settings: &Settings) -> Vec<Check> {
+    let running = pid_file::running(&settings.files.pid).ok().flatten();
+    let own: Vec<SocketAddr> = running.map(port_owner::addresses_of).unwrap_or_default();
+    let tls = settings.apisix.tls.listen.iter().filter(|_| settings.apisix.tls.enable);
+    let others = [&settings.admin.listen, &settings.apisix.control, &settings.apisix.status];
+    let all = settings.apisix.node_listen.iter().chain(tls).chain(others.into_iter().flatten());
+    let addresses: BTreeSet<SocketAddr> = all
+        .filter(|listener| !listener.implied)
+        .filter_map(|listener| Some(SocketAddr::new(listener.ip.parse::<IpAddr>().ok()?, listener.port)))
+        .collect();
+    addresses
+        .into_iter()
+        .map(|address| {
+            let name = format!("port {}", address.port());
+            match TcpListener::bind(address) {
+                _ if own.contains(&address) => {
+                    Check::good(&name, format!("{address}: the gateway of this folder has it"))
+                }
+                Ok(_) => Check::good(&name, format!("{address} is free")),
+                Err(error) => {
+                    let reason = port_owner::explained(address, error);
+                    Check::of_message(
+                        &name,
+                        &format!("cannot listen on {address}: {reason}"),
+                        "choose another port",
+                    )
+                }
+            }
+        })
+        .collect()
+}
+
+/// The gateway raises its limit as far as it may.
+fn open_files(settings: &Settings) -> Check {
+    const NAME: &str = "gateway's files";
+    let nginx = &settings.nginx;
+    let wanted = nginx.worker_connections as u64;
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let seen = format!("{hard} descriptors may be open, and a worker may have {wanted} connections");
+    match hard >= wanted {
+        true => Check::good(NAME, seen),
+        false => Check::bad(
+            NAME,
+            seen,
+            format!(
+                "LimitNOFILE={wanted} in the systemd unit, ulimit -Hn {wanted}, or fewer nginx_config.event.worker_connections"
+            ),
+        ),
+    }
+}
+
+/// A proxy on this machine is believed by default, as in APISIX.
+fn believed(settings: &Settings) -> Option<Check> {
+    let nginx = &settings.nginx;
+    let local = nginx.real_ip_from.iter().any(|network| network.starts_with("127.") || network == "::1");
+    let header = &nginx.real_ip_header;
+    local.then(|| {
+        Check::unknown(
+            "client addresses",
+            format!("what a proxy on this machine sends in {header} counts as the client's address"),
+            format!(
+                "if there is one, let it set {header} itself and not pass on that of clients; else nginx_config.http.real_ip_from: []"
+            ),
+        )
+    })
+}
+
+/// What the objects name: hosts, Redis, certificates; and etcd.
+fn resources_of(settings: &Settings) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if settings.provider == Provider::Etcd {
+        checks.extend(settings.etcd.hosts.iter().map(|host| reach::etcd(host)));
+    }
+    checks.extend(certificate_of_admin(settings));
+    let file = match settings.provider {
+        Provider::Yaml => Some(&settings.files.resources_yaml),
+        Provider::Json => Some(&settings.files.resources_json),
+        Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
+    };
+    if let Some(file) = file {
+        checks.extend(of_file(file));
+    }
+    checks
+}
+
+fn of_file(file: &Path) -> Vec<Check> {
+    let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let document: Value = match std::fs::read_to_string(file) {
+        Err(error) => {
+            return vec![Check::bad(
+                &name,
+                format!("cannot read {}: {error}", file.display()),
+                "write it, or give --prefix",
+            )];
+        }
+        Ok(text) => match tidegate_config::yaml::to_value(&text) {
+            Err(fault) => {
+                return vec![Check::of_message(&name, &format!("{}:{fault}", file.display()), CORRECT)];
+            }
+            Ok(document) => document,
+        },
+    };
+    let problems = resources::problems(&document);
+    let mut checks: Vec<Check> =
+        problems.iter().map(|problem| Check::of_message(&name, problem, resources::CORRECT)).collect();
+    if problems.is_empty() {
+        checks.push(Check::good(&name, format!("{} objects can be used", resources::count(&document))));
+    }
+    let Named { hosts, redis, certificates } = resources::named(&document);
+    checks.extend(hosts.iter().map(|host| reach::name(host)));
+    checks.extend(redis.iter().map(|(host, port)| reach::redis(host, *port)));
+    checks.extend(
+        certificates.iter().map(|(id, pem)| resources::expiry(&format!("ssls/{id}"), pem.as_bytes())),
+    );
+    checks
+}
+
+fn certificate_of_admin(settings: &Settings) -> Option<Check> {
+    let file = settings.admin.certificate.as_ref().filter(|_| settings.admin.https)?;
+    let pem = std::fs::read(settings.below_prefix(file)).ok()?;
+    Some(resources::expiry("Admin API's certificate", &pem))
+}

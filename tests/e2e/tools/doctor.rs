@@ -1,0 +1,207 @@
+//! `tidegate doctor`: faults that were planted are named with a remedy, and what is healthy is not blamed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate_testkit::gateway::{EMBEDDED, Gateway, binary};
+use tidegate_testkit::{Etcd, Upstream, free_port};
+
+/// A folder with this configuration; the ports in it are free.
+fn folder(config: &str, resources: Option<&str>) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = config.to_owned();
+    for name in ["@HTTP@", "@ADMIN@", "@CONTROL@", "@METRICS@"] {
+        config = config.replace(name, &free_port().to_string());
+    }
+    fs::create_dir(folder.path().join("conf")).expect("a folder");
+    fs::write(folder.path().join("conf/config.yaml"), config).expect("written");
+    if let Some(text) = resources {
+        fs::write(folder.path().join("conf/apisix.yaml"), format!("{}\n#END\n", text.trim_end()))
+            .expect("written");
+    }
+    folder
+}
+
+/// The exit code, and the checks. Without those of the machine, which may be anything.
+fn doctor(words: &[&str]) -> (Option<i32>, Vec<Value>) {
+    let output = Command::new(binary()).args(["doctor", "--json"]).args(words).output().expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{said}"));
+    let checks = answer["checks"].as_array().cloned().unwrap_or_default();
+    let bad = checks.iter().filter(|check| check["state"] == "bad").count();
+    assert_eq!(
+        (answer["bad"].as_u64(), output.status.code()),
+        (Some(bad as u64), Some(if bad > 0 { 3 } else { 0 }))
+    );
+    let own = checks.into_iter().skip_while(|check| words.contains(&"--prefix") && check["check"] != "clock");
+    (output.status.code(), own.collect())
+}
+
+fn of_folder(folder: &Path) -> Vec<Value> {
+    doctor(&["--prefix", &folder.display().to_string()]).1
+}
+
+/// What is wrong, one line for each.
+fn bad(checks: &[Value]) -> Vec<String> {
+    let bad = checks.iter().filter(|check| check["state"] == "bad");
+    bad.map(|check| {
+        format!("{}: {} -> {}", text(&check["check"]), text(&check["seen"]), text(&check["remedy"]))
+    })
+    .collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+const FILE: &str = "\
+apisix: {node_listen: [{ip: 127.0.0.1, port: @HTTP@}], ssl: {enable: false}, enable_admin: false, control: {ip: 127.0.0.1, port: @CONTROL@}}
+deployment: {role: data_plane, role_data_plane: {config_provider: yaml}}
+";
+
+#[test]
+fn healthy_configurations_are_not_blamed() {
+    let upstream = Upstream::start();
+    let node = format!(
+        "routes: [{{id: 1, uri: /a, upstream: {{nodes: {{'{}': 1, 'localhost:80': 1}}}}}}]",
+        upstream.address
+    );
+    let etcd = Etcd::start();
+    let cluster = format!(
+        "{}etcd: {{host: [\"{}\"]}}}}\n",
+        FILE.replace("config_provider: yaml}}\n", "config_provider: etcd}, "),
+        etcd.url()
+    )
+    .replace("apisix: {", "apisix: {data_encryption: {keyring: [abcdefghijklmnop]}, ");
+    let own_key =
+        EMBEDDED.replace("apisix:\n", "apisix:\n  data_encryption: {keyring: [abcdefghijklmnop]}\n");
+    for (config, resources) in [(FILE, Some(node.as_str())), (&own_key, None), (&cluster, None)] {
+        let folder = folder(config, resources);
+        let checks = of_folder(folder.path());
+        assert!(bad(&checks).is_empty(), "{config}\n{:#?}", bad(&checks));
+        assert!(checks.len() >= 5, "{checks:#?}");
+    }
+    // The ports of a gateway that runs are its own.
+    let gateway = Gateway::start(&own_key, None);
+    let checks = of_folder(gateway.prefix());
+    assert!(bad(&checks).is_empty(), "{:#?}", bad(&checks));
+}
+
+#[test]
+fn planted_faults_of_a_configuration_are_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let on_taken = FILE.replace("@HTTP@", &port.to_string());
+    let published = EMBEDDED.replace("key: test-admin-key", "key: edd1c9f034335f136f87ad84b625c8f1");
+    let closed = free_port();
+    let etcd = format!(
+        "{}etcd: {{host: [\"http://127.0.0.1:{closed}\"]}}}}\n",
+        FILE.replace("config_provider: yaml}}\n", "config_provider: etcd}, ")
+    );
+    for (config, wanted) in [
+        (on_taken.as_str(), "choose another port"),
+        ("apisix: {node_listen: [x]}\n", "config.yaml:1:"),
+        ("apisix: {nodelisten: [80]}\n", "node_listen"),
+        (&published, "published"),
+        (EMBEDDED, "keyring"),
+        (&etcd, "does not answer"),
+        ("apisix: {ssl: {ssl_trusted_certificate: /nonexistent}}\n", "/nonexistent"),
+        ("plugins: [no-such-plugin]\n", "no-such-plugin"),
+        ("nginx_config: {event: {worker_connections: 1000000000}}\n", "LimitNOFILE"),
+    ] {
+        let folder = folder(config, Some("routes: []"));
+        let bad = bad(&of_folder(folder.path()));
+        assert!(bad.iter().any(|line| line.contains(wanted)), "{wanted}\n{config}\n{bad:#?}");
+        assert!(bad.iter().all(|line| !line.contains(": -> ")), "{bad:#?}");
+    }
+    let empty = tempfile::tempdir().expect("a folder");
+    let bad = bad(&of_folder(empty.path()));
+    assert!(bad.iter().any(|line| line.contains("tidegate init --prefix")), "{bad:#?}");
+}
+
+/// A chain and its key that are good from one year to another.
+fn pair(from: i32, to: i32) -> (String, String) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
+    (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+    (params.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+}
+
+#[test]
+fn planted_faults_of_objects_are_named() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = other.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for mut stream in other.incoming().flatten() {
+            let _ = std::io::Write::write_all(&mut stream, b"220 mail.test ready\r\n");
+        }
+    });
+    let other = port;
+    let (expired, key) = pair(2020, 2021);
+    let (future, future_key) = pair(2090, 2099);
+    let closed = free_port();
+    let ssls = json!([
+        {"id": "old", "snis": ["a.test"], "cert": expired, "key": key},
+        {"id": "early", "snis": ["b.test"], "cert": future, "key": future_key},
+    ]);
+    let limit = |port: u16| {
+        json!({"limit-count": {"count": 1, "time_window": 1, "key": "remote_addr", "policy": "redis",
+               "redis_host": "127.0.0.1", "redis_port": port}})
+    };
+    let routes = json!([
+        {"id": "name", "uri": "/a", "upstream": {"nodes": {"nowhere.invalid:80": 1}}},
+        {"id": "gone", "uri": "/b", "plugins": limit(closed), "upstream": {"nodes": {"127.0.0.1:1": 1}}},
+        {"id": "other", "uri": "/c", "plugins": limit(other), "upstream": {"nodes": {"127.0.0.1:1": 1}}},
+        {"id": "plugin", "uri": "/d", "plugins": {"key_auth": {}}},
+        {"id": "field", "uri": "/e", "plugins": {"limit-count": {"count": "many"}}},
+    ]);
+    let folder = folder(FILE, Some(&format!("routes: {routes}\nssls: {ssls}")));
+    let bad = bad(&of_folder(folder.path()));
+    for wanted in [
+        "nowhere.invalid does not resolve",
+        &format!("127.0.0.1:{closed} does not answer"),
+        &format!("what answers at 127.0.0.1:{other} is not Redis"),
+        "routes/plugin: unknown plugin [key_auth] -> did you mean key-auth?",
+        "routes/field: ",
+        "ssls/old: the certificate ended ",
+        "ssls/early: the certificate is not good yet",
+    ] {
+        assert!(bad.iter().any(|line| line.contains(wanted)), "{wanted}\n{bad:#?}");
+    }
+}
+
+#[test]
+fn it_answers_whether_apisix_can_be_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("apisix.yaml");
+    let path = file.display().to_string();
+    fs::write(&file, "routes:\n- {id: 1, uri: /a, upstream: {nodes: {'127.0.0.1:1': 1}}}\n#END\n")
+        .expect("written");
+    let (code, checks) = doctor(&[&path]);
+    assert!(code == Some(0) && text(&checks[0]["seen"]) == "1 of 1 can be used", "{checks:#?}");
+    fs::write(&file, "routes:\n- {id: 1, uri: /a, plugins: {no-such: {}}}\n- {id: 2, uri: /b, plugins: {cors: {}}}\n#END\n")
+        .expect("written");
+    let (code, checks) = doctor(&[&path]);
+    assert_eq!((code, text(&checks[0]["seen"])), (Some(3), "1 of 2 can be used"), "{checks:#?}");
+    assert!(bad(&checks)[0].contains("routes/1: unknown plugin [no-such]"), "{checks:#?}");
+    let etcd = Etcd::start();
+    let put = |key: &str, value: &str| {
+        let done = Command::new("etcdctl")
+            .args(["--endpoints", &etcd.url(), "put", key, value])
+            .env("ETCDCTL_API", "3")
+            .output();
+        assert!(done.expect("etcdctl runs").status.success(), "{key}");
+    };
+    put("/apisix/routes/1", r#"{"id": "1", "uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}}"#);
+    let (code, checks) = doctor(&["--etcd", &etcd.url()]);
+    assert!(code == Some(0) && bad(&checks).is_empty(), "{checks:#?}");
+    put("/apisix/routes/2", r#"{"id": "2", "uri": "/b", "plugins": {"no-such": {}}}"#);
+    let (code, checks) = doctor(&["--etcd", &etcd.url()]);
+    assert!(code == Some(3) && bad(&checks)[0].contains("1 cannot be used"), "{checks:#?}");
+}
