@@ -8,7 +8,7 @@ use super::{
     Figure, Scenario, Suite,
     background::Busy,
     peers,
-    process::{CpuSet, Started, stay_on},
+    process::{Cores, Started, stay_on},
     tidegate::Tidegate,
 };
 use crate::{
@@ -74,7 +74,7 @@ impl<'a> Runner<'a> {
             }
             all.extend(self.scenario(scenario)?);
         }
-        stay_on(CpuSet::Anywhere);
+        stay_on(Cores::Anywhere);
         Ok(all)
     }
 
@@ -85,11 +85,8 @@ impl<'a> Runner<'a> {
     fn scenario(&mut self, scenario: &Scenario) -> Result<Vec<Measured>, Problem> {
         // With several workers there is no core that they leave to others.
         let workers = scenario.workers.count();
-        let (gateways, others) = if workers == 1 {
-            (CpuSet::Gateway, CpuSet::Others)
-        } else {
-            (CpuSet::Anywhere, CpuSet::Anywhere)
-        };
+        let (gateways, others) =
+            if workers == 1 { (Cores::Gateway, Cores::Others) } else { (Cores::Anywhere, Cores::Anywhere) };
         stay_on(others);
         let folder = folder()?;
         let upstream = peers::upstream(folder.path(), self.suite.page_bytes, 1)?;

@@ -147,7 +147,7 @@ fn rejections(found: &Rejected) -> Vec<String> {
         false => format!("rejected {:?}/{}: {reason}", found.kind, found.id),
     };
     let is_of_place = |reason: &&str| {
-        ["no path of it ", "not all paths of it ", "not all of its server names "]
+        ["none of its paths can ", "some of its paths cannot ", "some of its server names cannot "]
             .iter()
             .any(|start| reason.starts_with(start))
     };

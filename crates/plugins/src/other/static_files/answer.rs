@@ -8,7 +8,7 @@ use tidegate_protocol::{Head, HeaderId, Method};
 
 use super::{
     coding,
-    conditions::{self, Validators, Verdict},
+    conditions::{self, Precondition, Validators},
     entry::{FileLookup, Representation, Served},
     path,
     range::{self, Ranges, Span},
@@ -42,9 +42,9 @@ fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
     let representation = choose(headers, served);
     let validators = Validators { etag: representation.etag.as_bytes(), modified: representation.modified };
     match conditions::evaluate(headers, &validators) {
-        Verdict::Send => {}
-        Verdict::NotModified => return not_modified(representation),
-        Verdict::Failed => return Reply::page(412),
+        Precondition::Send => {}
+        Precondition::NotModified => return not_modified(representation),
+        Precondition::Failed => return Reply::page(412),
     }
     // RFC 9110 section 14.2: a range counts with GET only.
     let wanted = headers.known(HeaderId::Range).filter(|_| request.head.method == Method::Get);
