@@ -6,7 +6,7 @@
 //!
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 mod accept_balance;
 pub mod admission;
