@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_probes::ocsp::{self, Subject};
 use tidegate_protocol::chunked::{ChunkedDecoder, Event};
 use tidegate_protocol::http2::Pseudo;
-use tidegate_protocol::proxy_protocol::{Announced, Decoder, Version};
+use tidegate_protocol::proxy_protocol::{Decoder, ProxyHeader, Version};
 use tidegate_protocol::{BodyLength, Head, RequestHead, RequestLimits, ResponseHead};
 
 /// A request head read at once, in pieces, and written again.
@@ -124,7 +124,7 @@ pub(crate) fn proxy_header(data: &[u8]) {
     }
 }
 
-type Header = (usize, Option<Announced>);
+type Header = (usize, Option<ProxyHeader>);
 
 /// The bytes that the header took and what it says; `None`: it is not complete.
 fn announced(data: &[u8], ends: &[usize]) -> Result<Option<Header>, &'static str> {

@@ -153,6 +153,14 @@ const PHRASES: &[(&str, &str)] = &[
     ("are no", "are not"),
     ("was no", "was not a"),
     ("were no", "were not"),
+    ("since the line before", "since the previous line"),
+    ("in the place of", "in place of, instead of"),
+    ("listen at", "listen on"),
+    ("listens at", "listens on"),
+    ("asks for no key", "requires no key"),
+    ("goes round", "loops"),
+    ("with small letters", "in lowercase"),
+    ("with capital letters", "in uppercase"),
 ];
 /// What may follow "is no", besides everything after "there".
 const AFTER_NO: [&str; 5] = ["longer", "more", "less", "one", "different"];
@@ -173,6 +181,49 @@ fn prose_is_that_of_the_field() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Words that messages do without: an operator cannot grep for "nobody".
+const IN_MESSAGES: [(&str, &str); 10] = [
+    ("nobody", "no client, no consumer, no request"),
+    ("whoever", "the client, the operator"),
+    ("somebody", "a client, an operator"),
+    ("blanks", "spaces, whitespace"),
+    ("told", "reported, logged"),
+    ("tells", "reports, shows, records"),
+    ("is there twice", "is duplicated, duplicate"),
+    ("mended", "fixed, repaired"),
+    ("cannot be told", "is unknown"),
+    ("as it stands", "literally"),
+];
+
+#[test]
+fn messages_name_who_is_meant() {
+    let mut wrong = Vec::new();
+    for file in
+        sources().into_iter().filter(|file| !file.starts_with(workspace_root().join("crates/testkit")))
+    {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let shipped = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        for (number, line) in shipped.lines().enumerate() {
+            for (word, instead) in IN_MESSAGES {
+                if texts(line).any(|text| {
+                    text.trim_matches(|sign: char| !sign.is_alphabetic()) != word && is_said(text, word)
+                }) {
+                    let place = file.strip_prefix(workspace_root()).unwrap_or(&file).display();
+                    wrong.push(format!("{place}:{}: {word}; write {instead}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What a line of code has between quotes, and all of a line whose text goes on in the next one.
+fn texts(line: &str) -> impl Iterator<Item = &str> {
+    let line = if line.trim_start().starts_with("//") { "" } else { line };
+    let goes_on = line.ends_with('\\') && !line.contains('"');
+    line.split('"').skip(1).step_by(2).chain(goes_on.then_some(line))
 }
 
 /// Words that comments of sources do without; messages and names may need them.

@@ -18,7 +18,9 @@ const MOST_LISTED_BYTES: usize = 256 << 20;
 
 /// Answers requests below `/apisix/admin`.
 pub struct AdminApi {
+    /// Access and version.
     pub settings: Arc<AdminSettings>,
+    /// Where objects are read and written.
     pub store: Arc<dyn Store>,
     plugins: Arc<dyn PluginCatalog>,
     pub(super) stream_plugins: Option<Arc<dyn PluginCatalog>>,
@@ -26,6 +28,7 @@ pub struct AdminApi {
     pub(super) hooks: Arc<dyn Hooks>,
     pub(super) standalone: Option<Arc<dyn Standalone>>,
     pub(super) audit: Option<Arc<Audit>>,
+    /// Tells when a revision is compiled.
     pub compiled: Arc<dyn Compiled>,
     pub(super) values: Values,
     /// Lists and exports that clients are taking.
@@ -34,16 +37,23 @@ pub struct AdminApi {
 
 /// What an [`AdminApi`] is made of.
 pub struct Parts {
+    /// Access and version.
     pub settings: AdminSettings,
+    /// Where objects are read and written.
     pub store: Arc<dyn Store>,
+    /// The HTTP plugins.
     pub plugins: Arc<dyn PluginCatalog>,
+    /// The plugins of stream routes; `None`: stream mode is off.
     pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    /// Compiles Lua in objects.
     pub languages: Arc<dyn Languages>,
+    /// What the API asks of the process.
     pub hooks: Arc<dyn Hooks>,
     /// Set when the whole configuration is driven through `/configs`; the resources are not offered then.
     pub standalone: Option<Arc<dyn Standalone>>,
     /// Records every attempt to change something.
     pub audit: Option<Arc<Audit>>,
+    /// Tells when a revision is compiled.
     pub compiled: Arc<dyn Compiled>,
 }
 
@@ -61,7 +71,7 @@ pub trait Hooks: Send + Sync {
     }
     /// What would become of the request that `question` describes; the error becomes the message of a 400.
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
-        Box::pin(async { Err("explaining is not offered here".to_owned()) })
+        Box::pin(async { Err("explain is not available here".to_owned()) })
     }
     /// Resolves when the next request of every worker meets this revision or a newer one, or when the process gives up
     /// waiting. A write is answered then.
@@ -74,6 +84,7 @@ pub trait Hooks: Send + Sync {
     }
 }
 
+/// Hooks of a process that can do nothing, for tests and tools.
 pub struct NoHooks;
 
 impl Hooks for NoHooks {}
@@ -82,6 +93,7 @@ impl Hooks for NoHooks {}
 pub trait Standalone: Send + Sync {
     /// What was put last: collections, `*_conf_version`, `X-Digest`, `X-Last-Modified`.
     fn current(&self) -> Option<Arc<Value>>;
+    /// Replaces the whole configuration; the error is for the client.
     fn replace(&self, configuration: Value) -> BoxFuture<'_, Result<(), String>>;
 }
 
@@ -96,6 +108,7 @@ impl AdminApi {
         })
     }
 
+    /// An API that no listener serves yet.
     pub fn new(parts: Parts) -> AdminApi {
         AdminApi {
             settings: Arc::new(parts.settings),

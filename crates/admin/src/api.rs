@@ -48,14 +48,14 @@ impl AdminApi {
         let path = request.decoded_path();
         let Some(segments) = entrance::segments(&path) else { return Response::page(404) };
         if let Some(name) = dry_run(request).filter(|name| segments != ["import"] || name != "dry_run") {
-            let message = format!("unknown argument {name}: nothing was written");
+            let message = format!("unknown argument {name}; nothing was written");
             return Response::error(400, &message);
         }
         if let Some(standalone) = &self.standalone {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;
         }
         if request.path.to_ascii_lowercase().contains("%2f") {
-            return Response::error(400, "a part of the path holds %2F: no name or id has a slash in it");
+            return Response::error(400, "invalid path: names and ids cannot contain a slash (%2F)");
         }
         if let Some(response) = resource::ours(self, request, &segments).await {
             return response;
@@ -78,12 +78,12 @@ impl AdminApi {
     async fn explain(&self, request: &Request) -> Response {
         let question = match read_body(request) {
             Ok(Some(question)) => question,
-            Ok(None) => return Response::error(400, "missing question: {\"url\": \"http://HOST/PATH\"}"),
+            Ok(None) => return Response::error(400, "missing request body: {\"url\": \"http://HOST/PATH\"}"),
             Err(refused) => return refused,
         };
         match self.hooks.explain(question).await {
             Ok(explanation) => Response::json(200, &explanation),
-            Err(reason) => Response::error(400, &format!("invalid question: {reason}")),
+            Err(reason) => Response::error(400, &format!("invalid explain request: {reason}")),
         }
     }
 
@@ -111,7 +111,8 @@ impl AdminApi {
                 };
                 if !target.sub_path.is_empty() && request.method != "PATCH" {
                     let message = format!(
-                        "{} is about a whole resource, and {} goes on after its id; PATCH changes a part of one",
+                        "{} applies to a whole resource, but {} continues after its id; use PATCH to change \
+                         a part",
                         request.method,
                         request.decoded_path()
                     );

@@ -28,6 +28,7 @@ const LONGEST_METHOD: usize = 32;
 /// As nginx logs a client that did not wait for the answer. What it sent may have been done.
 const CLIENT_GONE: u16 = 499;
 
+/// The audit log: a line for each attempt to change something.
 pub struct Audit {
     sink: LogSink,
     refused: Mutex<[Refused; 2]>,
@@ -41,6 +42,7 @@ struct Refused {
 }
 
 impl Audit {
+    /// Writes to this file.
     pub fn new(sink: LogSink) -> Audit {
         Audit { sink, refused: Mutex::default() }
     }
@@ -72,7 +74,8 @@ impl Audit {
             let refused = self.count_refused(attempt.key.is_some(), now / 1000);
             if refused == REFUSED_LIMIT + 1 {
                 let key = attempt.key.is_some();
-                self.send(&json!({"time": time, "suppressed": "further refused requests of this second", "known_key": key}));
+                self.send(&json!({"time": time, "suppressed": "more refused requests in this \
+                second", "known_key": key}));
             }
             if refused > REFUSED_LIMIT {
                 return;
@@ -99,7 +102,7 @@ impl Audit {
         if !self.sink.send(line.into_bytes(), 1) {
             log(
                 Level::Error,
-                format_args!("a line of the audit log was dropped: its disk or its reader does not keep up"),
+                format_args!("an audit log line was dropped: the disk or the reader is too slow"),
             );
         }
     }

@@ -19,15 +19,17 @@ use crate::{
     message::{Head, Response},
 };
 
-/// Answers that clients have not taken yet may take so much before no further one is begun.
+/// Responses that clients have not taken yet may take so much before no further one is begun.
 const MOST_BYTES: usize = 64 << 20;
 
+/// The Control API: what is loaded, and how healthy it is.
 pub struct ControlApi {
     parts: Arc<ControlParts>,
     documents: Arc<Documents>,
 }
 
 impl ControlApi {
+    /// An API that no listener serves yet.
     pub fn new(parts: ControlParts) -> ControlApi {
         ControlApi { parts: Arc::new(parts), documents: Documents::new("Control API", MOST_BYTES) }
     }
@@ -184,7 +186,7 @@ impl ControlParts {
         if stored.unread.is_some() && stored.fault.is_none() {
             "none: the last valid version stays in use"
         } else if object.is_placeless {
-            "not known: requests that it was for may be served by other routes"
+            "unknown: other routes may serve its requests"
         } else if matches!(object.kind, Kind::Route | Kind::Ssl) && is_off() {
             // What is off has no place that could be shut.
             "none: it is disabled"
@@ -224,13 +226,13 @@ fn effect(kind: Kind) -> &'static str {
         Kind::Route => "its requests are answered 503",
         Kind::Service | Kind::PluginConfig => "requests of its routes are answered 503",
         Kind::ConsumerGroup => "requests of its consumers are answered 503",
-        Kind::Consumer => "nobody is recognised as this consumer",
-        Kind::Credential => "nobody is recognised by this credential",
+        Kind::Consumer => "no request authenticates as this consumer",
+        Kind::Credential => "no request authenticates with this credential",
         Kind::Upstream => "no request reaches its nodes",
         Kind::Ssl => "handshakes for its names are refused",
         Kind::PluginMetadata => "the plugin works without it",
-        Kind::Secret => "references to it lead nowhere",
-        Kind::GraphqlCostDecoration => "it does not weigh in costs of queries",
+        Kind::Secret => "references to it do not resolve",
+        Kind::GraphqlCostDecoration => "it does not count in the costs of queries",
         Kind::Proto | Kind::StreamRoute => "it is not used",
     }
 }

@@ -114,7 +114,8 @@ impl Documents {
             let begun = Instant::now();
             documents.keep(question, holds, begun, make())
         });
-        made.await.unwrap_or_else(|_| Response::text(503, "this cannot be shown; see the error log"))
+        made.await
+            .unwrap_or_else(|_| Response::text(503, "this document cannot be rendered; see the error log"))
     }
 
     fn find(&self, question: &str, holds: Holds, asked: Instant) -> Option<Response> {
@@ -162,12 +163,12 @@ impl Documents {
             log(
                 Level::Warn,
                 format_args!(
-                    "{whose}: slow readers hold more than {most} MiB of answers, another one gets 503 ({others} more since the \
-                     line before)"
+                    "{whose}: slow readers hold more than {most} MiB of responses; another one gets 503 ({others} more \
+                     since the previous line)"
                 ),
             );
         }
-        Response::error(503, &format!("slow readers hold the memory for answers of the {whose}; try again"))
+        Response::error(503, &format!("slow readers hold the memory for {whose} responses; try again"))
             .with_header("Retry-After", "1")
     }
 

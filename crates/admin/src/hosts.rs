@@ -17,6 +17,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    /// `names`: accepted besides addresses and localhost; `key`: of config.yaml, for the message.
     pub fn new(names: impl IntoIterator<Item = String>, key: &'static str) -> Hosts {
         Hosts { names: names.into_iter().collect(), key }
     }
@@ -34,7 +35,7 @@ impl Hosts {
     fn refusal(&self, host: &str) -> String {
         let shown: String = host.chars().take(255).collect();
         format!(
-            "this API is not served as {shown:?}: ask for it by an address or as localhost, or add the name to {}",
+            "this API is not served as {shown:?}; use an IP address or localhost, or add the name to {}",
             self.key
         )
     }

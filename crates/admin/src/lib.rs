@@ -3,6 +3,7 @@
 //! Both are plain functions from a request to an answer over a [`tidegate_store::Store`]; sockets are in [`listener`] only, so
 //! that the data plane's port can offer them, too. Paths, statuses, shapes and messages are those of APISIX 3.18.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod admin_api;

@@ -55,7 +55,7 @@ impl Service for AdminApi {
 
     /// What this process knows may be old, and writes are not its matter.
     fn handed_over(&self) -> Option<Response> {
-        let response = Response::error(503, "another process has taken over: ask again");
+        let response = Response::error(503, "another process has taken over; try again");
         Some(response.with_header("Retry-After", "1"))
     }
 
@@ -66,6 +66,7 @@ impl Service for AdminApi {
 
 /// A service for every client that reaches it. It has no use for bodies: none is ever read.
 pub trait Page: Send + Sync + 'static {
+    /// The response to one request. Bodies are not read.
     fn answer(&self, head: Head) -> impl Future<Output = Response> + Send;
 }
 
@@ -143,7 +144,10 @@ pub async fn serve_with<S: Service>(
             Err(error) => {
                 // Out of file descriptors, most likely: let other tasks close some.
                 if NOT_ACCEPTED.pass().is_some() {
-                    log(Level::Error, format_args!("the Admin API or a page cannot accept: {error}"));
+                    log(
+                        Level::Error,
+                        format_args!("the Admin API or a page cannot accept connections: {error}"),
+                    );
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -164,7 +168,7 @@ pub async fn serve_with<S: Service>(
                 Ok(None) => {}
                 Err(_) => log(
                     Level::Info,
-                    format_args!("TLS handshake of {peer} not finished in {} s", limit.as_secs_f64()),
+                    format_args!("TLS handshake with {peer} not finished within {} s", limit.as_secs_f64()),
                 ),
             }
         });

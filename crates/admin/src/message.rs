@@ -15,11 +15,15 @@ pub(crate) const WARNING: &str = "X-Tidegate-Warning";
 /// A request without its body; header names in any case, the path still percent-encoded.
 #[derive(Clone, Debug)]
 pub struct Head {
+    /// As on the request line.
     pub method: String,
+    /// As received, without the query.
     pub path: String,
     /// Without the question mark.
     pub query: String,
+    /// Names in lower case.
     pub headers: Vec<(String, String)>,
+    /// The client's address.
     pub peer: IpAddr,
 }
 
@@ -38,21 +42,28 @@ impl Deref for Request {
     }
 }
 
+/// The body of a request.
 #[derive(Clone, Debug)]
 pub enum RequestBody {
+    /// A body that was read.
     Bytes(Bytes),
     /// Bigger than the limit; not read.
     TooLarge(u64),
 }
 
+/// A response of the Admin or Control API.
 #[derive(Clone, Debug)]
 pub struct Response {
+    /// Final.
     pub status: u16,
+    /// Besides those of framing.
     pub headers: Vec<(&'static str, String)>,
+    /// May be empty.
     pub body: Bytes,
 }
 
 impl Head {
+    /// By its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -77,10 +88,12 @@ impl Head {
 }
 
 impl Response {
+    /// Without a body.
     pub fn empty(status: u16) -> Response {
         Response { status, headers: Vec::new(), body: Bytes::new() }
     }
 
+    /// With a JSON body.
     pub fn json(status: u16, body: &Value) -> Response {
         let mut text = body.to_string();
         text.push('\n');
@@ -88,10 +101,12 @@ impl Response {
             .with_header("Content-Type", "application/json")
     }
 
+    /// With a plain text body.
     pub fn text(status: u16, body: &str) -> Response {
         Response { body: Bytes::copy_from_slice(body.as_bytes()), ..Response::empty(status) }
     }
 
+    /// `{"error_msg": message}`
     pub fn error(status: u16, message: &str) -> Response {
         Response::json(status, &serde_json::json!({ "error_msg": message }))
     }
@@ -105,12 +120,13 @@ impl Response {
         };
         let page = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head><title>{reason}</title></head>\n\
-             <body><h1>{reason}</h1><p>Tidegate, in the place of \
+             <body><h1>{reason}</h1><p>Tidegate, compatible with \
              <a href=\"https://apisix.apache.org/\">Apache APISIX</a></p></body>\n</html>\n"
         );
         Response::text(status, &page).with_header("Content-Type", "text/html; charset=utf-8")
     }
 
+    /// Adds a field.
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.headers.push((name, value.into()));
         self

@@ -11,11 +11,14 @@ use tidegate_model::encrypt::Keyring;
 
 use crate::Hosts;
 
+/// Settings of the Admin API.
 #[derive(Clone)]
 pub struct AdminSettings {
     /// `deployment.etcd.prefix`; the first part of the keys in answers.
     pub key_prefix: String,
+    /// What a request has to show.
     pub access: Access,
+    /// The format of responses.
     pub version: ApiVersion,
     /// `deployment.admin.enable_admin_cors`.
     pub cors: bool,
@@ -62,11 +65,14 @@ pub enum Access {
     Keys(Vec<AdminKey>),
 }
 
+/// A key, and what its owner may do.
 #[derive(Clone)]
 pub struct AdminKey {
+    /// Shown in the audit log and the history.
     pub name: String,
     /// Of the key: two digests are of the same length, whatever a client sends.
     digest: Digest,
+    /// What its owner may do.
     pub role: Role,
 }
 
@@ -92,16 +98,21 @@ fn digest_of(key: &str) -> Digest {
     digest(&SHA256, key.as_bytes())
 }
 
+/// What the owner of a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
+    /// Read and write, secrets included.
     Admin,
     /// May only `GET`.
     Viewer,
 }
 
+/// `admin_api_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiVersion {
+    /// As APISIX 2.x.
     V2,
+    /// As APISIX 3.x.
     V3,
 }
 

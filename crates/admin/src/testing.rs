@@ -67,7 +67,7 @@ impl PluginCatalog for Catalog {
     }
 }
 
-/// An API that asks for no key.
+/// An API that requires no key.
 pub(crate) fn open() -> AdminSettings {
     AdminSettings { access: Access::Open, ..AdminSettings::default() }
 }

@@ -19,7 +19,7 @@ mod checks;
 mod target;
 
 pub use checks::{Active, Checks, ProbeKind, Thresholds};
-pub use target::{Counters, Outcome, State, Target, Transition};
+pub use target::{Counters, HealthSignal, State, Target, Transition};
 
 /// What observed the outcome: a probe or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Health {
     }
 
     /// Counts an outcome. Unknown nodes are ignored.
-    pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
+    pub fn report(&self, node: u16, source: Source, outcome: HealthSignal) -> Option<Transition> {
         let thresholds = match source {
             Source::Active => &self.checks.active.thresholds,
             Source::Passive => self.checks.passive.as_ref()?,

@@ -14,7 +14,7 @@ mod pool;
 pub mod retry;
 pub mod spec;
 
-pub use health::{Checks, Health, Outcome, Source};
+pub use health::{Checks, Health, HealthSignal, Source};
 pub use node::Node;
 pub use pool::Upstream;
 pub use retry::RetryPolicy;

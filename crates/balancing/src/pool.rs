@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::{
     balancer::{Candidates, Group, Lane, groups},
-    health::{Health, Outcome, Source, Target, Transition},
+    health::{Health, HealthSignal, Source, Target, Transition},
     node::{Node, Statistics},
     spec::{Algorithm, NodeSpec, UpstreamSpec},
 };
@@ -156,7 +156,7 @@ impl Upstream {
     }
 
     /// Counts the outcome of a probe or a request; the transition, if there was one, is for the log.
-    pub fn report(&self, node: u16, source: Source, outcome: Outcome) -> Option<Transition> {
+    pub fn report(&self, node: u16, source: Source, outcome: HealthSignal) -> Option<Transition> {
         let transition = self.health.as_ref()?.report(node, source, outcome)?;
         if transition.changes_use() {
             self.refresh_health();

@@ -23,7 +23,7 @@ pub enum Progress {
 
 /// What to do after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryDecision {
     /// Another node may be tried.
     Retry,
     /// Answer with the failure itself (502 or 504).
@@ -49,19 +49,19 @@ impl RetryPolicy {
         method: &[u8],
         progress: Progress,
         elapsed_ms: u64,
-    ) -> Verdict {
+    ) -> RetryDecision {
         let repeatable = match progress {
             Progress::NothingSent => true,
             Progress::RequestSent => is_repeatable(method),
             Progress::Committed => false,
         };
         if attempts > self.retries as usize || !repeatable {
-            return Verdict::GiveUp;
+            return RetryDecision::GiveUp;
         }
         if self.timeout_ms > 0 && elapsed_ms > self.timeout_ms {
-            return Verdict::TimedOut;
+            return RetryDecision::TimedOut;
         }
-        Verdict::Retry
+        RetryDecision::Retry
     }
 }
 
@@ -72,7 +72,7 @@ pub fn is_repeatable(method: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Progress::*, Verdict::*, *};
+    use super::{Progress::*, RetryDecision::*, *};
 
     #[test]
     fn defaults_to_every_other_node() {

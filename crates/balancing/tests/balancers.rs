@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_balancing::{
-    Algorithm, Checks, NodeSpec, Outcome, Source, Upstream, UpstreamSpec,
+    Algorithm, Checks, HealthSignal, NodeSpec, Source, Upstream, UpstreamSpec,
     health::{State, Thresholds},
 };
 
@@ -32,7 +32,7 @@ fn counts(upstream: &Upstream, picks: usize, tried: &[u16]) -> Vec<usize> {
 
 fn fail(upstream: &Upstream, node: u16) {
     for _ in 0..2 {
-        upstream.report(node, Source::Passive, Outcome::TcpFailure);
+        upstream.report(node, Source::Passive, HealthSignal::TcpFailure);
     }
 }
 
@@ -116,7 +116,7 @@ fn unhealthy_nodes_are_left_out_in_proportion() {
     fail(&upstream, 2);
     assert_eq!(counts(&upstream, 40, &[]), [10, 10, 20], "all unhealthy: all are used");
     for _ in 0..5 {
-        upstream.report(0, Source::Passive, Outcome::Status(200));
+        upstream.report(0, Source::Passive, HealthSignal::Status(200));
     }
     assert_eq!(counts(&upstream, 10, &[]), [10, 0, 0]);
 }

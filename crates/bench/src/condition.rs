@@ -7,12 +7,14 @@ mod parse;
 
 use std::fmt;
 
-use crate::{Outcome, outcome::after::Verdict, report::units};
+use crate::{Outcome, outcome::after::ConditionResult, report::units};
 
 /// What `--fail-if` takes, for messages.
 pub const FORMS: &str = "write METRIC>VALUE, such as p99>20ms, mean>800us, errors>0.1%, errors>5, rps<5000, 5xx>0 or \
-                         429>1%; latencies are p50, p75, p90, p95, p99, p999, p9999, max and mean, with us, ms or s";
+                         429>1%; latency metrics are p50, p75, p90, p95, p99, p999, p9999, max and mean, \
+                         with us, ms or s";
 
+/// A condition of `--fail-if`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// As it was written.
@@ -54,7 +56,8 @@ enum Relation {
 }
 
 impl Condition {
-    pub fn judge(&self, outcome: &Outcome) -> Verdict {
+    /// Whether the run meets it, and by what value.
+    pub fn judge(&self, outcome: &Outcome) -> ConditionResult {
         let value = self.metric.of(outcome);
         let failed = match self.relation {
             Relation::Above => value > self.value,
@@ -62,7 +65,7 @@ impl Condition {
             Relation::Below => value < self.value,
             Relation::AtMost => value <= self.value,
         };
-        Verdict { condition: self.expression.clone(), value, shown: self.metric.show(value), failed }
+        ConditionResult { condition: self.expression.clone(), value, shown: self.metric.show(value), failed }
     }
 
     /// Whether it says how many errors a run may have.

@@ -16,6 +16,7 @@ pub fn system_checks() -> Vec<Check> {
     checks
 }
 
+/// A table for the terminal.
 pub fn render(checks: &[Check]) -> String {
     let mut out = String::new();
     for check in checks {

@@ -37,7 +37,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use self::{harvest::Harvest, start::Start};
+use self::{harvest::ThreadResult, start::Start};
 use crate::{
     Outcome, Plan, Problem, Protocol,
     request::{Http1, Request},
@@ -59,7 +59,7 @@ const CROWD: usize = 16;
 /// A run under way.
 pub struct Running {
     plan: Arc<Plan>,
-    threads: Vec<JoinHandle<Result<Harvest, Problem>>>,
+    threads: Vec<JoinHandle<Result<ThreadResult, Problem>>>,
     slots: Vec<SharedSlots>,
     stop: Arc<AtomicBool>,
     clock: Clock,
@@ -121,8 +121,8 @@ fn launch(plan: Plan, stop: Arc<AtomicBool>, mut server: Option<Watched>) -> Res
     Ok(Running { plan, threads, slots, stop, clock, before, ending })
 }
 
-type Work = Box<dyn FnOnce() -> Result<Harvest, Problem> + Send>;
-type Worked = JoinHandle<Result<Harvest, Problem>>;
+type Work = Box<dyn FnOnce() -> Result<ThreadResult, Problem> + Send>;
+type Worked = JoinHandle<Result<ThreadResult, Problem>>;
 
 fn spawn(thread: usize, work: Work) -> Result<Worked, Problem> {
     let spawned = std::thread::Builder::new().name(format!("load-{thread}")).spawn(work);
@@ -130,10 +130,12 @@ fn spawn(thread: usize, work: Work) -> Result<Worked, Problem> {
 }
 
 impl Running {
+    /// Whether all threads have ended.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
+    /// Since the start.
     pub fn elapsed_seconds(&self) -> f64 {
         self.clock.now() as f64 / 1e9
     }

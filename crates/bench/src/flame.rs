@@ -26,6 +26,7 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Samples a process until the recording is stopped. Needs Linux perf.
     pub fn start(pid: u32) -> Result<Recording, Problem> {
         if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
             return Err(Problem::usage(format!("--flamegraph {pid}: there is no such process")));

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::Problem;
 
-pub const UNKNOWN: u32 = 2;
+pub(crate) const UNKNOWN: u32 = 2;
 
 const NAMES: [&str; 17] = [
     "OK",
@@ -25,13 +25,14 @@ const NAMES: [&str; 17] = [
     "DATA_LOSS",
     "UNAUTHENTICATED",
 ];
-pub const CODES: usize = NAMES.len();
+pub(crate) const CODES: usize = NAMES.len();
 
+/// Such as `UNAVAILABLE`; a code beyond those of gRPC counts as `UNKNOWN`.
 pub fn name(code: u32) -> &'static str {
     NAMES.get(code as usize).copied().unwrap_or("UNKNOWN")
 }
 
-pub fn is_known(code: u32) -> bool {
+pub(crate) fn is_known(code: u32) -> bool {
     (code as usize) < CODES
 }
 

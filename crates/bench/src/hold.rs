@@ -24,16 +24,20 @@ use crate::{
 const PER_SOURCE: usize = 25_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What came of holding many connections open.
 #[derive(Clone, Debug)]
 pub struct Held {
+    /// Connections to open.
     pub wanted: usize,
+    /// Connections that were open at the end.
     pub opened: usize,
+    /// How long it took to open them.
     pub seconds: f64,
     /// Why no more were opened; `None` when all were.
     pub(crate) stopped_by: Option<String>,
     /// Resident memory that the server took more, when it is on this machine.
     pub(crate) server_bytes: Option<u64>,
-    pub server_name: String,
+    pub(crate) server_name: String,
     /// What the kernel took more for sockets of both ends; `None` when others on the machine gave more back.
     pub(crate) kernel_bytes: Option<u64>,
     /// Connections that the server closed again while others were opened.
@@ -41,6 +45,7 @@ pub struct Held {
 }
 
 impl Held {
+    /// Lines for the terminal.
     pub fn render(&self) -> String {
         // What the server closed again takes no memory.
         let left = self.opened.saturating_sub(self.closed).max(1);

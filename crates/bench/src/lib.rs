@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: proxies, decoding of contents. They measure the client.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod condition;

@@ -7,7 +7,7 @@ mod parts;
 
 use serde::{Deserialize, Serialize};
 
-use self::after::{Arm, Step, Verdict};
+use self::after::{Arm, ConditionResult, Step};
 use crate::{
     engine::{lives::Lives, slot::Slot},
     system::{Counters, Machine, sockets::Sockets},
@@ -19,20 +19,29 @@ pub(crate) use parts::{ByStatus, ByUrl};
 
 pub use self::latency::{Latency, SHOWN};
 
+/// The result of a run; what `--json` writes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
+    /// The first one.
     pub url: String,
+    /// Such as `HTTP/1.1`.
     pub protocol: String,
+    /// Open at a time.
     pub connections: usize,
+    /// Of the load generator.
     pub threads: usize,
     /// The mean of it, where it changes.
     pub rate: Option<f64>,
     /// Stages and arrivals in words, where there is more to say than the rate.
     #[serde(default)]
     pub schedule: Option<String>,
+    /// Whether connections were used again.
     pub keep_alive: bool,
+    /// Requests of a connection at a time.
     pub pipeline: usize,
+    /// Of the run, warm-up excluded.
     pub seconds: f64,
+    /// Responses that arrived whole.
     pub requests: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -47,7 +56,7 @@ pub struct Outcome {
     #[serde(default)]
     pub first_byte: Latency,
     #[serde(default)]
-    pub by_status: Vec<ByStatus>,
+    pub(crate) by_status: Vec<ByStatus>,
     /// Of runs with several requests.
     #[serde(default)]
     pub by_url: Vec<ByUrl>,
@@ -63,39 +72,43 @@ pub struct Outcome {
     /// Of runs with `--follow` or `--cookies`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visits: Option<Visits>,
-    pub connect: Latency,
-    pub tls_handshake: Option<Latency>,
+    pub(crate) connect: Latency,
+    pub(crate) tls_handshake: Option<Latency>,
     /// (status, how many).
     pub statuses: Vec<(u16, u64)>,
     /// Answers whose status is not accepted.
     pub bad_statuses: u64,
     /// (kind, how many).
     pub failures: Vec<(String, u64)>,
+    /// Texts of failures, and how often each occurred.
     pub messages: Vec<(String, u64)>,
     pub(crate) server_closes: u64,
-    pub unfinished: u64,
+    pub(crate) unfinished: u64,
     pub(crate) oldest_unfinished_ms: f64,
-    pub unsent: u64,
+    pub(crate) unsent: u64,
+    /// Whether the user ended the run.
     pub interrupted: bool,
+    /// Figures for each tenth of a second.
     pub series: Series,
     /// (answers, usual latency in microseconds, which is the geometric mean) of each connection.
     pub(crate) per_connection: Vec<(u64, f64)>,
+    /// What the load generator used.
     pub client: Client,
     /// The process behind the port, when it is on this machine.
     pub server: Option<Server>,
-    pub counters: Counters,
+    pub(crate) counters: Counters,
     /// Connections were opened, and used once, before the clock started.
     #[serde(default)]
     pub warm_up: bool,
     #[serde(default)]
-    pub lives: Lives,
+    pub(crate) lives: Lives,
     /// Connections that were never open.
     #[serde(default)]
     pub unopened: usize,
     /// Of this run's own connections.
     #[serde(default)]
     pub sockets: Sockets,
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// The same requests on another connection, where latencies gather at a value of TCP's timers.
     #[serde(default)]
     pub control: Vec<Arm>,
@@ -103,10 +116,10 @@ pub struct Outcome {
     #[serde(default)]
     pub probe: Vec<Step>,
     #[serde(default)]
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// What `--fail-if` came to.
     #[serde(default)]
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ConditionResult>,
 }
 
 impl Outcome {
@@ -122,6 +135,7 @@ impl Outcome {
         }
     }
 
+    /// Responses per second.
     pub fn requests_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
     }
@@ -131,6 +145,7 @@ impl Outcome {
         self.corrected.as_ref().unwrap_or(&self.latency)
     }
 
+    /// Requests without a response.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|(_, count)| count).sum()
     }
@@ -151,26 +166,32 @@ impl Outcome {
 pub struct Series {
     /// Length of a slot in milliseconds.
     pub(crate) slot_ms: u64,
-    pub slots: Vec<SlotFigures>,
+    pub(crate) slots: Vec<SlotFigures>,
     /// Length of a fine step, and the slowest request that began in each, in microseconds.
     pub(crate) fine_ms: u64,
     pub(crate) fine_max_us: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SlotFigures {
+pub(crate) struct SlotFigures {
+    /// Responses.
     pub count: u64,
+    /// Failures.
     pub errors: u64,
+    /// Median latency in microseconds.
     pub p50_us: f64,
+    /// 99th percentile in microseconds.
     pub p99_us: f64,
+    /// Mean latency in microseconds.
     pub mean_us: f64,
-    pub max_us: f64,
+    pub(crate) max_us: f64,
     /// (coarse step, count): what resampling needs.
     pub steps: Vec<(usize, u64)>,
 }
 
 impl SlotFigures {
-    pub fn of(slot: &Slot) -> SlotFigures {
+    /// The figures of a slot.
+    pub(crate) fn of(slot: &Slot) -> SlotFigures {
         let us = |ns: u64| ns as f64 / 1000.0;
         SlotFigures {
             count: slot.count,
@@ -187,6 +208,7 @@ impl SlotFigures {
 /// The load generator itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Client {
+    /// Of all its threads.
     pub cpu_seconds: f64,
     /// CPU of the busiest thread as a share of the run.
     pub(crate) busiest_thread: f64,
@@ -194,10 +216,13 @@ pub struct Client {
     pub(crate) waiting_share: f64,
 }
 
+/// What the server used, where it runs on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
+    /// Of its process.
     pub name: String,
     pub(crate) processes: usize,
+    /// Of the process and its children.
     pub cpu_seconds: f64,
     /// CPU of the thread that wanted most of it, as a share of the run, and how long that thread was ready but had none.
     #[serde(default)]
@@ -215,10 +240,10 @@ pub struct Server {
 pub struct Finding {
     /// Stable name, such as `delayed-ack`.
     pub name: String,
-    pub title: String,
+    pub(crate) title: String,
     /// What was seen.
     pub(crate) evidence: Vec<String>,
-    pub remedy: String,
+    pub(crate) remedy: String,
     /// Seconds into the run at which it was seen, for the charts.
     #[serde(default)]
     pub marks: Vec<f64>,

@@ -16,38 +16,50 @@ pub use options::{Arrivals, Options};
 
 pub(crate) const MAX_PIPELINE: usize = 1024;
 
+/// What a run does; see [`Plan::check`] for what excludes what.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The server.
     pub origin: Origin,
     /// Connections use them in turn.
     pub addresses: Vec<SocketAddr>,
     /// Sent in turn.
     pub requests: Vec<RequestSpec>,
+    /// Open at a time, at least 1.
     pub connections: usize,
+    /// At most as many as connections.
     pub threads: usize,
+    /// `None`: until all requests are answered.
     pub duration: Option<Duration>,
     /// Requests in all; whichever of this and `duration` comes first ends the run.
     pub count: Option<u64>,
     /// Requests per second, sent whether or not earlier ones are answered (open model).
     pub rate: Option<f64>,
+    /// HTTP/1 or HTTP/2.
     pub protocol: Protocol,
     /// Requests on the way at once on one connection.
     pub pipeline: usize,
     /// A request or a connect that takes longer has failed.
     pub timeout: Duration,
+    /// For https, and only then.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// Statuses that count as success beside 2xx and 3xx.
     pub accepted_statuses: Vec<u16>,
+    /// What most runs leave at its default.
     pub options: Options,
 }
 
+/// What is spoken to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
+    /// HTTP/1.0 or HTTP/1.1.
     Http1(Http1),
+    /// HTTP/2, with prior knowledge where there is no TLS.
     Http2,
 }
 
 impl Protocol {
+    /// For reports.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Http1(Http1 { version_10: true, .. }) => "HTTP/1.0",
@@ -56,6 +68,7 @@ impl Protocol {
         }
     }
 
+    /// Whether connections are used again.
     pub fn keep_alive(self) -> bool {
         match self {
             Protocol::Http1(form) => form.keep_alive,
@@ -168,7 +181,7 @@ impl Plan {
         self.requests.iter().any(|request| request.body.is_some())
     }
 
-    pub fn accepts(&self, status: u16) -> bool {
+    pub(crate) fn accepts(&self, status: u16) -> bool {
         let switched = status == 101 && self.options.echo.is_some();
         switched || (200..400).contains(&status) || self.accepted_statuses.contains(&status)
     }

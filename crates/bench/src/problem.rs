@@ -6,10 +6,13 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("{text}")]
 pub struct Problem {
+    /// Decides the exit code.
     pub kind: Kind,
+    /// For the user.
     pub text: String,
 }
 
+/// Why nothing was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Flags, files or templates that make no sense together.
@@ -21,18 +24,22 @@ pub enum Kind {
 }
 
 impl Problem {
+    /// The command line cannot be run.
     pub fn usage(text: impl Into<String>) -> Problem {
         Problem { kind: Kind::Usage, text: text.into() }
     }
 
+    /// The server does not answer.
     pub fn unreachable(text: impl Into<String>) -> Problem {
         Problem { kind: Kind::Unreachable, text: text.into() }
     }
 
+    /// This machine failed.
     pub fn failed(text: impl Into<String>) -> Problem {
         Problem { kind: Kind::Failed, text: text.into() }
     }
 
+    /// Of `tidegate bench`.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Failed | Kind::Unreachable => 1,

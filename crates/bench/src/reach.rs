@@ -56,7 +56,7 @@ pub fn addresses(
 
 fn unused_flag(flag: &str, text: &str, target: &Origin) -> Problem {
     Problem::usage(format!(
-        "{flag} {text} would not be used: the connections are to {}:{}; leave it out or put it right",
+        "{flag} {text} would not be used: the connections are to {}:{}; remove or correct it",
         target.host, target.port
     ))
 }

@@ -18,15 +18,22 @@ use crate::{Outcome, Problem};
 /// Whose output to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
+    /// For people.
     #[default]
     Text,
+    /// As wrk.
     Wrk,
+    /// As wrk2.
     Wrk2,
+    /// As ApacheBench.
     Ab,
+    /// As jitter.
     Jitter,
+    /// As `--json`.
     Json,
 }
 
+/// The report in a style.
 pub fn render(style: Style, outcome: &Outcome) -> Result<String, Problem> {
     Ok(match style {
         Style::Text => terminal::render(outcome),
@@ -38,8 +45,9 @@ pub fn render(style: Style, outcome: &Outcome) -> Result<String, Problem> {
     })
 }
 
+/// The whole result, for `bench compare`.
 pub fn json(outcome: &Outcome) -> Result<String, Problem> {
     serde_json::to_string(outcome)
         .map(|text| text + "\n")
-        .map_err(|error| Problem::failed(format!("cannot write the outcome as JSON: {error}")))
+        .map_err(|error| Problem::failed(format!("cannot write the result as JSON: {error}")))
 }

@@ -8,18 +8,22 @@ use crate::{
 /// What to send, before it is known how.
 #[derive(Clone, Debug)]
 pub struct RequestSpec {
+    /// As on the request line.
     pub method: String,
     /// Path and query; may hold placeholders.
     pub path: String,
     /// (name, value); values may hold placeholders.
     pub headers: Vec<(String, String)>,
+    /// A template; `None`: no body.
     pub body: Option<String>,
 }
 
 /// The form of HTTP/1 that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http1 {
+    /// Whether HTTP/1.0 is spoken.
     pub version_10: bool,
+    /// Whether connections are used again.
     pub keep_alive: bool,
 }
 
@@ -38,6 +42,7 @@ enum Bytes {
 }
 
 impl Request {
+    /// `host`: the field `Host`.
     pub fn new(spec: &RequestSpec, host: &str, form: Http1) -> Result<Request, Problem> {
         let text = head(spec, host, form)?;
         let head = Template::parse(&text)?;

@@ -78,8 +78,11 @@ const CASES: &[Case] = &[
 /// What came of all runs.
 #[derive(Debug)]
 pub struct Table {
+    /// For the terminal.
     pub text: String,
+    /// Runs in which the right causes were named, and no others.
     pub right: usize,
+    /// All runs.
     pub runs: usize,
     /// Runs in which a cause was named that was not there.
     pub falsely: usize,

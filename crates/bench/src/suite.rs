@@ -23,6 +23,7 @@ use crate::Problem;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
+    /// For the report.
     pub name: String,
     /// What it shows, in a sentence; stands above the table.
     pub about: String,
@@ -32,7 +33,7 @@ pub struct Suite {
     #[serde(default = "two")]
     pub(crate) warmup_seconds: f64,
     #[serde(default = "five")]
-    pub repetitions: usize,
+    pub(crate) repetitions: usize,
     /// Bytes of the upstream's page.
     #[serde(default = "kibibyte")]
     pub page_bytes: usize,
@@ -42,20 +43,31 @@ pub struct Suite {
     /// The targets to measure, unless a scenario says otherwise.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// In the order of the report.
     pub scenarios: Vec<Scenario>,
 }
 
+/// A column of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
+    /// Throughput.
     RequestsPerSecond,
+    /// CPU of the server per request, in microseconds.
     CpuUs,
+    /// Mean latency in microseconds.
     MeanUs,
+    /// Median latency in microseconds.
     P50Us,
+    /// 95th percentile in microseconds.
     P95Us,
+    /// 99th percentile in microseconds.
     P99Us,
+    /// 99.9th percentile in microseconds.
     P999Us,
+    /// Greatest latency in microseconds.
     MaxUs,
+    /// Requests over 10 ms.
     Over10Ms,
 }
 
@@ -63,46 +75,59 @@ pub enum Figure {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// For the report.
     pub name: String,
+    /// Names of those that are measured.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Of the request.
     #[serde(default = "root")]
     pub path: String,
+    /// Of the request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Open at a time.
     #[serde(default = "sixty_four")]
     pub connections: usize,
+    /// Whether connections are used again.
     #[serde(default = "yes")]
     pub keepalive: bool,
     #[serde(default)]
-    pub http10: bool,
+    pub(crate) http10: bool,
     /// Requests a second; without it as many as go.
     pub rate: Option<f64>,
     /// A run ends after this many requests, in place of after seconds.
     pub requests: Option<u64>,
+    /// Of each target.
     #[serde(default = "one")]
     pub workers: Workers,
+    /// How Tidegate is configured.
     #[serde(default)]
     pub gateway: Gateway,
     #[serde(default)]
-    pub background: Background,
+    pub(crate) background: Background,
 }
 
+/// How many workers a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Workers {
+    /// This many.
     Count(usize),
     /// `all`: one for each core.
     Named(AllCores),
 }
 
+/// A worker for each core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllCores {
+    /// The word `all`.
     All,
 }
 
 impl Workers {
+    /// On this machine.
     pub fn count(self) -> usize {
         match self {
             Workers::Count(count) => count,
@@ -124,6 +149,7 @@ pub struct Gateway {
     /// Plugins of every route.
     #[serde(default)]
     pub plugins: serde_json::Map<String, serde_json::Value>,
+    /// Whether requests are logged.
     #[serde(default)]
     pub access_log: bool,
 }
@@ -141,6 +167,7 @@ pub struct Background {
 }
 
 impl Suite {
+    /// Reads YAML; `file` is its name, for messages.
     pub fn parse(text: &str, file: &str) -> Result<Suite, Problem> {
         let wrong = |why: String| Problem::usage(format!("{file}: {why}"));
         let mut suite: Suite = serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;

@@ -18,6 +18,7 @@ pub(crate) fn thread_wait_ns() -> u64 {
     text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
+/// That this process may use.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -43,6 +44,7 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The counters of now; what cannot be read is 0.
     pub fn read() -> Counters {
         let mut found = BTreeMap::new();
         for file in ["/proc/net/netstat", "/proc/net/snmp"] {
@@ -117,14 +119,15 @@ fn cpu_line(stat: &str) -> Vec<u64> {
 /// The machine, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    pub cpu: String,
-    pub cpus: usize,
-    pub kernel: String,
+    pub(crate) cpu: String,
+    pub(crate) cpus: usize,
+    pub(crate) kernel: String,
     pub(crate) memory_mib: u64,
     pub(crate) hypervisor: bool,
 }
 
 impl Machine {
+    /// What cannot be read is left empty.
     pub fn read() -> Machine {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {

@@ -7,10 +7,11 @@ use crate::Problem;
 /// Scheme, host and port. All URLs of a run share one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// Whether the scheme is https.
     pub tls: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Origin {
@@ -18,7 +19,7 @@ impl Origin {
     pub fn parse(url: &str) -> Result<(Origin, String), Problem> {
         let bad = |why: &str| Problem::usage(format!("{url}: {why}"));
         let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| bad("not a URL; it begins with http:// or https://"))?;
+            url.split_once("://").ok_or_else(|| bad("not a URL; it must begin with http:// or https://"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -49,10 +50,12 @@ impl Origin {
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
 
+    /// Without a path.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.host_field())
     }
 
+    /// At least one address.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, Problem> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let mut addresses: Vec<SocketAddr> = found

@@ -31,6 +31,7 @@ In paths, header values and bodies:
 
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// A text with `{{...}}` in it.
 #[derive(Clone, Debug)]
 pub struct Template {
     parts: Vec<Part>,
@@ -54,9 +55,9 @@ enum Part {
 pub struct Source {
     /// The number of this request in the run.
     pub number: u64,
-    pub connection: usize,
-    pub thread: usize,
-    pub random: Random,
+    pub(crate) connection: usize,
+    pub(crate) thread: usize,
+    pub(crate) random: Random,
 }
 
 impl Source {
@@ -67,6 +68,7 @@ impl Source {
 }
 
 impl Template {
+    /// The error names the placeholder.
     pub fn parse(text: &str) -> Result<Template, Problem> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once("{{") {
@@ -95,6 +97,7 @@ impl Template {
         }
     }
 
+    /// Appends the text for one request.
     pub fn render(&self, out: &mut Vec<u8>, source: &mut Source) {
         for part in &self.parts {
             part.render(out, source);
@@ -219,10 +222,12 @@ fn write_uuid(out: &mut Vec<u8>, random: &mut Random) {
 pub struct Random(u64);
 
 impl Random {
+    /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
+    /// The next one.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -231,7 +236,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(limit)) >> 64) as u64
     }
 }

@@ -7,6 +7,7 @@ use tidegate_tls::{Anchors, Trust};
 
 use crate::{Problem, target::Origin};
 
+/// What the command line says about TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// PEM file with certificates to trust in place of the public ones.
@@ -21,6 +22,7 @@ pub struct TlsOptions {
     pub http2: bool,
 }
 
+/// The error names the flag and the file.
 pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
     let trust =
         if options.insecure { Trust::Anybody } else { Trust::Anchors(anchors(options.ca_file.as_deref())?) };
@@ -44,7 +46,7 @@ pub fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Problem> {
     Ok(Arc::new(config))
 }
 
-pub fn server_name(origin: &Origin) -> Result<ServerName<'static>, Problem> {
+pub(crate) fn server_name(origin: &Origin) -> Result<ServerName<'static>, Problem> {
     ServerName::try_from(origin.host.clone())
         .map_err(|_| Problem::usage(format!("{:?} is neither a host name nor an address", origin.host)))
 }

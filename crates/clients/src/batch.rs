@@ -333,9 +333,3 @@ pub fn json(entries: &[impl serde::Serialize + Weigh], batch_max_size: usize) ->
     }
     text
 }
-
-impl<T> Batch<T> {
-    pub fn max_size(&self) -> usize {
-        self.shared.conf.batch_max_size
-    }
-}

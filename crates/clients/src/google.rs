@@ -39,6 +39,7 @@ const MAX_FILE: u64 = 1 << 20;
 pub struct ServiceAccount {
     client_email: String,
     private_key: String,
+    /// Of the key file; empty if it has none.
     pub project_id: String,
     token_uri: Option<String>,
     /// Where the service is.
@@ -50,7 +51,9 @@ pub struct ServiceAccount {
 
 /// Where an account is written.
 pub enum AccountSource {
+    /// From the configuration.
     Given(Arc<ServiceAccount>),
+    /// From a file, read when it is first needed.
     File(String),
 }
 

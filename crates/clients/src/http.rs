@@ -13,7 +13,7 @@ mod kept;
 pub use connect::{TlsWanted, Transport, connect, tls_config};
 pub use connection::Body;
 pub use endpoint::Endpoint;
-pub use kept::{Answer, KeptClient, Stream};
+pub use kept::{KeptClient, KeptResponse, Stream};
 
 use std::{net::IpAddr, time::Duration};
 
@@ -31,12 +31,15 @@ pub use hyper::{HeaderMap, Method};
 pub struct ClientOptions {
     /// For connecting, and again for the answer.
     pub timeout: Duration,
+    /// How certificates are verified.
     pub tls: TlsWanted,
+    /// Whether connections are kept for further requests.
     pub keepalive: bool,
     /// Idle connections older than this are not used again.
     pub keepalive_timeout: Duration,
     /// Idle connections kept per thread and server.
     pub keepalive_pool: usize,
+    /// What becomes of bodies of responses.
     pub body: Body,
     /// A request may be sent once more when its connection ended before anything came back: it may have arrived.
     pub repeats: bool,
@@ -62,19 +65,25 @@ impl Default for ClientOptions {
 /// A request about to be sent. `Host`, `Content-Length` and `User-Agent` are added when they are missing.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
+    /// Of the request line.
     pub method: Method,
+    /// Where it goes.
     pub endpoint: Endpoint,
+    /// Besides `Host` and `Content-Length`.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// Empty: none.
     pub body: Bytes,
     /// Who gets the answer, in the end: its memory counts for that one, too.
     pub client: Option<IpAddr>,
 }
 
 impl Outgoing {
+    /// A GET without a body.
     pub fn get(endpoint: Endpoint) -> Outgoing {
         Outgoing { method: Method::GET, endpoint, headers: Vec::new(), body: Bytes::new(), client: None }
     }
 
+    /// A POST with its `Content-Type`.
     pub fn post(endpoint: Endpoint, content_type: &str, body: impl Into<Bytes>) -> Outgoing {
         let headers = vec![("Content-Type".to_owned(), content_type.as_bytes().to_vec())];
         Outgoing { method: Method::POST, endpoint, headers, body: body.into(), client: None }
@@ -86,20 +95,26 @@ impl Outgoing {
         self
     }
 
+    /// Adds a field.
     pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Outgoing {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 }
 
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Incoming {
+    /// Of the final response.
     pub status: u16,
+    /// As received.
     pub headers: HeaderMap,
+    /// The whole body; empty where it is not wanted.
     pub body: Bytes,
 }
 
 impl Incoming {
+    /// The first field of that name.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.get(name).map(|value| value.as_bytes())
     }

@@ -12,23 +12,38 @@ use serde_json::{Map, Value};
 
 use crate::nginx_base64::decode_url;
 
+/// An algorithm of JWS (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
+    /// HMAC with SHA-256.
     Hs256,
+    /// HMAC with SHA-384.
     Hs384,
+    /// HMAC with SHA-512.
     Hs512,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
+    /// RSASSA-PKCS1-v1_5 with SHA-384.
     Rs384,
+    /// RSASSA-PKCS1-v1_5 with SHA-512.
     Rs512,
+    /// ECDSA on P-256 with SHA-256.
     Es256,
+    /// ECDSA on P-384 with SHA-384.
     Es384,
+    /// ECDSA on P-521 with SHA-512.
     Es512,
+    /// RSASSA-PSS with SHA-256.
     Ps256,
+    /// RSASSA-PSS with SHA-384.
     Ps384,
+    /// RSASSA-PSS with SHA-512.
     Ps512,
+    /// Ed25519.
     EdDsa,
 }
 
+/// The names of `alg` that are supported.
 pub const ALGORITHMS: [(&str, Algorithm); 13] = [
     ("HS256", Algorithm::Hs256),
     ("HS384", Algorithm::Hs384),
@@ -46,14 +61,17 @@ pub const ALGORITHMS: [(&str, Algorithm); 13] = [
 ];
 
 impl Algorithm {
+    /// By its name in `alg`.
     pub fn of(name: &str) -> Option<Algorithm> {
         ALGORITHMS.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
+    /// Its name in `alg`.
     pub fn name(self) -> &'static str {
         ALGORITHMS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether both sides share the key.
     pub fn is_hmac(self) -> bool {
         matches!(self, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
     }
@@ -61,7 +79,9 @@ impl Algorithm {
 
 /// A token in its compact form, not verified.
 pub struct Token<'a> {
+    /// The decoded JOSE header.
     pub header: Map<String, Value>,
+    /// The decoded claims.
     pub payload: Value,
     /// The signed part: header and payload as sent.
     signed: &'a [u8],
@@ -91,22 +111,27 @@ impl<'a> Token<'a> {
         Ok(Token { header, payload, signed: &text[..second], signature: &text[second + 1..] })
     }
 
+    /// `alg` of the header.
     pub fn algorithm(&self) -> Option<&str> {
         self.header.get("alg").and_then(Value::as_str)
     }
 
+    /// `kid` of the header.
     pub fn key_id(&self) -> Option<&str> {
         self.header.get("kid").and_then(Value::as_str)
     }
 
+    /// The signature, encoded as it was sent.
     pub fn signature_text(&self) -> String {
         String::from_utf8_lossy(self.signature).into_owned()
     }
 
+    /// Whether the third part is not empty.
     pub fn has_signature(&self) -> bool {
         !self.signature.is_empty()
     }
 
+    /// Whether the key verifies the signature. `alg` is the caller's to compare.
     pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         decode_url(self.signature).is_some_and(|signature| key.verifies(self.signed, &signature))
     }
@@ -116,15 +141,21 @@ impl<'a> Token<'a> {
 pub enum VerifyingKey {
     /// Boxed: five times as large as the others.
     Hmac(Box<hmac::Key>),
+    /// A parsed public key.
     Public(ParsedPublicKey),
+    /// An RSA key given as numbers (JWK).
     Rsa {
+        /// Padding and hash.
         parameters: &'static signature::RsaParameters,
+        /// Big-endian.
         modulus: Vec<u8>,
+        /// Big-endian.
         exponent: Vec<u8>,
     },
 }
 
 impl VerifyingKey {
+    /// For HMAC; other algorithms need [`VerifyingKey::from_pem`].
     pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
         let digest = match algorithm {
             Algorithm::Hs256 => hmac::HMAC_SHA256,
@@ -224,7 +255,7 @@ pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), S
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}{}", kind_of(pem))),
         },
-        (_, None) if kind_of(pem).is_empty() => Err("no algorithm takes such a key".to_owned()),
+        (_, None) if kind_of(pem).is_empty() => Err("no algorithm accepts such a key".to_owned()),
         (_, None) => Ok(()),
     };
     check().map_err(|reason| format!("public_key cannot be used: {reason}"))
@@ -356,7 +387,7 @@ mod tests {
         let none = "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----\n";
         assert_eq!(
             check_public_key(None, none).unwrap_err(),
-            "public_key cannot be used: no algorithm takes such a key"
+            "public_key cannot be used: no algorithm accepts such a key"
         );
     }
 }

@@ -19,6 +19,7 @@ enum Key {
     Ec(Box<EcdsaKeyPair>),
 }
 
+/// A key that signs tokens.
 pub struct SigningKey {
     algorithm: Algorithm,
     key: Key,
@@ -26,6 +27,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
+    /// For HMAC; the error names other algorithms.
     pub fn from_secret(algorithm: Algorithm, secret: &str) -> Result<SigningKey, String> {
         let digest = match algorithm {
             Algorithm::Hs256 => hmac::HMAC_SHA256,

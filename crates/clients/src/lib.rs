@@ -3,6 +3,7 @@
 //! Each bounds how much its service may send and how long it may take. Calls that a request waits for run on its worker;
 //! the rest run on the control runtime. Requests to upstreams are not here but in crate `proxy`.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod batch;

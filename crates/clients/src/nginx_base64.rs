@@ -18,6 +18,7 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     LENIENT.decode(&text[..end]).ok()
 }
 
+/// With padding, as `ngx.encode_base64`.
 pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
@@ -32,6 +33,7 @@ const LENIENT_URL: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// As nginx's `ngx_decode_base64url`: `None` where that fails.
 pub fn decode_url(text: &[u8]) -> Option<Vec<u8>> {
     LENIENT_URL.decode(text).ok()
 }

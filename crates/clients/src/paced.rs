@@ -97,7 +97,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.credit.left.load(Relaxed) == 0 {
-            return Poll::Ready(Err(io::Error::other("the service sends more than an answer may have")));
+            return Poll::Ready(Err(io::Error::other("the response of the service is too long")));
         }
         ready!(self.poll_turn(context));
         let before = buffer.filled().len();

@@ -37,7 +37,9 @@ pub struct RedisClient {
 
 /// An argument of a script.
 pub enum Argument<'a> {
+    /// Sent as text.
     Number(f64),
+    /// Sent as it is.
     Text(&'a [u8]),
 }
 
@@ -61,7 +63,7 @@ enum Connection {
 
 /// The state of one worker for one setting.
 #[derive(Default)]
-struct Place {
+struct WorkerSlot {
     circuit: Circuit,
     slot: Mutex<Slot>,
 }
@@ -77,7 +79,7 @@ struct Slot {
 }
 
 thread_local! {
-    static SLOTS: RefCell<FxHashMap<Arc<str>, Rc<Place>>> = RefCell::default();
+    static SLOTS: RefCell<FxHashMap<Arc<str>, Rc<WorkerSlot>>> = RefCell::default();
 }
 
 /// Settings that one worker keeps connections for.
@@ -162,7 +164,7 @@ impl RedisClient {
         Failure { server: self.settings.target.to_string(), error }
     }
 
-    fn place(&self) -> Rc<Place> {
+    fn place(&self) -> Rc<WorkerSlot> {
         SLOTS.with_borrow_mut(|slots| {
             if let Some(place) = slots.get(&self.settings.name) {
                 return place.clone();

@@ -4,16 +4,23 @@ use aws_lc_rs::{digest, hmac};
 use data_encoding::HEXLOWER;
 use tidegate_telemetry::clock;
 
+/// An access key of AWS.
 pub struct Credentials<'a> {
+    /// Public part of the key.
     pub access_key_id: &'a str,
+    /// Secret part of the key.
     pub secret_access_key: &'a str,
     /// Of temporary credentials.
     pub session_token: Option<&'a str>,
 }
 
+/// Signs requests to one service of AWS in one region.
 pub struct Signer<'a> {
+    /// What to sign with.
     pub credentials: Credentials<'a>,
+    /// Such as `us-east-1`.
     pub region: &'a str,
+    /// Such as `secretsmanager`.
     pub service: &'a str,
     /// Milliseconds since 1970.
     pub now_ms: i64,

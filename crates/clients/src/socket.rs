@@ -16,23 +16,32 @@ use tokio::{
 
 use crate::http::{TlsWanted, tls_config};
 
+/// A receiver of log entries on a socket.
 #[derive(Clone, Debug)]
 pub struct SocketSink {
+    /// A name or address.
     pub host: String,
+    /// Of TCP or UDP.
     pub port: u16,
+    /// To connect, and to write.
     pub timeout: Duration,
+    /// The transport.
     pub kind: SocketKind,
 }
 
+/// The transport of a [`SocketSink`].
 #[derive(Clone, Debug)]
 pub enum SocketKind {
+    /// Plain TCP.
     Tcp,
+    /// TLS over TCP.
     Tls {
         /// To ask for, in place of the host.
         server_name: Option<String>,
         /// Whether the certificate is.
         verify: bool,
     },
+    /// One datagram for each call of `send`.
     Udp,
 }
 
@@ -42,6 +51,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl SocketSink {
+    /// Over a connection of its own. The error names what failed, host and port.
     pub async fn send(&self, data: &[u8]) -> Result<(), String> {
         if let SocketKind::Udp = self.kind {
             return self.datagrams().await?.send(data).await;
@@ -107,6 +117,7 @@ pub struct Datagrams<'a> {
 }
 
 impl Datagrams<'_> {
+    /// One datagram.
     pub async fn send(&self, data: &[u8]) -> Result<(), String> {
         let sent = self.sink.within(self.socket.send_to(data, self.address)).await;
         sent.map(|_| ()).map_err(|reason| self.sink.failed("send data to UDP server", &reason))
@@ -122,6 +133,7 @@ pub struct KeptSink {
 }
 
 impl KeptSink {
+    /// Keeps an idle connection for this long.
     pub fn new(sink: SocketSink, keepalive: Duration) -> KeptSink {
         KeptSink { sink, keepalive, kept: Mutex::new(None) }
     }

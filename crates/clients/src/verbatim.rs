@@ -48,7 +48,7 @@ pub enum Excess {
 
 /// An answer as it was received.
 #[derive(Debug)]
-pub struct Answer {
+pub struct VerbatimResponse {
     /// Status line and fields.
     pub head: ResponseHead,
     /// Without the chunked coding.
@@ -80,7 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         request: &[u8],
         room: usize,
         excess: Excess,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<VerbatimResponse> {
         self.due = Instant::now() + self.limits.write + self.limits.wait;
         let written = timeout(self.limits.write, self.stream.write_all(request)).await;
         // A server that refuses a request by its head takes no more of it: then its answer is more informative than the
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let head = self.head().await?;
         let length = framing::response_body(&head, &Method::of(method.as_bytes()))
             .map_err(|error| io::Error::other(error.reason))?;
-        let too_long = || Err(io::Error::other("the answer is longer than there is room for"));
+        let too_long = || Err(io::Error::other("the response is too long"));
         if excess == Excess::Refused && matches!(length, BodyLength::Fixed(length) if length > room as u64) {
             return too_long();
         }
@@ -103,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         body.truncate(room);
         let options = ConnectionOptions::of(&head.headers);
         let persists = is_whole && framing::response_persists(&head, options, length);
-        Ok(Answer { head, body, persists })
+        Ok(VerbatimResponse { head, body, persists })
     }
 
     /// That of the final answer; interim ones (100, 103) go before it.

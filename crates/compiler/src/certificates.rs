@@ -133,8 +133,8 @@ impl Compiler {
 }
 
 /// Why names with another certificate are shut as well.
-const NAMELESS: &str = "not all of its server names can be read, and it may ask for client certificates: names without a \
-    certificate of their own are shut until it is mended";
+const NAMELESS: &str = "some of its server names cannot be read, and it may require client certificates: \
+names without another certificate are shut until it is fixed";
 
 /// The server names of a resource that cannot be read as a whole.
 #[derive(Default)]

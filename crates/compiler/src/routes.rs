@@ -280,9 +280,11 @@ fn check_alone(conf: &resources::Route, service: Option<&resources::Service>) ->
 }
 
 /// Said beside what is wrong with the route.
-const PLACELESS: &str = "no path of it can be read, and none is known from before: which requests it is for is not known, and they are NOT refused";
+const PLACELESS: &str =
+    "none of its paths can be read, and no earlier ones are known: its requests are unknown and NOT refused";
 
-const PARTLY_PLACELESS: &str = "not all paths of it can be read, and what they were before is not known: requests for the others are refused, those for these are NOT refused";
+const PARTLY_PLACELESS: &str = "some of its paths cannot be read, and their earlier values are unknown: \
+requests for the readable ones are refused, those for the others are NOT refused";
 
 /// Hosts times paths of one route: each pair takes one place in the router.
 const MOST_PLACES: usize = 100_000;
@@ -303,7 +305,8 @@ fn spec(
     let (hosts_count, paths_count) = (hosts.len(), spec.uris.len());
     if hosts_count.saturating_mul(paths_count) > MOST_PLACES {
         faults.push(format!(
-            "{hosts_count} hosts and {paths_count} paths are more than {MOST_PLACES} places together; split the route"
+            "{hosts_count} hosts and {paths_count} paths are more than {MOST_PLACES} combinations; split the \
+             route"
         ));
         hosts.clear();
     }

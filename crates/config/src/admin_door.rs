@@ -17,7 +17,7 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if let Some(control) = settings.apisix.control.as_ref().filter(|listener| !is_own(&listener.ip)) {
         let message = format!(
-            "other machines can reach the Control API at {}:{}, which asks for no key; set ip to 127.0.0.1",
+            "other machines can reach the Control API at {}:{}, which requires no key; set ip to 127.0.0.1",
             control.ip, control.port
         );
         found.push(("apisix.control".to_owned(), message));
@@ -32,14 +32,15 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
                 ""
             };
             let message = format!(
-                "the Admin API asks for no key, so that anyone who reaches it may change everything{pages}; remove \
+                "the Admin API requires no key, so anyone who can reach it can change everything{pages}; \
+                 remove \
                  admin_key_required: false"
             );
             warn("admin_key_required", message);
             &[]
         }
         Access::Keys(keys) if keys.is_empty() => {
-            let message = "there is no admin key, so that every request to the Admin API is answered 401; \
+            let message = "there is no admin key, so every request to the Admin API is answered 401; \
                            remove admin_key to have one generated, add one, or set apisix.enable_admin: false";
             warn("admin_key", message.to_owned());
             &[]
@@ -50,7 +51,8 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     if let Some(networks) = &admin.allow
         && networks.iter().all(|network| network == "unix:")
     {
-        let message = "nobody may use the Admin API: it listens on no unix socket, and allow_admin has no address; \
+        let message = "no client can use the Admin API: it has no unix socket, and allow_admin has no \
+        address; \
                        add 127.0.0.1, or set apisix.enable_admin: false";
         warn("allow_admin", message.to_owned());
     }
@@ -65,7 +67,7 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     }
     if admin.client_ca.is_some() && !admin.https {
         let message =
-            "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is asked for";
+            "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is requested";
         warn("admin_api_mtls.admin_ssl_ca_cert", message.to_owned());
     }
     found
@@ -105,7 +107,7 @@ fn warn_of_keys(settings: &Settings, keys: &[AdminKey], warn: &mut impl FnMut(&s
         let same = |other: &&AdminKey| other.value().is_some() && other.value() == key.value();
         if let Some(first) = keys.iter().take(index).find(same) {
             let message = format!(
-                "the admin key {:?} is the same as that of {:?}, whose role counts; give each a key of its own",
+                "the admin key {:?} is the same as that of {:?}, whose role applies; give each its own key",
                 key.name, first.name
             );
             warn(&format!("admin_key[{index}].key"), message);
@@ -116,11 +118,11 @@ fn warn_of_keys(settings: &Settings, keys: &[AdminKey], warn: &mut impl FnMut(&s
 /// Why no request can have this key: the blanks around a header's value are not part of it.
 fn cannot_match(key: &str) -> Option<&'static str> {
     if key.trim().is_empty() {
-        Some("is blank, so that no request can have it; remove it to have one generated, or set another")
+        Some("is blank, so no request can send it; remove it to have one generated, or set another")
     } else if key.trim() != key {
-        Some("has blanks or a line break around it, so that no request can have it; take them away")
+        Some("has leading or trailing whitespace, so no request can send it; remove it")
     } else if !key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
-        Some("has letters that headers cannot carry everywhere; use letters and digits of ASCII")
+        Some("has characters that not every header can carry; use ASCII letters and digits")
     } else {
         None
     }
@@ -129,9 +131,7 @@ fn cannot_match(key: &str) -> Option<&'static str> {
 /// What looks like the name of a secret that is somewhere else.
 fn literal(key: &str) -> Option<&'static str> {
     let named = key.starts_with("${") || key.starts_with("$env://") || key.starts_with("$secret://");
-    named.then_some(
-        "is taken as it stands, as the key itself; write ${{NAME}} for a variable of the environment",
-    )
+    named.then_some("is used literally as the key; write ${{NAME}} for a variable of the environment")
 }
 
 /// Whether requests of other machines are let through to the Admin API.
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_warned_of() {
-        const OPEN: &str = "the Admin API asks for no key";
+        const OPEN: &str = "the Admin API requires no key";
         const NONE: &str = "there is no admin key";
         const PUBLISHED: &str = "the admin key";
         const REACHED: &str = "other machines can reach";
@@ -219,15 +219,15 @@ mod tests {
         check("allow_admin: ~", &[REACHED]);
         check("allow_admin: [127.0.0.1, 10.0.0.0/8]", &[REACHED]);
         check("allow_admin: [127.0.0.0/7]", &[REACHED]);
-        check("allow_admin: []", &["nobody may use"]);
-        check("allow_admin: ['unix:']", &["nobody may use"]);
+        check("allow_admin: []", &["no client can use"]);
+        check("allow_admin: ['unix:']", &["no client can use"]);
         check("allow_admin: ['unix:', '::1']", &[]);
         check(r#"admin_key: [{name: a, key: "  "}]"#, &["the admin key \"a\" is blank"]);
         check(r#"admin_key: [{name: a, key: "k "}]"#, &["the admin key \"a\" has blanks"]);
         check(r#"admin_key: [{name: a, key: "k\n"}]"#, &["the admin key \"a\" has blanks"]);
         check("admin_key: [{name: a, key: schlüssel}]", &["the admin key \"a\" has letters"]);
-        check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is taken as it stands"]);
-        check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is taken as it stands"]);
+        check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is used literally"]);
+        check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is used literally"]);
         check(
             "admin_key: [{name: a, key: k}, {name: b, key: k, role: viewer}]",
             &["the admin key \"b\" is the same as that of \"a\""],

@@ -85,8 +85,9 @@ fn read(path: &Path) -> io::Result<String> {
     let key = text.trim();
     // An incomplete key is unusable; removing the file creates a new one.
     if key.len() < KEY_LENGTH || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let problem =
-            format!("it should hold one key of at least {KEY_LENGTH} letters; remove it for a new one");
+        let problem = format!(
+            "expected one key of at least {KEY_LENGTH} characters; remove the file to generate a new one"
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(key.to_owned())
@@ -198,7 +199,10 @@ mod tests {
         for text in ["", "\n", "short\n", "abcdefghijklmnopqrstuvwxyz abcdefghijklmnopqrstuvwxyz\n"] {
             fs::write(&path, text).unwrap();
             let mut settings = load(folder.path(), "");
-            assert!(settings.make_admin_keys().unwrap_err().contains("remove it for a new one"), "{text:?}");
+            assert!(
+                settings.make_admin_keys().unwrap_err().contains("remove the file to generate a new one"),
+                "{text:?}"
+            );
             assert_eq!(settings.admin.access.keys()[0].value(), None);
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use self::fate::Verdict;
+use self::fate::ValueFate;
 use crate::{
     keys::{
         self,
@@ -38,7 +38,7 @@ pub(crate) fn document(root: &mut Node, found: &mut Findings) {
     match &root.content {
         Content::Map(_) => table(root, "", found),
         _ if root.is_null() => {}
-        _ => found.error(root, "config.yaml should hold keys like apisix and deployment".to_owned()),
+        _ => found.error(root, "config.yaml should have keys like apisix and deployment".to_owned()),
     }
     let refused = std::mem::take(&mut found.refused);
     found.warnings.extend(fate::warnings(&found.idle));
@@ -116,17 +116,17 @@ fn free_table(node: &mut Node, path: &str, found: &mut Findings) {
 fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
     let mut inner = Findings::default();
     value(node, path, key.takes, &mut inner);
-    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { Verdict::Served };
+    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { ValueFate::Served };
     match verdict {
-        Verdict::Served => {
+        ValueFate::Served => {
             found.errors.append(&mut inner.errors);
             found.warnings.append(&mut inner.warnings);
             found.idle.append(&mut inner.idle);
             found.refused.append(&mut inner.refused);
         }
         // What stands below it is not listed separately.
-        Verdict::Idle(idle) => found.idle.push(idle),
-        Verdict::Refused(refused) => found.refused.push(refused),
+        ValueFate::Idle(idle) => found.idle.push(idle),
+        ValueFate::Refused(refused) => found.refused.push(refused),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn wrong_values() {
-        check("5", &["1:1: config.yaml should hold keys like apisix and deployment"], &[]);
+        check("5", &["1:1: config.yaml should have keys like apisix and deployment"], &[]);
         check(
             "apisix:\n  enable_ipv6: maybe\n",
             &["2:16: apisix.enable_ipv6 should be true or false, but is the text \"maybe\""],
@@ -347,9 +347,8 @@ mod tests {
         );
         check(
             "apisix: {proxy_mode: stream}",
-            &[
-                "1:22: apisix.proxy_mode: stream is refused: TCP and UDP are not proxied, so nothing would be served; take the key away to serve HTTP",
-            ],
+            &["1:22: apisix.proxy_mode: stream is refused: TCP and UDP are not proxied, so nothing would \
+                 be served; remove the key to serve HTTP"],
             &[],
         );
         check(

@@ -17,12 +17,14 @@ use serde_json::{Map, Value};
 
 pub use self::key::{COUNT, Fate, Key, Otherwise, PORT, Preset, Takes};
 
+/// All keys, in the order of conf/config.yaml.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     [deployment::KEYS, apisix::KEYS, nginx::KEYS, plugins::KEYS, discovery::KEYS, attributes::KEYS]
         .into_iter()
         .flatten()
 }
 
+/// By path, such as `apisix.ssl.enable`.
 pub fn find(path: &str) -> Option<&'static Key> {
     all().find(|key| key.path == path)
 }

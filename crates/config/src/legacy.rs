@@ -46,7 +46,7 @@ pub(crate) fn modernise(root: &mut Node, notes: &mut Vec<Fault>) {
         let (line, column) = (entry.line, entry.column);
         let value = if *old == "apisix.ssl.listen_port" { as_listen_list(entry.value) } else { entry.value };
         let message = if insert(root, new, value) {
-            format!("{old} is where APISIX 2.x had it; it is read as {new}")
+            format!("{old} is the APISIX 2.x name; it is read as {new}")
         } else {
             format!("{old} is ignored because {new} is set too")
         };
@@ -169,8 +169,8 @@ mod tests {
             "apisix:\n  port_admin: 9999\n  config_center: yaml\ndeployment:\n",
             json!({"apisix": {}, "deployment": {"admin": {"admin_listen": {"port": 9999}}, "role_traditional": {"config_provider": "yaml"}}}),
             &[
-                "2:3: apisix.port_admin is where APISIX 2.x had it; it is read as deployment.admin.admin_listen.port",
-                "3:3: apisix.config_center is where APISIX 2.x had it; it is read as deployment.role_traditional.config_provider",
+                "2:3: apisix.port_admin is the APISIX 2.x name; it is read as deployment.admin.admin_listen.port",
+                "3:3: apisix.config_center is the APISIX 2.x name; it is read as deployment.role_traditional.config_provider",
             ],
         );
         check(
@@ -181,7 +181,7 @@ mod tests {
         check(
             "apisix: {ssl: {listen_port: 9443}}",
             json!({"apisix": {"ssl": {"listen": [{"port": 9443}]}}}),
-            &["1:16: apisix.ssl.listen_port is where APISIX 2.x had it; it is read as apisix.ssl.listen"],
+            &["1:16: apisix.ssl.listen_port is the APISIX 2.x name; it is read as apisix.ssl.listen"],
         );
         check("apisix:\n", json!({"apisix": null}), &[]);
     }

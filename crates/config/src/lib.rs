@@ -2,6 +2,7 @@
 //!
 //! `load` reads it into `Settings`; `keys` is the table all checks, defaults and conf/config.yaml come from.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod admin_door;

@@ -38,8 +38,10 @@ pub struct Source {
     pub plugins: Vec<&'static str>,
 }
 
+/// A configuration that passed all checks.
 #[derive(Debug)]
 pub struct Loaded {
+    /// The typed settings.
     pub settings: Settings,
     /// Ready to print: `conf/config.yaml:3:5: ...`.
     pub warnings: Vec<String>,
@@ -62,6 +64,7 @@ pub fn load(source: &Source) -> Result<Loaded, LoadError> {
     load_with(source, &environment::process)
 }
 
+/// As [`load`], with another environment.
 pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let files = files(source, lookup);
     let shown = files.config.display().to_string();
@@ -207,7 +210,7 @@ fn listen_value(listen: &str) -> Result<Value, String> {
             Ok(serde_json::json!([{"ip": ip, "port": port}]))
         }
         (Ok(port), None) if port > 0 => Ok(serde_json::json!([port])),
-        _ => Err(format!("cannot listen at {listen:?}; give a port or an address like 127.0.0.1:9080")),
+        _ => Err(format!("invalid listen address {listen:?}; give a port or an address like 127.0.0.1:9080")),
     }
 }
 

@@ -8,11 +8,11 @@ use crate::yaml::node::{Content, Fault, Node};
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     file: String,
-    places: HashMap<String, Place>,
+    places: HashMap<String, Position>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     line: usize,
     column: usize,
     null: bool,
@@ -26,7 +26,7 @@ impl Places {
     }
 
     fn walk(&mut self, node: &Node, path: &str) {
-        let place = Place { line: node.line, column: node.column, null: node.is_null() };
+        let place = Position { line: node.line, column: node.column, null: node.is_null() };
         self.places.insert(path.to_owned(), place);
         match &node.content {
             Content::Scalar { .. } => {}

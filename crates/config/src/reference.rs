@@ -55,8 +55,11 @@ const ACTIVE: [&str; 7] = [
 /// What a configuration starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
+    /// Admin API and the embedded store.
     Embedded,
+    /// Routes from conf/apisix.yaml.
     Standalone,
+    /// Admin API and an etcd cluster.
     Etcd,
 }
 

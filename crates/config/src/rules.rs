@@ -50,11 +50,11 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
         // It counts as absent, and an entry without a role is one of admin.
         let role = format!("deployment.admin.admin_key[{index}].role");
         if settings.places.is_null(&role) {
-            refuse(&role, "role is empty; write admin or viewer");
+            refuse(&role, "role is empty; use admin or viewer");
         }
     }
     if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
-        refuse("apisix.data_encryption.keyring", "each key should have 16 or 32 letters");
+        refuse("apisix.data_encryption.keyring", "each key should have 16 or 32 characters");
     }
     said.extend(shared_port(settings));
     said.extend(members(settings));
@@ -77,21 +77,21 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
         .collect();
     if settings.apisix.tls.enable && !old.is_empty() {
         let message = format!(
-            "{} is not served: clients need TLSv1.2 or TLSv1.3; take it out of apisix.ssl.ssl_protocols",
+            "{} is not supported: clients need TLSv1.2 or TLSv1.3; remove it from apisix.ssl.ssl_protocols",
             old.join(", ")
         );
         said.push(("apisix.ssl.ssl_protocols".to_owned(), message));
     }
     let stores = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if stores && settings.apisix.data_encryption.keyring.is_empty() {
-        let message = "nothing is encrypted: private keys and secrets are in the store as they are; give \
-                       apisix.data_encryption.keyring a key of 16 or 32 letters";
+        let message = "nothing is encrypted: private keys and secrets are stored in plain text; give \
+        apisix.data_encryption.keyring a key of 16 or 32 characters";
         said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));
     }
     let published = |key: &String| PUBLISHED_KEYS.contains(&key.as_str());
     if stores && settings.apisix.data_encryption.keyring.first().is_some_and(published) {
         let message = "apisix.data_encryption.keyring encrypts with a key that is published in documentation: anyone who has a \
-                       copy of the store reads its secrets; put a key of your own, 16 or 32 letters, in front of the others, and write the objects \
+                       copy of the store reads its secrets; put a key of your own, 16 or 32 characters, before the others, and write the objects \
                        with secrets again";
         said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));
     }
@@ -109,7 +109,8 @@ fn shared_port(settings: &Settings) -> Option<Said> {
     let admin = settings.admin.listen.as_ref()?;
     let node = settings.shared_with_admin().find(|node| node.ip != admin.ip && is_everywhere(&node.ip))?;
     let message = format!(
-        "the Admin API would be at every address of port {}, not only at {}: apisix.node_listen has that port, too; use \
+        "the Admin API would listen on every address of port {}, not only on {}: apisix.node_listen has that \
+         port, too; use \
          another port, give node_listen the ip {}, or set deployment.admin.admin_listen.ip to {}",
         admin.port, admin.ip, admin.ip, node.ip
     );
@@ -172,12 +173,11 @@ fn zones(settings: &Settings) -> Vec<Said> {
         if !names.insert(name) {
             said.push((
                 format!("{at}.name"),
-                format!("a zone before it is called {name:?}, too; give each a name of its own"),
+                format!("another zone is also named {name:?}; give each a name of its own"),
             ));
         }
         if let Some(folder) = text("disk_path").filter(|folder| !folders.insert(*folder)) {
-            let message =
-                format!("a zone before it keeps its answers in {folder}, too; give each a folder of its own");
+            let message = format!("another zone also uses {folder}; give each its own folder");
             said.push((format!("{at}.disk_path"), message));
         }
     }

@@ -28,20 +28,32 @@ pub use self::{
     reader::Reader,
 };
 
+/// The settings of the process: config.yaml, the defaults below it, and a few of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Where the files of this gateway are.
     pub files: Files,
+    /// Section `apisix`.
     pub apisix: Apisix,
+    /// Section `nginx_config`.
     pub nginx: Nginx,
+    /// `deployment.role`.
     pub role: Role,
+    /// `config_provider` of the role.
     pub provider: Provider,
+    /// Section `deployment.admin`.
     pub admin: Admin,
+    /// Section `deployment.etcd`.
     pub etcd: Etcd,
+    /// Section `history`.
     pub history: History,
     /// Names of the HTTP plugins that are on.
     pub plugins: Vec<String>,
+    /// Section `plugin_attr`, by plugin; null without any.
     pub plugin_attr: Value,
+    /// Section `discovery`, by registry; null without any.
     pub discovery: Value,
+    /// `graphql.max_size`.
     pub graphql_max_bytes: u64,
     /// Of the command line: where the store is damaged, its copy is served even if it is behind.
     pub serve_last_good: bool,
@@ -56,15 +68,19 @@ pub struct Settings {
 /// Where things are. All paths are absolute if the prefix is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
+    /// The folder of the gateway, of `--prefix`.
     pub prefix: PathBuf,
     /// config.yaml, or config-PROFILE.yaml.
     pub config: PathBuf,
     /// apisix.yaml and apisix.json, with the profile in their names if there is one.
     pub resources_yaml: PathBuf,
+    /// As `resources_yaml`, for provider json.
     pub resources_json: PathBuf,
     /// The embedded database.
     pub database: PathBuf,
+    /// The folder of log files.
     pub logs: PathBuf,
+    /// The pid file, which only the running gateway has locked.
     pub pid: PathBuf,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn not_supported(kind: &str) -> String {
         return format!("discovery.{kind}: {}", built_without("kubernetes"));
     }
     let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).filter(|name| !is_missing(name)).collect();
-    format!("discovery.{kind} is not supported; there are {}", names.join(", "))
+    format!("unknown registry discovery.{kind}; expected one of: {}", names.join(", "))
 }
 
 /// Reads a configuration that has passed its schema.

@@ -87,7 +87,7 @@ fn resolver(conf: &Conf) -> Result<TokioResolver, String> {
         servers = conf.servers.iter().map(|text| name_server(text)).collect::<Result<_, _>>()?;
     }
     if servers.is_empty() {
-        return Err("discovery.dns.resolv_conf: names no server".to_owned());
+        return Err("discovery.dns.resolv_conf: no name server in it".to_owned());
     }
     configure(&mut options);
     let config = ResolverConfig::from_parts(domain, search, servers);

@@ -85,7 +85,7 @@ impl Eureka {
     }
 
     fn services(&self, document: &Value) -> Result<Services, String> {
-        let applications = document.pointer("/applications").ok_or("answer has no applications")?;
+        let applications = document.pointer("/applications").ok_or("response has no applications")?;
         let mut services: BTreeMap<String, Vec<Node>> = BTreeMap::new();
         for application in one_or_many(applications.get("application")) {
             let Some(name) = application.get("name").and_then(Value::as_str) else { continue };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_clients::http::{Answer, Endpoint, KeptClient};
+use tidegate_clients::http::{Endpoint, KeptClient, KeptResponse};
 
 /// A longer answer is an error. The list of all services of a large installation has some ten megabytes.
 const MAX_BODY_BYTES: usize = 256 << 20;
@@ -22,12 +22,12 @@ pub(crate) fn client(endpoint: Endpoint, verify: bool, connect_ms: u64, read_ms:
 }
 
 /// The document that an answer is.
-pub(crate) fn json(answer: &Answer) -> Result<Value, String> {
-    document(&answer.body).map_err(|reason| format!("answer is not read: {reason}"))
+pub(crate) fn json(answer: &KeptResponse) -> Result<Value, String> {
+    document(&answer.body).map_err(|reason| format!("cannot read the response: {reason}"))
 }
 
 /// The document of an answer with status 200.
-pub(crate) fn good(answer: &Answer) -> Result<Value, String> {
+pub(crate) fn good(answer: &KeptResponse) -> Result<Value, String> {
     if answer.status != 200 {
         return Err(format!("status {}", answer.status));
     }

@@ -37,7 +37,7 @@ pub(crate) struct Known {
 
 #[derive(Default)]
 struct State {
-    answers: BTreeMap<usize, Answer>,
+    answers: BTreeMap<usize, LastLookup>,
     /// Counts answers.
     turn: u64,
     /// An answer or a failure has come.
@@ -45,7 +45,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Answer {
+struct LastLookup {
     services: Services,
     turn: u64,
     /// The server does not answer now.
@@ -80,7 +80,7 @@ impl Known {
         }
         state.turn += u64::from(!same);
         let turn = if same { before.turn } else { state.turn };
-        state.answers.insert(server, Answer { services, turn, stale: false });
+        state.answers.insert(server, LastLookup { services, turn, stale: false });
         drop(state);
         if !same {
             self.signals.changed();
@@ -116,7 +116,7 @@ impl Known {
 
     pub(crate) fn all(&self) -> Services {
         let state = self.lock();
-        let mut answers: Vec<&Answer> = state.answers.values().collect();
+        let mut answers: Vec<&LastLookup> = state.answers.values().collect();
         answers.sort_by_key(|answer| answer.turn);
         let mut all = Services::new();
         for answer in answers {

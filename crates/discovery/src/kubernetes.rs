@@ -42,7 +42,7 @@ pub(crate) fn start(conf: &Value, start: &Start) -> Result<Arc<dyn Registry>, St
             listed: Default::default(),
         });
         if clusters.insert(id.clone(), followed.clone()).is_some() {
-            return Err(format!("discovery.kubernetes: id {id} is there twice"));
+            return Err(format!("discovery.kubernetes: duplicate id {id}"));
         }
         start.runtime.spawn(follow::follow(followed));
     }

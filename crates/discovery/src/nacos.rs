@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tidegate_clients::http::{Answer, KeptClient};
+use tidegate_clients::http::{KeptClient, KeptResponse};
 use tidegate_model::resources::{DiscoveredService, Node};
 use tidegate_protocol::uri::encoded_component;
 use tokio::sync::Notify;
@@ -172,7 +172,7 @@ impl Nacos {
         Ok(())
     }
 
-    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<Answer, String> {
+    async fn ask(&self, host: &mut Host, service: &DiscoveredService) -> Result<KeptResponse, String> {
         let (namespace, group) = (namespace(service), group(service));
         let target = format!(
             "/ns/instance/list?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}{}",

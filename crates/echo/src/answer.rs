@@ -19,17 +19,17 @@ pub(crate) enum Body {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct EchoResponse {
     pub delay: Duration,
     pub status: u16,
     pub body: Body,
 }
 
-impl Answer {
+impl EchoResponse {
     /// For a path, without the query, and the `Accept` field.
-    pub(crate) fn of(path: &[u8], accept: Option<&[u8]>, options: &Options) -> Answer {
+    pub(crate) fn of(path: &[u8], accept: Option<&[u8]>, options: &Options) -> EchoResponse {
         let body = options.size.map_or(Body::Request, Body::Letters);
-        let mut answer = Answer { delay: options.delay, status: options.status, body };
+        let mut answer = EchoResponse { delay: options.delay, status: options.status, body };
         if accept.is_some_and(|types| contains(types, b"text/event-stream")) {
             answer.body = Body::Events;
         }
@@ -102,11 +102,11 @@ mod tests {
             grpc_status: 0,
             tls: None,
         };
-        let plain = Answer { delay: Duration::ZERO, status: 200, body: Body::Request };
-        let later = |milliseconds| Answer { delay: Duration::from_millis(milliseconds), ..plain };
+        let plain = EchoResponse { delay: Duration::ZERO, status: 200, body: Body::Request };
+        let later = |milliseconds| EchoResponse { delay: Duration::from_millis(milliseconds), ..plain };
         for (path, accept, expected) in [
             ("/anything/1", None, plain),
-            ("/status/503", None, Answer { status: 503, ..plain }),
+            ("/status/503", None, EchoResponse { status: 503, ..plain }),
             ("/status/99", None, plain),
             ("/status/x", None, plain),
             ("/delay/20", None, later(20)),
@@ -115,16 +115,20 @@ mod tests {
             ("/delay/2y", None, plain),
             ("/delay/99999999999999999999", None, plain),
             ("/delay/86400s", None, later(60_000)),
-            ("/bytes/70000", None, Answer { body: Body::Letters(70_000), ..plain }),
-            ("/events", None, Answer { body: Body::Events, ..plain }),
-            ("/x", Some("text/event-stream"), Answer { body: Body::Events, ..plain }),
+            ("/bytes/70000", None, EchoResponse { body: Body::Letters(70_000), ..plain }),
+            ("/events", None, EchoResponse { body: Body::Events, ..plain }),
+            ("/x", Some("text/event-stream"), EchoResponse { body: Body::Events, ..plain }),
             ("/x", Some("text/html, */*"), plain),
         ] {
-            assert_eq!(Answer::of(path.as_bytes(), accept.map(str::as_bytes), &options), expected, "{path}");
+            assert_eq!(
+                EchoResponse::of(path.as_bytes(), accept.map(str::as_bytes), &options),
+                expected,
+                "{path}"
+            );
         }
         let busy = Options { status: 429, size: Some(5), delay: Duration::from_secs(1), ..options };
-        let expected = Answer { status: 429, body: Body::Letters(5), delay: Duration::from_secs(1) };
-        assert_eq!(Answer::of(b"/x", None, &busy), expected);
-        assert_eq!(Answer::of(b"/status/200", None, &busy), Answer { status: 200, ..expected });
+        let expected = EchoResponse { status: 429, body: Body::Letters(5), delay: Duration::from_secs(1) };
+        assert_eq!(EchoResponse::of(b"/x", None, &busy), expected);
+        assert_eq!(EchoResponse::of(b"/status/200", None, &busy), EchoResponse { status: 200, ..expected });
     }
 }

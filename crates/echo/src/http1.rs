@@ -10,7 +10,7 @@ use tidegate_protocol::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
-    answer::{Answer, Body, event},
+    answer::{Body, EchoResponse, event},
     capture::{Capture, Shown},
     options::Options,
     patience::in_time,
@@ -38,7 +38,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             connection.write(websocket::accepted(key).as_bytes()).await?;
             return websocket::echo(connection.stream, connection.received).await;
         }
-        let answer = Answer::of(head.raw_path(), head.headers.get("accept"), options);
+        let answer = EchoResponse::of(head.raw_path(), head.headers.get("accept"), options);
         let request = match connection.body(&head, raw).await? {
             Ok(request) => request,
             Err(error) => return connection.refuse(error).await,
@@ -162,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn answer(
         &mut self,
         request: &RequestHead,
-        answer: &Answer,
+        answer: &EchoResponse,
         text: Shown,
         options: &Options,
     ) -> io::Result<bool> {

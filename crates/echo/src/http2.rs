@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    answer::{Answer, Body, event},
+    answer::{Body, EchoResponse, event},
     capture::Capture,
     options::Options,
     patience::in_time,
@@ -46,7 +46,7 @@ async fn exchange(
 ) -> io::Result<()> {
     let (parts, body) = request.into_parts();
     let field = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
-    let answer = Answer::of(parts.uri.path().as_bytes(), field("accept"), options);
+    let answer = EchoResponse::of(parts.uri.path().as_bytes(), field("accept"), options);
     if field("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc")) {
         tokio::time::sleep(answer.delay).await;
         return call(&parts.headers, body, respond, options).await;

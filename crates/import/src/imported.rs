@@ -5,7 +5,9 @@ use crate::{Listeners, Output, Report, report::At};
 /// What a configuration became.
 #[derive(Debug, Default)]
 pub struct Imported {
+    /// The objects.
     pub output: Output,
+    /// What became of each part.
     pub report: Report,
     /// Where the other gateway listens; nginx.
     pub listeners: Option<Listeners>,
@@ -16,7 +18,9 @@ pub struct Imported {
 /// A request that a line of the configuration suggests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
+    /// The location that suggests it.
     pub at: At,
+    /// The field `Host`.
     pub host: String,
     /// Path, as a request has it.
     pub target: String,

@@ -9,7 +9,7 @@ pub trait Files {
 
     /// The files that a pattern with `*`, `?` or `[…]` names, in their order. None in a folder that is there is fine.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
-        Err(format!("{pattern}: patterns are not read here"))
+        Err(format!("{pattern}: patterns are not supported here"))
     }
 
     /// A variable of the environment.

@@ -3,6 +3,7 @@
 //! Pure: text in, objects out; no network, and files only through the caller's hand. A new source needs a [`Source`]
 //! and one module.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod apisix;
@@ -21,20 +22,26 @@ pub use imported::{Imported, Sample};
 pub use input::{Files, Options};
 pub use nginx::{Listeners, Placement};
 pub use output::Output;
-pub use report::{At, Entry, Outcome, Report};
+pub use report::{At, Conversion, Entry, Report};
 
 /// Whose configuration it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// A declarative configuration, as `deck gateway dump` writes it.
     Kong,
+    /// A hyperapi configuration.
     Hyperapi,
+    /// An nginx.conf, or a file with servers.
     Nginx,
+    /// An apisix.yaml.
     Apisix,
 }
 
 impl Source {
+    /// The names that [`Source::from_name`] takes, for messages.
     pub const NAMES: &'static str = "kong, hyperapi, nginx, apisix";
 
+    /// The name in `--from NAME:FILE`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "kong" => Some(Source::Kong),

@@ -140,7 +140,7 @@ fn serve<'a>(
                 &format!("server {name}"),
                 &format!("no route leads to it: {why}"),
             );
-            locations().for_each(|one| imported.report.part(&one.at, crate::Outcome::Closed));
+            locations().for_each(|one| imported.report.part(&one.at, crate::Conversion::Closed));
             return;
         }
         Err(Stop::Split(_)) => return,
@@ -148,7 +148,7 @@ fn serve<'a>(
     if parts.is_empty() {
         let why = format!("no route leads to it: {}", sites.why_unreached(index));
         imported.report.closed(&directive.at, &format!("server {name}"), &why);
-        locations().for_each(|one| imported.report.part(&one.at, crate::Outcome::Closed));
+        locations().for_each(|one| imported.report.part(&one.at, crate::Conversion::Closed));
         return;
     }
     if let Some(fault) = sites.fault(index) {

@@ -23,6 +23,7 @@ const ORDER: [&str; 12] = [
     "stream_routes",
 ];
 
+/// Objects by collection, as in apisix.yaml.
 #[derive(Debug, Default)]
 pub struct Output {
     lists: Map<String, Value>,
@@ -66,6 +67,7 @@ impl Output {
         self.lists.insert(collection.to_owned(), list);
     }
 
+    /// Whether the collection has objects.
     pub fn has(&self, collection: &str) -> bool {
         self.lists.contains_key(collection)
     }

@@ -6,8 +6,9 @@ use std::{
     sync::Arc,
 };
 
+/// What became of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum Conversion {
     /// Behaves the same.
     Converted,
     /// Left out, and no answer changes for it.
@@ -20,10 +21,10 @@ pub enum Outcome {
     Closed,
 }
 
-impl Outcome {
+impl Conversion {
     /// Whether clients may notice.
     pub(crate) fn changes_answers(self) -> bool {
-        !matches!(self, Outcome::Converted | Outcome::Ignored)
+        !matches!(self, Conversion::Converted | Conversion::Ignored)
     }
 }
 
@@ -56,10 +57,13 @@ impl At {
     }
 }
 
+/// A part of a file and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
+    /// File and line.
     pub at: At,
-    pub outcome: Outcome,
+    /// What became of it.
+    pub outcome: Conversion,
     /// What it is about: `route admin: plugin cors`.
     pub subject: String,
     /// Empty for what is converted.
@@ -71,9 +75,10 @@ pub struct Entry {
 struct Tally {
     plural: &'static str,
     like: &'static str,
-    parts: Vec<(At, Outcome)>,
+    parts: Vec<(At, Conversion)>,
 }
 
+/// What became of each part of a file, in its order.
 #[derive(Debug, Default)]
 pub struct Report {
     entries: Vec<Entry>,
@@ -82,27 +87,29 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn converted(&mut self, at: impl Into<At>, subject: &str) {
-        self.add(at, Outcome::Converted, subject, "");
+    pub(crate) fn converted(&mut self, at: impl Into<At>, subject: &str) {
+        self.add(at, Conversion::Converted, subject, "");
     }
 
-    pub fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
-        self.add(at, Outcome::Ignored, subject, why);
+    pub(crate) fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+        self.add(at, Conversion::Ignored, subject, why);
     }
 
-    pub fn approximated(&mut self, at: impl Into<At>, subject: &str, how: &str) {
-        self.add(at, Outcome::Approximated, subject, how);
+    pub(crate) fn approximated(&mut self, at: impl Into<At>, subject: &str, how: &str) {
+        self.add(at, Conversion::Approximated, subject, how);
     }
 
+    /// It is left out, and responses differ.
     pub fn unsupported(&mut self, at: impl Into<At>, subject: &str, why: &str) {
-        self.add(at, Outcome::Unsupported, subject, why);
+        self.add(at, Conversion::Unsupported, subject, why);
     }
 
+    /// Requests that it may be for are refused.
     pub fn closed(&mut self, at: impl Into<At>, subject: &str, why: &str) {
-        self.add(at, Outcome::Closed, subject, why);
+        self.add(at, Conversion::Closed, subject, why);
     }
 
-    fn add(&mut self, at: impl Into<At>, outcome: Outcome, subject: &str, note: &str) {
+    fn add(&mut self, at: impl Into<At>, outcome: Conversion, subject: &str, note: &str) {
         let entry = Entry { at: at.into(), outcome, subject: subject.to_owned(), note: note.to_owned() };
         self.push(entry);
     }
@@ -127,17 +134,19 @@ impl Report {
     }
 
     /// What became of one of the parts that the verdict counts.
-    pub fn part(&mut self, at: impl Into<At>, outcome: Outcome) {
+    pub fn part(&mut self, at: impl Into<At>, outcome: Conversion) {
         if let Some(tally) = &mut self.tally {
             tally.parts.push((at.into(), outcome));
         }
     }
 
+    /// In the order of the file.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    pub fn count(&self, outcome: Outcome) -> usize {
+    /// Entries with this outcome.
+    pub fn count(&self, outcome: Conversion) -> usize {
         self.entries.iter().filter(|entry| entry.outcome == outcome).count()
     }
 
@@ -149,7 +158,7 @@ impl Report {
     /// `31 of 34 locations behave as in nginx; 3 are closed: nginx.conf:7, …`
     pub fn verdict(&self, file: &str) -> Option<String> {
         let Tally { plural, like, parts } = self.tally.as_ref()?;
-        let named = |wanted: &[Outcome]| {
+        let named = |wanted: &[Conversion]| {
             let chosen: Vec<String> = parts
                 .iter()
                 .filter(|(_, outcome)| wanted.contains(outcome))
@@ -157,8 +166,8 @@ impl Report {
                 .collect();
             (chosen.len(), chosen.join(", "))
         };
-        let (closed, closed_at) = named(&[Outcome::Closed]);
-        let (differ, differ_at) = named(&[Outcome::Approximated, Outcome::Unsupported]);
+        let (closed, closed_at) = named(&[Conversion::Closed]);
+        let (differ, differ_at) = named(&[Conversion::Approximated, Conversion::Unsupported]);
         let mut text =
             format!("{} of {} {plural} behave as in {like}", parts.len() - closed - differ, parts.len());
         for (count, what, places) in
@@ -194,24 +203,24 @@ impl Report {
         let _ = writeln!(
             text,
             "{file}: {} converted, {} left out without effect, {} approximated, {} closed, {} not supported",
-            count(Outcome::Converted),
-            count(Outcome::Ignored),
-            count(Outcome::Approximated),
-            count(Outcome::Closed),
-            count(Outcome::Unsupported)
+            count(Conversion::Converted),
+            count(Conversion::Ignored),
+            count(Conversion::Approximated),
+            count(Conversion::Closed),
+            count(Conversion::Unsupported)
         );
         text
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Conversion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Outcome::Converted => "converted",
-            Outcome::Ignored => "no effect on answers",
-            Outcome::Approximated => "approximated",
-            Outcome::Unsupported => "not supported",
-            Outcome::Closed => "closed",
+            Conversion::Converted => "converted",
+            Conversion::Ignored => "no effect on answers",
+            Conversion::Approximated => "approximated",
+            Conversion::Unsupported => "not supported",
+            Conversion::Closed => "closed",
         })
     }
 }
@@ -225,9 +234,9 @@ mod tests {
         let mut report = Report::default();
         assert_eq!(report.verdict("f"), None);
         report.judge("locations", "nginx");
-        report.part(3, Outcome::Converted);
-        report.part(5, Outcome::Closed);
-        report.part(At { file: Some("inc".into()), line: 2 }, Outcome::Unsupported);
+        report.part(3, Conversion::Converted);
+        report.part(5, Conversion::Closed);
+        report.part(At { file: Some("inc".into()), line: 2 }, Conversion::Unsupported);
         let text = report.verdict("f").unwrap_or_default();
         assert_eq!(
             text,

@@ -15,16 +15,21 @@ pub enum SchemaKind {
 
 /// The facts of one plugin that schema and listing endpoints show.
 pub struct PluginFacts<'a> {
+    /// As in configurations, like `key-auth`.
     pub name: &'a str,
     /// APISIX's plugin version number, 0.1 for most.
     pub version: f64,
+    /// Higher runs earlier.
     pub priority: i64,
     /// `Some("auth")` for authentication plugins.
     pub kind: Option<&'a str>,
     /// `Some("global")` for plugins that only make sense as global ones (batch-requests, log-rotate...).
     pub scope: Option<&'a str>,
+    /// Of its configuration on routes, services and global rules.
     pub schema: &'a Value,
+    /// Of its configuration on consumers and credentials; `None`: it does not authenticate.
     pub consumer_schema: Option<&'a Value>,
+    /// Of its metadata; `None`: it has none.
     pub metadata_schema: Option<&'a Value>,
     /// Field paths that are encrypted at rest and secret in answers (`["key"]`, `["auth.header"]`).
     pub encrypt_fields: &'a [&'a str],
@@ -38,7 +43,9 @@ pub struct PluginFacts<'a> {
 pub struct Nested<'a> {
     /// Where: `auth_plugins[0].key-auth`.
     pub path: String,
+    /// Of the plugin.
     pub name: &'a str,
+    /// Its configuration within the other plugin's.
     pub conf: &'a Value,
 }
 
@@ -47,18 +54,21 @@ pub fn no_nested(_: &Value) -> Vec<Nested<'_>> {
     Vec::new()
 }
 
+/// For plugins whose fields all have an effect.
 pub fn no_remarks(_: &Value) -> Vec<String> {
     Vec::new()
 }
 
 /// The message for a feature that this program was built without.
 pub fn built_without(feature: &str) -> String {
-    format!("this program was built without its feature {feature}")
+    format!("this build does not include feature {feature}")
 }
 
 /// The plugins of this process. `registered` has every plugin built in, `enabled` those that config.yaml lists.
 pub trait PluginCatalog: Send + Sync {
+    /// `None`: no such plugin in this build.
     fn facts(&self, name: &str) -> Option<PluginFacts<'_>>;
+    /// Whether it is in the list of plugins.
     fn is_enabled(&self, name: &str) -> bool;
     /// Names of the enabled plugins, highest priority first.
     fn enabled(&self) -> Vec<&str>;

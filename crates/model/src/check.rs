@@ -66,8 +66,8 @@ pub fn check_resource(
 fn refuse_masks(context: &Context<'_>, kind: Kind, id: Option<&str>, conf: &Value) -> Result<(), String> {
     match mask::masked_place(kind, id.unwrap_or_default(), conf, context.plugins) {
         Some(place) => Err(format!(
-            "invalid configuration: {place} is {:?}, which stands where a secret is not shown: write the secret itself, or \
-             leave the field as it is with a PATCH that does not name it",
+            "invalid configuration: {place} is {:?}, which is shown in place of a secret; write the secret \
+             itself, or use a PATCH without this field to keep it",
             crate::mask::fields::MASK
         )),
         None => Ok(()),

@@ -21,6 +21,7 @@ thread_local! {
 }
 
 impl Document {
+    /// Serializes the value.
     pub fn new(value: &Value) -> Document {
         Document(value.to_string().into())
     }
@@ -31,10 +32,12 @@ impl Document {
         Some(Document(text.into()))
     }
 
+    /// The JSON text.
     pub fn text(&self) -> &str {
         &self.0
     }
 
+    /// Parses the text. Each thread keeps the values of the last few documents.
     pub fn value(&self) -> Arc<Value> {
         PARSED.with_borrow_mut(|parsed| {
             if let Some((_, value)) = parsed.iter().find(|(document, _)| Arc::ptr_eq(&document.0, &self.0)) {

@@ -92,7 +92,7 @@ impl Keyring {
         catalog: &dyn PluginCatalog,
     ) -> Vec<String> {
         let mut left = Vec::new();
-        let mut decrypt = |is_read: bool, place: Place<'_>, text: &mut String| {
+        let mut decrypt = |is_read: bool, place: SecretField<'_>, text: &mut String| {
             if is_read && let Some(plain) = self.decrypt(text) {
                 *text = plain;
             } else if looks_encrypted(text) {
@@ -137,7 +137,7 @@ pub fn encrypted_fields(
     catalog: &dyn PluginCatalog,
 ) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut look = |place: Place<'_>, text: &mut String| {
+    let mut look = |place: SecretField<'_>, text: &mut String| {
         if looks_encrypted(text) {
             found.push((place.to_string(), text.clone()));
         }
@@ -180,12 +180,12 @@ fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
 
 /// The place of a secret.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SecretField<'a> {
     plugin: Option<&'a str>,
     field: &'a str,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for SecretField<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.plugin {
             Some(plugin) => write!(out, "{} of plugin {plugin}", self.field),
@@ -195,7 +195,7 @@ impl fmt::Display for Place<'_> {
 }
 
 /// Takes the place of a secret and its text.
-type Visit<'a> = &'a mut dyn FnMut(Place<'_>, &mut String);
+type Visit<'a> = &'a mut dyn FnMut(SecretField<'_>, &mut String);
 
 fn each_private_key(kind: Kind, value: &mut Value, visit: Visit<'_>) {
     let fields: &[&str] = match kind {
@@ -204,20 +204,20 @@ fn each_private_key(kind: Kind, value: &mut Value, visit: Visit<'_>) {
         _ => &["upstream.tls.client_key"],
     };
     for &field in fields {
-        visit_in(value, field, &mut |text| visit(Place { plugin: None, field }, text));
+        visit_in(value, field, &mut |text| visit(SecretField { plugin: None, field }, text));
     }
 }
 
 fn each_plugin_field(kind: Kind, id: &str, value: &mut Value, catalog: &dyn PluginCatalog, visit: Visit<'_>) {
     if kind == Kind::PluginMetadata {
         for &field in fields(catalog, id) {
-            visit_in(value, field, &mut |text| visit(Place { plugin: None, field }, text));
+            visit_in(value, field, &mut |text| visit(SecretField { plugin: None, field }, text));
         }
         return;
     }
     for (name, conf) in value.get_mut("plugins").and_then(Value::as_object_mut).into_iter().flatten() {
         for &field in fields(catalog, name) {
-            visit_in(conf, field, &mut |text| visit(Place { plugin: Some(name), field }, text));
+            visit_in(conf, field, &mut |text| visit(SecretField { plugin: Some(name), field }, text));
         }
     }
 }

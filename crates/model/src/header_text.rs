@@ -22,10 +22,10 @@ pub enum Text {
 }
 
 /// A path and what is there: `headers`, `rules[].header_prefix`, `levels.*.request_headers`.
-pub type Place = (&'static str, Text);
+pub type HeaderField = (&'static str, Text);
 
 /// The error names the place and what is wrong there.
-pub fn check(conf: &Value, places: &[Place]) -> Result<(), String> {
+pub fn check(conf: &Value, places: &[HeaderField]) -> Result<(), String> {
     places.iter().try_for_each(|(path, text)| {
         at(conf, path, &mut |value| text.check(value))
             .map_err(|reason| format!("property \"{path}\": {reason}"))
@@ -105,14 +105,14 @@ fn check_name(name: &str) -> Result<(), String> {
     let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match name.bytes().all(of_token) && !name.is_empty() {
         true => Ok(()),
-        false => Err(format!("{name:?} cannot be the name of a header; use letters, digits and -")),
+        false => Err(format!("invalid header name {name:?}; use letters, digits and -")),
     }
 }
 
 fn check_value(value: &str) -> Result<(), String> {
     match value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
         false => Ok(()),
-        true => Err(format!("{value:?} has a control character, which no header can have")),
+        true => Err(format!("{value:?} contains a control character")),
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn line_breaks_are_found_wherever_a_header_is_written() {
-        let places: &[Place] = &[
+        let places: &[HeaderField] = &[
             ("name", Text::Name),
             ("realm", Text::Value),
             ("names", Text::Name),

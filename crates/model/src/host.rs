@@ -18,7 +18,7 @@ pub fn why_vain(pattern: &str, ports: bool) -> Option<String> {
         return None;
     }
     if let Some(sign) = rest.chars().find(|sign| !sign.is_ascii_alphanumeric() && !"-._:[]".contains(*sign)) {
-        return Some(format!("{sign:?} is not part of a host"));
+        return Some(format!("{sign:?} is not allowed in a host"));
     }
     let (name, port) = without_port(rest);
     if port.is_some_and(|port| port.is_empty() || !port.bytes().all(|digit| digit.is_ascii_digit())) {
@@ -38,7 +38,7 @@ pub fn why_vain(pattern: &str, ports: bool) -> Option<String> {
     let labels = if is_wildcard { labels.strip_prefix('.').unwrap_or(labels) } else { labels };
     let is_any = is_wildcard && name.is_empty();
     (!is_any && (labels.is_empty() || labels.split('.').any(str::is_empty)))
-        .then(|| "a name has no empty parts".to_owned())
+        .then(|| "a name cannot have empty labels".to_owned())
 }
 
 fn without_port(host: &str) -> (&str, Option<&str>) {
@@ -64,15 +64,15 @@ mod tests {
         for (pattern, why) in [
             ("::1", "write [::1]"),
             (".a", "write a and *.a"),
-            ("", "a name has no empty parts"),
-            ("..", "a name has no empty parts"),
-            ("a..b", "a name has no empty parts"),
-            ("*..a", "a name has no empty parts"),
-            ("a.*", "'*' is not part of a host"),
-            ("**", "'*' is not part of a host"),
-            ("a.test\n", "'\\n' is not part of a host"),
-            (" a", "' ' is not part of a host"),
-            ("ä.de", "'ä' is not part of a host"),
+            ("", "a name cannot have empty labels"),
+            ("..", "a name cannot have empty labels"),
+            ("a..b", "a name cannot have empty labels"),
+            ("*..a", "a name cannot have empty labels"),
+            ("a.*", "'*' is not allowed in a host"),
+            ("**", "'*' is not allowed in a host"),
+            ("a.test\n", "'\\n' is not allowed in a host"),
+            (" a", "' ' is not allowed in a host"),
+            ("ä.de", "'ä' is not allowed in a host"),
             ("a.test:", "a port consists of digits"),
             ("a:b", "a port consists of digits"),
             ("[::x", "a port consists of digits"),

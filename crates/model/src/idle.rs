@@ -19,11 +19,13 @@ use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields, mas
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
+    /// Of the object.
     pub kind: Kind,
     /// JSON pointer; empty: the whole object.
     pub path: &'static str,
     /// The values without effect, all texts; empty: any value.
     pub values: &'static [&'static str],
+    /// Completes "has no effect: ".
     pub why: &'static str,
 }
 
@@ -37,6 +39,7 @@ const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], 
     Field { kind, path, values, why }
 }
 
+/// The fields of objects that are accepted and have no effect.
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
     field(Kind::StreamRoute, "", &[], NO_STREAM),
@@ -113,7 +116,7 @@ pub fn of(
 fn encrypted(object: &Object, catalog: &dyn PluginCatalog) -> impl Iterator<Item = String> {
     let fields = encrypted_fields(object.kind, &object.id, &object.value(), catalog).into_iter();
     fields.map(|(field, _)| {
-        format!("{field} looks encrypted, and is not decrypted here: the text itself counts as the secret")
+        format!("{field} looks encrypted but is not decrypted here; the text itself is used as the secret")
     })
 }
 
@@ -124,7 +127,8 @@ fn masked(object: &Object, catalog: &dyn PluginCatalog) -> Option<String> {
     }
     let place = mask::masked_place(object.kind, &object.id, &object.value(), catalog)?;
     Some(format!(
-        "{place} is {:?}, which stands for a secret in what viewers see: anyone can guess it; write the secret",
+        "{place} is {:?}, the mask that viewers see in place of a secret; anyone can guess it, write the \
+         secret",
         crate::mask::fields::MASK
     ))
 }

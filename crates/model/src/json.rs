@@ -9,14 +9,25 @@ use std::{
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+/// Why a text is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
+    /// It is not JSON.
     #[error("{0}")]
     Syntax(serde_json::Error),
-    /// `path` is that of the object, `routes[0].plugins`; empty for the outermost one. `line` and `column` are those of the
-    /// end of the second key.
+    /// A key of an object is there a second time.
     #[error("key {key:?} is given twice{}", within(.path))]
-    Twice { key: String, path: String, line: usize, column: usize },
+    Twice {
+        /// Unescaped.
+        key: String,
+        /// Of the object, such as `routes[0].plugins`; empty for the outermost one.
+        path: String,
+        /// Of the end of the second key, from 1.
+        line: usize,
+        /// Of the end of the second key, from 1.
+        column: usize,
+    },
+    /// It has more than this number of values.
     #[error("it has more than {0} values")]
     TooMany(usize),
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here performs I/O and nothing here runs per request.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod catalog;

@@ -9,23 +9,38 @@ use crate::Document;
 /// The kinds of resources, in the order in which references point (a later kind may name an earlier one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// A secret manager: `/secrets/MANAGER/ID`.
     Secret,
+    /// A protobuf definition.
     Proto,
+    /// A certificate, of servers or clients.
     Ssl,
+    /// Nodes and how they are balanced.
     Upstream,
+    /// What several routes have in common.
     Service,
+    /// Plugins that several routes have in common.
     PluginConfig,
+    /// Plugins that several consumers have in common.
     ConsumerGroup,
+    /// A client that authenticates.
     Consumer,
+    /// A credential of a consumer: `/consumers/NAME/credentials/ID`.
     Credential,
+    /// Plugins that run for every request.
     GlobalRule,
+    /// What a plugin has in common everywhere.
     PluginMetadata,
+    /// Conditions on requests, and what becomes of those that meet them.
     Route,
+    /// A route for TCP and UDP.
     StreamRoute,
+    /// The cost of a GraphQL field.
     GraphqlCostDecoration,
 }
 
 impl Kind {
+    /// All kinds, each after those that it may refer to.
     pub const ALL: [Kind; 14] = [
         Kind::Secret,
         Kind::Proto,
@@ -88,8 +103,11 @@ impl Kind {
 /// An object that cannot be used, and why. What it guards stays shut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
+    /// Of the object.
     pub kind: Kind,
+    /// Of the object.
     pub id: Arc<str>,
+    /// Why it cannot be used. Names no secrets.
     pub reason: String,
     /// True for a route of which no path is known, so that the requests it is for are not refused.
     pub is_placeless: bool,
@@ -97,6 +115,7 @@ pub struct Rejected {
 
 /// Lookup of the objects of a configuration.
 pub trait Objects {
+    /// `None`: there is no such object.
     fn get(&self, kind: Kind, id: &str) -> Option<Object>;
     /// Objects whose text has `name` as the name of a field somewhere; may include false positives.
     fn with_field(&self, name: &str) -> Vec<Object>;
@@ -108,9 +127,11 @@ pub trait Objects {
 /// (`encrypt_fields`) are plain here: stores that encrypt at rest do so at their own edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
+    /// Which schema holds for it.
     pub kind: Kind,
     /// The id below its directory: `1`, `jack`, `jack/credentials/34`, `vault/test` (secrets).
     pub id: Arc<str>,
+    /// The object as stored.
     pub document: Document,
     /// The store's revision that created the object (`createdIndex`).
     pub created: u64,
@@ -125,6 +146,7 @@ pub struct Object {
 /// Why an object cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// Why it cannot be read.
     pub reason: Arc<str>,
     /// The stored text itself was faulty; the document does not show it.
     pub in_text: bool,
@@ -139,6 +161,7 @@ impl From<&str> for Fault {
 }
 
 impl Object {
+    /// See [`Document::value`].
     pub fn value(&self) -> Arc<Value> {
         self.document.value()
     }

@@ -8,7 +8,7 @@ use std::{
 
 /// Fills keys, nonces and identities.
 pub fn fill_secret(bytes: &mut [u8]) -> io::Result<()> {
-    aws_lc_rs::rand::fill(bytes).map_err(|_| io::Error::other("the system gives no random numbers"))
+    aws_lc_rs::rand::fill(bytes).map_err(|_| io::Error::other("the system's random number generator failed"))
 }
 
 /// Not for secrets: ids, sampling, and choices among equals.

@@ -84,7 +84,7 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Refused::TooLong { limit } => write!(out, "it is longer than {limit} bytes"),
+            Refused::TooLong { limit } => write!(out, "it exceeds {limit} bytes"),
             Refused::NoMemory => {
                 out.write_str("there is no memory left for it (apisix.plugin_answer_memory)")
             }
@@ -154,7 +154,7 @@ impl Lease {
             error_log::log(
                 Level::Error,
                 format_args!(
-                    "an answer of {} is dropped: {why}; {others} more since the line before",
+                    "dropped a response of {}: {why}; {others} more since the previous line",
                     self.service
                 ),
             );
@@ -180,18 +180,18 @@ fn take<K: Hash + Eq>(shares: &mut HashMap<K, usize>, of: &K, bytes: usize) {
 
 /// The body of an answer as it comes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct BoundedBody {
     bytes: Vec<u8>,
     limit: usize,
     lease: Lease,
 }
 
-impl Answer {
-    /// An answer of at most `limit` bytes. `client`: who gets it, in the end.
-    pub fn new(service: &str, client: Option<IpAddr>, limit: usize) -> Answer {
+impl BoundedBody {
+    /// A response of at most `limit` bytes. `client`: who gets it, in the end.
+    pub fn new(service: &str, client: Option<IpAddr>, limit: usize) -> BoundedBody {
         let mut lease = Lease::new(service);
         lease.client = client.map(network);
-        Answer { bytes: Vec::new(), limit, lease }
+        BoundedBody { bytes: Vec::new(), limit, lease }
     }
 
     /// Appends, or refuses without having changed anything.
@@ -228,7 +228,7 @@ impl Answer {
     }
 }
 
-impl AsRef<[u8]> for Answer {
+impl AsRef<[u8]> for BoundedBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -242,7 +242,7 @@ mod tests {
     fn answers_have_a_limit_each_and_together() {
         set_limit(800_000);
         let piece = [0; 10_000];
-        let mut answer = Answer::new("a:1", None, 95_000);
+        let mut answer = BoundedBody::new("a:1", None, 95_000);
         for _ in 0..9 {
             assert_eq!(answer.push(&piece), Ok(()));
         }
@@ -254,11 +254,11 @@ mod tests {
         assert_eq!(Lease::new("b:1").grow_to(100_000), Ok(()));
         drop(other);
         let client = Some(IpAddr::from([192, 0, 2, 1]));
-        let mut large = Answer::new("b:1", client, 190_000);
+        let mut large = BoundedBody::new("b:1", client, 190_000);
         assert_eq!(large.push(&[0; 100_000]), Ok(()), "one is always allowed");
-        let mut second = Answer::new("b:1", client, 190_000);
+        let mut second = BoundedBody::new("b:1", client, 190_000);
         assert_eq!(second.push(&[0; 30_000]), Err(Refused::NoMemory), "an eighth for each client");
-        let mut other = Answer::new("b:1", Some(IpAddr::from([192, 0, 2, 2])), 190_000);
+        let mut other = BoundedBody::new("b:1", Some(IpAddr::from([192, 0, 2, 2])), 190_000);
         assert_eq!(other.push(&[0; 30_000]), Ok(()));
         drop((large, second));
         let kept = answer.into_bytes();

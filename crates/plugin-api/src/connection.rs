@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-pub use tidegate_protocol::proxy_protocol::Announced;
+pub use tidegate_protocol::proxy_protocol::ProxyHeader;
 
 use crate::{
     certificates::{ClientVerdict, TlsServer},
@@ -30,7 +30,7 @@ pub struct ConnectionInfo {
     /// `None` in clear text.
     pub tls: Option<Rc<TlsFacts>>,
     /// Addresses from the PROXY protocol header.
-    pub announced: Option<Box<Announced>>,
+    pub proxy_header: Option<Box<ProxyHeader>>,
     /// Requests begun so far: `$connection_requests`.
     pub requests: Cell<u64>,
     /// Set by the request path: dropped once the connection and all its requests have ended. Boxed twice: most have none, and a thin

@@ -17,9 +17,9 @@ pub fn warn_of_many(pattern: &str) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "the regular expressions asked of one request took more than {most} ms together, so that '{pattern}' was given up; \
-                 the request is refused. Fewer patterns for one URI take less, and patterns without back-references, look-around \
-                 and large repetitions"
+                "the regular expressions for one request took more than {most} ms in total, so '{pattern}' \
+                 was abandoned; the request is refused. Use fewer patterns for one URI, and avoid \
+                 back-references, look-around and large repetitions"
             ),
         );
     }
@@ -32,7 +32,7 @@ pub fn warn(pattern: &str) {
             Level::Warn,
             format_args!(
                 "regular expression '{pattern}' took too long on a client's text; the request is refused. \
-                 It takes less without back-references and look-around, and without large repetitions such as {{1,100}}"
+                 Avoid back-references, look-around, and large repetitions such as {{1,100}}"
             ),
         );
     }

@@ -103,7 +103,8 @@ pub fn check(request: &mut Request) -> Result<(), Box<Reply>> {
         return Err(end(
             request,
             format_args!(
-                "a request that a plugin has made led to more than {} others in a row, so a plugin points at this gateway itself",
+                "a request made by a plugin led to more than {} others in a row, so a plugin points at this \
+                 gateway itself",
                 side::MOST
             ),
         ));
@@ -119,7 +120,7 @@ fn end(request: &Request, reason: std::fmt::Arguments) -> Box<Reply> {
         let (host, path) = (String::from_utf8_lossy(&request.host), String::from_utf8_lossy(&request.path));
         error_log::log(
             Level::Error,
-            format_args!("{reason}: host {host:?}, path {path:?}; {others} more since the line before"),
+            format_args!("{reason}: host {host:?}, path {path:?}; {others} more since the previous line"),
         );
     }
     Box::new(Reply::page(508))

@@ -32,7 +32,7 @@ pub fn connect(outer: &Request) -> io::Result<UnixStream> {
         local: outer.connection.local,
         inner_client: Some(Box::new(SocketAddr::new(outer.remote_addr, outer.remote_port))),
         tls: outer.connection.tls.clone(),
-        announced: outer.connection.announced.clone(),
+        proxy_header: outer.connection.proxy_header.clone(),
         requests: Default::default(),
         at_end: Default::default(),
     };

@@ -6,7 +6,7 @@
 
 use crate::{
     Request, Slashes, Variable,
-    uri_text::{Kind, Place},
+    uri_text::{Kind, UriPart},
     variables::Named,
 };
 use tidegate_protocol::uri::MARK;
@@ -40,7 +40,7 @@ struct Byte {
 pub struct Location {
     bytes: Vec<Byte>,
     pieces: usize,
-    place: Place,
+    place: UriPart,
     /// What `%2F` in the client's path is. `None`: no route distinguishes it from a slash, and escapes are written as in
     /// APISIX.
     slashes: Option<Slashes>,
@@ -70,7 +70,7 @@ impl Location {
 
     /// Adds a client's text, with bytes escaped that would be structure at that place.
     pub fn push_text(&mut self, kind: Kind, text: &[u8]) {
-        if let (Some(slashes), Kind::Path, Place::Path) = (self.slashes, kind, self.place) {
+        if let (Some(slashes), Kind::Path, UriPart::Path) = (self.slashes, kind, self.place) {
             let has_slash = memchr::memmem::find(text, WRITTEN).is_some();
             self.is_unclear |= has_slash && slashes == Slashes::Mixed;
             let marked = match slashes {
@@ -111,7 +111,7 @@ impl Location {
                     text.extend_from_slice(b"%25");
                     true
                 }
-                _ if Kind::Path.escapes(Place::Path, byte) => {
+                _ if Kind::Path.escapes(UriPart::Path, byte) => {
                     tidegate_protocol::uri::encode_component(&[byte], &mut text);
                     true
                 }
@@ -128,7 +128,7 @@ impl Location {
     /// The path of the request, which `text` is unless a plugin has set another.
     pub(crate) fn push_uri(&mut self, request: &Request, text: &[u8]) {
         match self.place {
-            Place::Path if self.slashes.is_some() && text == &request.path[..] => {
+            UriPart::Path if self.slashes.is_some() && text == &request.path[..] => {
                 self.push_path(&request.marked_path());
             }
             _ => self.push_text(Kind::Path, text),
@@ -138,8 +138,8 @@ impl Location {
     /// A client's path and query; in the query of the location as a whole, without escapes.
     pub(crate) fn push_target(&mut self, request: &Request, query: Option<&[u8]>) {
         match self.place {
-            Place::Path => self.push_uri(request, &request.path),
-            Place::Name | Place::Value => self.push(Origin::Client, &request.path),
+            UriPart::Path => self.push_uri(request, &request.path),
+            UriPart::Name | UriPart::Value => self.push(Origin::Client, &request.path),
         }
         if let Some(query) = query.filter(|query| !query.is_empty()) {
             self.push(Origin::Client, &[b"?", query].concat());

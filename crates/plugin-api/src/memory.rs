@@ -189,7 +189,7 @@ fn refuse(reason: usize, limit: usize, client: IpAddr, more: usize) -> Spent {
     }
     let others = match BUDGET.unlogged.swap(0, Relaxed) {
         0 => String::new(),
-        count => format!("; {count} more since the line before"),
+        count => format!("; {count} more since the previous line"),
     };
     let whose = if reason == 0 { String::new() } else { format!(" for client {client}") };
     error_log::log(

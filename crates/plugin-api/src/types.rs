@@ -18,7 +18,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
-use tidegate_model::{Document, SchemaKind, catalog::Nested, header_text::Place};
+use tidegate_model::{Document, SchemaKind, catalog::Nested, header_text::HeaderField};
 use tidegate_protocol::{Head, RequestHead};
 use tidegate_routing::{
     expr::{Expression, SearchTime},
@@ -131,14 +131,14 @@ pub struct PluginDef {
     /// Rules that a schema cannot express. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.
-    pub headers: &'static [Place],
+    pub headers: &'static [HeaderField],
     /// The configurations of other plugins inside this one's: they are checked like those of an object.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
     /// Parts of an accepted configuration that have no effect, as messages. They are reported to the author
     /// of the write, and logged.
     pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
-    pub metadata_headers: &'static [Place],
+    pub metadata_headers: &'static [HeaderField],
     /// Makes an instance of a configuration that passed schema and `check`. The error names what does not fit.
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
     /// Authentication plugins: how consumers are found.

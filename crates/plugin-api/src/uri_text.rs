@@ -5,7 +5,7 @@ use crate::{Variable, variables::Named};
 
 /// Where in a URI the next byte goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum UriPart {
     /// Before the `?`.
     #[default]
     Path,
@@ -15,12 +15,12 @@ pub enum Place {
     Value,
 }
 
-impl Place {
+impl UriPart {
     /// The place behind `written`.
-    pub fn behind(self, written: &[u8]) -> Place {
+    pub fn behind(self, written: &[u8]) -> UriPart {
         written.iter().fold(self, |place, byte| match (place, byte) {
-            (Place::Path, b'?') | (Place::Value, b'&') => Place::Name,
-            (Place::Name, b'=') => Place::Value,
+            (UriPart::Path, b'?') | (UriPart::Value, b'&') => UriPart::Name,
+            (UriPart::Name, b'=') => UriPart::Value,
             (place, _) => place,
         })
     }
@@ -52,22 +52,22 @@ impl Kind {
 
     /// The kind at the beginning of a place. A value in front of any `=` is meant as a whole path or as whole
     /// arguments.
-    pub fn at(self, place: Place) -> Kind {
+    pub fn at(self, place: UriPart) -> Kind {
         match (self, place) {
-            (Kind::Value | Kind::Decoded, Place::Path | Place::Name) => Kind::Raw,
+            (Kind::Value | Kind::Decoded, UriPart::Path | UriPart::Name) => Kind::Raw,
             (kind, _) => kind,
         }
     }
 
     /// Whether a byte would end the part that it is in, or start another one.
-    pub fn escapes(self, place: Place, byte: u8) -> bool {
+    pub fn escapes(self, place: UriPart, byte: u8) -> bool {
         match (self, place) {
-            (Kind::Path, Place::Path) => matches!(byte, b'?' | b'#'),
+            (Kind::Path, UriPart::Path) => matches!(byte, b'?' | b'#'),
             // `+` is a blank there, and `%` would be decoded a second time.
-            (Kind::Path, Place::Name | Place::Value) | (Kind::Decoded, Place::Value) => {
+            (Kind::Path, UriPart::Name | UriPart::Value) | (Kind::Decoded, UriPart::Value) => {
                 matches!(byte, b'&' | b';' | b'#' | b'+' | b'%' | b' ') || byte.is_ascii_control()
             }
-            (Kind::Value, Place::Value) => matches!(byte, b'&' | b'#' | b' ') || byte.is_ascii_control(),
+            (Kind::Value, UriPart::Value) => matches!(byte, b'&' | b'#' | b' ') || byte.is_ascii_control(),
             (Kind::Value | Kind::Decoded | Kind::Raw, _) => false,
         }
     }
@@ -77,7 +77,7 @@ impl Kind {
 mod tests {
     use super::*;
 
-    fn escaped(kind: Kind, place: Place, text: &str) -> String {
+    fn escaped(kind: Kind, place: UriPart, text: &str) -> String {
         let mut out = Vec::new();
         for byte in text.bytes() {
             match kind.escapes(place, byte) {
@@ -91,33 +91,33 @@ mod tests {
     #[test]
     fn places() {
         for (written, place) in [
-            ("/a=b&c", Place::Path),
-            ("/a?", Place::Name),
-            ("/a?b=c", Place::Value),
-            ("/a?b=c=d?e", Place::Value),
-            ("/a?b=c&", Place::Name),
+            ("/a=b&c", UriPart::Path),
+            ("/a?", UriPart::Name),
+            ("/a?b=c", UriPart::Value),
+            ("/a?b=c=d?e", UriPart::Value),
+            ("/a?b=c&", UriPart::Name),
         ] {
-            assert_eq!(Place::default().behind(written.as_bytes()), place, "{written}");
+            assert_eq!(UriPart::default().behind(written.as_bytes()), place, "{written}");
         }
     }
 
     #[test]
     fn only_structure_is_escaped() {
         let ordinary = "a.b-c_d~é/e:@!$'()*,=\"<>|";
-        for place in [Place::Path, Place::Name, Place::Value] {
+        for place in [UriPart::Path, UriPart::Name, UriPart::Value] {
             for kind in [Kind::Path, Kind::Value, Kind::Decoded, Kind::Raw] {
                 assert_eq!(escaped(kind, place, ordinary), ordinary, "{kind:?} {place:?}");
             }
         }
         let text = "?&;#+% ";
         for (kind, place, expected) in [
-            (Kind::Path, Place::Path, "%3F&;%23+% "),
-            (Kind::Path, Place::Name, "?%26%3B%23%2B%25%20"),
-            (Kind::Path, Place::Value, "?%26%3B%23%2B%25%20"),
-            (Kind::Value, Place::Value, "?%26;%23+%%20"),
-            (Kind::Decoded, Place::Value, "?%26%3B%23%2B%25%20"),
-            (Kind::Value, Place::Name, text),
-            (Kind::Raw, Place::Value, text),
+            (Kind::Path, UriPart::Path, "%3F&;%23+% "),
+            (Kind::Path, UriPart::Name, "?%26%3B%23%2B%25%20"),
+            (Kind::Path, UriPart::Value, "?%26%3B%23%2B%25%20"),
+            (Kind::Value, UriPart::Value, "?%26;%23+%%20"),
+            (Kind::Decoded, UriPart::Value, "?%26%3B%23%2B%25%20"),
+            (Kind::Value, UriPart::Name, text),
+            (Kind::Raw, UriPart::Value, text),
         ] {
             assert_eq!(escaped(kind, place, text), expected, "{kind:?} {place:?}");
         }

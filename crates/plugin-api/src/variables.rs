@@ -257,12 +257,12 @@ impl Request {
     }
 
     fn announced_variable(&self, named: Named) -> Text<'_> {
-        let announced = self.connection.announced.as_ref()?;
+        let proxy_header = self.connection.proxy_header.as_ref()?;
         owned(match named {
-            Named::ProxyProtocolAddr => announced.client.ip().to_canonical().to_string(),
-            Named::ProxyProtocolPort => announced.client.port().to_string(),
-            Named::ProxyProtocolServerAddr => announced.server.ip().to_canonical().to_string(),
-            _ => announced.server.port().to_string(),
+            Named::ProxyProtocolAddr => proxy_header.client.ip().to_canonical().to_string(),
+            Named::ProxyProtocolPort => proxy_header.client.port().to_string(),
+            Named::ProxyProtocolServerAddr => proxy_header.server.ip().to_canonical().to_string(),
+            _ => proxy_header.server.port().to_string(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The plugins, one file each, in groups as APISIX's documentation has them. What several of them need is in `common`.
 
+#![deny(missing_docs)]
 #![deny(unsafe_code)]
 
 pub mod common;

@@ -24,7 +24,7 @@ pub trait Lookup: Send + Sync + 'static {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<ResolvedName, LookupError>> + Send + 'a>>;
 }
 
 /// A lookup without an answer to go by.
@@ -45,7 +45,7 @@ impl LookupError {
 
 /// What a name server knows of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ResolvedName {
     /// In the order of the answer.
     pub addresses: Vec<IpAddr>,
     /// The least TTL of its records (RFC 1035 section 3.2.1).
@@ -171,7 +171,7 @@ impl Shared {
     }
 
     /// Keeps the answer and returns when to ask again.
-    fn keep(&self, name: &str, result: Result<Answer, LookupError>) -> Duration {
+    fn keep(&self, name: &str, result: Result<ResolvedName, LookupError>) -> Duration {
         let mut names = self.names();
         let Some(entry) = names.get_mut(name) else { return RETRY };
         let mut changed = false;

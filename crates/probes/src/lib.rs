@@ -10,5 +10,7 @@ pub mod dns;
 pub mod health;
 pub mod ocsp;
 
-pub use dns::{Answer, Domains, Lookup, LookupError, MOST_ADDRESSES, SystemLookup, SystemLookupOptions};
+pub use dns::{
+    Domains, Lookup, LookupError, MOST_ADDRESSES, ResolvedName, SystemLookup, SystemLookupOptions,
+};
 pub use health::{Monitor, Monitored, ProbeTls, probe};

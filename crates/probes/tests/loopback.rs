@@ -7,7 +7,7 @@ use std::{
 };
 
 use tidegate_balancing::{
-    Checks, NodeSpec, Outcome, Upstream, UpstreamSpec,
+    Checks, HealthSignal, NodeSpec, Upstream, UpstreamSpec,
     health::{Active, ProbeKind, State, Thresholds},
 };
 use tidegate_probes::{Domains, Monitor, Monitored, ProbeTls, SystemLookup, SystemLookupOptions, probe};
@@ -62,7 +62,7 @@ fn tls() -> ProbeTls {
     ProbeTls::new(tidegate_tls::Anchors::default()).unwrap()
 }
 
-async fn outcome(address: SocketAddr, active: Active) -> Outcome {
+async fn outcome(address: SocketAddr, active: Active) -> HealthSignal {
     let probe = async { probe(&upstream(&[address], active), 0, &tls()).await };
     timeout(LIMIT, probe).await.unwrap().unwrap()
 }
@@ -70,15 +70,15 @@ async fn outcome(address: SocketAddr, active: Active) -> Outcome {
 #[tokio::test]
 async fn http_outcomes() {
     for (response, expected) in [
-        ("HTTP/1.1 200 OK\r\n\r\n", Outcome::Status(200)),
-        ("HTTP/1.1 503 Busy\r\n\r\n", Outcome::Status(503)),
-        ("220 mail.test ESMTP\r\n", Outcome::BadStatusLine),
-        ("", Outcome::TcpFailure),
+        ("HTTP/1.1 200 OK\r\n\r\n", HealthSignal::Status(200)),
+        ("HTTP/1.1 503 Busy\r\n\r\n", HealthSignal::Status(503)),
+        ("220 mail.test ESMTP\r\n", HealthSignal::BadStatusLine),
+        ("", HealthSignal::TcpFailure),
     ] {
         let (address, _requests) = server(response).await;
         assert_eq!(outcome(address, Active::default()).await, expected, "{response:?}");
     }
-    assert_eq!(outcome(closed().await, Active::default()).await, Outcome::TcpFailure);
+    assert_eq!(outcome(closed().await, Active::default()).await, HealthSignal::TcpFailure);
 }
 
 #[tokio::test]
@@ -102,9 +102,9 @@ async fn silence_is_a_timeout_and_tcp_needs_no_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let silent = Active { timeout_ms: 50, ..Active::default() };
-    assert_eq!(outcome(address, silent).await, Outcome::Timeout);
+    assert_eq!(outcome(address, silent).await, HealthSignal::Timeout);
     let tcp = Active { kind: ProbeKind::Tcp, ..Active::default() };
-    assert_eq!(outcome(address, tcp).await, Outcome::Success);
+    assert_eq!(outcome(address, tcp).await, HealthSignal::Success);
 }
 
 #[tokio::test]
@@ -137,12 +137,12 @@ async fn https_with_and_without_verification() {
         https_verify_certificate: verify,
         ..Active::default()
     };
-    assert_eq!(outcome(address, active("foo.com", true)).await, Outcome::TcpFailure);
-    assert_eq!(outcome(address, active("foo.com", false)).await, Outcome::Status(200));
+    assert_eq!(outcome(address, active("foo.com", true)).await, HealthSignal::TcpFailure);
+    assert_eq!(outcome(address, active("foo.com", false)).await, HealthSignal::Status(200));
     let mut anchors = tidegate_tls::Anchors::default();
     anchors.add(certificate).unwrap();
     let trusted = ProbeTls::new(anchors).unwrap();
-    for (host, expected) in [("foo.com", Outcome::Status(200)), ("bar.com", Outcome::TcpFailure)] {
+    for (host, expected) in [("foo.com", HealthSignal::Status(200)), ("bar.com", HealthSignal::TcpFailure)] {
         let probed = probe(&upstream(&[address], active(host, true)), 0, &trusted).await;
         assert_eq!(probed, Some(expected), "{host}");
     }

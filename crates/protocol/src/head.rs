@@ -189,7 +189,7 @@ impl Head {
         self.seen & SIGNED != 0
     }
 
-    /// Whether some name may have `_` in the place of a dash. `false` is certain.
+    /// Whether some name may have `_` in place of a dash. `false` is certain.
     pub fn may_have_underscores(&self) -> bool {
         self.has_signs()
     }

@@ -133,7 +133,7 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), ParseError> {
     }
     let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     if blank(value.first()) || blank(value.last()) {
-        return Err(ParseError::bad("blank around a field value in HTTP/2"));
+        return Err(ParseError::bad("whitespace around a field value in HTTP/2"));
     }
     Ok(())
 }

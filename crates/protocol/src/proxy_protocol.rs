@@ -21,7 +21,7 @@ const LONGEST_BINARY: usize = 4096;
 
 /// Both ends of the connection that a balancer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
+pub struct ProxyHeader {
     /// Source address of the header.
     pub client: SocketAddr,
     /// Destination address of the header.
@@ -41,7 +41,7 @@ pub struct Progress {
     pub used: usize,
     /// The header's addresses once it is complete. `None` inside: the balancer speaks for itself, or knows no
     /// address.
-    pub header: Option<Option<Announced>>,
+    pub header: Option<Option<ProxyHeader>>,
 }
 
 impl Decoder {
@@ -91,7 +91,7 @@ impl Decoder {
         Ok(end.clamp(1, LONGEST_LINE - have))
     }
 
-    fn header(&self) -> Result<Option<Announced>, &'static str> {
+    fn header(&self) -> Result<Option<ProxyHeader>, &'static str> {
         match self.have.split_first_chunk::<FIXED>() {
             Some((&[.., command, family, _, _], rest)) if self.have.starts_with(&SIGNATURE) => {
                 parse_binary(command, family, rest)
@@ -102,7 +102,7 @@ impl Decoder {
 }
 
 /// `PROXY TCP4 192.0.2.1 192.0.2.2 4000 80`.
-fn parse_line(line: &[u8]) -> Result<Option<Announced>, &'static str> {
+fn parse_line(line: &[u8]) -> Result<Option<ProxyHeader>, &'static str> {
     const BAD: &str = "malformed PROXY protocol line";
     let text = line.strip_prefix(b"PROXY ").and_then(|rest| rest.strip_suffix(b"\r\n")).ok_or(BAD)?;
     let text = std::str::from_utf8(text).map_err(|_| BAD)?;
@@ -117,7 +117,7 @@ fn parse_line(line: &[u8]) -> Result<Option<Announced>, &'static str> {
     if words.next().is_some() {
         return Err(BAD);
     }
-    Ok(Some(Announced {
+    Ok(Some(ProxyHeader {
         client: SocketAddr::new(client, client_port),
         server: SocketAddr::new(server, server_port),
     }))
@@ -140,7 +140,7 @@ fn port(text: &str) -> Result<u16, &'static str> {
     text.parse().ok().filter(|_| plain).ok_or("invalid port in a PROXY protocol line")
 }
 
-fn parse_binary(command: u8, family: u8, rest: &[u8]) -> Result<Option<Announced>, &'static str> {
+fn parse_binary(command: u8, family: u8, rest: &[u8]) -> Result<Option<ProxyHeader>, &'static str> {
     const SHORT: &str = "PROXY protocol header shorter than its addresses";
     match command {
         0x21 => {}
@@ -151,7 +151,7 @@ fn parse_binary(command: u8, family: u8, rest: &[u8]) -> Result<Option<Announced
     let port = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
     let pair = |client: IpAddr, server: IpAddr, at: usize| {
         let (client_port, server_port) = (port(at).ok_or(SHORT)?, port(at + 2).ok_or(SHORT)?);
-        Ok(Some(Announced {
+        Ok(Some(ProxyHeader {
             client: SocketAddr::new(client, client_port),
             server: SocketAddr::new(server, server_port),
         }))
@@ -177,7 +177,7 @@ fn parse_binary(command: u8, family: u8, rest: &[u8]) -> Result<Option<Announced
 mod tests {
     use super::*;
 
-    fn shown(parsed: Result<Option<Announced>, &'static str>) -> String {
+    fn shown(parsed: Result<Option<ProxyHeader>, &'static str>) -> String {
         match parsed {
             Ok(Some(found)) => format!("{} {}", found.client, found.server),
             Ok(None) => "none".to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     /// The result of decoding a header and two bytes of a request, the same in pieces of any size.
-    fn decoded(header: &[u8]) -> (Result<Option<Announced>, &'static str>, usize) {
+    fn decoded(header: &[u8]) -> (Result<Option<ProxyHeader>, &'static str>, usize) {
         let stream = [header, b"GE"].concat();
         let mut found = Vec::new();
         for size in 1..=stream.len() {
@@ -215,8 +215,10 @@ mod tests {
 
     #[test]
     fn not_a_byte_more_is_taken() {
-        let end =
-            Announced { client: "192.0.2.1:4000".parse().unwrap(), server: "192.0.2.2:80".parse().unwrap() };
+        let end = ProxyHeader {
+            client: "192.0.2.1:4000".parse().unwrap(),
+            server: "192.0.2.2:80".parse().unwrap(),
+        };
         let binary =
             |length: u16, rest: &[u8]| [&SIGNATURE[..], &[0x21, 0x11], &length.to_be_bytes(), rest].concat();
         let addresses = [192, 0, 2, 1, 192, 0, 2, 2, 0x0f, 0xa0, 0, 80];

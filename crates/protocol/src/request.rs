@@ -363,7 +363,7 @@ pub(crate) fn check_method(method: &[u8]) -> Result<(), ParseError> {
     // Methods are case-sensitive (RFC 9110 section 9.1), but some servers fold them: `post` would pass a guard
     // for POST. nginx refuses them, too.
     if method.iter().any(u8::is_ascii_lowercase) {
-        return Err(ParseError::bad("method with small letters"));
+        return Err(ParseError::bad("lowercase letters in the method"));
     }
     if method.len() > MAX_METHOD {
         // RFC 9112 section 3: longer than any known method.

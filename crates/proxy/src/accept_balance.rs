@@ -82,10 +82,10 @@ pub(crate) struct Target {
 
 /// Shared by all workers.
 #[derive(Default)]
-pub(crate) struct AcceptBalance(Mutex<Vec<Place>>);
+pub(crate) struct AcceptBalance(Mutex<Vec<WorkerLoad>>);
 
 #[derive(Default)]
-struct Place {
+struct WorkerLoad {
     /// `None`: nothing is passed on to it.
     load: Option<Arc<Load>>,
     waiting: VecDeque<Passed>,
@@ -97,7 +97,7 @@ impl AcceptBalance {
         let load = Arc::new(Load::default());
         let mut places = self.0.lock();
         if places.len() <= place {
-            places.resize_with(place + 1, Place::default);
+            places.resize_with(place + 1, WorkerLoad::default);
         }
         if let Some(place) = places.get_mut(place) {
             for passed in &mut place.waiting {

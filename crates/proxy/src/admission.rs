@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 /// Enough that two workers rarely contend for a lock, which is held for one lookup.
 const SHARDS: usize = 64;
 
+/// Counts connections of clients over all workers, against their limits.
 #[derive(Debug)]
 pub struct Admission {
     /// 0: no limit.

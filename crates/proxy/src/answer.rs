@@ -22,7 +22,7 @@ use tidegate_telemetry::error_log;
 
 use crate::{
     client::Downstream,
-    phases::{Chains, Passed},
+    phases::{Passed, RequestChains},
 };
 use body::{Body, End, Step};
 use head::{AnswerHead, ClientFraming};
@@ -70,7 +70,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn begin(
         request: &'a mut Request,
         client: &'a Downstream,
-        chains: Option<&'a Chains>,
+        chains: Option<&'a RequestChains>,
         frame: Frame,
     ) -> Writer<'a> {
         let head_waits = request.response.head_waits && frame.framing != ClientFraming::Bodiless;

@@ -12,7 +12,7 @@ use tidegate_telemetry::error_log;
 use crate::runtime::Runtime;
 
 /// The upstream of a request: a plugin's choice, else the route's.
-pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
+pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
     if let Some(upstream) = &request.edits.upstream {
         return Ok(upstream.clone());
     }
@@ -29,13 +29,13 @@ pub fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
     }
 }
 
-pub fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
+pub(crate) fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
     let route = || request.route.as_ref().and_then(|route| route.timeouts);
     request.edits.timeouts.or_else(route).unwrap_or(upstream.timeouts)
 }
 
 /// The key that consistent hashing uses for this request; `None` for other balancers.
-pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
+pub(crate) fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
     let key = match upstream.hash_key.as_ref()? {
         HashKey::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
         HashKey::Combination(template) => {
@@ -49,7 +49,7 @@ pub fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>>
 }
 
 /// The next node to try.
-pub fn pick(
+pub(crate) fn pick(
     request: &Request,
     upstream: &Arc<UpstreamHandle>,
     hash_key: Option<&[u8]>,

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 /// Holds a usual head, and a 10 KB body with it.
 pub(crate) const SIZE: usize = 16 * 1024;
 /// For bodies that are known to be large: fewer system calls.
-pub const LARGE: usize = 64 * 1024;
+pub(crate) const LARGE: usize = 64 * 1024;
 
 /// Received bytes between `start` and `end`.
 #[derive(Default)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     data: Vec<u8>,
     start: usize,
     end: usize,
@@ -20,23 +20,23 @@ impl Buffer {
         Buffer { data: vec![0; size], start: 0, end: 0 }
     }
 
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.data.len()
     }
 
-    pub fn filled(&self) -> &[u8] {
+    pub(crate) fn filled(&self) -> &[u8] {
         self.data.get(self.start..self.end).unwrap_or_default()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    pub fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -44,7 +44,7 @@ impl Buffer {
     }
 
     /// Room to read into. Makes some by moving what is held to the front, or by growing up to `limit`.
-    pub fn room(&mut self, limit: usize) -> &mut [u8] {
+    pub(crate) fn room(&mut self, limit: usize) -> &mut [u8] {
         if self.end == self.data.len() {
             if self.start > 0 {
                 self.data.copy_within(self.start..self.end, 0);
@@ -58,18 +58,18 @@ impl Buffer {
         self.data.get_mut(self.end..).unwrap_or_default()
     }
 
-    pub fn received(&mut self, count: usize) {
+    pub(crate) fn received(&mut self, count: usize) {
         self.end = (self.end + count).min(self.data.len());
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 }
 
 /// Buffers between uses, per worker.
 #[derive(Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     inputs: RefCell<Vec<Buffer>>,
     large: RefCell<Vec<Buffer>>,
     outputs: RefCell<Vec<Vec<u8>>>,
@@ -80,15 +80,15 @@ const KEPT: usize = 256;
 const LARGE_KEPT: usize = 32;
 
 impl Buffers {
-    pub fn input(&self) -> Buffer {
+    pub(crate) fn input(&self) -> Buffer {
         self.inputs.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(SIZE))
     }
 
-    pub fn large(&self) -> Buffer {
+    pub(crate) fn large(&self) -> Buffer {
         self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::with_size(LARGE))
     }
 
-    pub fn give_back(&self, mut buffer: Buffer) {
+    pub(crate) fn give_back(&self, mut buffer: Buffer) {
         let (kept, most) = match buffer.capacity() {
             SIZE => (&self.inputs, KEPT),
             LARGE => (&self.large, LARGE_KEPT),
@@ -102,7 +102,7 @@ impl Buffers {
     }
 
     /// Gives memory of a burst back, half of it each time.
-    pub fn trim(&self) {
+    pub(crate) fn trim(&self) {
         let mut inputs = self.inputs.borrow_mut();
         let kept = (inputs.len() / 2).max(16);
         inputs.truncate(kept);
@@ -114,7 +114,7 @@ impl Buffers {
         outputs.truncate(kept);
     }
 
-    pub fn output(&self) -> Vec<u8> {
+    pub(crate) fn output(&self) -> Vec<u8> {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 

@@ -146,7 +146,7 @@ pub(crate) fn count_of_plugins(request: &Request, client: &Downstream) {
 }
 
 /// The part of the client's trailers that may go upstream.
-pub fn trailers(request: &Request, client: &Downstream) -> Head {
+pub(crate) fn trailers(request: &Request, client: &Downstream) -> Head {
     let mut trailers = client.take_trailers();
     if trailers.is_empty() {
         return trailers;
@@ -166,10 +166,10 @@ fn tell(worker: &Worker, client: &Downstream, name: &[u8]) {
     let mut level = Level::Info;
     WARNED.call_once(|| level = Level::Warn);
     let once = if level == Level::Warn {
-        "; only the gateway sends this header to upstreams, unless apisix.trusted_gateways has the client's address \
-         (further ones are counted in request_headers_dropped_total)"
+        "; only the gateway sends this header to upstreams, unless apisix.trusted_gateways includes the \
+         client's address (more are counted in request_headers_dropped_total)"
     } else {
         ""
     };
-    error_log::log(level, format_args!("worker {}: dropped {name} of client {peer}{once}", worker.index));
+    error_log::log(level, format_args!("worker {}: dropped {name} from client {peer}{once}", worker.index));
 }

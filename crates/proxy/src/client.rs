@@ -58,7 +58,7 @@ struct BodyState {
     pace: Pace,
 }
 
-pub struct Downstream {
+pub(crate) struct Downstream {
     pub worker: &'static Worker,
     pub facts: Rc<ConnectionInfo>,
     pub timer: Timer,
@@ -87,11 +87,11 @@ pub(crate) enum HeadError {
 
 /// The error once a successor has taken over: this process no longer has the newest configuration.
 fn taken_over() -> ParseError {
-    ParseError::with_status(503, "another process has taken over before the request began")
+    ParseError::with_status(503, "another process took over before the request began")
 }
 
 impl Downstream {
-    pub fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Downstream {
+    pub(crate) fn new(worker: &'static Worker, stream: Stream, facts: ConnectionInfo) -> Downstream {
         Downstream::on(worker, stream, Rc::new(facts))
     }
 
@@ -128,16 +128,16 @@ impl Downstream {
         self.stream.borrow_mut().holds_received()
     }
 
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.stream.borrow().is_tls()
     }
 
-    pub fn is_http2(&self) -> bool {
+    pub(crate) fn is_http2(&self) -> bool {
         self.stream.borrow().is_http2()
     }
 
     /// The parts with which the connection continues in another protocol.
-    pub fn into_stream(self) -> (Stream, Buffer, Rc<ConnectionInfo>) {
+    pub(crate) fn into_stream(self) -> (Stream, Buffer, Rc<ConnectionInfo>) {
         (self.stream.into_inner(), self.input.into_inner(), self.facts)
     }
 
@@ -368,7 +368,7 @@ impl Downstream {
     }
 
     /// Sends all of `data`; `Err` when the client is gone or too slow.
-    pub async fn write(&self, data: &[u8]) -> Result<(), ()> {
+    pub(crate) async fn write(&self, data: &[u8]) -> Result<(), ()> {
         let written = self.write_all(data).await;
         if written.is_err() {
             self.gone.set(true);
@@ -509,7 +509,7 @@ impl Downstream {
         }
     }
 
-    pub fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.borrow_mut().poll_write(context, data)
     }
 
@@ -520,11 +520,11 @@ impl Downstream {
         }
     }
 
-    pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.borrow_mut().poll_flush(context)
     }
 
-    pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.borrow_mut().poll_shutdown(context)
     }
 
@@ -574,7 +574,7 @@ impl Downstream {
     }
 
     /// Closes so that the client still gets what was sent.
-    pub async fn linger(&self) {
+    pub(crate) async fn linger(&self) {
         self.input.borrow_mut().clear();
         self.release_buffer();
         let total_ms = if self.worker.draining.get() { linger::SHORT_MS } else { linger::TOTAL_MS };

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_plugin_api::connection::{Announced, ConnectionInfo, TlsFacts};
+use tidegate_plugin_api::connection::{ConnectionInfo, ProxyHeader, TlsFacts};
 use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
@@ -36,13 +36,13 @@ enum After {
     Http2,
 }
 
-pub fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
+pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
     // A listener for all addresses does not say which one the client chose; any other does, without asking the kernel.
     let local = match listen.address.ip().is_unspecified() {
         true => stream.local_addr().unwrap_or(listen.address),
         false => listen.address,
     };
-    let ends = Ends { peer, local, announced: None };
+    let ends = Ends { peer, local, proxy_header: None };
     if listen.proxy_protocol {
         let task = accept_announced(worker, stream, ends, listen.tls, Open::new(worker));
         tokio::task::spawn_local(stall::watched(worker, "a connection", task));
@@ -82,7 +82,7 @@ fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> 
         stats::add(&worker.stats.refused, 1);
         error_log::log(
             error_log::Level::Info,
-            format_args!("connection of {address} refused: apisix.client_limits"),
+            format_args!("connection from {address} refused: apisix.client_limits"),
         );
     }
     admitted.map(|admitted| Some(Box::new(admitted)))
@@ -92,7 +92,7 @@ fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> 
 struct Ends {
     peer: SocketAddr,
     local: SocketAddr,
-    announced: Option<Announced>,
+    proxy_header: Option<ProxyHeader>,
 }
 
 impl Ends {
@@ -103,7 +103,7 @@ impl Ends {
             local: self.local,
             inner_client: None,
             tls: tls.map(Rc::new),
-            announced: self.announced.map(Box::new),
+            proxy_header: self.proxy_header.map(Box::new),
             requests: Default::default(),
             at_end: Default::default(),
         }
@@ -146,7 +146,7 @@ async fn accept_announced(
 ) {
     let limit = Duration::from_millis(worker.settings.client_header_timeout_ms);
     match tokio::time::timeout(limit, proxy_protocol::read(&mut stream)).await {
-        Ok(Ok(announced)) => ends.announced = announced,
+        Ok(Ok(proxy_header)) => ends.proxy_header = proxy_header,
         Ok(Err(error)) => {
             error_log::log(error_log::Level::Error, format_args!("{error}, client: {}", ends.peer));
             return;
@@ -164,8 +164,8 @@ async fn accept_announced(
 
 /// Connections count for the announced client only where the peer is believed.
 fn believed_client(worker: &Worker, ends: &Ends) -> SocketAddr {
-    let announced = ends.announced.filter(|_| proxy_protocol::believes(worker, ends.peer));
-    announced.map_or(ends.peer, |announced| announced.client)
+    let proxy_header = ends.proxy_header.filter(|_| proxy_protocol::believes(worker, ends.peer));
+    proxy_header.map_or(ends.peer, |proxy_header| proxy_header.client)
 }
 
 async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guard: Open) {
@@ -248,7 +248,7 @@ async fn run(client: Rc<Downstream>, _guard: Open) {
                 stats::add(&worker.stats.panics, 1);
                 error_log::log(
                     error_log::Level::Critical,
-                    format_args!("a request of {} panicked; its connection is closed", client.facts.peer),
+                    format_args!("a request from {} panicked; its connection is closed", client.facts.peer),
                 );
                 respond::after_panic(&client).await;
                 return close(client).await;

@@ -60,6 +60,7 @@ impl Running {
 /// What a worker was doing when it was given up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stuck {
+    /// Index of the worker.
     pub worker: usize,
     /// The route's id; empty if none was found yet.
     pub route: Arc<str>,

@@ -16,7 +16,7 @@ use std::{rc::Rc, sync::Arc, time::Instant};
 use smallvec::SmallVec;
 use tidegate_balancing::{
     RetryPolicy,
-    retry::{Progress, Verdict},
+    retry::{Progress, RetryDecision},
 };
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
@@ -28,19 +28,19 @@ use crate::{
     balancer::{self, InFlight},
     client::Downstream,
     gather,
-    phases::Chains,
+    phases::RequestChains,
     upstream_head,
 };
 
-pub use self::connection::UpstreamConnection;
+pub(crate) use self::connection::UpstreamConnection;
 pub(crate) use connect::crowded::Crowded;
 use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
-pub async fn proxy(
+pub(crate) async fn proxy(
     request: &mut Request,
     client: &Rc<Downstream>,
-    chains: &Chains,
+    chains: &RequestChains,
 ) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
     if gather::is_due(request, &first) {
@@ -66,15 +66,15 @@ pub async fn proxy(
             Ok(answer) => {
                 in_flight.answered(answer.header_seconds() * 1000.0);
                 if upstream.balancer.has_passive_checks() {
-                    let outcome = tidegate_balancing::Outcome::Status(request.response.status);
+                    let outcome = tidegate_balancing::HealthSignal::Status(request.response.status);
                     upstream.balancer.report(index, tidegate_balancing::Source::Passive, outcome);
                 }
                 return Ok(match answer {
-                    Answer::Http1(answer) => {
+                    NodeResponse::Http1(answer) => {
                         let parties = answer::Parties { request, client, chains, peer: &peer };
                         answer::deliver(parties, answer, &mut connection, in_flight).await
                     }
-                    Answer::Http2(answer) => {
+                    NodeResponse::Http2(answer) => {
                         let way =
                             http2_answer::deliver(request, client, chains, &upstream, *answer, in_flight);
                         Box::pin(way).await
@@ -91,9 +91,9 @@ pub async fn proxy(
                 log_failure(request, &peer, &failure);
                 tried.push(index);
                 match verdict(request, &upstream, &failure, tried.len(), started) {
-                    Verdict::Retry => {}
-                    Verdict::GiveUp => return Err(Box::new(Reply::page(failure.status()))),
-                    Verdict::TimedOut => return Err(Box::new(Reply::page(502))),
+                    RetryDecision::Retry => {}
+                    RetryDecision::GiveUp => return Err(Box::new(Reply::page(failure.status()))),
+                    RetryDecision::TimedOut => return Err(Box::new(Reply::page(502))),
                 }
                 // A plugin in before_proxy may have chosen another upstream for the next try.
                 if let Some(other) =
@@ -107,16 +107,16 @@ pub async fn proxy(
     }
 }
 
-enum Answer {
-    Http1(attempt::Answer),
-    Http2(Box<http2::Answer>),
+enum NodeResponse {
+    Http1(attempt::Http1Response),
+    Http2(Box<http2::Http2Response>),
 }
 
-impl Answer {
+impl NodeResponse {
     fn header_seconds(&self) -> f64 {
         match self {
-            Answer::Http1(answer) => answer.header_seconds,
-            Answer::Http2(answer) => answer.header_seconds,
+            NodeResponse::Http1(answer) => answer.header_seconds,
+            NodeResponse::Http2(answer) => answer.header_seconds,
         }
     }
 }
@@ -127,12 +127,12 @@ async fn one_attempt(
     client: &Rc<Downstream>,
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
-) -> Result<Answer, Failure> {
+) -> Result<NodeResponse, Failure> {
     match peer.upstream.scheme.is_grpc() {
-        false => attempt::attempt(request, client, peer, connection).await.map(Answer::Http1),
+        false => attempt::attempt(request, client, peer, connection).await.map(NodeResponse::Http1),
         true => {
             let answer = Box::pin(http2::attempt(request, client, peer)).await?;
-            Ok(Answer::Http2(Box::new(answer)))
+            Ok(NodeResponse::Http2(Box::new(answer)))
         }
     }
 }
@@ -156,7 +156,7 @@ fn verdict(
     failure: &Failure,
     tries: usize,
     started: Option<Instant>,
-) -> Verdict {
+) -> RetryDecision {
     let progress = match failure {
         // Bytes that went from the client's connection to a node cannot be sent again.
         Failure { body_consumed: true, .. } => Progress::Committed,
@@ -176,9 +176,9 @@ fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
     // A node whose streams are all taken is not unhealthy.
     if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
         let outcome = if failure.timed_out() {
-            tidegate_balancing::Outcome::Timeout
+            tidegate_balancing::HealthSignal::Timeout
         } else {
-            tidegate_balancing::Outcome::TcpFailure
+            tidegate_balancing::HealthSignal::TcpFailure
         };
         handle.balancer.report(node, tidegate_balancing::Source::Passive, outcome);
     }

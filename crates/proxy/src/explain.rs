@@ -15,12 +15,12 @@ use tidegate_plugin_api::{
     upstream::Peer,
 };
 use tidegate_protocol::RequestHead;
-use tidegate_routing::router::Verdict;
+use tidegate_routing::router::CandidateResult;
 
 use crate::{
     balancer,
     matching::{input::Input, routed_path},
-    phases::{Chains, applies, joining},
+    phases::{RequestChains, applies, joining},
     settings::Reading,
 };
 
@@ -44,42 +44,58 @@ pub struct Question {
     pub head: Vec<u8>,
     /// Conditions may look into it.
     pub body: Vec<u8>,
+    /// Address of the client.
     pub client: IpAddr,
+    /// Whether it came over TLS.
     pub https: bool,
     /// The consumer that an authentication plugin would recognise.
     pub consumer: Option<String>,
 }
 
+/// What would become of a request.
 pub struct Explanation {
+    /// Of the request.
     pub method: String,
+    /// Of the request, as routes see it.
     pub host: String,
+    /// Of the request, as routes see it.
     pub path: String,
+    /// In the order in which they were tried.
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
     pub more: bool,
     /// The status of a request that the gateway itself refuses: for its path, for a missing client certificate, or because of an
     /// undecided condition.
     pub refused: Option<u16>,
+    /// The route that serves it.
     pub route: Option<Arc<Route>>,
     /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
     pub node: Option<Peer>,
+    /// The plugins that would run, in order.
     pub plan: Vec<Planned>,
 }
 
 /// A route whose path fits.
 pub struct Candidate {
+    /// The route.
     pub route: Arc<Route>,
+    /// The path of the route that came into question.
     pub uri: String,
+    /// The host of the route that came into question; `None`: any.
     pub host: Option<String>,
+    /// Of the route.
     pub priority: i64,
-    pub verdict: Verdict,
+    /// Whether it won, or why not.
+    pub verdict: CandidateResult,
     /// Which clause of `vars` does not hold.
     pub clause: Option<usize>,
 }
 
 /// A plugin in a phase, in the order of running.
 pub struct Planned {
+    /// Name of the phase.
     pub phase: &'static str,
+    /// The plugin with its configuration.
     pub instance: Arc<Instance>,
     /// Whether `_meta.filter` lets it run.
     pub runs: bool,
@@ -93,7 +109,7 @@ pub fn explain(
 ) -> Result<Explanation, String> {
     let mut head = RequestHead::default();
     let parsed = head.parse(&question.head, &mut 0, &reading.limits);
-    parsed.map_err(|error| error.reason.to_string())?.ok_or("the request's head is not complete")?;
+    parsed.map_err(|error| error.reason.to_string())?.ok_or("incomplete request head")?;
     crate::route::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
@@ -103,7 +119,7 @@ pub fn explain(
         local,
         inner_client: None,
         tls,
-        announced: None,
+        proxy_header: None,
         at_end: Default::default(),
         requests: 1.into(),
     };
@@ -116,7 +132,7 @@ pub fn explain(
         None => None,
         Some(name) => {
             let found = snapshot.consumers.by_name.get(name.as_str());
-            Some(found.cloned().ok_or_else(|| format!("there is no consumer {name}"))?)
+            Some(found.cloned().ok_or_else(|| format!("consumer {name} not found"))?)
         }
     };
     of_request(&mut request, reading, consumer.as_ref())
@@ -128,9 +144,9 @@ pub(crate) fn of_request(
     reading: &Reading,
     consumer: Option<&Arc<Consumer>>,
 ) -> Result<Explanation, String> {
-    let mut chains = Chains::new(request, false);
+    let mut chains = RequestChains::new(request, false);
     let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
-        .ok_or("the body is too large to look into here")?;
+        .ok_or("the body is too large to inspect here")?;
     let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
     let mut plan = Vec::new();
     if refused.is_none() {
@@ -192,7 +208,7 @@ fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
 }
 
 /// The plugins that would run, unless one of them answers first.
-fn plan(request: &mut Request, chains: &mut Chains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
+fn plan(request: &mut Request, chains: &mut RequestChains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
     let route = request.route.clone();
     let mut plan = Vec::new();
     for (phase, name) in PHASES {

@@ -17,7 +17,7 @@ use tidegate_telemetry::error_log;
 
 use crate::{
     explain::{self, Explanation},
-    phases::Chains,
+    phases::RequestChains,
     settings::Reading,
 };
 
@@ -43,7 +43,12 @@ impl Asked {
     }
 }
 
-pub(crate) fn compare(asked: Option<Box<Asked>>, request: &Request, chains: &Chains, reading: &Reading) {
+pub(crate) fn compare(
+    asked: Option<Box<Asked>>,
+    request: &Request,
+    chains: &RequestChains,
+    reading: &Reading,
+) {
     let Some(asked) = asked else { return };
     let is_large = match &request.body {
         RequestBody::Empty => false,
@@ -75,7 +80,7 @@ pub(crate) fn compare(asked: Option<Box<Asked>>, request: &Request, chains: &Cha
     }
 }
 
-fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Option<String> {
+fn difference(explained: &Explanation, request: &Request, chains: &RequestChains) -> Option<String> {
     let name = |route: Option<&Arc<tidegate_plugin_api::Route>>| {
         route.map_or("none".to_owned(), |route| route.id.to_string())
     };
@@ -85,7 +90,8 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
         let answered_before = taken.is_none() && chains.asked().is_empty();
         return (!answered_before).then(|| format!("route {}, and route {}", name(told), name(taken)));
     }
-    let won = explained.candidates.iter().find(|one| one.verdict == tidegate_routing::router::Verdict::Won);
+    let won =
+        explained.candidates.iter().find(|one| one.verdict == tidegate_routing::router::CandidateResult::Won);
     // A path with two readings wins a route and is refused.
     let is_served = explained.refused.is_none();
     if is_served && !explained.more && won.map(|won| Arc::as_ptr(&won.route)) != told.map(Arc::as_ptr) {
@@ -95,7 +101,7 @@ fn difference(explained: &Explanation, request: &Request, chains: &Chains) -> Op
 }
 
 /// A plugin that ran although it is not in the plan, or out of order.
-fn unplanned(explained: &Explanation, chains: &Chains) -> Option<String> {
+fn unplanned(explained: &Explanation, chains: &RequestChains) -> Option<String> {
     let asked = chains.asked();
     for phase in ["rewrite", "access", "before_proxy", "header_filter", "body_filter", "log"] {
         let mut planned = explained.plan.iter().filter(|planned| planned.phase == phase);
@@ -109,7 +115,7 @@ fn unplanned(explained: &Explanation, chains: &Chains) -> Option<String> {
 }
 
 /// Plugins may change what is hashed; without them the first node must be the explained one.
-fn other_node(explained: &Explanation, request: &Request, chains: &Chains) -> Option<String> {
+fn other_node(explained: &Explanation, request: &Request, chains: &RequestChains) -> Option<String> {
     let (told, taken) = (explained.node.as_ref()?, request.outcome.peer.as_ref()?);
     let is_first = request.outcome.attempts.len() <= 1 && chains.asked().is_empty();
     let is_same = Arc::ptr_eq(&told.upstream, &taken.upstream) && told.index == taken.index;

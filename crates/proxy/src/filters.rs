@@ -3,11 +3,15 @@
 use tidegate_plugin_api::Request;
 use tidegate_protocol::HeaderId;
 
-use crate::{client::Downstream, phases::Chains};
+use crate::{client::Downstream, phases::RequestChains};
 
 /// Runs the header filters over `request.response`. The error is the status of the page that replaces the
 /// answer.
-pub fn header_filter(request: &mut Request, client: &Downstream, chains: &Chains) -> Result<(), u16> {
+pub(crate) fn header_filter(
+    request: &mut Request,
+    client: &Downstream,
+    chains: &RequestChains,
+) -> Result<(), u16> {
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use tidegate_plugin_api::Request;
 
-use crate::{claims, client::Downstream, phases::Chains};
+use crate::{claims, client::Downstream, phases::RequestChains};
 
-pub fn finish(request: &mut Request, client: &Downstream, chains: &Chains) {
+pub(crate) fn finish(request: &mut Request, client: &Downstream, chains: &RequestChains) {
     claims::count_of_plugins(request, client);
     let settings = &client.worker.settings;
     if chains.has_log() || settings.access_log.is_some() {

@@ -22,7 +22,7 @@ const WHOLE: usize = 16 * 1024;
 const START: usize = 4 * 1024;
 
 /// Whether there is something to wait for. gRPC talks both ways at once; `proxy-control` may ask for the same.
-pub fn is_due(request: &Request, upstream: &UpstreamHandle) -> bool {
+pub(crate) fn is_due(request: &Request, upstream: &UpstreamHandle) -> bool {
     matches!(request.body, RequestBody::Unread { .. })
         && !upstream.scheme.is_grpc()
         && !request.edits.unbuffered_body

@@ -20,7 +20,7 @@ use crate::runtime::Runtime;
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
 /// A failed handshake.
-pub struct Failed {
+pub(crate) struct Failed {
     error: io::Error,
     server_name: Option<String>,
     server: Option<Arc<TlsServer>>,
@@ -33,7 +33,7 @@ impl From<io::Error> for Failed {
 }
 
 impl Failed {
-    pub fn log(&self, client: SocketAddr) {
+    pub(crate) fn log(&self, client: SocketAddr) {
         let refused = Refused {
             client: &client.to_string(),
             server_name: self.server_name.as_deref().unwrap_or_default(),
@@ -44,7 +44,10 @@ impl Failed {
     }
 }
 
-pub async fn accept(worker: &Runtime, stream: TcpStream) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
+pub(crate) async fn accept(
+    worker: &Runtime,
+    stream: TcpStream,
+) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
     // An address is not a server name (RFC 6066 section 3), and the library hides it: it is the one that the client reached.
@@ -163,7 +166,7 @@ pub(crate) fn check_client(request: &Request) -> Result<(), Box<Reply>> {
         }
         return refuse(
             request,
-            &"the host asks for client certificates, which a connection without TLS cannot show",
+            &"the host requires a client certificate, which a plaintext connection cannot present",
         );
     };
     let same = own.is_none_or(|own| own.id == server.id);

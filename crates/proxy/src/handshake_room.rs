@@ -34,16 +34,20 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// TLS handshakes under way.
     pub unfinished: usize,
     /// To make room for others.
     pub ended: u64,
+    /// Handshakes that were not let in, since the start.
     pub refused: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { unfinished: UNFINISHED.load(Relaxed), ended: ENDED.load(Relaxed), refused: REFUSED.load(Relaxed) }
 }
 
+/// Bounds the unfinished TLS handshakes of all workers.
 pub struct Room {
     total_limit: usize,
     address_limit: usize,
@@ -71,19 +75,20 @@ struct Handshake {
 }
 
 /// The place of one handshake.
-pub struct Place {
+pub struct HandshakePermit {
     room: Arc<Room>,
     number: u64,
     ended: Arc<Notify>,
 }
 
 impl Room {
+    /// The most in all, and of one address or IPv6 /64 network.
     pub fn new(total_limit: usize, address_limit: usize) -> Arc<Room> {
         Arc::new(Room { total_limit, address_limit, waiting: Mutex::default() })
     }
 
     /// `None`: there is no room, and none can be made.
-    pub fn enter(self: &Arc<Room>, address: IpAddr) -> Option<Place> {
+    pub fn enter(self: &Arc<Room>, address: IpAddr) -> Option<HandshakePermit> {
         let address = network(address);
         let now = Instant::now();
         let mut waiting = self.waiting.lock();
@@ -114,7 +119,7 @@ impl Room {
         if oldest.is_some() {
             tell(address);
         }
-        Some(Place { room: self.clone(), number, ended })
+        Some(HandshakePermit { room: self.clone(), number, ended })
     }
 }
 
@@ -132,21 +137,21 @@ impl Waiting {
     }
 }
 
-impl Place {
+impl HandshakePermit {
     /// Ready when others need the place.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakePermit {
     fn drop(&mut self) {
         self.room.waiting.lock().remove(self.number);
     }
 }
 
 #[cold]
-fn refuse(address: IpAddr) -> Option<Place> {
+fn refuse(address: IpAddr) -> Option<HandshakePermit> {
     REFUSED.fetch_add(1, Relaxed);
     tell(address);
     None
@@ -160,8 +165,9 @@ fn tell(address: IpAddr) {
         error_log::log(
             Level::Error,
             format_args!(
-                "too many TLS handshakes are unfinished (apisix.client_limits.handshakes, handshakes_per_address): those that wait \
-                 longest are closed, the last one for a client at {address}; {others} more since the line before"
+                "too many unfinished TLS handshakes (apisix.client_limits.handshakes, \
+                 handshakes_per_address): the oldest are closed, most recently one from {address}; {others} \
+                 more since the previous line"
             ),
         );
     }
@@ -179,7 +185,7 @@ mod tests {
     async fn the_oldest_makes_room() {
         let room = Room::new(3, 2);
         let enter = |text: &str| room.enter(address(text));
-        let age = |place: &Place| {
+        let age = |place: &HandshakePermit| {
             let mut waiting = room.waiting.lock();
             waiting.all.get_mut(&place.number).expect("it waits").began -= PATIENCE;
         };

@@ -5,15 +5,15 @@
 //! sends nothing, takes nothing or never finishes a head is closed.
 
 mod begin;
-pub mod frames;
-pub mod head;
-pub mod io;
+pub(crate) mod frames;
+pub(crate) mod head;
+pub(crate) mod io;
 mod line;
 mod places;
-pub mod pool;
-pub mod reply;
+pub(crate) mod pool;
+pub(crate) mod reply;
 mod sending;
-pub mod stream;
+pub(crate) mod stream;
 mod stream_end;
 mod untaken;
 
@@ -46,8 +46,6 @@ use crate::{
     worker::Worker,
 };
 
-pub use self::frames::PREFACE;
-
 /// How long a client may take to end after GOAWAY.
 const GOODBYE_MS: u64 = 2_000;
 
@@ -67,7 +65,7 @@ struct Shared {
 }
 
 /// Serves a connection until it ends. `early`: what was received before the protocol was known.
-pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts: Rc<Facts>) {
+pub(crate) async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts: Rc<Facts>) {
     let Some(limits) = &worker.settings.http2 else { return };
     let wire = Wire::new(worker, stream, early, Some(FrameWatch::new(limits)));
     let timer = Timer::new(&worker.deadlines);
@@ -80,23 +78,23 @@ pub async fn serve(worker: &'static Worker, stream: Stream, early: Buffer, facts
         waker: RefCell::default(),
         sending: Rc::new(Sending::new(Places::new(&worker.deadlines, account))),
     });
-    let mut shaking = pin!(builder(limits, worker).handshake::<_, Bytes>(Io(wire.clone())));
+    let mut handshake = pin!(builder(limits, worker).handshake::<_, Bytes>(Io(wire.clone())));
     timer.set(worker.settings.client_header_timeout_ms);
-    let shaken = poll_fn(|context| {
+    let established = poll_fn(|context| {
         timer.attach(context);
         shared.sending.places.attach(context);
         shared.waker.replace(Some(context.waker().clone()));
-        let shaken = shaking.as_mut().poll(context);
+        let established = handshake.as_mut().poll(context);
         // Our settings leave before the client's have come.
         let sent = wire.borrow_mut().poll_send(context);
-        match shaken {
-            Poll::Ready(shaken) => Poll::Ready(shaken.ok()),
+        match established {
+            Poll::Ready(established) => Poll::Ready(established.ok()),
             Poll::Pending if timer.expired() || matches!(sent, Poll::Ready(Err(_))) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
     })
     .await;
-    let Some(connection) = shaken else { return };
+    let Some(connection) = established else { return };
     let mut life = Life {
         shared,
         connection,
@@ -141,7 +139,7 @@ enum Stage {
     /// GOAWAY is out; streams that are at work finish.
     Leaving,
     /// Only the last bytes are still to be sent.
-    Thrown,
+    Aborted,
 }
 
 /// What the connection's time limit applies to.
@@ -241,11 +239,11 @@ impl Life {
     /// Whether h2 has a new GOAWAY to send.
     fn change_stage(&mut self) -> bool {
         let flood = self.wire.borrow().flood();
-        if let Some(flood) = flood.filter(|_| self.stage != Stage::Thrown) {
+        if let Some(flood) = flood.filter(|_| self.stage != Stage::Aborted) {
             let peer = self.shared.facts.peer.ip();
             error_log::log(error_log::Level::Warn, format_args!("HTTP/2 flood: {flood}, client: {peer}"));
             self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            self.stage = Stage::Thrown;
+            self.stage = Stage::Aborted;
             return true;
         }
         if self.shared.worker.draining.get() && self.stage == Stage::Open {
@@ -261,7 +259,7 @@ impl Life {
         let idle = self.shared.working.get() == 0 && self.line.len() == 0;
         let blocked = self.wire.borrow().blocked_since_ms().is_some();
         let waiting = match self.stage {
-            Stage::Thrown => Waiting::Goodbye,
+            Stage::Aborted => Waiting::Goodbye,
             Stage::Leaving if idle => Waiting::Goodbye,
             _ if blocked => Waiting::Client,
             _ if idle => Waiting::NextRequest,

@@ -10,16 +10,23 @@ use bytes::Bytes;
 
 /// A request without its body.
 pub struct InternalHead {
+    /// As on the request line.
     pub method: String,
     /// Path and query as received.
     pub target: String,
+    /// Names and values as received.
     pub headers: Vec<(String, String)>,
+    /// Address of the client.
     pub peer: IpAddr,
 }
 
+/// What the Admin API answers on a data port.
 pub struct InternalResponse {
+    /// Final.
     pub status: u16,
+    /// Besides those of framing.
     pub headers: Vec<(String, String)>,
+    /// May be empty.
     pub body: bytes::Bytes,
 }
 
@@ -36,9 +43,11 @@ pub trait Internal: Send + Sync {
 
 /// An admitted request.
 pub trait InternalCall: Send {
+    /// The most bytes of the body that are read.
     fn body_limit(&self) -> usize;
     /// `body`: all of it, or the size of one that is larger than the limit.
     fn answer(self: Box<Self>, body: Result<Bytes, u64>) -> InternalFuture;
 }
 
+/// A response under way; runs on the control runtime.
 pub type InternalFuture = Pin<Box<dyn Future<Output = InternalResponse> + Send>>;

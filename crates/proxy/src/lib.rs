@@ -6,65 +6,67 @@
 //!
 //! Deliberately absent: anything that reads a file, a store or JSON. [`port_owner`] looks into /proc, before a start fails.
 
+#![deny(missing_docs)]
+
 mod accept_balance;
 pub mod admission;
 mod answer;
-pub mod balancer;
-pub mod buffer;
-pub mod claims;
+mod balancer;
+mod buffer;
+mod claims;
 mod clean_trailers;
 mod client;
-pub mod client_address;
-pub mod connection;
+mod client_address;
+mod connection;
 mod crew;
-pub mod exchange;
+mod exchange;
 pub mod explain;
 #[cfg(debug_assertions)]
 mod explain_check;
 #[cfg(debug_assertions)]
 mod fault;
 mod field_line;
-pub mod filters;
-pub mod finish;
-pub mod gather;
-pub mod handshake;
+mod filters;
+mod finish;
+mod gather;
+mod handshake;
 pub mod handshake_room;
 mod http1;
-pub mod http2;
-pub mod internal;
+mod http2;
+mod internal;
 mod linger;
 pub mod listeners;
-pub mod matching;
+mod matching;
 pub mod pace;
 pub mod page;
 mod peak;
 mod persistence;
-pub mod phases;
+mod phases;
 mod plain;
-pub mod pool;
+mod pool;
 pub mod port_owner;
-pub mod progress;
-pub mod proxy_protocol;
-pub mod publish;
+mod progress;
+mod proxy_protocol;
+mod publish;
 pub mod read_ahead;
-pub mod refusal;
-pub mod request;
-pub mod respond;
+mod refusal;
+mod request;
+mod respond;
 mod route;
-pub mod runtime;
+mod runtime;
 mod schedule;
 pub mod settings;
-pub(crate) mod slow_lane;
-pub mod stall;
+mod slow_lane;
+mod stall;
 pub mod stats;
-pub mod stream;
+mod stream;
 #[cfg(test)]
 mod tests;
-pub mod timers;
-pub mod tunnel;
+mod timers;
+mod tunnel;
 mod upstream_head;
-pub(crate) mod watchdog;
-pub mod worker;
+mod watchdog;
+mod worker;
 pub mod workers;
 
 pub use internal::{Internal, InternalCall, InternalFuture, InternalHead, InternalResponse};

@@ -25,20 +25,20 @@ const HOLD_MS: u64 = 1_000;
 const MOST: u32 = 1_024;
 
 /// A place among the lingering connections.
-pub(super) struct Place<'a>(&'a Cell<u32>);
+pub(super) struct LingerPermit<'a>(&'a Cell<u32>);
 
-impl Place<'_> {
-    pub(super) fn take(worker: &Runtime) -> Option<Place<'_>> {
+impl LingerPermit<'_> {
+    pub(super) fn take(worker: &Runtime) -> Option<LingerPermit<'_>> {
         let count = &worker.lingering;
         if count.get() >= MOST {
             return None;
         }
         count.set(count.get() + 1);
-        Some(Place(count))
+        Some(LingerPermit(count))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for LingerPermit<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
@@ -51,7 +51,7 @@ pub(crate) async fn linger<'a>(
     total_ms: u64,
     stream: impl Fn() -> RefMut<'a, Stream>,
 ) {
-    let Some(_place) = Place::take(worker) else { return };
+    let Some(_place) = LingerPermit::take(worker) else { return };
     let now_ms = || worker.deadlines.now_ms();
     let until_ms = now_ms().saturating_add(total_ms);
     let quiet_ms = || QUIET_MS.min(until_ms.saturating_sub(now_ms()));

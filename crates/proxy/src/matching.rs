@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log;
 
 use self::input::Input;
 pub(crate) use self::readings::routed_path;
-use crate::{claims, client::Downstream, phases::Chains, settings::Reading};
+use crate::{claims, client::Downstream, phases::RequestChains, settings::Reading};
 
 /// Fills host and path, and drops claims of the client. Without a client (explain) nothing is counted or logged.
 pub(crate) fn prepare(
@@ -97,7 +97,7 @@ pub(crate) async fn find_route(
     request: &mut Request,
     reading: &Reading,
     client: Option<&Rc<Downstream>>,
-    chains: &mut Chains,
+    chains: &mut RequestChains,
 ) -> Result<(), Box<Reply>> {
     let snapshot = request.snapshot.clone();
     let found = if snapshot.matches_on_body {

@@ -28,7 +28,7 @@ pub(crate) fn needs_https() -> String {
 fn html(title: &str, message: &str, own_name: bool) -> String {
     let place = match own_name {
         true => "",
-        false => ", in the place of <a href=\"https://apisix.apache.org/\">Apache APISIX</a>",
+        false => ", compatible with <a href=\"https://apisix.apache.org/\">Apache APISIX</a>",
     };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><title>{title}</title></head>\n\

@@ -20,7 +20,7 @@ use crate::progress::{At, mark};
 
 /// How far a piece of an answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub(crate) enum Passed {
     Through,
     /// The filter at this place has the whole body now.
     Waits(usize),
@@ -39,7 +39,7 @@ pub(crate) fn is_asking() -> bool {
 }
 
 /// The chains of one request.
-pub struct Chains {
+pub(crate) struct RequestChains {
     snapshot: Rc<WorkerSnapshot>,
     route: Option<Arc<Route>>,
     /// The route's chain with the consumer's plugins over it.
@@ -53,10 +53,10 @@ pub struct Chains {
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
 }
 
-impl Chains {
-    pub fn new(request: &Request, debug: bool) -> Chains {
+impl RequestChains {
+    pub(crate) fn new(request: &Request, debug: bool) -> RequestChains {
         let trace = debug.then(RefCell::default);
-        Chains {
+        RequestChains {
             snapshot: request.snapshot.clone(),
             route: None,
             merged: None,
@@ -138,13 +138,13 @@ impl Chains {
     }
 
     /// See [`tidegate_plugin_api::Plugin::received`].
-    pub fn received(&self, request: &mut Request) {
+    pub(crate) fn received(&self, request: &mut Request) {
         if self.runs_in(Phases::RECEIVED) {
             self.of_phase(Phases::RECEIVED).for_each(|instance| instance.plugin.received(request));
         }
     }
 
-    pub async fn rewrite(&mut self, request: &mut Request) -> Verdict {
+    pub(crate) async fn rewrite(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::REWRITE) {
             for instance in self.of_phase(Phases::REWRITE) {
                 self.run(instance, Phases::REWRITE, request).await?;
@@ -153,7 +153,7 @@ impl Chains {
         self.merge_consumer(request).await
     }
 
-    pub async fn access(&mut self, request: &mut Request) -> Verdict {
+    pub(crate) async fn access(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::ACCESS) {
             for instance in self.of_phase(Phases::ACCESS) {
                 self.run(instance, Phases::ACCESS, request).await?;
@@ -173,7 +173,7 @@ impl Chains {
     }
 
     /// `first`: no node has been tried yet.
-    pub async fn before_proxy(&self, request: &mut Request, first: bool) -> Verdict {
+    pub(crate) async fn before_proxy(&self, request: &mut Request, first: bool) -> Verdict {
         if self.runs_in(Phases::BEFORE_PROXY) {
             for instance in self.of_phase(Phases::BEFORE_PROXY) {
                 self.run(instance, Phases::BEFORE_PROXY, request).await?;
@@ -294,7 +294,7 @@ impl Chains {
         }
     }
 
-    pub fn header_filter(&self, request: &mut Request) {
+    pub(crate) fn header_filter(&self, request: &mut Request) {
         if self.runs_in(Phases::HEADER_FILTER) {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
@@ -318,7 +318,7 @@ impl Chains {
     }
 
     /// Runs a piece through the filters from one on.
-    pub fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk, from: usize) -> Passed {
+    pub(crate) fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk, from: usize) -> Passed {
         for (at, instance) in self.of_phase(Phases::BODY_FILTER).enumerate().skip(from) {
             if !applies(instance, request) {
                 continue;
@@ -339,7 +339,7 @@ impl Chains {
 
     /// Waits for the new body of the filter that has the whole one. The new body then passes the filters after
     /// this one.
-    pub async fn whole_body(&self, request: &mut Request, at: usize) -> Result<Bytes, u16> {
+    pub(crate) async fn whole_body(&self, request: &mut Request, at: usize) -> Result<Bytes, u16> {
         let Some(instance) = self.of_phase(Phases::BODY_FILTER).nth(at) else { return Err(500) };
         let mut making = instance.plugin.whole_body(request);
         poll_fn(|context| {
@@ -353,7 +353,7 @@ impl Chains {
         self.runs_in(Phases::LOG)
     }
 
-    pub fn log(&self, request: &mut Request) {
+    pub(crate) fn log(&self, request: &mut Request) {
         if self.runs_in(Phases::LOG) {
             for instance in self.of_phase(Phases::LOG) {
                 if applies(instance, request) {

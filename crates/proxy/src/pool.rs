@@ -5,8 +5,8 @@
 //! in [`own`].
 
 pub(crate) mod ages;
-pub mod leaving;
-pub mod own;
+pub(crate) mod leaving;
+pub(crate) mod own;
 
 use std::{
     cell::RefCell,
@@ -28,7 +28,7 @@ struct Idle {
 }
 
 #[derive(Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     /// By pool number; most recently used last. Pools of removed addresses leave no entry behind.
     idle: RefCell<FxHashMap<u32, Vec<Idle>>>,
 }
@@ -36,7 +36,7 @@ pub struct Pool {
 impl Pool {
     /// The most recently used connection that is still good. One that became readable while idle was closed (or spoke
     /// out of turn): it is dropped.
-    pub fn take(&self, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
+    pub(crate) fn take(&self, pool: u32, server_name: &[u8]) -> Option<(Stream, u32)> {
         let mut idle = self.idle.borrow_mut();
         let list = idle.get_mut(&pool)?;
         let mut context = Context::from_waker(Waker::noop());
@@ -49,7 +49,7 @@ impl Pool {
         None
     }
 
-    pub fn put(
+    pub(crate) fn put(
         &self,
         (pool, server_name): (u32, Box<[u8]>),
         (stream, uses): (Stream, u32),
@@ -76,7 +76,7 @@ impl Pool {
     }
 
     /// Closes what is too old or was closed by the other side. Returns how many are left.
-    pub fn sweep(&self, now_ms: u64) -> usize {
+    pub(crate) fn sweep(&self, now_ms: u64) -> usize {
         let mut context = Context::from_waker(Waker::noop());
         let mut left = 0;
         self.idle.borrow_mut().retain(|_, list| {

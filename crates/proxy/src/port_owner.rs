@@ -63,7 +63,8 @@ pub fn owner(address: SocketAddr) -> Option<String> {
             format!("process {pid} ({name}) listens on {at}; stop it, or choose another port")
         }
         None => format!(
-            "a process of user ID {user} listens on {at}, which this user may not look into; stop it, or choose another port"
+            "a process of user ID {user} listens on {at}, which this user may not inspect; stop it, or \
+             choose another port"
         ),
     })
 }

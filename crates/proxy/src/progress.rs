@@ -20,7 +20,7 @@ thread_local! {
 /// Where in a request something ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum At {
+pub(crate) enum At {
     Matching = 1,
     Rewrite,
     Access,
@@ -45,7 +45,7 @@ const PLACES: [(At, &str); 9] = [
 ];
 
 impl At {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         PLACES.get(self as usize - 1).map_or("", |(_, name)| name)
     }
 }
@@ -55,7 +55,7 @@ pub(crate) static FILTER_FUNC: &str = "filter_func";
 
 /// Something begins that may take time. `route`: its serial number, or 0.
 #[inline]
-pub fn mark(at: At, name: &'static str, route: u64) {
+pub(crate) fn mark(at: At, name: &'static str, route: u64) {
     let Some(own) = OWN.get() else { return };
     let count = own.marked.load(Relaxed);
     if let Some(mark) = own.marks.get(count % MARKS) {
@@ -66,7 +66,7 @@ pub fn mark(at: At, name: &'static str, route: u64) {
 }
 
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Counts polls of tasks; a worker that is not held up has one every 50 ms at least, by its clock.
     polls: AtomicU32,
     /// Marks since the poll began.
@@ -85,7 +85,7 @@ struct Mark {
 
 /// A mark in readable form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub(crate) struct Marked {
     pub at: &'static str,
     pub name: &'static str,
     pub route: u64,
@@ -125,7 +125,7 @@ impl Progress {
         self.polls.load(Relaxed)
     }
 
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Relaxed)
     }
 
@@ -134,7 +134,7 @@ impl Progress {
     }
 
     /// The plugins that ran in the poll, oldest first; only the latest are remembered.
-    pub fn ran(&self) -> Vec<Marked> {
+    pub(crate) fn ran(&self) -> Vec<Marked> {
         let count = self.marked.load(Relaxed);
         let numbers = count.saturating_sub(MARKS)..count;
         numbers.filter_map(|number| self.marks.get(number % MARKS)).map(Mark::read).collect()

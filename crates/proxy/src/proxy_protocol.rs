@@ -6,7 +6,7 @@
 use std::{io, net::SocketAddr};
 
 use tidegate_plugin_api::{connection::ConnectionInfo, upstream::ProxyProtocol};
-use tidegate_protocol::proxy_protocol::{Announced, Decoder};
+use tidegate_protocol::proxy_protocol::{Decoder, ProxyHeader};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -21,7 +21,7 @@ const LOOK: usize = 256;
 /// they are taken. `None`: the balancer speaks for itself, or knows no address.
 ///
 /// The caller sets the time limit.
-pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
+pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Option<ProxyHeader>> {
     let mut decoder = Decoder::default();
     let mut room = [0; LOOK];
     loop {
@@ -33,14 +33,18 @@ pub async fn read(stream: &mut TcpStream) -> io::Result<Option<Announced>> {
         let progress = decoder.push(seen).map_err(malformed)?;
         // At once: it is there.
         stream.read_exact(room.get_mut(..progress.used).unwrap_or_default()).await?;
-        if let Some(announced) = progress.header {
-            return Ok(announced);
+        if let Some(proxy_header) = progress.header {
+            return Ok(proxy_header);
         }
     }
 }
 
 /// Writes the header of a connection to an upstream. The caller sets the time limit.
-pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announced) -> io::Result<()> {
+pub(crate) async fn write(
+    stream: &mut TcpStream,
+    version: ProxyProtocol,
+    ends: ProxyHeader,
+) -> io::Result<()> {
     let mut header = Vec::with_capacity(128);
     version.write(Some(ends), &mut header);
     stream.write_all(&header).await
@@ -48,10 +52,10 @@ pub async fn write(stream: &mut TcpStream, version: ProxyProtocol, ends: Announc
 
 /// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
 /// nothing: the PROXY header is for all of them.
-pub fn ends(worker: &Runtime, client: &ConnectionInfo) -> Announced {
-    match client.announced.as_deref() {
-        Some(announced) if believes(worker, client.peer) => *announced,
-        _ => Announced { client: client.peer, server: client.local },
+pub(crate) fn ends(worker: &Runtime, client: &ConnectionInfo) -> ProxyHeader {
+    match client.proxy_header.as_deref() {
+        Some(proxy_header) if believes(worker, client.peer) => *proxy_header,
+        _ => ProxyHeader { client: client.peer, server: client.local },
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tidegate_plugin_api::Snapshot;
 use tokio::sync::Notify;
 
+/// The newest snapshot, from the compiler to the workers.
 pub struct Publisher {
     current: ArcSwap<Snapshot>,
     /// Counts publications; workers compare it with the one they hold.
@@ -24,6 +25,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// `first`: what workers begin with.
     pub fn new(first: Arc<Snapshot>) -> Publisher {
         Publisher {
             current: ArcSwap::new(first),
@@ -34,6 +36,7 @@ impl Publisher {
         }
     }
 
+    /// Each worker uses it from its next request on.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         let old = self.current.swap(snapshot);
         self.generation.fetch_add(1, Ordering::Release);
@@ -41,10 +44,12 @@ impl Publisher {
         self.published.notify_waiters();
     }
 
+    /// Grows with each snapshot.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// The newest one.
     pub fn current(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }

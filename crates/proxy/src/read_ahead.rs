@@ -39,12 +39,15 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// The numbers for the metrics page.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Bytes of responses that clients have not read.
     pub held: usize,
+    /// Their share of the memory for bodies.
     pub limit: usize,
     /// Answers ended because their clients took too little while the memory was spent.
     pub ended: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { held: HELD.load(Relaxed), limit: limit(), ended: ENDED.load(Relaxed) }
 }
@@ -163,9 +166,10 @@ fn tell(limit: usize) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "answers that clients do not take hold more than {limit} bytes, their part of apisix.body_memory.total: \
-                 nothing is read ahead of slow clients, and those below apisix.body_memory.min_rate are ended; \
-                 {others} more since the line before"
+                "responses that clients do not read take more than {limit} bytes, their share of \
+                 apisix.body_memory.total: nothing is read ahead for slow clients, and those below \
+                 apisix.body_memory.min_rate are ended; \
+                 {others} more since the previous line"
             ),
         );
     }

@@ -21,7 +21,7 @@ const LOGGED_LINE_BYTES: usize = 2048;
 
 /// Answers and closes. `head`: the part of the request that could be parsed. `line`: its request line where there is
 /// no target in `head`. Boxed: the futures of connections do not carry the size of a state that few of them reach.
-pub fn refuse<'a>(
+pub(crate) fn refuse<'a>(
     client: &'a Rc<Downstream>,
     head: RequestHead,
     line: Vec<u8>,

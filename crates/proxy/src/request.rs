@@ -10,13 +10,13 @@ use crate::{
     claims,
     client::Downstream,
     exchange, finish, matching,
-    phases::{Chains, is_asking},
+    phases::{RequestChains, is_asking},
     refusal, respond, stats,
     worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
-pub async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
+pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     let worker = client.worker;
     stats::add(&worker.stats.requests, 1);
     client.facts.requests.set(client.facts.requests.get() + 1);
@@ -35,7 +35,7 @@ pub async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
-    let mut chains = Chains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
+    let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
     let asked = crate::explain_check::Asked::of(&request);
     let keep = match way(&mut request, client, &mut chains, length).await {
@@ -65,7 +65,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 async fn way(
     request: &mut Request,
     client: &Rc<Downstream>,
-    chains: &mut Chains,
+    chains: &mut RequestChains,
     length: BodyLength,
 ) -> Result<bool, Box<Reply>> {
     receive_body(request, client, length)?;
@@ -138,9 +138,4 @@ fn refuse_tunnel(request: &Request) -> Result<(), Box<Reply>> {
     let asked = request.head.version == Version::Http2 && request.head.connection.upgrade;
     let allowed = || request.route.as_ref().is_some_and(|route| route.enable_websocket);
     if asked && !allowed() { Err(Box::new(Reply::page(501))) } else { Ok(()) }
-}
-
-/// Requests seen by a worker, for metrics.
-pub fn count(stats: &crate::stats::WorkerStats) -> u64 {
-    stats.requests.load(Ordering::Relaxed)
 }

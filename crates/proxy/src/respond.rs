@@ -24,7 +24,7 @@ use crate::{
     client::Downstream,
     filters, page,
     persistence::client_persists,
-    phases::{Chains, Passed},
+    phases::{Passed, RequestChains},
 };
 use file::InFile;
 use whole::Whole;
@@ -41,7 +41,12 @@ enum Body {
 }
 
 /// Sends a reply through header and body filters. Returns whether the connection can be reused.
-pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, reply: Reply) -> bool {
+pub(crate) async fn send(
+    request: &mut Request,
+    client: &Downstream,
+    chains: &RequestChains,
+    reply: Reply,
+) -> bool {
     let reply = ending(request.remade(reply));
     if client.gone.get() || (reply.status == NO_ANSWER && matches!(reply.body, ReplyBody::Page)) {
         fill_response(request, reply);
@@ -65,7 +70,7 @@ pub async fn send(request: &mut Request, client: &Downstream, chains: &Chains, r
 }
 
 /// Sends an error page in place of an answer of which nothing is out yet. Returns whether the connection can be reused.
-pub async fn instead(request: &mut Request, client: &Downstream, status: u16) -> bool {
+pub(crate) async fn instead(request: &mut Request, client: &Downstream, status: u16) -> bool {
     let body = refusal(request, status);
     put(request, client, body).await
 }
@@ -104,7 +109,12 @@ async fn put(request: &mut Request, client: &Downstream, body: Bytes) -> bool {
     Writer::begin(request, client, None, frame).run(&mut whole).await.keeps()
 }
 
-async fn send_file(request: &mut Request, client: &Downstream, chains: &Chains, mut body: FileBody) -> bool {
+async fn send_file(
+    request: &mut Request,
+    client: &Downstream,
+    chains: &RequestChains,
+    mut body: FileBody,
+) -> bool {
     if let Err(status) = filters::header_filter(request, client, chains) {
         return instead(request, client, status).await;
     }
@@ -145,7 +155,7 @@ fn ending(reply: Reply) -> Reply {
     }
     error_log::log(
         error_log::Level::Error,
-        format_args!("{} is not a final status: 500 is sent", reply.status),
+        format_args!("{} is not a final status; sending 500", reply.status),
     );
     Reply::page(500)
 }
@@ -155,7 +165,7 @@ const REMADE_STEP: usize = 256 << 10;
 
 /// Runs the body through the body filters; in steps if they want that, and other tasks get their turn in between. `Err`: the
 /// status of the page that replaces the answer.
-async fn filter_body(request: &mut Request, chains: &Chains, mut body: Bytes) -> Result<Bytes, u16> {
+async fn filter_body(request: &mut Request, chains: &RequestChains, mut body: Bytes) -> Result<Bytes, u16> {
     let mut filtered = Vec::new();
     let mut from = 0;
     let mut step = request.response.body_step();
@@ -230,7 +240,7 @@ pub(crate) async fn after_panic(client: &Downstream) {
 
 /// Hands a request to the gateway's own API, which answers on the control runtime: first the head, and if that is
 /// admitted, the body.
-pub async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
+pub(crate) async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> Box<Reply> {
     let Some(host) = tidegate_plugin_api::host() else { return Box::new(Reply::page(503)) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let head = InternalHead {

@@ -6,7 +6,8 @@ use tidegate_plugin_api::{Reply, Request};
 use tidegate_protocol::{BodyLength, Method, ParseError, RequestHead};
 
 use crate::{
-    client::Downstream, client_address, handshake, matching, phases::Chains, respond, settings::Reading,
+    client::Downstream, client_address, handshake, matching, phases::RequestChains, respond,
+    settings::Reading,
 };
 
 /// Refuses a head that parsed but is unusable: after that the connection cannot be trusted and is closed.
@@ -23,7 +24,7 @@ pub(crate) fn acceptable(head: &RequestHead) -> Result<BodyLength, ParseError> {
 pub(crate) async fn route(
     request: &mut Request,
     reading: &Reading,
-    chains: &mut Chains,
+    chains: &mut RequestChains,
     client: Option<&Rc<Downstream>>,
 ) -> Result<(), Box<Reply>> {
     if let Some(real_ip) = &reading.real_ip {

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What all code on a worker may use. Lives as long as the process.
-pub struct Runtime {
+pub(crate) struct Runtime {
     pub index: usize,
     pub settings: Settings,
     pub(crate) deadlines: Deadlines,
@@ -100,7 +100,7 @@ impl Runtime {
     }
 
     /// The newest configuration.
-    pub fn snapshot(&self) -> Rc<WorkerSnapshot> {
+    pub(crate) fn snapshot(&self) -> Rc<WorkerSnapshot> {
         let generation = self.publisher.generation();
         if generation != self.generation.get() {
             let fresh = Rc::new(WorkerSnapshot::new(self.publisher.current()));
@@ -114,7 +114,7 @@ impl Runtime {
         self.snapshot.borrow().clone()
     }
 
-    pub fn request_head(&self) -> RequestHead {
+    pub(crate) fn request_head(&self) -> RequestHead {
         self.request_heads.borrow_mut().pop().unwrap_or_default()
     }
 
@@ -126,7 +126,7 @@ impl Runtime {
         }
     }
 
-    pub fn response_head(&self) -> ResponseHead {
+    pub(crate) fn response_head(&self) -> ResponseHead {
         self.response_heads.borrow_mut().pop().unwrap_or_default()
     }
 

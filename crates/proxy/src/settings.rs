@@ -14,6 +14,7 @@ use crate::{Internal, admission::Admission, handshake_room::Room, pace::LeastRat
 /// One address of the data plane.
 #[derive(Clone, Debug)]
 pub struct Listen {
+    /// Where to listen.
     pub address: SocketAddr,
     /// Terminate TLS here.
     pub tls: bool,
@@ -28,6 +29,7 @@ pub struct Listen {
 pub struct RealIp {
     /// In lower case. `x-forwarded-for` may hold several addresses; `proxy_protocol` is not a header.
     pub header: String,
+    /// Peers whose field is trusted.
     pub trusted: Arc<tidegate_routing::AddressSet>,
     /// Skip trusted addresses from the right instead of taking the last one.
     pub recursive: bool,
@@ -36,9 +38,11 @@ pub struct RealIp {
 /// Limits for clients of HTTP/2 (`apisix.http2`).
 #[derive(Clone, Debug)]
 pub struct Http2 {
+    /// Of one connection.
     pub max_concurrent_streams: u32,
     /// Bytes of a request body that may be under way, per stream and together.
     pub stream_window_bytes: u32,
+    /// Of all bodies of a connection together.
     pub connection_window_bytes: u32,
     /// Streams that a client may cancel within ten seconds, and streams in error that it may cause at once.
     pub max_resets: u32,
@@ -62,6 +66,7 @@ impl Default for Http2 {
 /// believed.
 #[derive(Clone)]
 pub struct Reading {
+    /// Of heads.
     pub limits: RequestLimits,
     /// Peers whose `X-Forwarded-*` are believed.
     pub trusted_addresses: Option<Arc<tidegate_routing::AddressSet>>,
@@ -88,9 +93,12 @@ impl Default for Reading {
     }
 }
 
+/// Settings of the data plane.
 #[derive(Clone)]
 pub struct Settings {
+    /// For HTTP and HTTPS.
     pub listen: Vec<Listen>,
+    /// At least 1.
     pub workers: usize,
     /// Pin worker N to CPU N (`nginx_config.enable_cpu_affinity`).
     pub cpu_affinity: bool,
@@ -102,22 +110,29 @@ pub struct Settings {
     pub handshakes: Arc<Room>,
     /// How fast clients have to send bodies and to take answers.
     pub body_rate: LeastRate,
+    /// How fast clients must read responses.
     pub answer_rate: LeastRate,
     /// How fast clients have to send bodies that are held in memory (`apisix.body_memory.min_rate`).
     pub held_body_rate: LeastRate,
+    /// Between two requests of a connection.
     pub keepalive_timeout_ms: u64,
+    /// For a head.
     pub client_header_timeout_ms: u64,
     /// Time limit of a TLS handshake.
     pub handshake_timeout_ms: u64,
     /// `apisix.max_own_hops`
     pub max_own_hops: u32,
+    /// Between two pieces of a body.
     pub client_body_timeout_ms: u64,
+    /// Between two writes that make progress.
     pub send_timeout_ms: u64,
     /// How long a draining worker waits for its connections (`worker_shutdown_timeout`).
     pub shutdown_timeout_ms: u64,
     /// 0: unlimited.
     pub client_max_body_size: u64,
+    /// How requests are read.
     pub reading: Reading,
+    /// Of upstreams.
     pub max_response_head_bytes: usize,
     /// `Server` of every answer.
     pub server_token: String,
@@ -127,6 +142,7 @@ pub struct Settings {
     pub show_upstream_status: bool,
     /// The Admin and Control API when they share a data port.
     pub internal: Option<Arc<dyn Internal>>,
+    /// `None`: requests are not logged.
     pub access_log: Option<Arc<dyn AccessLog>>,
     /// Returns unused memory of the calling thread to the system; called when a worker falls idle.
     pub release_memory: Option<fn()>,
@@ -172,6 +188,7 @@ impl Default for Settings {
 
 /// Where access log lines go. Called on the worker: must only append to memory.
 pub trait AccessLog: Send + Sync {
+    /// Logs a finished request; called on its worker, and must not block.
     fn write(&self, worker: usize, request: &Request);
     /// About once per second, so that a quiet worker's lines do not wait.
     fn tick(&self, worker: usize);

@@ -21,7 +21,7 @@ use std::{
 
 use crate::runtime::Runtime;
 
-pub use self::record::LIMIT;
+pub(crate) use self::record::LIMIT;
 
 thread_local! {
     /// When the current poll began.
@@ -34,7 +34,7 @@ pub(crate) fn awake() {
 }
 
 /// A task whose polls are timed.
-pub fn watched<F: Future<Output = ()>>(
+pub(crate) fn watched<F: Future<Output = ()>>(
     worker: &'static Runtime,
     what: &'static str,
     task: F,

@@ -2,14 +2,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Counters of one worker, which only it writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerStats {
+    /// Connections accepted.
     pub accepted: AtomicU64,
+    /// Connections open.
     pub active: AtomicU64,
+    /// Connections between two requests.
     pub idle: AtomicU64,
+    /// Requests begun.
     pub requests: AtomicU64,
+    /// Connections closed because of limits.
     pub refused: AtomicU64,
+    /// Requests that panicked.
     pub panics: AtomicU64,
     /// Revision of the snapshot this worker uses.
     pub revision: AtomicU64,
@@ -17,16 +24,20 @@ pub struct WorkerStats {
     pub stall_us: AtomicU64,
     /// Polls that held the loop up, by length: see [`crate::stall`].
     pub stalls: [AtomicU64; BOUNDS_US.len() + 1],
+    /// Time in which a task of over 1 ms ran.
     pub stalled_us: AtomicU64,
     /// The part of [`WorkerStats::stalled_us`] in which the thread had no processor.
     pub unscheduled_us: AtomicU64,
+    /// Fields of clients that were not passed on.
     pub dropped: Dropped,
 }
 
+/// Without a locked instruction: the caller is the only writer.
 pub fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
+/// As [`add`].
 pub fn sub(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_sub(by), Relaxed);
 }
@@ -46,6 +57,7 @@ pub struct Dropped {
     pub invalid_name: AtomicU64,
     /// Other spellings of a name that a plugin has set.
     pub plugin: AtomicU64,
+    /// Trailer fields.
     pub trailer: AtomicU64,
 }
 

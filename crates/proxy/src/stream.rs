@@ -16,7 +16,7 @@ use tokio_rustls::TlsStream;
 
 use crate::http2::stream::Http2Stream;
 
-pub enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
     /// Bytes of DATA frames. Heads and trailers are sent separately.
@@ -26,7 +26,11 @@ pub enum Stream {
 impl Stream {
     /// Reads what is there. `AsyncRead` on purpose: after a short read the runtime knows the socket is drained and the
     /// next poll waits without a system call.
-    pub fn poll_read(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         if let Stream::Http2(stream) = self {
             return stream.poll_raw(context, room);
         }
@@ -55,7 +59,7 @@ impl Stream {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
-    pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, data),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, data),
@@ -64,7 +68,7 @@ impl Stream {
     }
 
     /// Whether bytes of files can go out without passing through this process.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Stream::Plain(_))
     }
 
@@ -100,14 +104,14 @@ impl Stream {
     }
 
     /// TLS may hold back records; plain sockets hold nothing, and frames leave with their connection's next round.
-    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(_) | Stream::Http2(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
         }
     }
 
-    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
@@ -125,7 +129,7 @@ impl Stream {
         }
     }
 
-    pub fn is_http2(&self) -> bool {
+    pub(crate) fn is_http2(&self) -> bool {
         matches!(self, Stream::Http2(_))
     }
 
@@ -142,7 +146,7 @@ impl Stream {
         !matches!(held, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    cmp::Reverse,
     task::{Context, Waker},
 };
 
@@ -16,21 +17,24 @@ const IDLE: u64 = 1;
 const LEAVING: u64 = 0;
 
 #[derive(Default)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     now_ms: Cell<u64>,
     at: RefCell<Vec<u64>>,
+    /// Of each slot, the turn in which its connection became idle: deadlines are too coarse, and of different lengths.
+    idle_since: RefCell<Vec<u32>>,
+    turn: Cell<u32>,
     wakers: RefCell<Vec<Option<Waker>>>,
     free: RefCell<Vec<u32>>,
 }
 
 impl Deadlines {
     /// Milliseconds since the worker started, as of the last tick.
-    pub fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms.get()
     }
 
     /// Moves the clock and wakes what is overdue.
-    pub fn tick(&self, now_ms: u64) {
+    pub(crate) fn tick(&self, now_ms: u64) {
         self.now_ms.set(now_ms);
         let at = self.at.borrow();
         let wakers = self.wakers.borrow();
@@ -50,14 +54,19 @@ impl Deadlines {
         }
     }
 
-    /// Expires the idle connections with the earliest deadlines until `count` connections are closing; returns how many are.
+    /// Expires the longest idle connections until `count` connections are closing; returns how many are.
     pub(crate) fn evict_idle(&self, count: usize) -> usize {
         let mut at = self.at.borrow_mut();
         let now_ms = self.now_ms.get();
         let leaving = at.iter().filter(|at| **at == LEAVING).count();
         let is_idle = |deadline: u64| deadline != NEVER && deadline & IDLE != 0 && deadline > now_ms;
-        let mut idle: Vec<(u64, usize)> =
-            at.iter().enumerate().filter(|(_, at)| is_idle(**at)).map(|(index, at)| (*at, index)).collect();
+        let since = self.idle_since.borrow();
+        // Turns wrap around: their distance from the present one counts.
+        let age = |since: &u32| self.turn.get().wrapping_sub(*since);
+        let mut idle: Vec<(Reverse<u32>, usize)> = (at.iter().zip(since.iter()).enumerate())
+            .filter(|(_, (at, _))| is_idle(**at))
+            .map(|(index, (_, since))| (Reverse(age(since)), index))
+            .collect();
         let wanted = count.saturating_sub(leaving);
         if idle.len() > wanted {
             idle.select_nth_unstable(wanted);
@@ -79,41 +88,47 @@ impl Deadlines {
             return index;
         }
         self.at.borrow_mut().push(NEVER);
+        self.idle_since.borrow_mut().push(0);
         self.wakers.borrow_mut().push(None);
         (self.at.borrow().len() - 1) as u32
     }
 }
 
 /// A connection's slot.
-pub struct Timer {
+pub(crate) struct Timer {
     deadlines: &'static Deadlines,
     index: u32,
 }
 
 impl Timer {
-    pub fn new(deadlines: &'static Deadlines) -> Timer {
+    pub(crate) fn new(deadlines: &'static Deadlines) -> Timer {
         Timer { deadlines, index: deadlines.allocate() }
     }
 
     /// Remembers which task to wake; once per task.
-    pub fn attach(&self, context: &Context<'_>) {
+    pub(crate) fn attach(&self, context: &Context<'_>) {
         if let Some(waker) = self.deadlines.wakers.borrow_mut().get_mut(self.index as usize) {
             *waker = Some(context.waker().clone());
         }
     }
 
     /// The limit is `after_ms` from now.
-    pub fn set(&self, after_ms: u64) {
+    pub(crate) fn set(&self, after_ms: u64) {
         self.put(self.after(after_ms) & !IDLE);
     }
 
     /// As [`Timer::set`], for an idle connection.
     pub(crate) fn set_idle(&self, after_ms: u64) {
         self.put(self.after(after_ms) | IDLE);
+        let turn = self.deadlines.turn.get().wrapping_add(1);
+        self.deadlines.turn.set(turn);
+        if let Some(since) = self.deadlines.idle_since.borrow_mut().get_mut(self.index as usize) {
+            *since = turn;
+        }
     }
 
     /// The connection is no longer idle. Keeps the deadline; one that was closing gets `after_ms` from now.
-    pub fn busy(&self, after_ms: u64) {
+    pub(crate) fn busy(&self, after_ms: u64) {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         match at {
             LEAVING => self.set(after_ms),
@@ -126,7 +141,7 @@ impl Timer {
         self.deadlines.now_ms.get().saturating_add(after_ms).saturating_add(TICK_MS)
     }
 
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.put(NEVER);
     }
 
@@ -136,7 +151,7 @@ impl Timer {
         }
     }
 
-    pub fn expired(&self) -> bool {
+    pub(crate) fn expired(&self) -> bool {
         let at = self.deadlines.at.borrow().get(self.index as usize).copied().unwrap_or(NEVER);
         at <= self.deadlines.now_ms.get()
     }
@@ -160,8 +175,12 @@ mod tests {
     fn the_longest_idle_go_first() {
         let deadlines: &'static Deadlines = Box::leak(Box::default());
         let timers: Vec<Timer> = (0..6).map(|_| Timer::new(deadlines)).collect();
-        for (timer, limit) in timers.iter().zip([500, 100, 300, 200, 400]) {
-            timer.set_idle(limit);
+        // Of limits of any length, across the end of the turns' numbers.
+        deadlines.turn.set(u32::MAX - 2);
+        for (at, limit) in [(1, 100), (3, 500), (2, 500), (4, 100), (0, 100)] {
+            if let Some(timer) = timers.get(at) {
+                timer.set_idle(limit);
+            }
         }
         if let Some(timer) = timers.get(1) {
             timer.busy(0);

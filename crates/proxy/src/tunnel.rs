@@ -38,7 +38,12 @@ impl Pipe {
 }
 
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
-pub async fn run(request: &mut Request, client: &Downstream, mut upstream: UpstreamConnection, idle_ms: u64) {
+pub(crate) async fn run(
+    request: &mut Request,
+    client: &Downstream,
+    mut upstream: UpstreamConnection,
+    idle_ms: u64,
+) {
     let Ok(head_bytes) = client.start_tunnel(request).await else {
         upstream.discard(client);
         return;

@@ -52,7 +52,7 @@ pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> 
             error_log::log(
                 error_log::Level::Error,
                 format_args!(
-                    "a plugin chose a {what} with blanks or control characters; the request is refused"
+                    "a plugin set a {what} with spaces or control characters; the request is refused"
                 ),
             );
             Err(Box::new(Reply::page(500)))

@@ -86,7 +86,7 @@ fn watch(crew: &Crew, tell: &dyn Fn(u64)) {
 fn remember_ended(seat: &mut Seat) {
     for back in seat.lost.extract_if(.., |lost| lost.has_ended()) {
         seat.ended.push(back.stats);
-        log(Level::Warn, format_args!("the worker {} that was given up has ended", seat.index));
+        log(Level::Warn, format_args!("replaced worker {} has ended", seat.index));
     }
 }
 
@@ -111,7 +111,8 @@ fn look(crew: &Crew, seat: &mut Seat, passed: Duration, given_up: &mut u64) {
         log(
             Level::Alert,
             format_args!(
-                "worker {index} is stuck and keeps its place, {MOST_GIVEN_UP} were given up before: restart the gateway"
+                "worker {index} is stuck and is not replaced, because {MOST_GIVEN_UP} workers were replaced \
+                 before; restart the gateway"
             ),
         );
     }
@@ -185,10 +186,7 @@ fn fill(crew: &Crew, seat: &mut Seat) {
         && TOLD.pass().is_some()
     {
         let index = seat.index;
-        log(
-            Level::Alert,
-            format_args!("no worker takes the place {index}: {error}; it is tried again and again"),
-        );
+        log(Level::Alert, format_args!("cannot replace worker {index}: {error}; retrying"));
     }
 }
 
@@ -198,12 +196,17 @@ fn shut_down(crew: &Crew, index: usize, introduced: &Introduction) {
     let (ending, handed_over) = (crew.signals.ending(), crew.signals.handed_over.load(Ordering::SeqCst));
     match connections::shut_down(&introduced.doors, ending && !handed_over) {
         Ok(count) => {
-            let place = if ending { "ends with the process" } else { "has another in its place" };
-            log(Level::Warn, format_args!("worker {index} {place}; {count} connections of it are shut down"));
+            let place = if ending { "ends with the process" } else { "was replaced" };
+            log(
+                Level::Warn,
+                format_args!("worker {index} {place}; {count} of its connections are shut down"),
+            );
         }
         Err(error) => log(
             Level::Error,
-            format_args!("the connections of worker {index} stay open, its clients wait: {error}"),
+            format_args!(
+                "cannot shut down the connections of worker {index}, its clients keep waiting: {error}"
+            ),
         ),
     }
 }
@@ -221,10 +224,14 @@ fn name(crew: &Crew, worker: usize, marked: Option<Marked>) -> Stuck {
 fn told(stuck: &Stuck, marked: Option<Marked>, held_up: Duration) -> String {
     let what = match marked {
         Some(marked) => format!("plugin {} ({})", stuck.plugin, marked.at),
-        None => "nothing that has a name".to_owned(),
+        None => "unknown work".to_owned(),
     };
     let route = if stuck.route.is_empty() { "none".to_owned() } else { stuck.route.to_string() };
-    format!("worker {} is stuck for {:.1} s: {what}, route: {route}", stuck.worker, held_up.as_secs_f64())
+    format!(
+        "worker {} has been stuck for {:.1} s: {what}, route: {route}",
+        stuck.worker,
+        held_up.as_secs_f64()
+    )
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::{
 };
 
 use self::accepting::{Ended, accept_at, end_accepting, take_passed};
-pub use self::shared::Worker;
+pub(crate) use self::shared::Worker;
 pub(crate) use self::signals::Signals;
 
 /// After a successor took over, connections without a request stay that long: a client that just connected, or is
@@ -88,7 +88,7 @@ pub(crate) fn run(
         if lost {
             error_log::log(
                 error_log::Level::Warn,
-                format_args!("worker {} is back after its place was taken: it ends", worker.index),
+                format_args!("worker {} recovered after it was replaced; it exits", worker.index),
             );
         }
         let handed_over = signals.handed_over.load(Ordering::SeqCst);

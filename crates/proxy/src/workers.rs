@@ -34,6 +34,7 @@ const ACCEPT_PATIENCE: Duration = Duration::from_secs(1);
 /// The running workers.
 pub struct Workers {
     crew: Arc<Crew>,
+    /// Addresses with the ports that the system chose.
     pub listening: Vec<Listen>,
 }
 
@@ -56,6 +57,7 @@ impl SeatStats {
         self.present.as_ref().map_or(0, |stats| of(stats).load(Ordering::Relaxed))
     }
 
+    /// The present one first.
     pub fn all(&self) -> impl Iterator<Item = &WorkerStats> {
         self.present.iter().chain(&self.past).map(AsRef::as_ref)
     }

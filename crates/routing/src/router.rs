@@ -28,7 +28,7 @@ pub(crate) use self::explain::Explained;
 pub use self::layer::Layer;
 pub use self::layered::Stale;
 pub use self::{
-    explain::Verdict,
+    explain::CandidateResult,
     lookup::{Match, MatchInput, Mode},
     witness::Loss,
 };

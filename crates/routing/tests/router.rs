@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 use tidegate_routing::{
     AddressSet, Expression, HostPattern, MatchInput, Methods, Mode, Operand, RouteSpec, Router, Variables,
-    router::{Stale, Verdict},
+    router::{CandidateResult, Stale},
 };
 
 #[derive(Clone, Debug)]
@@ -278,7 +278,7 @@ proptest! {
                 // The explanation names the same route, however few candidates are listed.
                 for limit in [0, 100] {
                     let explained = router.explain(request, limit);
-                    let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
+                    let mut won = explained.considered.iter().filter(|one| one.verdict == CandidateResult::Won);
                     let told = won.next().map(|won| (won.route, won.uri.to_string()));
                     prop_assert_eq!(&told, &found, "{:?} {:?}", mode, request);
                     prop_assert!(won.next().is_none() && explained.considered.len() <= limit + 1);
@@ -320,7 +320,7 @@ proptest! {
                 let expected = whole.find(request).map(|found| (found.route, found.matched_uri, found.matched_host));
                 prop_assert_eq!(&found, &expected, "{:?} {:?}", mode, request);
                 let explained = router.explain(request, 100);
-                let mut won = explained.considered.iter().filter(|one| one.verdict == Verdict::Won);
+                let mut won = explained.considered.iter().filter(|one| one.verdict == CandidateResult::Won);
                 prop_assert_eq!(won.next().map(|one| one.route), expected.map(|found| found.0));
             }
         }

@@ -148,7 +148,7 @@ pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report:
                 continue;
             }
             let hint =
-                if hint.is_empty() { ", known are routes, upstreams, services and so on" } else { &hint };
+                if hint.is_empty() { "; expected routes, upstreams, services and so on" } else { &hint };
             report(&format!("{}unknown key [{key}] is ignored{hint}", places.key(key)));
         }
     }
@@ -180,7 +180,7 @@ pub(crate) fn plugins(document: &Value, places: &dyn Places, report: &Report) ->
             (Some(name), Some(false)) => list.http.push(name.to_owned()),
             _ => {
                 report(&format!(
-                    "{}[plugins] is ignored, {item} is not an item for it: give a name, and true or false for stream",
+                    "{}[plugins] is ignored, invalid item {item}: give a name, and true or false for stream",
                     places.key("plugins")
                 ));
                 return None;

@@ -76,7 +76,7 @@ impl Embedded {
     /// Whether `open` would make a new database. The error is the one it would end with: a database that is lost.
     pub fn would_be_new(path: &Path) -> Result<bool, StoreError> {
         let place = creation::look(path)?;
-        Ok(matches!(place, creation::Place::New))
+        Ok(matches!(place, creation::StoreFile::New))
     }
 
     /// As [`Embedded::open`], keeping so much history.

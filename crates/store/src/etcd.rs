@@ -139,9 +139,7 @@ impl Store for Etcd {
         let written = self.runtime.spawn(async move { write::write(&shared, write).await });
         Box::pin(async move {
             written.await.unwrap_or_else(|_| {
-                Err(StoreError::Unavailable(
-                    "the gateway is stopping; nothing was answered by etcd".to_owned(),
-                ))
+                Err(StoreError::Unavailable("the gateway is stopping and etcd has not responded".to_owned()))
             })
         })
     }

@@ -177,7 +177,7 @@ pub struct Past {
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// Trimmed by [`Retention`].
-    #[error("the history leads back to revision {oldest}, not to {wanted}")]
+    #[error("revision {wanted} is not in the history, which begins at revision {oldest}")]
     Trimmed {
         /// Asked for.
         wanted: u64,
@@ -185,7 +185,7 @@ pub enum HistoryError {
         oldest: u64,
     },
     /// Later than the newest write.
-    #[error("revision {wanted} is not there yet, the configuration is at {current}")]
+    #[error("revision {wanted} does not exist yet; the configuration is at {current}")]
     Future {
         /// Asked for.
         wanted: u64,
@@ -193,10 +193,10 @@ pub enum HistoryError {
         current: u64,
     },
     /// None of that name.
-    #[error("there is no checkpoint {0}")]
+    #[error("checkpoint {0} not found")]
     NoCheckpoint(String),
     /// See [`MAX_CHECKPOINTS`].
-    #[error("there are {MAX_CHECKPOINTS} checkpoints, which is the most; delete one first")]
+    #[error("the limit of {MAX_CHECKPOINTS} checkpoints is reached; delete one first")]
     TooManyCheckpoints,
     #[error(
         "the checkpoint takes {bytes} bytes, and with the {taken} of the others that is more than {limit}; delete others, or \

@@ -112,10 +112,10 @@ fn bad_files_change_nothing() {
         ("routes: [{id: 1}, {id: 2\n#END", "failed to parse the content of file"),
         ("routes: [{id: 1}]\n#END and more", "missing valid end flag"),
         ("routes: ${{STORE_TEST_NO_SUCH}}\n#END", "can't find environment variable STORE_TEST_NO_SUCH"),
-        ("- 1\n#END", "it should hold keys"),
+        ("- 1\n#END", "expected keys"),
         ("", "0 bytes"),
         ("\0\0\0\0\0\0\0\0", "missing valid end flag"),
-        ("# nothing but a comment\n#END\n", "it holds nothing"),
+        ("# nothing but a comment\n#END\n", "it is empty"),
     ] {
         subject.rewrite(text);
         subject.check(&[("1", 1)], &[complaint]);
@@ -145,10 +145,10 @@ fn a_start_needs_a_whole_file() {
     for (format, text, complaint) in [
         (Format::Yaml, "", "0 bytes"),
         (Format::Yaml, "routes: [{id: 1}]", "missing valid end flag"),
-        (Format::Yaml, "#END", "it holds nothing"),
+        (Format::Yaml, "#END", "it is empty"),
         (Format::Json, "", "0 bytes"),
         (Format::Json, "{\"routes\": [", "failed to parse"),
-        (Format::Json, "null", "it holds nothing"),
+        (Format::Json, "null", "it is empty"),
     ] {
         std::fs::write(&path, text).unwrap();
         refused(format, complaint);

@@ -15,6 +15,7 @@ pub struct WorkerLog {
 }
 
 impl WorkerLog {
+    /// A buffer of its own, in front of the shared file.
     pub fn new(sink: LogSink) -> Self {
         Self::with_buffer(sink, DEFAULT_BUFFER_BYTES)
     }

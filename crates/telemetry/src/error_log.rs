@@ -50,6 +50,7 @@ pub fn init(level: Level, sink: LogSink) {
     let _ = SINK.set(sink);
 }
 
+/// Lines below it are dropped from now on, in all threads.
 pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Relaxed);
 }

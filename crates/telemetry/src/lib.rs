@@ -6,6 +6,7 @@
 //!
 //! Not here: trace export, and the choice of what to measure (the `prometheus` plugin makes it).
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod access_log;

@@ -20,6 +20,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
+    /// At most `lines` in each span of `span_ms` milliseconds.
     pub const fn new(lines: u64, span_ms: u64) -> Limiter {
         Limiter {
             lines,

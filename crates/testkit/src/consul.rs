@@ -17,8 +17,10 @@ use crate::message::Message;
 use crate::process::Process;
 use crate::{Behaviour, Client, Upstream, eventually, free_port};
 
+/// A registry that answers as Consul does, in this process.
 #[derive(Debug)]
 pub struct Consul {
+    /// Where it listens.
     pub address: SocketAddr,
     token: String,
     agent: Agent,
@@ -47,6 +49,7 @@ struct State {
 }
 
 impl Consul {
+    /// Without any service.
     pub fn start() -> Self {
         Self::start_with("")
     }
@@ -93,6 +96,7 @@ impl Consul {
         Consul { address: upstream.address, token: token.to_owned(), agent: Agent::Fake(Some(upstream)) }
     }
 
+    /// Of the whole server, without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -111,14 +115,17 @@ impl Consul {
         self.expect("PUT", &format!("/v1/agent/check/{verb}/service:{id}"), "");
     }
 
+    /// Removes an instance of a service.
     pub fn deregister(&self, id: &str) {
         self.expect("PUT", &format!("/v1/agent/service/deregister/{id}"), "");
     }
 
+    /// Writes to the key-value store.
     pub fn put_key(&self, key: &str, value: &str) {
         self.expect("PUT", &format!("/v1/kv/{key}"), value);
     }
 
+    /// Removes from the key-value store.
     pub fn delete_key(&self, key: &str) {
         self.expect("DELETE", &format!("/v1/kv/{key}"), "");
     }

@@ -7,11 +7,13 @@ use crate::PATIENCE;
 /// A bound UDP socket.
 #[derive(Debug)]
 pub struct Datagrams {
+    /// Where it listens.
     pub address: SocketAddr,
     socket: UdpSocket,
 }
 
 impl Datagrams {
+    /// On a free port.
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("the system has a free port");
         socket.set_read_timeout(Some(PATIENCE)).expect("sockets have timeouts");

@@ -14,7 +14,9 @@ use crate::{PATIENCE, free_port, servers};
 /// One member on ports that stay the same over restarts. Dropping it kills it and removes its data.
 #[derive(Debug)]
 pub struct Etcd {
+    /// Its process.
     pub process: Process,
+    /// Where clients connect to.
     pub address: SocketAddr,
     identity: Identity,
     extra: Vec<String>,
@@ -33,6 +35,7 @@ struct Identity {
 }
 
 impl Etcd {
+    /// An empty server in a temporary folder, without authentication.
     pub fn start() -> Self {
         Self::start_with("http", &[], &[])
     }
@@ -77,10 +80,12 @@ impl Etcd {
         self.wait_until_healthy();
     }
 
+    /// Of the whole server, without a path.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
+    /// Its data.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -126,6 +131,7 @@ impl Etcd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Writes a key.
     pub fn put(&self, key: &str, value: &str) {
         self.control(&["put", "--", key, value]);
     }

@@ -55,10 +55,15 @@ pub const ADMIN_KEY: &str = "test-admin-key";
 /// A running gateway in its own prefix. Dropping it kills it and removes the prefix.
 #[derive(Debug)]
 pub struct Gateway {
+    /// Its process.
     pub process: Process,
+    /// Where it serves HTTP.
     pub http: SocketAddr,
+    /// Where it serves the Admin API.
     pub admin: SocketAddr,
+    /// Where it serves the Control API.
     pub control: SocketAddr,
+    /// Where it serves metrics.
     pub metrics: SocketAddr,
     prefix: TempDir,
 }
@@ -68,7 +73,7 @@ impl Gateway {
     /// `@HTTP@`, `@ADMIN@`, `@CONTROL@` and `@METRICS@` become ports.
     pub fn start(config_yaml: &str, apisix_yaml: Option<&str>) -> Self {
         let mut gateway = Self::start_unready(config_yaml, apisix_yaml);
-        gateway.process.wait_for_port(gateway.http);
+        gateway.wait_until_ready();
         gateway
     }
 
@@ -132,14 +137,20 @@ impl Gateway {
         command.arg("--from").arg(format!("{kind}:{}", source.display()));
         let process = Process::start("tidegate", &mut command);
         let mut gateway = Gateway { process, http, admin, control, metrics, prefix };
-        gateway.process.wait_for_port(gateway.http);
+        gateway.wait_until_ready();
         gateway
     }
 
     /// Starts the binary again in the same prefix, on the same ports, after it ended.
     pub fn restart(&mut self) {
         self.restart_unready();
+        self.wait_until_ready();
+    }
+
+    /// It says where it listens once it does so on all addresses: one of them alone is too early for those who use another.
+    fn wait_until_ready(&mut self) {
         self.process.wait_for_port(self.http);
+        self.process.wait_for_output("  proxy ");
     }
 
     /// As [`Gateway::restart`], for starts that must fail: does not wait.
@@ -147,6 +158,7 @@ impl Gateway {
         self.process = Process::start("tidegate", &mut run_command(self.prefix.path()));
     }
 
+    /// Its folder, with conf/, data/ and logs/.
     pub fn prefix(&self) -> &Path {
         self.prefix.path()
     }

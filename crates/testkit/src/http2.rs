@@ -5,29 +5,49 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::PATIENCE;
 
+/// A frame type.
 pub const DATA: u8 = 0;
+/// A frame type.
 pub const HEADERS: u8 = 1;
+/// A frame type.
 pub const PRIORITY: u8 = 2;
+/// A frame type.
 pub const RST_STREAM: u8 = 3;
+/// A frame type.
 pub const SETTINGS: u8 = 4;
+/// A frame type.
 pub const PING: u8 = 6;
+/// A frame type.
 pub const GOAWAY: u8 = 7;
+/// A frame type.
 pub const WINDOW_UPDATE: u8 = 8;
+/// A frame type.
 pub const CONTINUATION: u8 = 9;
 
+/// A flag of DATA and HEADERS.
 pub const END_STREAM: u8 = 1;
+/// A flag of SETTINGS and PING.
 pub const ACK: u8 = 1;
+/// A flag of HEADERS and CONTINUATION.
 pub const END_HEADERS: u8 = 4;
 
+/// An error code.
 pub const REFUSED_STREAM: u32 = 7;
+/// An error code.
 pub const CANCEL: u32 = 8;
+/// An error code.
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 
+/// A frame as it is sent (RFC 9113 section 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
+    /// A frame type, such as [`DATA`].
     pub kind: u8,
+    /// Such as [`END_STREAM`].
     pub flags: u8,
+    /// 0: the connection.
     pub stream: u32,
+    /// Without the head of nine bytes.
     pub payload: Vec<u8>,
 }
 
@@ -71,6 +91,7 @@ impl Http2Client {
         Ok(client)
     }
 
+    /// Any frame, valid or not.
     pub fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
         self.stream.write_all(&frame(kind, flags, stream, payload))
     }
@@ -121,6 +142,7 @@ impl Http2Client {
     }
 }
 
+/// The bytes of a frame, its head included.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);

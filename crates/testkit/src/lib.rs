@@ -4,6 +4,7 @@
 //! Everything here is blocking and built on the standard library: a test tool that shares its HTTP code with
 //! the program under test would share its mistakes too.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "what a failed test shows")]
 

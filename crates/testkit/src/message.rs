@@ -11,7 +11,9 @@ pub struct Message {
     pub start_line: String,
     /// As received: order and case kept.
     pub headers: Vec<(String, String)>,
+    /// Without chunked coding.
     pub body: Vec<u8>,
+    /// Of a chunked body.
     pub trailers: Vec<(String, String)>,
     /// The head's bytes, with the empty line.
     pub head: Vec<u8>,
@@ -28,6 +30,7 @@ pub enum ReadError {
     Timeout,
     /// The bytes are not HTTP/1; says what is wrong.
     Malformed(String),
+    /// Reading failed, or timed out.
     Io(io::Error),
 }
 
@@ -50,9 +53,13 @@ impl std::error::Error for ReadError {}
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEnd {
+    /// No body.
     None,
+    /// A body of this length.
     Length(usize),
+    /// A chunked body.
     Chunked,
+    /// A body up to the end of the connection.
     Close,
 }
 
@@ -85,6 +92,7 @@ impl Message {
         self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count()
     }
 
+    /// The body; bytes that are not UTF-8 are replaced.
     pub fn body_text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -108,11 +116,13 @@ impl Message {
 /// Reads messages from a stream, keeping what was read beyond one for the next.
 #[derive(Debug)]
 pub struct Reader<S> {
+    /// What is read.
     pub stream: S,
     buffer: Vec<u8>,
 }
 
 impl<S: Read> Reader<S> {
+    /// Reads from the current position.
     pub fn new(stream: S) -> Self {
         Reader { stream, buffer: Vec::new() }
     }

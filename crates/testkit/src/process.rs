@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::PATIENCE;
 
@@ -35,6 +35,7 @@ impl Process {
         Process { name: name.to_owned(), child, output }
     }
 
+    /// Of the system.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -71,11 +72,17 @@ impl Process {
         assert!(!late.timed_out(), "{} never printed {wanted:?}:\n{text}", self.name);
     }
 
+    /// Sends a signal. Waits for nothing but, at SIGSTOP, for the process to stand still.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // It may have ended in the meantime.
-            let _ = kill_process(pid, signal);
+            let sent = kill_process(pid, signal);
+            if signal == Signal::STOP && sent.is_ok() {
+                // Its threads go on for a moment. Where it ends instead, its status is left for those who ask for it.
+                let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                let _ = waitid(WaitId::Pid(pid), until);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::thread;
 /// Listens for as long as it lives; connections end with one of their two sides.
 #[derive(Debug)]
 pub struct Relay {
+    /// Where it listens.
     pub address: SocketAddr,
     gate: Arc<Gate>,
 }
@@ -23,6 +24,7 @@ struct Gate {
 }
 
 impl Relay {
+    /// Forwards connections to `target`.
     pub fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("the system has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");

@@ -13,12 +13,15 @@ use crate::process::Process;
 /// A running server. Dropping it kills it and removes its folder.
 #[derive(Debug)]
 pub struct Server {
+    /// Its process.
     pub process: Process,
+    /// Where it listens.
     pub address: SocketAddr,
     folder: TempDir,
 }
 
 impl Server {
+    /// Its configuration and data.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

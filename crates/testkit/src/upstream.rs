@@ -20,13 +20,14 @@ use crate::{
     message::{BodyEnd, Message, Reader},
 };
 
-pub use self::behaviour::{Answer, Behaviour, Step};
+pub use self::behaviour::{Behaviour, Responder, Step};
 
 /// One request as the upstream received it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Which connection it came on, counted from 0.
     pub connection: usize,
+    /// The request.
     pub message: Message,
 }
 
@@ -37,9 +38,9 @@ impl Seen {
     }
 }
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for Responder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Answer")
+        f.write_str("Responder")
     }
 }
 
@@ -48,6 +49,7 @@ type Choose = dyn Fn(&Message) -> Behaviour + Send + Sync;
 /// A listening upstream; every connection has a thread. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct Upstream {
+    /// Where it listens.
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -103,7 +105,7 @@ impl Upstream {
 
     /// The step that sends what a function makes of the whole request.
     pub fn answer(make: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Step {
-        Step::Answer(Answer(Arc::new(make)))
+        Step::Answer(Responder(Arc::new(make)))
     }
 
     /// Everything received since the start or the last [`Upstream::take`].

@@ -180,7 +180,7 @@ fn flush_logs() {
     if !tidegate_plugin_api::stop::finish(FLUSH_TIME) {
         error_log::log(
             error_log::Level::Warn,
-            format_args!("some log entries could not be sent before the end"),
+            format_args!("some log entries could not be sent before shutdown"),
         );
     }
 }
@@ -267,7 +267,7 @@ fn announce_ready(
     let tell = move |command, reply| teller.tell(signals::Event::Command(command, reply));
     if let Err(error) = commands::listen(&commands::path(&settings.files.pid), tell) {
         // Everything but the verbs upgrade and reload goes without.
-        error_log::log(error_log::Level::Error, format_args!("{error:#}; signals work nevertheless"));
+        error_log::log(error_log::Level::Error, format_args!("{error:#}; signals still work"));
     }
     if let Some(predecessor) = &options.predecessor {
         predecessor.serving();

@@ -38,58 +38,58 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use printable::printable_lines;
 use rustix::{fs::Mode, process::umask};
 
-use self::place::Place;
+use self::place::SharedOptions;
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
 #[command(name = "tidegate", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(flatten)]
-    place: Place,
+    place: SharedOptions,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Write a commented config.yaml to start from
+    /// Write a commented config.yaml as a starting point
     Init(init::Arguments),
-    /// Serve in the foreground, until a signal says stop
+    /// Run in the foreground until a signal stops it
     Run(run::Arguments),
     /// Serve the files of a directory
     Serve(serve::Arguments),
     /// Put a gateway in front of one server, with TLS, a key, a rate limit or CORS
     Proxy(Box<proxy::Arguments>),
-    /// Answer with the request that came: something to proxy to
+    /// Answer with the received request: something to proxy to
     Echo(echo::Arguments),
-    /// Serve in the background; returns when connections are accepted
+    /// Start in the background; return once connections are accepted
     Start(start::Arguments),
     /// Stop at once
     Stop,
-    /// Stop when the requests under way are answered
+    /// Stop gracefully: finish the requests in flight first
     Quit,
-    /// Apply a changed config.yaml without a lost request, and open the log files again
+    /// Apply a changed config.yaml without losing a request, and reopen the log files
     Reload(reload::Arguments),
-    /// Let this program take over from the one that runs, without a lost request
+    /// Replace the running process with this program without losing a request
     Upgrade(upgrade::Arguments),
-    /// Tell what a start would say: exit code 0 if it works, 1 if not, 2 if some objects cannot be used
+    /// Check whether a start would succeed: exit code 0 if so, 1 if not, 2 if some objects cannot be used
     Test(test::Arguments),
-    /// Print the version, the commit, its date, and what the program was built with
+    /// Print version, commit, date and build features
     Version,
     /// Print the routes of the running gateway
     Routes,
-    /// Tell which route a request would take and why, and what would run
+    /// Show which route a request would match and why, and which plugins would run
     Explain(explain::Arguments),
-    /// Check machine, configuration and what it needs, and say what to do: exit code 3 if something is wrong
+    /// Check the machine and the configuration, and say what to do: exit code 3 if something is wrong
     Doctor(doctor::Arguments),
-    /// Export, import, roll back, back up and repair the configuration, and tell who changed what
+    /// Export, import, roll back, back up and repair the configuration, and show its history
     #[command(subcommand)]
     Config(configuration::Verb),
-    /// Turn the configuration of another gateway into objects of this one, and say what became of each part
+    /// Convert the configuration of another gateway, and report what became of each part
     Import(import::Arguments),
-    /// Measure an HTTP server: throughput, latency, and what causes the tail
+    /// Benchmark an HTTP server: throughput, latency, and the causes of tail latency
     Bench(Box<bench::Arguments>),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Arguments),
     /// Pass signals on to the gateway until it ends
     #[command(name = stay::VERB, hide = true)]

@@ -44,7 +44,7 @@ impl Anchors {
             anchors.add(certificate.map_err(|error| format!("not PEM: {error}"))?)?;
         }
         if anchors.is_empty() {
-            return Err("no certificate in it; PEM is expected".to_owned());
+            return Err("no certificate found; expected PEM".to_owned());
         }
         Ok(anchors)
     }
@@ -69,7 +69,7 @@ impl Anchors {
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         let pem = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         match self.add_bundle(&pem) {
-            0 => Err(format!("{}: no certificate in it; PEM is expected", path.display())),
+            0 => Err(format!("{}: no certificate found; expected PEM", path.display())),
             _ => Ok(()),
         }
     }

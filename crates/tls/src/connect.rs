@@ -26,14 +26,14 @@ pub async fn connect(
     let address = stream.peer_addr();
     let mut first = [0; FIRST_BYTES];
     let mut seen = 0;
-    let mut shaking = pin!(TlsConnector::from(config).connect(name, stream));
+    let mut handshake = pin!(TlsConnector::from(config).connect(name, stream));
     let done = poll_fn(|context| {
         if seen == 0
-            && let Some(stream) = shaking.get_ref()
+            && let Some(stream) = handshake.get_ref()
         {
             seen = peek(stream, context, &mut first);
         }
-        shaking.as_mut().poll(context)
+        handshake.as_mut().poll(context)
     })
     .await;
     done.map_err(|error| {

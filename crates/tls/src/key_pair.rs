@@ -20,7 +20,7 @@ pub enum PairError {
     #[error("key: {0}")]
     Key(String),
     /// Both are readable, and the key is another certificate's. The subject of the leaf.
-    #[error("the key does not belong to the certificate ({0})")]
+    #[error("the key does not match the certificate ({0})")]
     Mismatch(String),
 }
 
@@ -31,7 +31,7 @@ pub fn certified_key(provider: &CryptoProvider, chain: &[u8], key: &[u8]) -> Res
     let chain = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| bad_certificate(&error))?;
-    let leaf = chain.first().ok_or_else(|| bad_certificate(&"none in it; PEM is expected"))?;
+    let leaf = chain.first().ok_or_else(|| bad_certificate(&"none found; expected PEM"))?;
     let leaf = Certificate::parse(leaf).map_err(|error| bad_certificate(&error))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad_key(&error))?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| bad_key(&error))?;

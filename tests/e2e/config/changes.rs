@@ -81,11 +81,9 @@ fn a_write_that_is_not_compiled_in_time_says_so() {
     assert_eq!(put.status(), 201, "{}", put.body_text());
     let written = number(&put);
     let warning = put.header("X-Tidegate-Warning").unwrap_or_default();
-    assert!(
-        warning.starts_with(&format!("revision {written} is stored and stays so, but not compiled yet")),
-        "{warning}"
-    );
-    gateway.wait_for_log(&format!("revision {written} is stored and answered, but not compiled after 1 s"));
+    assert!(warning.starts_with(&format!("revision {written} is stored but not compiled yet")), "{warning}");
+    gateway
+        .wait_for_log(&format!("revision {written} is stored and acknowledged, but not compiled after 1 s"));
     assert_eq!(ask(&gateway, "GET", "/routes/1", "", &Value::Null).status(), 200, "stored");
     let begun = std::time::Instant::now();
     while revision(&gateway)["compiled"].as_u64() < Some(written) {

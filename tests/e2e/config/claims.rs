@@ -174,7 +174,7 @@ fn send_http1(client: &mut Client, path: &str, attack: &Attack) {
     assert_eq!(answer.status(), 200, "{path}: {text}");
 }
 
-/// Over HTTP/2, whose names are in lower case.
+/// Over HTTP/2, whose names are lowercase.
 fn send_http2(front: std::net::SocketAddr, path: &str, attack: &Attack) {
     let mut client = Http2Client::connect(front, &[]).expect("connects");
     let lower = |names: &[String]| -> Vec<(String, String)> {

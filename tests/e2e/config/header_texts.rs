@@ -104,7 +104,7 @@ fn a_line_break_in_a_header_is_refused_when_it_is_written() {
         };
         let (status, answer) = put("routes/1", &route("X-Good"));
         if status != 200 && status != 201 {
-            wrong.push(format!("{plugin} {conf} is good: {answer}"));
+            wrong.push(format!("{plugin} {conf} is valid: {answer}"));
         }
         for text in [r"X-A\r\nX-Evil: 1", r"X-A\n", r"X-A\u0000"] {
             let (status, answer) = put("routes/1", &route(text));
@@ -136,7 +136,7 @@ fn a_line_break_in_a_header_is_refused_when_it_is_written() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     let (_, answer) = put("routes/1", r#"{"uri": "/x", "plugins": {"echo": {"body": "x", "headers": {"X-A\r\nX-B": "1"}}}}"#
         .replace("\r\n", r"\r\n").as_str());
-    assert!(answer.contains("headers") && answer.contains("cannot be the name of a header"), "{answer}");
+    assert!(answer.contains("headers") && answer.contains("invalid header name"), "{answer}");
 }
 
 #[test]

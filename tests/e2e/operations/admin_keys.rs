@@ -58,11 +58,11 @@ fn no_key_in_the_list_opens_nothing() {
 fn only_false_opens_and_is_told_at_every_start() {
     let mut gateway = start("admin_key_required: false");
     assert_eq!(put(&gateway, ""), 201);
-    check_said(&gateway, "the Admin API asks for no key");
+    check_said(&gateway, "the Admin API requires no key");
     gateway.process.stop();
     fs::write(gateway.prefix().join("logs/error.log"), "").expect("an empty log");
     gateway.restart();
-    check_said(&gateway, "the Admin API asks for no key");
+    check_said(&gateway, "the Admin API requires no key");
 }
 
 #[test]

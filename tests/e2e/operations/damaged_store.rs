@@ -245,22 +245,22 @@ fn a_rolled_back_store_is_refused() {
     flipped[65] ^= 1;
     fs::write(&database, flipped).expect("written");
     let (good, said) = gateway.verb("test");
-    assert!(!good && said.contains("tells of revision 2") && said.contains("damaged"), "{said}");
+    assert!(!good && said.contains("records revision 2") && said.contains("damaged"), "{said}");
     // An older copy is a rollback as well, only a larger one.
     fs::write(&database, older).expect("written");
     let (good, said) = gateway.verb("test");
     assert!(!good && said.contains("revision 1") && said.contains("revision 2"), "{said}");
     gateway.restart_unready();
     assert!(!gateway.process.wait_for_exit().success());
-    for word in ["tidegate.redb", "holds revision 1", "tells of revision 2", "backup", "tidegate.created"] {
+    for word in ["tidegate.redb", "holds revision 1", "records revision 2", "backup", "tidegate.created"] {
         gateway.process.wait_for_output(word);
     }
     // On purpose, as the message says.
     let marker = gateway.prefix().join("data/tidegate.created");
     fs::remove_file(&marker).expect("removed");
     gateway.restart();
-    gateway.process.wait_for_output("the newest state of this gateway cannot be told");
-    gateway.wait_for_log("the newest state of this gateway cannot be told");
+    gateway.process.wait_for_output("is the newest state of this gateway");
+    gateway.wait_for_log("is the newest state of this gateway");
     gateway.process.stop();
     fs::write(&database, newest).expect("written");
     gateway.restart();

@@ -82,7 +82,7 @@ fn init_writes_what_test_finds_good() {
         // Never over something that is there.
         fs::write(&path, "# mine\n").expect("written");
         let (success, text) = tidegate(&prefix, &init);
-        assert!(!success && text.contains("is there already"), "{text}");
+        assert!(!success && text.contains("already exists"), "{text}");
         assert_eq!(fs::read_to_string(&path).expect("config.yaml"), "# mine\n");
     }
 }
@@ -113,7 +113,7 @@ fn init_beside_a_store_keeps_its_keys() {
     fs::create_dir(folder.path().join("data")).expect("a folder");
     fs::write(folder.path().join("data/tidegate.redb"), "").expect("a store");
     let (success, text) = tidegate(folder.path(), &["init"]);
-    assert!(success && text.contains("data/ has a store already"), "{text}");
+    assert!(success && text.contains("data/ already has a store"), "{text}");
     let config = fs::read_to_string(folder.path().join("conf/config.yaml")).expect("config.yaml");
     let keyring = config.lines().find(|line| line.trim_start().starts_with("keyring:")).expect("a keyring");
     assert!(keyring.contains("qeddd145sfvddff3") && keyring.contains("edd1c9f0985e76a2"), "{keyring}");

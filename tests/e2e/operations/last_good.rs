@@ -115,7 +115,7 @@ fn a_damaged_store_is_served_from_its_copy() {
     let (code, said) = config(&gateway, &["repair", "--dry-run"]);
     assert!(code == 0 && said.contains("everything that was acknowledged"), "{code} {said}");
     let (code, said) = config(&gateway, &["repair"]);
-    assert!(code == 0 && said.contains("good again") && said.contains(".damaged-1"), "{code} {said}");
+    assert!(code == 0 && said.contains("is repaired") && said.contains(".damaged-1"), "{code} {said}");
     assert!(data(&gateway, "tidegate.redb.damaged-1").exists());
     let (done, said) = gateway.verb("upgrade");
     assert!(done, "{said}");
@@ -225,7 +225,7 @@ fn a_damaged_copy_is_never_served() {
         refused(&mut gateway, None, &words);
         refused(&mut gateway, Some("--serve-last-good"), &words);
         let (code, said) = config(&gateway, &["repair", "--accept-loss"]);
-        assert!(code == 1 && said.contains("Nothing can be had"), "{code} {said}");
+        assert!(code == 1 && said.contains("Nothing can be recovered"), "{code} {said}");
         // Nor is it restored.
         let (code, said) = config(&gateway, &["restore", copy.to_str().expect("a path")]);
         assert!(code == 1 && said.contains("nothing was changed"), "{code} {said}");
@@ -237,7 +237,7 @@ fn a_damaged_copy_is_never_served() {
     put(&other, "routes/1", OPEN);
     other.process.stop();
     fs::copy(data(&other, "tidegate.last-good"), &copy).expect("copied");
-    refused(&mut gateway, Some("--serve-last-good"), &["it is of another store"]);
+    refused(&mut gateway, Some("--serve-last-good"), &["it belongs to another store"]);
     // With a good store it is kept aside, and another takes its place.
     fs::write(&store, whole).expect("written");
     gateway.restart();

@@ -6,7 +6,7 @@ use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::YAML_PROVIDER;
 
 const REQUESTS: u64 = 1_500;
-const TOLD: &str = " more like it were left out)";
+const TOLD: &str = " similar lines were omitted)";
 
 /// Lines about failed requests, and how many the log says were left out.
 fn count(log: &str) -> (u64, u64) {

@@ -133,7 +133,7 @@ fn a_resource_file_that_is_not_whole_is_not_served() {
         (Some(""), "0 bytes"),
         (Some("\0\0\0\0\0\0\0\0\0\0"), "missing valid end flag"),
         (Some(routes), "missing valid end flag"),
-        (Some("# nothing\n#END\n"), "it holds nothing"),
+        (Some("# nothing\n#END\n"), "it is empty"),
         (None, "No such file"),
     ];
     for (text, problem) in damages {

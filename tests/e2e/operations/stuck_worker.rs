@@ -162,7 +162,7 @@ fn another_worker_takes_the_place() {
         let (others, cut) = others.join().expect("connections");
         assert!(others > 0 && cut == 0, "{others} answered, {cut} cut");
 
-        gateway.wait_for_log("is stuck for 1.");
+        gateway.wait_for_log("has been stuck for 1.");
         let log = gateway.error_log();
         let line = log.lines().find(|line| line.contains("is stuck")).unwrap_or_default();
         assert!(line.contains("plugin request-id (rewrite), route: first"), "{line}");

@@ -523,7 +523,7 @@ fn commands_are_for_the_user_of_the_gateway_and_have_limits() {
     };
     let pid = gateway.pid();
     let first = command(&gateway, &line(0));
-    assert!(first.contains("it did not serve in time and was killed"), "{first}");
+    assert!(first.contains("it was not ready in time and was killed"), "{first}");
     thread::scope(|scope| {
         // Until the long one has begun, the short one is tried itself, and may be first.
         let long = scope.spawn(|| {
@@ -532,7 +532,7 @@ fn commands_are_for_the_user_of_the_gateway_and_have_limits() {
         });
         eventually("it has happened", || command(&gateway, &line(0)).contains("is about to take over"));
         let answer = long.join().expect("answered");
-        assert!(answer.contains("it did not serve in time"), "{answer}");
+        assert!(answer.contains("it was not ready in time"), "{answer}");
     });
     assert_eq!(gateway.pid(), pid);
     assert_eq!(gateway.client().get("a.test", "/a").expect("answers").status(), 200);

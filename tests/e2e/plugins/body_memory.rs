@@ -69,7 +69,7 @@ fn twenty_megabytes_of_values_take_little_more() {
         ("/field", 401, "Missing API key"),
         ("/list", 413, ""),
         ("/query", 404, ""),
-        ("/valid", 400, "the body takes more than 16777216 bytes of memory when it is read"),
+        ("/valid", 400, "the body takes more than 16777216 bytes of memory when parsed"),
         ("/new", 413, "the body takes more than 16777216 bytes"),
     ] {
         let ((status, answer), grown) = growth(&gateway, || post(&gateway, uri, "application/json", &body));
@@ -79,7 +79,7 @@ fn twenty_megabytes_of_values_take_little_more() {
         assert!(grown < 60 * MEGABYTE, "{uri}: +{} MB", grown / MEGABYTE);
     }
     gateway.wait_for_log(
-        "a condition on a request body cannot be looked at: the body takes more than 16777216 bytes",
+        "a condition on the request body cannot be evaluated: the body takes more than 16777216 bytes",
     );
     // Warned of is what computes for 20 ms on a worker, as long as that other requests wait.
     assert_done_in_pieces(&gateway);

@@ -105,7 +105,7 @@ fn answers_without_end_take_little() {
             _ => assert!(refused("memory") > 0.0),
         }
         assert_eq!(metric(&gateway, "apisix_plugin_answer_memory_bytes "), 0.0);
-        gateway.wait_for_log("is dropped: ");
+        gateway.wait_for_log("dropped a response of ");
     }
     assert!(upstream.seen().is_empty());
 }

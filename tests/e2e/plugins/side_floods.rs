@@ -153,7 +153,8 @@ fn copies_never_take_the_last_memory_for_bodies() {
         client.send(&body).expect("sends");
         assert_eq!(client.response().expect("an answer").status(), 200, "request {number}");
     }
-    gateway.wait_for_log("is not copied: the part of the memory for bodies that copies may take");
+    gateway
+        .wait_for_log("is not mirrored: the share of the memory for bodies that mirrored requests may take");
     assert!(upstream.take().iter().all(|seen| seen.message.body == body), "bodies arrive whole");
     drop(mirror);
 }

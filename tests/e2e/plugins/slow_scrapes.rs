@@ -42,7 +42,7 @@ fn pages_for_slow_readers_are_shared() {
     });
     println!("16 readers of a page of {} MB: +{} MB", size >> 20, grown >> 20);
     assert!(grown < 8 * size, "+{} MB with pages of {} MB", grown >> 20, size >> 20);
-    gateway.wait_for_log("pages of metrics are held by slow readers");
+    gateway.wait_for_log("metrics pages: a scrape gets");
     assert_eq!(scrape(&mut connect()).status(), 200);
     // Without them a scrape shows what is so now.
     drop(slow);

@@ -127,5 +127,5 @@ fn late_phases_leave_a_final_status() {
     ] {
         assert_eq!(ask(&mut client, id), status, "{id}: {}", gateway.error_log());
     }
-    gateway.wait_for_log("199 is not a final status: 500 is sent");
+    gateway.wait_for_log("199 is not a final status; sending 500");
 }

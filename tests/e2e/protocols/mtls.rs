@@ -92,7 +92,7 @@ fn hosts_with_client_certificates_are_shut_without_tls() {
     assert_eq!((h2c("mtls.test").as_str(), h2c("open.test").as_str()), ("2 400", "2 200"));
     let client = fixture.authority.issue("client");
     assert_eq!(fixture.secure("mtls.test", "mtls.test", Some(&client)), 200);
-    assert!(fixture.gateway.error_log().contains("asks for client certificates"));
+    assert!(fixture.gateway.error_log().contains("requires a client certificate"));
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn memory_that_is_spent_is_not_held_by_a_trickle() {
             client
         })
         .collect();
-    gateway.wait_for_log("answers that clients do not take hold more than 262144 bytes");
+    gateway.wait_for_log("responses that clients do not read take more than 262144 bytes");
     let answer = gateway.client().get("h", "/big").expect("others are served");
     assert_eq!((answer.status(), answer.body.len()), (200, 10_000_000));
     let byte = |n: u32| frame(WINDOW_UPDATE, 0, 2 * n + 1, &1u32.to_be_bytes());
@@ -212,7 +212,7 @@ fn compressors_have_a_total() {
         for client in &mut clients {
             assert_eq!(client.exactly(12).expect("the start of an answer"), b"HTTP/1.1 200");
         }
-        gateway.wait_for_log("an answer is not compressed");
+        gateway.wait_for_log("a response is not compressed");
         let each = (settled(&gateway) - before) / count as u64 / KILOBYTE;
         let metrics = Client::connect(gateway.metrics).expect("connects");
         let page = { metrics }.get("m", "/apisix/prometheus/metrics").expect("a page").body_text();

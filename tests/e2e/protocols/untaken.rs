@@ -1,4 +1,4 @@
-//! HTTP/2 answers that their clients do not take, whatever they are made of: how many requests may be in this state, in all
+//! HTTP/2 responses that clients do not read, whatever they are made of: how many requests may be in this state, in all
 //! and for an address, and that nobody else pays for it.
 
 use std::fs;
@@ -102,8 +102,8 @@ fn whatever_makes_the_answer() {
         ask(&mut other, path, 1, 50);
         assert_eq!(outcomes(&mut other, 50), (50, 0, 0), "{path}");
     }
-    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
-    gateway.wait_for_log("HTTP/2 requests that are new, or whose answers are not taken");
+    gateway.wait_for_log("HTTP/2 responses that clients do not read");
+    gateway.wait_for_log("HTTP/2 requests that are new, or whose responses are not read");
 }
 
 /// As long as its answers are left, the rest waits; no longer than the longest wait, and no more than there is room for.
@@ -237,7 +237,7 @@ fn many_requests_hold_little_together() {
             client
         })
         .collect();
-    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
+    gateway.wait_for_log("HTTP/2 responses that clients do not read");
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(2) {
         assert_eq!(gateway.client().get("h", "/ok").expect("others are served").status(), 200);

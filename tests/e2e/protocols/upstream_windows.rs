@@ -198,5 +198,5 @@ fn who_takes_nothing_is_cut() {
         assert_eq!(answer.stream, 2 * number + 1);
     }
     assert_eq!(gateway.client().get("h", "/ok").expect("an answer").status(), 200);
-    gateway.wait_for_log("HTTP/2 answers that their clients do not take");
+    gateway.wait_for_log("HTTP/2 responses that clients do not read");
 }

@@ -150,7 +150,7 @@ fn what_cannot_run_is_refused_with_a_reason() {
     check(&["http://no-such-host.invalid/"], 1, "cannot find the address");
     check(&[&closed, "-c", "0"], 2, "at least 1");
     check(&[&closed, "-c", "1", "-t", "2"], 2, "more threads than connections");
-    check(&[&closed, "-d", "10x"], 2, "a time is a number");
+    check(&[&closed, "-d", "10x"], 2, "expected a number");
     check(&[&closed, "-R", "0"], 2, "-R");
     check(&[&closed, "-R", "-5"], 2, "-R must be a number of requests per second above 0");
     check(&[&closed, "--timeout", "0s"], 2, "--timeout must be more than 0");
@@ -376,7 +376,7 @@ fn reports_are_written_and_runs_compared() {
     let other = bench(&["compare", &first, &second]).out;
     assert!(other.contains("worse") && !other.contains("better"), "{other}");
     let wrong = bench(&["compare", &first, &html]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("not an outcome"), "{}", wrong.err);
+    assert!(wrong.code == Some(2) && wrong.err.contains("not a result"), "{}", wrong.err);
 }
 
 #[test]

@@ -156,6 +156,6 @@ fn what_is_no_stream_of_events_is_told() {
     for words in [&["-n", "5"][..], &["-R", "5"], &["--grpc"], &["--no-keepalive"]] {
         check(words, "cannot be used with");
     }
-    check(&["--style", "wrk"], "has no figures of streams");
+    check(&["--style", "wrk"], "does not report streams");
     check(&["-m", "HEAD"], "has no events");
 }

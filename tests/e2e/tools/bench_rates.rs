@@ -77,10 +77,10 @@ fn rates_that_make_no_sense_are_refused() {
     };
     check(&["--stages", "10s"], "invalid stage \"10s\"");
     check(&["--stages", "10s:fast"], "invalid rate \"fast\"; stages are TIME:RATE");
-    check(&["--stages", "10x:5"], "a time is a number");
+    check(&["--stages", "10x:5"], "expected a number");
     check(&["--stages", "10s:-5"], "0 or more");
-    check(&["--stages", "10s:0"], "come to no request");
-    check(&["--stages", "0s:100"], "come to no request");
+    check(&["--stages", "10s:0"], "send no request");
+    check(&["--stages", "0s:100"], "send no request");
     check(&["--stages", "10s:5", "-R", "5"], "cannot be used with");
     check(&["--stages", "10s:5", "-d", "5s"], "cannot be used with");
     check(&["--arrivals", "poisson"], "give -R or --stages");

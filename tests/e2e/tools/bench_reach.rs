@@ -121,7 +121,7 @@ fn client_certificates_and_sessions() {
     };
     check(&["--cert", "/no/file"], "--cert /no/file: No such file");
     check(&["--cert", &own], "key: ");
-    check(&["--cert", &own, "--key", &key], "the key does not belong to the certificate");
+    check(&["--cert", &own, "--key", &key], "the key does not match the certificate");
     check(&["--key", &own_key], "--cert");
     let run = bench(&["http://127.0.0.1:1/", "--cert", &both]);
     assert!(run.code == Some(2) && run.err.contains("for https:// URLs"), "{}", run.err);

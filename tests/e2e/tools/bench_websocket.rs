@@ -144,7 +144,7 @@ fn echoes_are_measured() {
     assert_eq!(run.code, Some(0), "{} {}", run.out, run.err);
     let has = |line: &str| run.out.lines().any(|one| one.starts_with(line));
     assert!(has("  WebSocket, 2 connections, ") && has("  upgrades    2, p50 "), "{}", run.out);
-    assert!(has("  no echo     20 messages came that nobody waited for"), "{}", run.out);
+    assert!(has("  no echo     20 unexpected messages"), "{}", run.out);
 }
 
 #[test]

@@ -425,33 +425,33 @@ fn what_is_there_twice_is_refused() {
             "key \"key_in_query\" is given twice",
         ),
         // Names of entities.
-        (services(&service("s", "other")), "kong.yaml:4:10: service \"s\" is there twice, first at 3:10"),
-        (services(&service("other", "r")), "route \"r\" is there twice, first at 3:"),
-        (services("routes:\n- {name: r, service: s}\n"), "kong.yaml:5:10: route \"r\" is there twice, first at 3:"),
-        (services("upstreams:\n- name: u\n- name: u\n"), "kong.yaml:6:9: upstream \"u\" is there twice, first at 5:9"),
+        (services(&service("s", "other")), "kong.yaml:4:10: duplicate service \"s\", first at 3:10"),
+        (services(&service("other", "r")), "duplicate route \"r\", first at 3:"),
+        (services("routes:\n- {name: r, service: s}\n"), "kong.yaml:5:10: duplicate route \"r\", first at 3:"),
+        (services("upstreams:\n- name: u\n- name: u\n"), "kong.yaml:6:9: duplicate upstream \"u\", first at 5:9"),
         (services("upstreams:\n- {name: u, targets: [{target: 'a:1'}, {target: 'a:1'}]}\n"), "target \"a:1\""),
-        (consumers("username: a", "username: a"), "kong.yaml:6:14: consumer \"a\" is there twice, first at 5:14"),
-        (consumers("username: a, custom_id: i", "username: b, custom_id: i"), "consumer \"i\" is there twice"),
-        (services("consumer_groups:\n- name: g\n- name: g\n"), "consumer group \"g\" is there twice"),
+        (consumers("username: a", "username: a"), "kong.yaml:6:14: duplicate consumer \"a\", first at 5:14"),
+        (consumers("username: a, custom_id: i", "username: b, custom_id: i"), "duplicate consumer \"i\""),
+        (services("consumer_groups:\n- name: g\n- name: g\n"), "duplicate consumer group \"g\""),
         (
             consumers("username: a, keyauth_credentials: [{key: x}]", "username: b, keyauth_credentials: [{key: x}]"),
-            "key of key-auth is there twice, first at 5:",
+            "duplicate key of key-auth, first at 5:",
         ),
         (
             consumers(
                 "username: a, basicauth_credentials: [{username: x, password: p}]",
                 "username: b, basicauth_credentials: [{username: x, password: q}]",
             ),
-            "user of basic-auth \"x\" is there twice",
+            "duplicate user of basic-auth \"x\"",
         ),
         // Of two plugins at one place the first one would count.
         (
             plugins("name: ip-restriction, config: {deny: [10.0.0.1]}", "name: ip-restriction, config: {deny: [10.0.0.2]}"),
-            "kong.yaml:6:3: plugin ip-restriction of the file is there twice, first at 5:3",
+            "kong.yaml:6:3: duplicate plugin ip-restriction of the file, first at 5:3",
         ),
         (
             plugins("name: acl, service: s, config: {deny: [a]}", "name: acl, service: {name: s}, config: {deny: [b]}"),
-            "plugin acl of s is there twice",
+            "duplicate plugin acl of s",
         ),
     ] {
         let (fine, objects, report) = import(&[], &text, &[]);

@@ -69,8 +69,8 @@ fn one_listener_stands_for_the_public_one_only() {
     let mut process =
         start(folder.path(), &three(80, 8081, 8082), &["--listen", &format!("127.0.0.1:{own}")]);
     process.wait_for_port(local(own));
-    process.wait_for_output("closed: server default: no route leads to it: it listens at 127.0.0.1:8081");
-    process.wait_for_output("closed: server other: no route leads to it: it listens at *:8082");
+    process.wait_for_output("closed: server default: no route leads to it: it listens on 127.0.0.1:8081");
+    process.wait_for_output("closed: server other: no route leads to it: it listens on *:8082");
     assert_eq!(ask(local(own), "h").1, "public");
     assert_eq!(ask(local(own), "other").1, "public");
 }

@@ -75,7 +75,7 @@ impl AdminApi {
         let mut faults = Faults::default();
         let outcome: Vec<(Kind, String, Value)> =
             items(outcome).filter_map(|(_, kind, index, item)| stored(kind?, index, item)).collect();
-        let references = Outcome(&outcome);
+        let references = ObjectsAfter(&outcome);
         let mut clashes: HashMap<(Kind, String), Vec<String>> = HashMap::new();
         for (kind, id, error) in check::clashes(references.objects()) {
             clashes.entry((kind, id)).or_default().push(error);
@@ -192,15 +192,15 @@ fn items(document: &Value) -> impl Iterator<Item = (&'static str, Option<Kind>, 
 }
 
 /// The other objects in their state afterwards. What must not be twice is looked for in one pass instead.
-struct Outcome<'a>(&'a [(Kind, String, Value)]);
+struct ObjectsAfter<'a>(&'a [(Kind, String, Value)]);
 
-impl Outcome<'_> {
+impl ObjectsAfter<'_> {
     fn objects(&self) -> impl Iterator<Item = (Kind, &str, &Value)> + Clone {
         self.0.iter().map(|(kind, id, value)| (*kind, id.as_str(), value))
     }
 }
 
-impl References for Outcome<'_> {
+impl References for ObjectsAfter<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
         let mut objects = self.objects();
         objects.find(|object| (object.0, object.1) == (kind, id)).map(|(_, _, value)| Arc::new(value.clone()))
@@ -323,4 +323,4 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
 }
 
 const NO_CONFIGURATION: &str =
-    "it should be an object with lists such as routes and upstreams; {} is the empty configuration";
+    "expected an object with lists such as routes and upstreams; {} is the empty configuration";

@@ -64,8 +64,8 @@ impl AdminApi {
             return response;
         }
         let behind = format!(
-            "revision {revision} is stored and stays so, but not compiled yet: requests do not meet it; \
-             GET /apisix/admin/revision tells when they do"
+            "revision {revision} is stored but not compiled yet, so requests do not use it; GET \
+             /apisix/admin/revision reports when they do"
         );
         match response.headers.iter_mut().find(|(name, _)| *name == WARNING) {
             Some((_, others)) => {
@@ -86,8 +86,8 @@ impl AdminApi {
         let behind = progress.applied.iter().enumerate().filter(|(_, used)| **used < revision);
         let behind: Vec<usize> = behind.map(|(worker, _)| worker).collect();
         let message = format!(
-            "revision {revision} is stored and stays so, but after {} s workers {behind:?} do not use it yet; \
-             GET /apisix/admin/revision tells when they do",
+            "revision {revision} is stored, but after {} s workers {behind:?} do not use it yet; GET \
+             /apisix/admin/revision reports when they do",
             wait.0.as_secs_f64()
         );
         let body = json!({

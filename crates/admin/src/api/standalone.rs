@@ -17,7 +17,7 @@ use crate::{
 };
 
 const DIGEST: &str = "X-Digest";
-const NO_DIGEST: &str = "missing digest header: send X-Digest, a text that differs between configurations";
+const NO_DIGEST: &str = "missing digest header: send X-Digest, a value that differs between configurations";
 const LAST_MODIFIED: &str = "X-Last-Modified";
 
 /// Whether this mode has such a path.
@@ -47,7 +47,7 @@ impl AdminApi {
             "HEAD" => with_metadata(Response::empty(200), current),
             // The whole of it, in plain: as with `GET /export`.
             _ if self.key_of(request).is_some_and(|key| key.role != Role::Admin) => {
-                Response::error(403, "a configuration holds secrets: it needs a key with role admin")
+                Response::error(403, "the configuration contains secrets; use a key with role admin")
             }
             _ => {
                 let accept = request.header("accept").unwrap_or_default();

@@ -346,7 +346,12 @@ fn standalone_takes_whole_configurations() {
     let routes =
         r#"{"routes_conf_version":5,"routes":[{"id":"r1","uri":"/a","plugins":{},"modifiedIndex":1}]}"#;
     for (digest, conf, status, message) in [
-        ("", routes, 400, "missing digest header: send X-Digest, a text that differs between configurations"),
+        (
+            "",
+            routes,
+            400,
+            "missing digest header: send X-Digest, a value that differs between configurations",
+        ),
         ("a", "", 400, "invalid request body: empty request body"),
         ("a", routes, 202, ""),
         ("a", routes, 204, ""),

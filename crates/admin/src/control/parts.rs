@@ -14,15 +14,23 @@ use crate::{
 pub struct ControlParts {
     /// The first part of shown keys: `/apisix` with a database, empty with files.
     pub key_prefix: String,
+    /// The field `Server` of responses.
     pub server: &'static str,
+    /// Where objects are read.
     pub store: Arc<dyn Store>,
+    /// The HTTP plugins.
     pub plugins: Arc<dyn PluginCatalog>,
+    /// The plugins of stream routes; `None`: stream mode is off.
     pub stream_plugins: Option<Arc<dyn PluginCatalog>>,
+    /// Health of nodes.
     pub health: Arc<dyn HealthView>,
+    /// What the API asks of the process.
     pub hooks: Arc<dyn ControlHooks>,
     /// Records every attempt to change something.
     pub audit: Option<Arc<Audit>>,
+    /// What could not be compiled.
     pub compiled: Arc<dyn Compiled>,
+    /// The names that the API is served as.
     pub hosts: Hosts,
 }
 
@@ -40,6 +48,7 @@ pub trait ControlHooks: Send + Sync {
     fn collect_garbage(&self) {}
 }
 
+/// Hooks of a process that can do nothing, for tests and tools.
 pub struct NoControlHooks;
 
 impl ControlHooks for NoControlHooks {}
@@ -50,6 +59,7 @@ pub trait HealthView: Send + Sync {
     fn nodes(&self, kind: Kind, id: &str) -> Vec<NodeHealth>;
 }
 
+/// Of a process that checks no health.
 pub struct NoHealth;
 
 impl HealthView for NoHealth {
@@ -58,15 +68,23 @@ impl HealthView for NoHealth {
     }
 }
 
+/// A node and what its checks counted.
 #[derive(Clone, Debug)]
 pub struct NodeHealth {
+    /// Its address.
     pub ip: String,
+    /// Its port.
     pub port: u16,
+    /// As the upstream names it.
     pub hostname: String,
     /// `healthy`, `mostly_healthy`, `mostly_unhealthy`, `unhealthy`.
     pub status: &'static str,
+    /// In a row.
     pub successes: u64,
+    /// In a row.
     pub tcp_failures: u64,
+    /// In a row.
     pub http_failures: u64,
+    /// In a row.
     pub timeout_failures: u64,
 }

@@ -23,6 +23,7 @@ static REFUSED: Limiter = Limiter::new(10, 10_000);
 /// The settings: `deployment.admin.limits`.
 #[derive(Clone, Debug)]
 pub struct Bounds {
+    /// Open at a time.
     pub connections: usize,
     /// Of a stranger's address; 0: no limit.
     pub connections_per_address: u32,
@@ -71,7 +72,7 @@ struct Counts {
 }
 
 /// An open connection; dropping it makes room.
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     doors: Arc<Doors>,
     /// Of a stranger.
     stranger: Option<IpAddr>,
@@ -84,7 +85,7 @@ impl Doors {
     }
 
     /// `None`: too many are open.
-    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionPermit> {
         let place = self.place(peer);
         if let Err(key) = place {
             refused(peer, key);
@@ -93,7 +94,7 @@ impl Doors {
     }
 
     /// The error is the key that says no.
-    fn place(self: &Arc<Self>, peer: IpAddr) -> Result<Place, &'static str> {
+    fn place(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, &'static str> {
         let peer = peer.to_canonical();
         let listed = self.bounds.listed.iter().any(|network| network.contains(&peer));
         let mut counts = self.counts();
@@ -102,7 +103,7 @@ impl Doors {
         }
         if listed {
             counts.open += 1;
-            return Ok(Place { doors: self.clone(), stranger: None });
+            return Ok(ConnectionPermit { doors: self.clone(), stranger: None });
         }
         if counts.strangers >= self.bounds.connections - self.bounds.connections / 4 {
             return Err("connections");
@@ -116,7 +117,7 @@ impl Doors {
         counts.addresses.insert(peer, of_address + 1);
         counts.open += 1;
         counts.strangers += 1;
-        Ok(Place { doors: self.clone(), stranger: Some(peer) })
+        Ok(ConnectionPermit { doors: self.clone(), stranger: Some(peer) })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -124,7 +125,7 @@ impl Doors {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Its client has shown its key.
     pub(crate) fn showed_key(&mut self) {
         let Some(address) = self.stranger.take() else { return };
@@ -139,7 +140,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.showed_key();
         self.doors.counts().open -= 1;
@@ -159,7 +160,8 @@ fn refused(peer: IpAddr, key: &str) {
     log(
         Level::Warn,
         format_args!(
-            "connection of {peer} refused: as many as deployment.admin.limits.{key} are open ({more} more were not logged)"
+            "connection from {peer} refused: deployment.admin.limits.{key} is reached ({more} more were not \
+             logged)"
         ),
     );
 }

@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{
     body::receive,
-    bounds::{Doors, Place},
+    bounds::{ConnectionPermit, Doors},
     clock::{Clock, Timed},
     in_turns::InTurns,
     service::{Connection, Phase, Service, closed},
@@ -48,7 +48,7 @@ const LAST_HEAD: Duration = Duration::from_secs(2);
 /// Who is at the other end.
 pub(super) struct Client {
     peer: IpAddr,
-    place: Mutex<Place>,
+    place: Mutex<ConnectionPermit>,
     doors: Arc<Doors>,
     clock: Arc<Clock>,
     /// What is to be done about the body of the last request.
@@ -67,7 +67,12 @@ enum Rest {
 }
 
 impl Client {
-    pub(super) fn new(peer: IpAddr, place: Place, doors: Arc<Doors>, accepted: Instant) -> Arc<Client> {
+    pub(super) fn new(
+        peer: IpAddr,
+        place: ConnectionPermit,
+        doors: Arc<Doors>,
+        accepted: Instant,
+    ) -> Arc<Client> {
         let clock = Clock::new(accepted, &doors.bounds);
         Arc::new(Client { peer, place: Mutex::new(place), doors, clock, rest: Mutex::new(Rest::Nothing) })
     }

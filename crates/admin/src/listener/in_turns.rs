@@ -3,7 +3,7 @@
 //! A page of metrics can have tens of megabytes. The kernel takes megabytes of it in one write, and a thread that writes without
 //! ever waiting keeps its core until the scheduler's next tick, up to 4 ms later, though a worker was woken meanwhile: the worker's
 //! lag counts against it, whatever its nice value. A sender that sleeps after each piece cannot: the longest wait of a
-//! worker behind it was 0.5 ms in the place of 4.4.
+//! worker behind it was 0.5 ms instead of 4.4.
 
 use std::{
     future::Future,

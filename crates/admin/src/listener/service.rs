@@ -38,7 +38,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 /// served, and left when a successor accepts from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Between two requests.
     Waiting,
+    /// From the first byte of a request to the last of its response.
     Serving,
     /// Requests under way are finished. A connection that has not had one may still bring it, for a moment; others are
     /// closed.

@@ -50,7 +50,8 @@ pub(super) fn still_sealed(
     let old = fields(&before.value());
     match fields(value).into_iter().find(|field| old.contains(field)) {
         Some((field, _)) => Err(format!(
-            "{field} is still encrypted: write the secret itself; if this text is the secret, delete the object first"
+            "{field} is still encrypted; write the plain secret, or delete the object first if this text is \
+             the secret"
         )),
         None => Ok(()),
     }
@@ -155,7 +156,7 @@ pub(super) fn now() -> u64 {
 }
 
 pub(super) const UNREADABLE: &str =
-    "what is stored cannot be read, so that nothing can be merged into it: PUT the whole object";
+    "the stored object cannot be read, so nothing can be merged into it; PUT the whole object";
 
 /// Whether the document is what is stored, its secrets in plain.
 pub(super) fn is_readable(stored: &Object) -> bool {

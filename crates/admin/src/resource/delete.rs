@@ -44,10 +44,10 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     Ok(match users.len() {
         0 => response,
         count if count <= MOST_USERS => {
-            response.with_header(WARNING, header_text(&format!("{store_id} is still named by {shown}")))
+            response.with_header(WARNING, header_text(&format!("{store_id} is still referenced by {shown}")))
         }
         count => {
-            let text = format!("{store_id} is still named by {shown} and {} more", count - MOST_USERS);
+            let text = format!("{store_id} is still referenced by {shown} and {} more", count - MOST_USERS);
             response.with_header(WARNING, header_text(&text))
         }
     })

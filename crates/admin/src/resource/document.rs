@@ -17,7 +17,7 @@ pub(super) const END: &str = "#END";
 pub(super) async fn export(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     // Private keys and passwords are in it, in plain.
     if api.key_of(request).is_some_and(|key| key.role != Role::Admin) {
-        return Err(Response::error(403, "an export holds secrets: it needs a key with role admin"));
+        return Err(Response::error(403, "an export contains secrets; use a key with role admin"));
     }
     let store = api.store.clone();
     let make = move || exported(store.as_ref());
@@ -57,7 +57,7 @@ fn unreadable(state: &State) -> Option<String> {
     };
     (!named.is_empty()).then(|| {
         format!(
-            "nothing is exported while objects cannot be read; repair or delete them: {}{more}",
+            "nothing was exported because some objects cannot be read; repair or delete them: {}{more}",
             named.join("; ")
         )
     })
@@ -67,7 +67,9 @@ fn text_of(state: &State) -> Result<String, String> {
     let mut text = String::new();
     let left_out = state.list(Kind::GraphqlCostDecoration).count();
     if left_out > 0 {
-        text.push_str(&format!("# {left_out} graphql_cost_decorations have no place in this form\n"));
+        text.push_str(&format!(
+            "# {left_out} graphql_cost_decorations cannot be represented in this format\n"
+        ));
     }
     let document = of_state(state);
     // Quoted throughout: what reads it may take on, no, 010 and others for more than text.

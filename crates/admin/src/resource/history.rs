@@ -14,9 +14,9 @@ use crate::{
     message::{REVISION, Request, Response},
 };
 
-const NO_HISTORY: &str = "this configuration provider keeps no history, checkpoints or way back; the embedded one \
-    does. etcd keeps revisions of its own (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
-    gives the whole configuration to keep";
+const NO_HISTORY: &str = "this configuration provider has no history, checkpoints or rollback; the embedded \
+one does. etcd keeps its own revisions (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
+returns the whole configuration";
 
 const PAGE_SIZE: usize = 20;
 const LARGEST_PAGE: usize = 500;
@@ -63,12 +63,12 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
 pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Result<Response, Response> {
     let revision: u64 = revision
         .parse()
-        .map_err(|_| Response::error(400, "a revision is a number, as GET /history tells it"))?;
+        .map_err(|_| Response::error(400, "invalid revision; expected a number from GET /history"))?;
     let (skip, take) = page(request)?;
     let Some((found, differences)) = ask(api, move |history| history.entry(revision, skip, take)).await?
     else {
         let message =
-            format!("revision {revision} is not in the history; GET /apisix/admin/history tells what is");
+            format!("revision {revision} is not in the history; GET /apisix/admin/history lists what is");
         return Err(Response::error(404, &message));
     };
     let mut body = entry(&found);
@@ -97,8 +97,8 @@ fn entry(entry: &Entry) -> Value {
     });
     if let Some(bytes) = entry.left_out_bytes {
         shown["left_out"] = json!(format!(
-            "the values before and after take {bytes} bytes, more than history.max_bytes: they are not kept, and no way \
-             leads back to what was before this write"
+            "the values before and after take {bytes} bytes, more than history.max_bytes; they are not kept, \
+             and this write cannot be rolled back"
         ));
     }
     shown
@@ -183,7 +183,7 @@ pub(super) async fn put_checkpoint(
     // A number would be taken for a revision.
     let number = name.bytes().all(|byte| byte.is_ascii_digit());
     if number || name.len() > LONGEST_NAME || !name.chars().all(good) {
-        let rule = "a checkpoint's name has 1 to 64 letters, digits, - _ or . and is not a number";
+        let rule = "invalid checkpoint name; use 1 to 64 letters, digits, -, _ or ., and not only digits";
         return Err(Response::error(400, rule));
     }
     let (name, author) = (name.to_owned(), author(api, request, None));
@@ -195,7 +195,7 @@ pub(super) async fn put_checkpoint(
 pub(super) async fn delete_checkpoint(api: &AdminApi, name: &str) -> Result<Response, Response> {
     let wanted = name.to_owned();
     if !ask(api, move |history| history.delete_checkpoint(&wanted)).await? {
-        return Err(Response::error(404, &format!("there is no checkpoint {name}")));
+        return Err(Response::error(404, &format!("checkpoint {name} not found")));
     }
     Ok(Response::json(200, &json!({"deleted": "1", "name": name})))
 }

@@ -91,7 +91,7 @@ fn check_arguments(request: &Request) -> Result<(), Response> {
 fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let bytes = match &request.body {
         RequestBody::TooLarge(size) => {
-            let message = format!("{size} bytes are more than an import takes: {IMPORT_LIMIT}");
+            let message = format!("the body has {size} bytes; an import can have at most {IMPORT_LIMIT}");
             return Err(Response::error(400, &message));
         }
         RequestBody::Bytes(bytes) => bytes,
@@ -109,7 +109,7 @@ fn parse(request: &Request) -> Result<Map<String, Value>, Response> {
     let refuse = |reason: &str| Response::error(400, &format!("invalid request body: {reason}"));
     match read {
         Ok(Value::Object(document)) => Ok(document),
-        Ok(_) => Err(refuse("it should hold keys like routes and upstreams")),
+        Ok(_) => Err(refuse("expected keys like routes and upstreams")),
         Err(reason) => Err(refuse(&reason)),
     }
 }
@@ -137,7 +137,7 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
         let Some((_, kind)) = COLLECTIONS.iter().find(|(known, _)| known == name) else {
             // Versions mean something to API-driven gateways only.
             if name == "plugins" {
-                faults.push(fault(path, "which plugins are on is config.yaml's matter; take the list out"));
+                faults.push(fault(path, "plugins are enabled in config.yaml; remove this list"));
             } else if !name.ends_with("_conf_version") {
                 let hint = nearest::hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
                 faults.push(fault(path, &format!("unknown list{hint}")));
@@ -155,7 +155,7 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
         for (index, item) in list.iter().enumerate() {
             match read_item(api, *kind, index, item) {
                 Ok((key, _)) if items.contains_key(&key) => {
-                    let error = "is there twice".to_owned();
+                    let error = "is duplicated".to_owned();
                     faults.push(Fault { index, path: format!("/{name}/{}", key.1), error });
                 }
                 Ok((key, value)) => {

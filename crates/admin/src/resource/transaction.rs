@@ -103,7 +103,7 @@ impl Order {
 }
 
 pub(super) fn busy() -> Response {
-    Response::error(409, "others kept changing the configuration meanwhile; nothing was written, try again")
+    Response::error(409, "the configuration kept changing concurrently; nothing was written, try again")
 }
 
 /// The revision of `If-Match`, bare or in quotes.
@@ -114,9 +114,7 @@ fn if_match(request: &Request) -> Result<Option<u64>, Response> {
         return Ok(None);
     }
     let number = text.trim_matches('"').parse();
-    number
-        .map(Some)
-        .map_err(|_| Response::error(400, "If-Match: should be a revision, as GET /revision tells it"))
+    number.map(Some).map_err(|_| Response::error(400, "If-Match: should be a revision from GET /revision"))
 }
 
 fn mismatch(expected: u64, revision: u64) -> Response {
@@ -158,7 +156,7 @@ fn parse(body: &Value) -> Result<(Vec<Change>, bool), Response> {
     };
     if items.len() > MAX_CHANGES {
         return Err(refuse(format!(
-            "invalid transaction: {} changes, {MAX_CHANGES} is the most",
+            "invalid transaction: {} changes, at most {MAX_CHANGES} are allowed",
             items.len()
         )));
     }

@@ -71,7 +71,7 @@ impl Target {
         unpack(self.0.load(Ordering::Relaxed))
     }
 
-    pub(super) fn report(&self, thresholds: &Thresholds, outcome: Outcome) -> Option<Transition> {
+    pub(super) fn report(&self, thresholds: &Thresholds, outcome: HealthSignal) -> Option<Transition> {
         let (event, limit) = classify(thresholds, outcome)?;
         if limit == 0 {
             return None;
@@ -89,19 +89,19 @@ impl Target {
     }
 }
 
-fn classify(thresholds: &Thresholds, outcome: Outcome) -> Option<(Event, u8)> {
+fn classify(thresholds: &Thresholds, outcome: HealthSignal) -> Option<(Event, u8)> {
     Some(match outcome {
-        Outcome::Status(status) if thresholds.healthy_statuses.contains(status) => {
+        HealthSignal::Status(status) if thresholds.healthy_statuses.contains(status) => {
             (Event::Success, thresholds.successes)
         }
-        Outcome::Status(status) if thresholds.unhealthy_statuses.contains(status) => {
+        HealthSignal::Status(status) if thresholds.unhealthy_statuses.contains(status) => {
             (Event::HttpFailure, thresholds.http_failures)
         }
-        Outcome::Status(_) => return None,
-        Outcome::BadStatusLine => (Event::HttpFailure, thresholds.http_failures),
-        Outcome::Success => (Event::Success, thresholds.successes),
-        Outcome::TcpFailure => (Event::TcpFailure, thresholds.tcp_failures),
-        Outcome::Timeout => (Event::Timeout, thresholds.timeouts),
+        HealthSignal::Status(_) => return None,
+        HealthSignal::BadStatusLine => (Event::HttpFailure, thresholds.http_failures),
+        HealthSignal::Success => (Event::Success, thresholds.successes),
+        HealthSignal::TcpFailure => (Event::TcpFailure, thresholds.tcp_failures),
+        HealthSignal::Timeout => (Event::Timeout, thresholds.timeouts),
     })
 }
 
@@ -157,7 +157,7 @@ fn unpack(word: u64) -> (State, Counters) {
 
 /// How a probe or a request ended, as far as it says something about the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HealthSignal {
     /// A response with this status; one that is in neither list changes nothing.
     Status(u16),
     /// A response whose status line could not be read.
@@ -197,19 +197,19 @@ mod tests {
             Thresholds { tcp_failures: 2, http_failures: 3, timeouts: 0, ..Thresholds::active() };
         let target = Target::default();
         for (outcome, state, counters) in [
-            (Outcome::Status(200), Healthy, (0, 0, 0, 0)),
-            (Outcome::TcpFailure, MostlyHealthy, (0, 1, 0, 0)),
-            (Outcome::Status(418), MostlyHealthy, (0, 1, 0, 0)),
-            (Outcome::Status(500), MostlyHealthy, (0, 1, 1, 0)),
-            (Outcome::Timeout, MostlyHealthy, (0, 1, 1, 0)),
-            (Outcome::Status(200), MostlyHealthy, (1, 0, 0, 0)),
-            (Outcome::TcpFailure, MostlyHealthy, (0, 1, 0, 0)),
-            (Outcome::TcpFailure, Unhealthy, (0, 2, 0, 0)),
-            (Outcome::TcpFailure, Unhealthy, (0, 2, 0, 0)),
-            (Outcome::Success, MostlyUnhealthy, (1, 0, 0, 0)),
-            (Outcome::BadStatusLine, MostlyUnhealthy, (0, 0, 1, 0)),
-            (Outcome::Success, MostlyUnhealthy, (1, 0, 0, 0)),
-            (Outcome::Success, Healthy, (2, 0, 0, 0)),
+            (HealthSignal::Status(200), Healthy, (0, 0, 0, 0)),
+            (HealthSignal::TcpFailure, MostlyHealthy, (0, 1, 0, 0)),
+            (HealthSignal::Status(418), MostlyHealthy, (0, 1, 0, 0)),
+            (HealthSignal::Status(500), MostlyHealthy, (0, 1, 1, 0)),
+            (HealthSignal::Timeout, MostlyHealthy, (0, 1, 1, 0)),
+            (HealthSignal::Status(200), MostlyHealthy, (1, 0, 0, 0)),
+            (HealthSignal::TcpFailure, MostlyHealthy, (0, 1, 0, 0)),
+            (HealthSignal::TcpFailure, Unhealthy, (0, 2, 0, 0)),
+            (HealthSignal::TcpFailure, Unhealthy, (0, 2, 0, 0)),
+            (HealthSignal::Success, MostlyUnhealthy, (1, 0, 0, 0)),
+            (HealthSignal::BadStatusLine, MostlyUnhealthy, (0, 0, 1, 0)),
+            (HealthSignal::Success, MostlyUnhealthy, (1, 0, 0, 0)),
+            (HealthSignal::Success, Healthy, (2, 0, 0, 0)),
         ] {
             target.report(&thresholds, outcome);
             let (now, found) = target.snapshot();

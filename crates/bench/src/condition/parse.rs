@@ -20,7 +20,7 @@ impl FromStr for Condition {
         let (metric, value) = metric(name, number, unit.trim()).map_err(wrong)?;
         let is_below = matches!(relation, Relation::Below | Relation::AtMost);
         if is_below && !matches!(metric, Metric::Rate | Metric::Status { .. }) {
-            return Err(wrong(format!("this fails when all is well; is {name}>{bound} meant")));
+            return Err(wrong(format!("this fails when all is well; did you mean {name}>{bound}")));
         }
         Ok(Condition { expression: text.trim().to_owned(), metric, relation, value })
     }

@@ -31,9 +31,10 @@ pub(crate) fn client_bound(outcome: &Outcome) -> Option<Finding> {
         evidence.push(format!("the hypervisor took {steal:.1} % of the machine's CPU time"));
     }
     let remedy = if busy {
-        "add threads (-t), or run the client on a machine of its own: the server can do more than this run shows"
+        "add threads (-t), or run the client on a separate machine: the server can do more than this run \
+         shows"
     } else {
-        "give client and server cores of their own (taskset), or run the client on another machine"
+        "pin client and server to separate cores (taskset), or run the client on another machine"
     };
     Some(finding(
         CLIENT_BOUND,

@@ -42,7 +42,7 @@ impl Range {
 
     fn evidence(&self, on: u64, latency: &Latency) -> String {
         format!(
-            "{} of the requests took {} to {} ms, {STANDS_OUT} times more than those beside",
+            "{} of the requests took {} to {} ms, {STANDS_OUT} times more than the neighbouring values",
             percent(on, latency.count),
             self.from,
             self.to

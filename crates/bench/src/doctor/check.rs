@@ -3,7 +3,9 @@
 /// What one look found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
+    /// What was checked.
     pub name: &'static str,
+    /// Whether it distorts measurements.
     pub state: State,
     /// What was seen, with numbers.
     pub seen: String,
@@ -11,23 +13,27 @@ pub struct Check {
     pub remedy: String,
 }
 
+/// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// Nothing to do.
     Good,
+    /// Measurements would be distorted.
     Bad,
     /// Cannot be seen from here.
     Unknown,
 }
 
 impl Check {
-    pub fn good(name: &'static str, seen: impl Into<String>) -> Check {
+    pub(crate) fn good(name: &'static str, seen: impl Into<String>) -> Check {
         Check { name, state: State::Good, seen: seen.into(), remedy: String::new() }
     }
 
-    pub fn unknown(name: &'static str, seen: impl Into<String>) -> Check {
+    pub(crate) fn unknown(name: &'static str, seen: impl Into<String>) -> Check {
         Check { name, state: State::Unknown, seen: seen.into(), remedy: String::new() }
     }
 
+    /// Good or bad, with what was seen and the remedy.
     pub fn judge(
         name: &'static str,
         good: bool,

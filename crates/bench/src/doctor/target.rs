@@ -15,7 +15,9 @@ const AT_LIMIT: f64 = 0.92;
 /// A process that takes part: the gateway, or what is behind it.
 #[derive(Clone, Debug)]
 pub struct Involved {
+    /// Of the process, for the report.
     pub role: &'static str,
+    /// Where it listens.
     pub address: SocketAddr,
 }
 

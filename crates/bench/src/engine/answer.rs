@@ -63,7 +63,7 @@ impl HeadParser {
 
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ParsedResponse {
     pub status: u16,
     /// The server closes the connection after it.
     pub close: bool,
@@ -111,7 +111,7 @@ impl AnswerReader {
         input: &[u8],
         to_head: bool,
         parser: &mut HeadParser,
-    ) -> Result<(usize, Option<Answer>), ParseError> {
+    ) -> Result<(usize, Option<ParsedResponse>), ParseError> {
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
@@ -168,13 +168,13 @@ impl AnswerReader {
     }
 
     /// The connection ended: the answer, if that was its end.
-    pub(super) fn closed(&mut self) -> Option<Answer> {
+    pub(super) fn closed(&mut self) -> Option<ParsedResponse> {
         matches!(self.state, State::UntilClose).then(|| self.finish())
     }
 
-    fn finish(&mut self) -> Answer {
+    fn finish(&mut self) -> ParsedResponse {
         self.state = State::Head;
-        Answer { status: self.status, close: self.close, body: self.body }
+        ParsedResponse { status: self.status, close: self.close, body: self.body }
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     /// Reads answers fed `step` bytes at a time, the way a connection does: what is not used stays.
-    fn read(text: &str, step: usize, to_head: bool) -> Result<Vec<Answer>, &'static str> {
+    fn read(text: &str, step: usize, to_head: bool) -> Result<Vec<ParsedResponse>, &'static str> {
         let (mut parser, mut reader) = (HeadParser::default(), AnswerReader::default());
         let (mut kept, mut answers) = (Vec::new(), Vec::new());
         for piece in text.as_bytes().chunks(step) {
@@ -209,7 +209,7 @@ mod tests {
             "{fixed}{fixed}HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 Not Found\r\nTransfer-Encoding: \
              chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\nHTTP/1.0 500 x\r\n\r\nuntil close"
         );
-        let answer = |status, close, body| Answer { status, close, body };
+        let answer = |status, close, body| ParsedResponse { status, close, body };
         let expected = [
             answer(200, false, 5),
             answer(200, false, 5),

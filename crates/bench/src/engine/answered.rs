@@ -2,7 +2,7 @@
 
 /// A whole answer and the times of its request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered {
+pub(crate) struct Answered {
     pub now: u64,
     pub sent: u64,
     pub due: u64,

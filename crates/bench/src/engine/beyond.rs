@@ -6,7 +6,7 @@ use super::histogram::histogram;
 use crate::grpc::CODES;
 
 #[derive(Debug, Default)]
-pub struct Beyond {
+pub(crate) struct Beyond {
     pub grpc: Calls,
     pub events: Events,
     pub echo: Echo,
@@ -15,13 +15,13 @@ pub struct Beyond {
 
 /// Calls of gRPC that failed, and messages that came.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub(crate) struct Calls {
     pub failed: [u64; CODES],
     pub messages: u64,
 }
 
 impl Calls {
-    pub fn count(&mut self, code: u32) {
+    pub(crate) fn count(&mut self, code: u32) {
         if let Some(count) = self.failed.get_mut(code as usize) {
             *count += 1;
         }
@@ -30,7 +30,7 @@ impl Calls {
 
 /// Server-sent events.
 #[derive(Debug, Default)]
-pub struct Events {
+pub(crate) struct Events {
     pub count: u64,
     /// Between one event and the next of the same stream.
     pub gaps: Option<Histogram<u64>>,
@@ -56,7 +56,7 @@ impl Events {
 
 /// WebSocket.
 #[derive(Debug, Default)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// From connecting to the 101.
     pub upgrades: Option<Histogram<u64>>,
     /// Messages that were not echoes.
@@ -64,14 +64,14 @@ pub struct Echo {
 }
 
 impl Echo {
-    pub fn upgraded(&mut self, ns: u64) {
+    pub(crate) fn upgraded(&mut self, ns: u64) {
         self.upgrades.get_or_insert_with(histogram).saturating_record(ns);
     }
 }
 
 /// Redirects and cookies.
 #[derive(Debug, Default)]
-pub struct Visits {
+pub(crate) struct Visits {
     pub redirects: u64,
     /// Redirects to other servers, which are not followed.
     pub elsewhere: u64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     start: Instant,
 }
 
@@ -16,7 +16,7 @@ impl Clock {
     }
 
     /// Zero before the start.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         Instant::now().saturating_duration_since(self.start).as_nanos() as u64
     }
 

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use self::merge::merge;
 use super::{
     failure::Failure,
-    harvest::Harvest,
+    harvest::ThreadResult,
     lives::Lives,
     slot::Slot,
     tally::{FINE_NS, SLOT_NS, SharedSlots},
@@ -25,12 +25,12 @@ use crate::{
 /// Slots that an outcome keeps; longer runs get longer slots.
 const MAX_SLOTS: usize = 600;
 
-pub(super) fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]) -> Outcome {
-    let merged = |of: fn(&Harvest) -> Option<&Histogram<u64>>| merge(harvests.iter().filter_map(of));
+pub(super) fn outcome(plan: &Plan, harvests: Vec<ThreadResult>, slots: &[SharedSlots]) -> Outcome {
+    let merged = |of: fn(&ThreadResult) -> Option<&Histogram<u64>>| merge(harvests.iter().filter_map(of));
     let corrected = merged(|harvest| harvest.tally.corrected.as_ref());
     let raw = merged(|harvest| Some(&harvest.tally.raw));
     let handshake = merged(|harvest| Some(&harvest.tally.handshake));
-    let sum = |of: fn(&Harvest) -> u64| harvests.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ThreadResult) -> u64| harvests.iter().map(of).sum::<u64>();
     let seconds = harvests.iter().map(|harvest| harvest.end_ns).max().unwrap_or(0) as f64 / 1e9;
     let statuses = statuses(&harvests);
     let bad = statuses.iter().filter(|(status, _)| !plan.accepts(*status)).map(|(_, count)| count).sum();
@@ -106,7 +106,7 @@ pub(super) fn outcome(plan: &Plan, harvests: Vec<Harvest>, slots: &[SharedSlots]
     }
 }
 
-fn statuses(harvests: &[Harvest]) -> Vec<(u16, u64)> {
+fn statuses(harvests: &[ThreadResult]) -> Vec<(u16, u64)> {
     let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
     for harvest in harvests {
         for (status, &count) in harvest.tally.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -116,7 +116,7 @@ fn statuses(harvests: &[Harvest]) -> Vec<(u16, u64)> {
     sums.into_iter().collect()
 }
 
-fn failures(harvests: &[Harvest]) -> Vec<(String, u64)> {
+fn failures(harvests: &[ThreadResult]) -> Vec<(String, u64)> {
     let of = |failure: Failure| {
         harvests.iter().filter_map(|harvest| harvest.tally.failures.get(failure as usize)).sum::<u64>()
     };
@@ -125,7 +125,7 @@ fn failures(harvests: &[Harvest]) -> Vec<(String, u64)> {
     all.into_iter().filter(|(name, count)| *count > 0 && name != by_code).collect()
 }
 
-fn messages(harvests: &[Harvest]) -> Vec<(String, u64)> {
+fn messages(harvests: &[ThreadResult]) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (message, count) in harvests.iter().flat_map(|harvest| &harvest.tally.messages) {
         *sums.entry(message).or_default() += count;
@@ -136,7 +136,7 @@ fn messages(harvests: &[Harvest]) -> Vec<(String, u64)> {
     all
 }
 
-fn series(harvests: &[Harvest], shared: &[SharedSlots]) -> Series {
+fn series(harvests: &[ThreadResult], shared: &[SharedSlots]) -> Series {
     let mut slots: Vec<Slot> = Vec::new();
     for thread in shared {
         let thread = thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +172,7 @@ fn series(harvests: &[Harvest], shared: &[SharedSlots]) -> Series {
     }
 }
 
-fn client(harvests: &[Harvest]) -> Client {
+fn client(harvests: &[ThreadResult]) -> Client {
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     let whole: u64 = harvests.iter().map(|harvest| harvest.end_ns).sum();
     Client {

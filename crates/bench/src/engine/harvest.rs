@@ -5,7 +5,7 @@ use crate::system::sockets::Sockets;
 
 /// The results of a thread.
 #[derive(Debug)]
-pub(crate) struct Harvest {
+pub(crate) struct ThreadResult {
     pub tally: Tally,
     /// (answers, usual latency in nanoseconds) of each connection.
     pub connections: Vec<(u64, u64)>,

@@ -29,7 +29,7 @@ use self::{
 use super::{
     dial::{Raw, Way},
     failure::{Broken, Failure},
-    harvest::Harvest,
+    harvest::ThreadResult,
     local::{self, wait_until},
     portion::Portion,
     start::Start,
@@ -56,7 +56,7 @@ impl Worker {
         Ok(Worker { requests: requests?, portion, start })
     }
 
-    pub(super) fn run(self) -> Result<Harvest, Problem> {
+    pub(super) fn run(self) -> Result<ThreadResult, Problem> {
         let Worker { portion, requests, start } = self;
         let (plan, slots) = (Arc::clone(&portion.plan), Arc::clone(&portion.slots));
         let (stop, ending) = (Arc::clone(&portion.stop), Arc::clone(&portion.ending));

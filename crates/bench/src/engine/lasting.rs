@@ -18,8 +18,8 @@ use std::{
 
 use tokio::task::{JoinHandle, LocalSet};
 
-use self::shared::{Common, Place, Shared};
-use super::{ending::Ending, harvest::Harvest, http2::Http2Request, local, portion::Portion};
+use self::shared::{Common, ConnectionState, Shared};
+use super::{ending::Ending, harvest::ThreadResult, http2::Http2Request, local, portion::Portion};
 use crate::{
     Problem, Protocol,
     request::{Http1, Request},
@@ -51,7 +51,7 @@ impl Worker {
             message: plan.options.echo.as_deref().map(Template::parse).transpose()?,
             next: portion.thread,
             source,
-            connections: vec![Place::default(); portion.connections],
+            connections: vec![ConnectionState::default(); portion.connections],
             server: String::new(),
             server_name: portion.server_name,
             plan,
@@ -59,7 +59,7 @@ impl Worker {
         Ok(Worker { shared, stop: portion.stop, ending: portion.ending })
     }
 
-    pub(super) fn run(self) -> Result<Harvest, Problem> {
+    pub(super) fn run(self) -> Result<ThreadResult, Problem> {
         let Worker { shared, stop, ending } = self;
         let (plan, clock) = (Arc::clone(&shared.plan), shared.clock);
         let common = Rc::new(RefCell::new(shared));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many answers connections had when the server closed them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lives {
+pub(crate) struct Lives {
     pub closed: u64,
     /// Of these with `Connection: close` in the last answer.
     pub announced: u64,
@@ -16,14 +16,14 @@ pub struct Lives {
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Announced,
     Idle,
     WithLoss,
 }
 
 impl Lives {
-    pub fn ended(&mut self, answers: u64, end: End) {
+    pub(crate) fn ended(&mut self, answers: u64, end: End) {
         if answers == 0 {
             return;
         }
@@ -34,7 +34,7 @@ impl Lives {
         self.with_loss += u64::from(end == End::WithLoss);
     }
 
-    pub fn add(&mut self, other: &Lives) {
+    pub(crate) fn add(&mut self, other: &Lives) {
         if other.closed == 0 {
             return;
         }
@@ -46,7 +46,7 @@ impl Lives {
     }
 
     /// After how many answers the server closes, when it is always the same. With a request under way it may be one less.
-    pub fn regular(&self) -> Option<u64> {
+    pub(crate) fn regular(&self) -> Option<u64> {
         let spread = self.most - self.fewest;
         (self.closed >= 3 && spread <= (self.most / 50).max(1)).then_some(self.most)
     }

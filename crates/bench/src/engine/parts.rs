@@ -20,12 +20,12 @@ pub(crate) const MAX_REQUESTS: usize = 100;
 pub(crate) const OTHER_STATUSES: u16 = 0;
 
 #[derive(Debug)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// Of answers with another status, as a user waits.
     pub statuses: Vec<(u16, Histogram<u64>)>,
     /// Of requests without an answer, in the open model: they are in the histogram of all and have no status.
     pub unanswered: Option<Histogram<u64>>,
-    pub pieces: Option<Pieces>,
+    pub(crate) pieces: Option<Pieces>,
     /// Of each request where there are several.
     pub requests: Vec<OfRequest>,
 }
@@ -33,19 +33,22 @@ pub struct Parts {
 /// Answers that came in more than one piece: until the first byte, and until the last.
 #[derive(Debug)]
 pub struct Pieces {
+    /// Nanoseconds to the first byte.
     pub first: Histogram<u64>,
+    /// Nanoseconds to the last byte.
     pub whole: Histogram<u64>,
 }
 
 #[derive(Clone, Debug)]
-pub struct OfRequest {
-    pub latency: Histogram<u64>,
+pub(crate) struct OfRequest {
+    pub(crate) latency: Histogram<u64>,
+    /// Responses by status.
     pub statuses: Vec<(u16, u64)>,
 }
 
 impl Parts {
     /// For a run of so many different requests.
-    pub fn new(requests: usize) -> Parts {
+    pub(crate) fn new(requests: usize) -> Parts {
         let wanted = if requests > 1 { requests.min(MAX_REQUESTS + 1) } else { 0 };
         let of_request = || OfRequest { latency: coarse_histogram(), statuses: Vec::new() };
         Parts {
@@ -57,7 +60,7 @@ impl Parts {
     }
 
     /// `seen` is what a user waited.
-    pub fn record(&mut self, answered: &Answered, seen: u64) {
+    pub(crate) fn record(&mut self, answered: &Answered, seen: u64) {
         if answered.status != USUAL_STATUS {
             self.record_status(answered.status, seen);
         }

@@ -6,11 +6,14 @@ const STEPS: u32 = 16;
 const LOWEST_BIT: u32 = 10;
 /// Above this, 69 s, everything is one step.
 const HIGHEST_BIT: u32 = 36;
-pub const BUCKETS: usize = ((HIGHEST_BIT - LOWEST_BIT) * STEPS + 2) as usize;
+pub(crate) const BUCKETS: usize = ((HIGHEST_BIT - LOWEST_BIT) * STEPS + 2) as usize;
 
+/// What happened in a tenth of a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
+    /// Responses.
     pub count: u64,
+    /// Failures.
     pub errors: u64,
     pub(crate) max_ns: u64,
     pub(crate) sum_ns: u64,
@@ -24,7 +27,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    pub fn record(&mut self, latency_ns: u64) {
+    pub(crate) fn record(&mut self, latency_ns: u64) {
         self.count += 1;
         self.sum_ns += latency_ns;
         self.max_ns = self.max_ns.max(latency_ns);
@@ -33,7 +36,7 @@ impl Slot {
         }
     }
 
-    pub fn add(&mut self, other: &Slot) {
+    pub(crate) fn add(&mut self, other: &Slot) {
         self.count += other.count;
         self.errors += other.errors;
         self.sum_ns += other.sum_ns;
@@ -41,11 +44,6 @@ impl Slot {
         for (bucket, more) in self.buckets.iter_mut().zip(&other.buckets) {
             *bucket = bucket.saturating_add(*more);
         }
-    }
-
-    pub fn clear(&mut self) {
-        self.buckets.fill(0);
-        (self.count, self.errors, self.max_ns, self.sum_ns) = (0, 0, 0, 0);
     }
 
     pub(crate) fn mean_ns(&self) -> u64 {
@@ -62,12 +60,6 @@ impl Slot {
     pub fn used(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let counts = self.buckets.iter().enumerate().map(|(index, &count)| (index, u64::from(count)));
         counts.filter(|&(_, count)| count > 0)
-    }
-
-    pub fn set(&mut self, bucket: usize, count: u64) {
-        if let Some(place) = self.buckets.get_mut(bucket) {
-            *place = u32::try_from(count).unwrap_or(u32::MAX);
-        }
     }
 }
 

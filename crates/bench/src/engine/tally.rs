@@ -25,24 +25,26 @@ const STATUSES: usize = 600;
 pub(crate) type SharedSlots = Arc<Mutex<Vec<Slot>>>;
 
 #[derive(Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// From sending to the whole answer.
     pub raw: Histogram<u64>,
     /// From the moment the request was due (open model).
     pub corrected: Option<Histogram<u64>>,
-    pub connect: Histogram<u64>,
-    pub handshake: Histogram<u64>,
-    pub completed: u64,
+    pub(crate) connect: Histogram<u64>,
+    pub(crate) handshake: Histogram<u64>,
+    pub(crate) completed: u64,
+    /// Responses by status, up to 999.
     pub statuses: Vec<u64>,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
     /// Of bodies alone.
     pub body_bytes: u64,
-    pub failures: [u64; Failure::COUNT],
+    pub(crate) failures: [u64; Failure::COUNT],
+    /// Failures by their text.
     pub messages: BTreeMap<String, u64>,
     /// Connections that the server ended after an answer.
     pub(crate) server_closes: u64,
-    pub lives: Lives,
+    pub(crate) lives: Lives,
     /// The slowest request that began in each fine step, in microseconds.
     pub fine: Vec<u32>,
     /// Requests on the way at the end, and the age of the oldest in nanoseconds.
@@ -50,15 +52,17 @@ pub struct Tally {
     pub(crate) oldest_unfinished_ns: u64,
     /// Requests that were due but found no free connection.
     pub unsent: u64,
+    /// Figures by request and status.
     pub parts: Parts,
-    pub beyond: Beyond,
+    pub(crate) beyond: Beyond,
     slot: Slot,
     slot_end: u64,
     shared: SharedSlots,
 }
 
 impl Tally {
-    pub fn new(open_model: bool, requests: usize, shared: SharedSlots) -> Tally {
+    /// Empty. `requests`: how many different ones the plan has.
+    pub(crate) fn new(open_model: bool, requests: usize, shared: SharedSlots) -> Tally {
         Tally {
             raw: histogram(),
             corrected: open_model.then(histogram),
@@ -86,7 +90,7 @@ impl Tally {
     }
 
     /// One whole answer.
-    pub fn complete(&mut self, answered: &Answered) {
+    pub(crate) fn complete(&mut self, answered: &Answered) {
         let &Answered { now, sent, due, status, .. } = answered;
         let latency = now - sent;
         self.raw.saturating_record(latency);
@@ -116,7 +120,7 @@ impl Tally {
     }
 
     /// Events of one stream that came together, and when the one before them came.
-    pub fn heard(&mut self, now: u64, last: Option<u64>, events: u64) {
+    pub(crate) fn heard(&mut self, now: u64, last: Option<u64>, events: u64) {
         let mut last = last;
         for _ in 0..events {
             let gap = now - last.unwrap_or(now);
@@ -129,7 +133,7 @@ impl Tally {
         self.beyond.events.count += events;
     }
 
-    pub fn fail(&mut self, failure: Failure, message: &str) {
+    pub(crate) fn fail(&mut self, failure: Failure, message: &str) {
         if let Some(count) = self.failures.get_mut(failure as usize) {
             *count += 1;
         }
@@ -142,7 +146,7 @@ impl Tally {
     }
 
     /// A request without an answer at the end, for the statistics as old as it is.
-    pub fn unfinished(&mut self, now: u64, sent: u64, due: u64) {
+    pub(crate) fn unfinished(&mut self, now: u64, sent: u64, due: u64) {
         self.unfinished += 1;
         self.oldest_unfinished_ns = self.oldest_unfinished_ns.max(now.saturating_sub(sent));
         if let Some(corrected) = &mut self.corrected {
@@ -170,7 +174,7 @@ impl Tally {
     }
 
     /// Hands over the slots that have ended; true when there was one.
-    pub fn rotate(&mut self, now: u64) -> bool {
+    pub(crate) fn rotate(&mut self, now: u64) -> bool {
         let mut rotated = false;
         while now >= self.slot_end {
             let done = std::mem::take(&mut self.slot);
@@ -182,7 +186,7 @@ impl Tally {
     }
 
     /// Hands over the last slot, which may be short.
-    pub fn finish(&mut self, now: u64) {
+    pub(crate) fn finish(&mut self, now: u64) {
         self.rotate(now);
         let last = std::mem::take(&mut self.slot);
         if last.count > 0 || last.errors > 0 {

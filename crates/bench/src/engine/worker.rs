@@ -15,7 +15,7 @@ use super::{
     connection::Connection,
     context::Context,
     ending::Ending,
-    harvest::Harvest,
+    harvest::ThreadResult,
     start::Start,
     tally::{SLOT_NS, SharedSlots},
 };
@@ -59,7 +59,7 @@ impl Worker {
         Worker { connections, context, end_ns, timeout_ns, stop, start, ending }
     }
 
-    pub(super) fn run(mut self) -> Result<Harvest, Problem> {
+    pub(super) fn run(mut self) -> Result<ThreadResult, Problem> {
         // Otherwise timers of the open model fire up to 50 us late.
         if self.context.pace.is_some() {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
@@ -89,7 +89,7 @@ impl Worker {
         let connections = self.connections.iter().map(usual).collect();
         self.context.tally.finish(now);
         let server = self.context.parser.server();
-        Ok(Harvest {
+        Ok(ThreadResult {
             server,
             tally: self.context.tally,
             connections,

@@ -29,7 +29,7 @@ pub struct Arm {
 
 /// What a condition came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct ConditionResult {
     pub condition: String,
     /// In the unit of the condition: microseconds, percent, a number or a number a second.
     pub value: f64,

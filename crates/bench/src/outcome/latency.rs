@@ -9,11 +9,13 @@ pub const SHOWN: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 /// A histogram: the figures people ask for, and the counts to compute others from.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
+    /// Of values.
     pub count: u64,
-    pub min_us: f64,
+    pub(crate) min_us: f64,
+    /// Microseconds.
     pub mean_us: f64,
     pub(crate) stdev_us: f64,
-    pub max_us: f64,
+    pub(crate) max_us: f64,
     /// Share of the values within one standard deviation of the mean.
     pub(crate) within_stdev_percent: f64,
     /// (percentile, microseconds).
@@ -23,6 +25,7 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// `histogram` is in nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Latency {
         if histogram.is_empty() {
             return Latency::default();

@@ -6,7 +6,7 @@ use super::latency::Latency;
 
 /// Answers with one status.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ByStatus {
+pub(crate) struct ByStatus {
     /// 0 stands for the statuses beyond the first 32.
     pub status: u16,
     /// Corrected in a run at a rate.

@@ -10,10 +10,12 @@ use crate::Problem;
 /// Places in the order of requests that weights may take.
 const MAX_ORDER: u64 = 65_536;
 
+/// What most runs leave at its default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The rate over time; `Plan::rate` is then its mean.
     pub stages: Vec<Stage>,
+    /// When requests of a rate are due.
     pub arrivals: Arrivals,
     /// Numbers of the requests in the order in which they are asked; empty: one after the other.
     pub order: Arc<[u32]>,
@@ -47,6 +49,7 @@ impl Options {
 pub enum Acknowledgements {
     /// They wait for something to be sent, up to 40 ms.
     Delayed,
+    /// At once (TCP_QUICKACK).
     Quick,
 }
 
@@ -69,7 +72,7 @@ pub fn order(weights: &[u64]) -> Result<Arc<[u32]>, Problem> {
     let places: u64 = weights.iter().map(|weight| weight / divisor).sum();
     if places > MAX_ORDER {
         return Err(Problem::usage(format!(
-            "the weights come to {places} requests before they repeat; {MAX_ORDER} is the most, choose rounder ones"
+            "the weights need a cycle of {places} requests, more than {MAX_ORDER}; choose rounder ones"
         )));
     }
     let mut all: Vec<(f64, u32)> = Vec::with_capacity(places as usize);

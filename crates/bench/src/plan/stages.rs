@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+/// A part of a run during which the rate changes evenly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
+    /// Until the rate is reached.
     pub length: Duration,
     /// Requests per second at its end.
     pub rate: f64,
@@ -37,6 +39,7 @@ impl Piece {
 }
 
 impl Ramp {
+    /// The stages, one after the other, from a rate of 0.
     pub fn of(stages: &[Stage]) -> Ramp {
         let (mut pieces, mut begin, mut before, mut from) = (Vec::new(), 0.0, 0.0, 0.0);
         for stage in stages {

@@ -57,6 +57,6 @@ fn upgrades(rows: &mut Vec<(&'static str, String)>, websocket: &WebSocket) {
     rows.push(("upgrades", format!("{}, p50 {p50}, max {max}, the connect included", count(upgrades.count))));
     if websocket.others > 0 {
         let others = count(websocket.others);
-        rows.push(("no echo", format!("{others} messages came that nobody waited for")));
+        rows.push(("no echo", format!("{others} unexpected messages")));
     }
 }

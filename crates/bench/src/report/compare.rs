@@ -21,22 +21,26 @@ const MOST_BLOCKS: usize = 60;
 const NEGLIGIBLE: f64 = 0.005;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum RunDifference {
     NoDifference,
     Better,
     Worse,
 }
 
+/// A figure of both runs.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// Of the figure.
     pub name: &'static str,
+    /// Its value in the first run.
     pub first: f64,
+    /// Its value in the second run.
     pub second: f64,
     /// Second divided by first, and where 95 % of the draws lie.
     pub ratio: f64,
-    pub low: f64,
-    pub high: f64,
-    pub verdict: Verdict,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) verdict: RunDifference,
 }
 
 /// What is compared, and whether more of it is better.
@@ -50,6 +54,7 @@ const FIGURES: [Figure; 5] = [
     ("p99.9", false, |blocks| blocks.percentile(99.9)),
 ];
 
+/// Refuses runs that are too short.
 pub fn compare(first: &Outcome, second: &Outcome) -> Result<Vec<Row>, Problem> {
     let (first, second) = (blocks(first)?, blocks(second)?);
     let mut random = Random::new(42);
@@ -72,6 +77,7 @@ pub fn compare(first: &Outcome, second: &Outcome) -> Result<Vec<Row>, Problem> {
     Ok(rows.collect())
 }
 
+/// A table; `names`: what the runs are called.
 pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -79,9 +85,9 @@ pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     for row in rows {
         let shown = |value: f64| if row.name == "requests/s" { format!("{value:.0}") } else { time(value) };
         let word = match row.verdict {
-            Verdict::NoDifference => "no difference",
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
+            RunDifference::NoDifference => "no difference",
+            RunDifference::Better => "better",
+            RunDifference::Worse => "worse",
         };
         let _ = writeln!(
             out,
@@ -97,13 +103,13 @@ pub fn render(names: [&str; 2], rows: &[Row]) -> String {
     out
 }
 
-fn verdict(ratio: f64, low: f64, high: f64, more_is_better: bool) -> Verdict {
+fn verdict(ratio: f64, low: f64, high: f64, more_is_better: bool) -> RunDifference {
     if (low..=high).contains(&1.0) || (ratio - 1.0).abs() < NEGLIGIBLE {
-        Verdict::NoDifference
+        RunDifference::NoDifference
     } else if (ratio > 1.0) == more_is_better {
-        Verdict::Better
+        RunDifference::Better
     } else {
-        Verdict::Worse
+        RunDifference::Worse
     }
 }
 

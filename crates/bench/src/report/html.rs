@@ -13,6 +13,7 @@ const STYLE: &str = include_str!("../../vendor/uplot/uPlot.min.css");
 const SCRIPT: &str = include_str!("../../vendor/uplot/uPlot.iife.min.js");
 const CHARTS: &str = include_str!("charts.js");
 
+/// One file, without scripts and links.
 pub fn render(outcome: &Outcome) -> Result<String, Problem> {
     let data = serde_json::to_string(&data(outcome))
         .map_err(|error| Problem::failed(format!("cannot write the report: {error}")))?

@@ -68,7 +68,7 @@ pub fn json_lines(outcome: &Outcome) -> Result<String, Problem> {
     let mut out = String::new();
     for line in lines {
         let text = serde_json::to_string(&line)
-            .map_err(|error| Problem::failed(format!("cannot write the outcome as JSON lines: {error}")))?;
+            .map_err(|error| Problem::failed(format!("cannot write the result as JSON lines: {error}")))?;
         out.push_str(&text);
         out.push('\n');
     }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{Outcome, outcome::latency::Latency};
 
+/// Headings, tables and the findings.
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.

@@ -8,6 +8,7 @@ use std::fmt::{Result, Write};
 use self::lines::{escape, head, summary};
 use crate::{Outcome, outcome::ByStatus};
 
+/// For the textfile collector of node_exporter.
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.

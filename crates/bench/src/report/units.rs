@@ -23,6 +23,7 @@ pub fn count(number: u64) -> String {
     out
 }
 
+/// Such as `1.50MB`.
 pub fn bytes(bytes: f64) -> String {
     match bytes {
         bytes if bytes < 1024.0 => format!("{bytes:.0} B"),
@@ -32,6 +33,7 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
+/// Such as `1.5 %`; 0 of 0 is 0.
 pub fn percent(part: u64, whole: u64) -> String {
     let share = 100.0 * part as f64 / whole.max(1) as f64;
     if share > 0.0 && share < 0.1 { format!("{share:.4} %") } else { format!("{share:.1} %") }
@@ -64,7 +66,7 @@ pub fn spread(values: &[f64]) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

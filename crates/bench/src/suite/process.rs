@@ -99,21 +99,21 @@ pub(crate) fn free_address() -> Result<SocketAddr, Problem> {
 
 /// Where things run on a machine with several cores: the measured gateway on the first, all others on the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Cores {
     Gateway,
     Others,
     Anywhere,
 }
 
 /// Moves this thread, and with it what it starts from now on.
-pub(super) fn stay_on(place: Place) {
+pub(super) fn stay_on(place: Cores) {
     let cpus = all_cpus();
     let mut set = CpuSet::new();
     for cpu in 0..cpus {
         let wanted = match place {
-            Place::Gateway => cpu == 0,
-            Place::Others => cpu > 0 || cpus == 1,
-            Place::Anywhere => true,
+            Cores::Gateway => cpu == 0,
+            Cores::Others => cpu > 0 || cpus == 1,
+            Cores::Anywhere => true,
         };
         if wanted {
             set.set(cpu);

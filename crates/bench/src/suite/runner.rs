@@ -8,7 +8,7 @@ use super::{
     Figure, Scenario, Suite,
     background::Busy,
     peers,
-    process::{Place, Started, stay_on},
+    process::{Cores, Started, stay_on},
     tidegate::Tidegate,
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     target::Origin,
 };
 
+/// How suites are run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The binary that is started for the target `tidegate`.
@@ -39,6 +40,7 @@ pub struct Measured {
     pub left_out: Option<String>,
 }
 
+/// Runs a suite.
 pub struct Runner<'a> {
     suite: &'a Suite,
     settings: &'a Settings,
@@ -58,10 +60,12 @@ struct Target {
 }
 
 impl<'a> Runner<'a> {
+    /// `say` gets a line for each step.
     pub fn new(suite: &'a Suite, settings: &'a Settings, say: &'a mut dyn FnMut(String)) -> Runner<'a> {
         Runner { suite, settings, say }
     }
 
+    /// All repetitions of all scenarios, targets in turn.
     pub fn run(&mut self) -> Result<Vec<Measured>, Problem> {
         let mut all = Vec::new();
         for scenario in &self.suite.scenarios {
@@ -70,7 +74,7 @@ impl<'a> Runner<'a> {
             }
             all.extend(self.scenario(scenario)?);
         }
-        stay_on(Place::Anywhere);
+        stay_on(Cores::Anywhere);
         Ok(all)
     }
 
@@ -82,7 +86,7 @@ impl<'a> Runner<'a> {
         // With several workers there is no core that they leave to others.
         let workers = scenario.workers.count();
         let (gateways, others) =
-            if workers == 1 { (Place::Gateway, Place::Others) } else { (Place::Anywhere, Place::Anywhere) };
+            if workers == 1 { (Cores::Gateway, Cores::Others) } else { (Cores::Anywhere, Cores::Anywhere) };
         stay_on(others);
         let folder = folder()?;
         let upstream = peers::upstream(folder.path(), self.suite.page_bytes, 1)?;

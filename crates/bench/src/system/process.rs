@@ -10,6 +10,7 @@ use std::{
 /// The processes that hold a listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
+    /// Of its process.
     pub name: String,
     pub(crate) pids: Vec<u32>,
 }
@@ -34,6 +35,7 @@ impl Listener {
 /// A thread, and its time so far in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thread {
+    /// Of the system.
     pub id: u32,
     pub(crate) cpu_ns: u64,
     /// Ready to run, but without a CPU.

@@ -24,6 +24,7 @@ struct Process {
 const TICK_NS: u64 = 10_000_000;
 
 impl Tree {
+    /// All processes of now.
     pub fn read() -> Tree {
         let mut processes = HashMap::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -23,7 +23,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    pub fn add(&mut self, other: &Sockets) {
+    pub(crate) fn add(&mut self, other: &Sockets) {
         self.seen += other.seen;
         self.sent_again += other.sent_again;
         self.server_sent_again += other.server_sent_again;

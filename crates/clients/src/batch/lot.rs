@@ -13,6 +13,7 @@ pub struct Lot<T> {
 }
 
 impl<T> Lot<T> {
+    /// Entries that are delivered together.
     pub fn new(entries: Vec<T>) -> Lot<T> {
         Lot { entries, done: AtomicUsize::new(0), dropped: AtomicUsize::new(0) }
     }

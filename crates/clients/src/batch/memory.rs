@@ -19,10 +19,12 @@ pub fn set_limit(bytes: usize) {
 pub struct Account(AtomicUsize);
 
 impl Account {
+    /// An account without bytes.
     pub const fn new() -> Account {
         Account(AtomicUsize::new(0))
     }
 
+    /// Bytes that are taken now.
     pub fn held(&self) -> usize {
         self.0.load(Relaxed)
     }
@@ -40,6 +42,7 @@ impl Account {
         fits
     }
 
+    /// Returns bytes that were taken before.
     pub fn give_back(&self, bytes: usize) {
         self.0.fetch_sub(bytes, Relaxed);
         HELD.fetch_sub(bytes, Relaxed);

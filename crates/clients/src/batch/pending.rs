@@ -15,6 +15,7 @@ use super::memory::Account;
 
 /// The counts of one plugin, for all its configurations together.
 pub struct Pending {
+    /// The plugin whose entries these are.
     pub plugin: &'static str,
     waiting: AtomicUsize,
     memory: Account,
@@ -53,13 +54,17 @@ pub(super) fn of(plugin: &'static str) -> &'static Pending {
 
 /// A plugin's numbers for the metrics page.
 pub struct Counts {
+    /// Name of the plugin.
     pub plugin: &'static str,
+    /// Entries that are not sent yet.
     pub waiting: usize,
+    /// What they take in memory, with what is made of them.
     pub waiting_bytes: usize,
     /// By reason.
     pub dropped: [(&'static str, u64); 4],
 }
 
+/// Of each configuration that has or had entries.
 pub fn counts() -> Vec<Counts> {
     let read = |one: &&'static Pending| Counts {
         plugin: one.plugin,
@@ -115,20 +120,20 @@ impl Pending {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "{}: a delivery of log entries or spans comes back to this gateway and is not logged itself, which would \
-                     never end: log it where it goes, or with file-logger",
+                    "{}: log entries or spans are sent through this gateway itself; these requests are not \
+                     logged, to avoid a loop. Log them at their destination, or with file-logger",
                     self.plugin
                 ),
             );
         }
     }
 
-    pub fn done(&self, count: usize, bytes: usize) {
+    pub(crate) fn done(&self, count: usize, bytes: usize) {
         self.waiting.fetch_sub(count, Relaxed);
         self.memory.give_back(bytes);
     }
 
-    pub fn lost(&self, count: usize) {
+    pub(crate) fn lost(&self, count: usize) {
         self.lost.fetch_add(count as u64, Relaxed);
     }
 

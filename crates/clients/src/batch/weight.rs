@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// What an entry takes in memory.
 pub trait Weigh {
+    /// Bytes, its own size included.
     fn held(&self) -> usize;
 
     /// The bytes written for a receiver.

@@ -17,6 +17,7 @@ use super::endpoint::Endpoint;
 /// The values that distinguish two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsWanted {
+    /// Whether the server's certificate is verified.
     pub verify: bool,
     /// PEM of the certificate chain and key shown to the server.
     pub client: Option<(String, String)>,
@@ -28,8 +29,11 @@ impl Default for TlsWanted {
     }
 }
 
+/// A connection to a server.
 pub enum Transport {
+    /// Without TLS.
     Plain(TcpStream),
+    /// After the handshake.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

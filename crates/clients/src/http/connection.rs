@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tidegate_plugin_api::answers::Answer;
+use tidegate_plugin_api::answers::BoundedBody;
 
 use super::{
     connect::{TlsWanted, Transport, connect},
@@ -99,7 +99,7 @@ pub(super) async fn gather(
     kept: Body,
 ) -> Result<Bytes, String> {
     let (Body::Whole(limit) | Body::Start(limit)) = kept;
-    let mut answer = Answer::new(service, client, limit);
+    let mut answer = BoundedBody::new(service, client, limit);
     let mut come = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| describe(&error))?;

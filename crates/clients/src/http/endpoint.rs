@@ -1,21 +1,24 @@
 //! Where a request goes: the parts of an `http://` or `https://` URL.
 
+/// An http or https URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Whether the scheme is https.
     pub tls: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
+    /// That of the scheme, unless the URL has one.
     pub port: u16,
     /// Path and query, at least `/`.
     pub target: String,
 }
 
 impl Endpoint {
+    /// The error names the URL, without user name and password.
     pub fn parse(url: &str) -> Result<Endpoint, String> {
         let bad = |reason: &str| format!("bad URL {}: {reason}", tidegate_model::url::without_user(url));
-        let (scheme, rest) = url
-            .split_once("://")
-            .ok_or_else(|| bad("it has no scheme; write http:// or https:// before it"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| bad("missing scheme; write http:// or https:// first"))?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
@@ -39,7 +42,7 @@ impl Endpoint {
             return Err(bad("host missing"));
         }
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(bad("it has a blank or a control character"));
+            return Err(bad("it contains a space or a control character"));
         }
         let port = match port {
             None | Some("") => default_port,

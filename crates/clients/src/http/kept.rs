@@ -26,7 +26,7 @@ pub struct KeptClient {
 }
 
 /// A whole answer.
-pub struct Answer {
+pub struct KeptResponse {
     /// The status code.
     pub status: u16,
     /// The fields of its head.
@@ -82,17 +82,17 @@ impl KeptClient {
     }
 
     /// Asks with GET.
-    pub async fn get(&mut self, target: &str) -> Result<Answer, String> {
+    pub async fn get(&mut self, target: &str) -> Result<KeptResponse, String> {
         self.send(Method::GET, target, self.read).await
     }
 
     /// As [`KeptClient::get`], for an answer that may take so much longer.
-    pub async fn get_slowly(&mut self, target: &str, longer: Duration) -> Result<Answer, String> {
+    pub async fn get_slowly(&mut self, target: &str, longer: Duration) -> Result<KeptResponse, String> {
         self.send(Method::GET, target, self.read + longer).await
     }
 
     /// Asks with POST, without a body.
-    pub async fn post(&mut self, target: &str) -> Result<Answer, String> {
+    pub async fn post(&mut self, target: &str) -> Result<KeptResponse, String> {
         self.send(Method::POST, target, self.read).await
     }
 
@@ -108,7 +108,7 @@ impl KeptClient {
         format!("{}:{}", self.endpoint.host, self.endpoint.port)
     }
 
-    async fn send(&mut self, method: Method, target: &str, read: Duration) -> Result<Answer, String> {
+    async fn send(&mut self, method: Method, target: &str, read: Duration) -> Result<KeptResponse, String> {
         let (response, connection) = self.exchange(method, target, read).await?;
         let (head, body) = response.into_parts();
         let server = self.server();
@@ -117,7 +117,7 @@ impl KeptClient {
         let body = body.map_err(|_| "timeout while reading the answer".to_owned())?;
         let body = body.map_err(|reason| format!("answer: {reason}"))?;
         self.connection = Some(connection);
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(KeptResponse { status: head.status.as_u16(), headers: head.headers, body })
     }
 
     async fn exchange(

@@ -25,7 +25,7 @@ pub fn check(names: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let served: Vec<String> = old.by_ref().map(openssl_name).collect();
-    Err(format!("none of these cipher suites is served; those of TLS 1.2 are {}", served.join(", ")))
+    Err(format!("none of these cipher suites is supported; those for TLS 1.2 are {}", served.join(", ")))
 }
 
 fn is_wanted(suite: &SupportedCipherSuite, names: &[String]) -> bool {

@@ -72,8 +72,8 @@ impl Servers {
                 };
                 let Some(Contest { keeper, other }) = contest else { continue };
                 let text = format!(
-                    "ssls/{keeper} and ssls/{other} both have the server name {name}, and only ssls/{keeper} asks for client \
-                     certificates: it answers for the name"
+                    "ssls/{keeper} and ssls/{other} both have the server name {name}, and only ssls/{keeper} \
+                     requests client certificates: it is used for the name"
                 );
                 contested.entry(keeper).or_insert_with(|| text.clone());
                 contested.entry(other).or_insert(text);

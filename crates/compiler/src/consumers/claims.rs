@@ -73,7 +73,9 @@ impl Consumers {
         }
         let claims = self.contested.entry(contest.clone()).or_default();
         let mut told = Vec::new();
-        let reason = |other: &str| format!("plugin {plugin}: {other} has the same key: it identifies nobody");
+        let reason = |other: &str| {
+            format!("plugin {plugin}: {other} has the same key, so the key identifies no consumer")
+        };
         if let Some(other) = other {
             index.remove(&contest.1, &other.consumer.username);
             let claim = Claim { object: object_of(&other), entry: other, reason: reason(&name_of(object)) };

@@ -142,12 +142,12 @@ fn identity(snapshot: &Snapshot, entry: &AuthEntry) -> String {
 /// What is said of places that are not known is compared elsewhere.
 fn rejections(found: &Rejected) -> Vec<String> {
     let consumer = found.id.split('/').next().unwrap_or_default();
-    let line = |reason: &str| match reason.contains(" has the same key: ") {
+    let line = |reason: &str| match reason.contains(" has the same key, so ") {
         true => format!("a key of consumer {consumer} is contested"),
         false => format!("rejected {:?}/{}: {reason}", found.kind, found.id),
     };
     let is_of_place = |reason: &&str| {
-        ["no path of it ", "not all paths of it ", "not all of its server names "]
+        ["none of its paths can ", "some of its paths cannot ", "some of its server names cannot "]
             .iter()
             .any(|start| reason.starts_with(start))
     };

@@ -19,13 +19,13 @@ pub(crate) struct Unserved {
 }
 
 /// What is to be said of a value.
-pub(super) enum Verdict {
+pub(super) enum ValueFate {
     Served,
     Idle(Unserved),
     Refused(Unserved),
 }
 
-pub(super) fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
+pub(super) fn judge(key: &Key, path: &str, node: &Node) -> ValueFate {
     let value = node.clone().into_value();
     let is = |json: &str| serde_json::from_str::<Value>(json).is_ok_and(|other| other == value);
     let with_value = || match &value {
@@ -38,19 +38,21 @@ pub(super) fn judge(key: &Key, path: &str, node: &Node) -> Verdict {
         Unserved { line: node.line, column: node.column, shown, why, is_default }
     };
     let otherwise = |otherwise| match otherwise {
-        Otherwise::Ignored(why) => Verdict::Idle(unserved(with_value(), why)),
-        Otherwise::Refused(why) => Verdict::Refused(unserved(with_value(), why)),
-        Otherwise::RefusedIf(json, why, _) if is(json) => Verdict::Refused(unserved(with_value(), why)),
-        Otherwise::RefusedIf(_, _, why) => Verdict::Idle(unserved(with_value(), why)),
+        Otherwise::Ignored(why) => ValueFate::Idle(unserved(with_value(), why)),
+        Otherwise::Refused(why) => ValueFate::Refused(unserved(with_value(), why)),
+        Otherwise::RefusedIf(json, why, _) if is(json) => ValueFate::Refused(unserved(with_value(), why)),
+        Otherwise::RefusedIf(_, _, why) => ValueFate::Idle(unserved(with_value(), why)),
     };
     match key.fate {
-        Fate::NoEffect(why) if !is_empty(key.takes, &value) => Verdict::Idle(unserved(path.to_owned(), why)),
+        Fate::NoEffect(why) if !is_empty(key.takes, &value) => {
+            ValueFate::Idle(unserved(path.to_owned(), why))
+        }
         Fate::Refused(why) if !is_empty(key.takes, &value) => {
-            Verdict::Refused(unserved(path.to_owned(), why))
+            ValueFate::Refused(unserved(path.to_owned(), why))
         }
         Fate::Only(only, other) if !value.is_null() && !is(only) => otherwise(other),
         Fate::Not(not, other) if is(not) => otherwise(other),
-        _ => Verdict::Served,
+        _ => ValueFate::Served,
     }
 }
 

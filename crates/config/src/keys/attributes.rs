@@ -9,32 +9,32 @@ use super::{
 const PATH: super::key::Takes = Form(&forms::URI_PATH);
 const FROM_ONE: super::key::Takes = Integer(1, i64::MAX);
 
-const ABSENT: &str = "the plugin is not here";
-const NO_AI: &str = "there are no plugins for AI";
+const ABSENT: &str = "the plugin is not available";
+const NO_AI: &str = "AI plugins are not available";
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
-    key("plugin_attr", Table, "{}", "Settings of single plugins that hold for the whole process."),
+    key("plugin_attr", Table, "{}", "Process-wide settings of single plugins."),
     key("plugin_attr.prometheus", Table, "{}", "Metrics."),
     key("plugin_attr.prometheus.export_uri", PATH, "\"/apisix/prometheus/metrics\"", "The path of the metrics page."),
-    key("plugin_attr.prometheus.metric_prefix", Form(&forms::METRIC_PREFIX), "\"apisix_\"", "What the names of metrics begin with."),
+    key("plugin_attr.prometheus.metric_prefix", Form(&forms::METRIC_PREFIX), "\"apisix_\"", "Prefix of metric names."),
     key("plugin_attr.prometheus.enable_export_server", Bool, "true",
         "Serve the page on a port of its own; otherwise plugin public-api serves it."),
     key("plugin_attr.prometheus.export_addr", Table, "{}", "Where it is served."),
     key("plugin_attr.prometheus.export_addr.ip", Form(&forms::LISTEN_IP), "\"127.0.0.1\"", "Its address."),
     key("plugin_attr.prometheus.export_addr.port", PORT, "9091", "Its port."),
     key("plugin_attr.prometheus.refresh_interval", Free, "15", "Seconds between two renderings of the page.")
-        .no_effect("the page is rendered when it is asked for"),
+        .no_effect("the page is rendered on request"),
     unset("plugin_attr.prometheus.default_buckets", List(&COUNT), "[10, 50, 100, 200, 500, 1000]", "Bounds of the latency histogram, in milliseconds."),
     unset("plugin_attr.prometheus.llm_latency_buckets", Free, "[10, 50, 100]", "Bounds of the latency histogram for AI.")
         .no_effect(NO_AI),
     unset("plugin_attr.prometheus.max_series", Integer(1, 10_000_000), "10000",
         "Combinations of values of labels that are counted by themselves, over all workers, with 6 KiB for each on average; further ones are counted together, as _overflow. Unset: 100000, and 10000 with extra_labels, whose values clients may choose. Not in APISIX."),
     unset("plugin_attr.prometheus.metrics", Table, "{}", "Families of metrics."),
-    unset("plugin_attr.prometheus.metrics.http_status", Table, "{}", "Answers by status."),
+    unset("plugin_attr.prometheus.metrics.http_status", Table, "{}", "Responses by status."),
     unset("plugin_attr.prometheus.metrics.http_status.extra_labels", List(&FreeTable), "[{\"host\": \"$host\"}]", "Further labels: name and variable."),
     unset("plugin_attr.prometheus.metrics.http_status.expire", COUNT, "0",
-        "Seconds after which a series that nothing adds to goes; the shortest of the three families counts for all. 0: never."),
+        "Seconds after which an unused series is removed; the shortest of the three families applies to all. 0: never."),
     unset("plugin_attr.prometheus.metrics.http_latency", Table, "{}", "Latencies."),
     unset("plugin_attr.prometheus.metrics.http_latency.extra_labels", List(&FreeTable), "[{\"host\": \"$host\"}]", "Further labels: name and variable."),
     unset("plugin_attr.prometheus.metrics.http_latency.expire", COUNT, "0", "As for http_status."),
@@ -42,8 +42,8 @@ pub(super) const KEYS: &[Key] = &[
     unset("plugin_attr.prometheus.metrics.bandwidth.extra_labels", List(&FreeTable), "[{\"host\": \"$host\"}]", "Further labels: name and variable."),
     unset("plugin_attr.prometheus.metrics.bandwidth.expire", COUNT, "0", "As for http_status."),
     unset("plugin_attr.prometheus.metrics.upstream_status", Table, "{}", "Health of nodes."),
-    unset("plugin_attr.prometheus.metrics.upstream_status.expire", Free, "0", "Seconds after which a series goes.")
-        .no_effect("a node's series goes with the node"),
+    unset("plugin_attr.prometheus.metrics.upstream_status.expire", Free, "0", "Seconds after which a series is removed.")
+        .no_effect("a node's series is removed with the node"),
     key("plugin_attr.log-rotate", Table, "{}", "Rotating logs."),
     key("plugin_attr.log-rotate.interval", FROM_ONE, "3600", "Seconds between rotations."),
     key("plugin_attr.log-rotate.max_kept", COUNT, "168", "Old files that are kept of each log."),

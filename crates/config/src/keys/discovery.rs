@@ -5,14 +5,14 @@ use super::{
     key::{Key, key, unset},
 };
 
-const NO_ZONE: &str = "what a registry tells takes the memory it needs";
+const NO_ZONE: &str = "the data of a registry takes the memory it needs";
 
 const ONE_TIME: &str = "the time to read begins when a request is sent";
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("discovery", FreeTable, "{}", "Registries that know the nodes of upstreams with a service_name.").secret(),
-    unset("discovery.dns", FreeTable, "{\"servers\": [\"127.0.0.1:8600\"]}", "DNS servers that are asked for SRV, A and AAAA records."),
+    unset("discovery.dns", FreeTable, "{\"servers\": [\"127.0.0.1:8600\"]}", "DNS servers to query for SRV, A and AAAA records."),
     unset("discovery.consul", FreeTable, "{\"servers\": [\"http://127.0.0.1:8500\"]}", "Services of Consul."),
     unset("discovery.consul.shared_size", Size, "\"64m\"", "Memory for the nodes.").no_effect(NO_ZONE),
     unset("discovery.consul_kv", FreeTable, "{\"servers\": [\"http://127.0.0.1:8500\"], \"prefix\": \"upstreams\"}", "Nodes in Consul's key-value store."),

@@ -9,7 +9,7 @@ use crate::units;
 pub struct Form {
     /// Completes "should be".
     pub is: &'static str,
-    pub fits: fn(&str) -> bool,
+    pub(crate) fits: fn(&str) -> bool,
 }
 
 pub(crate) const LISTEN_IP: Form = Form {
@@ -21,13 +21,14 @@ pub(crate) const NAME_SERVER: Form = Form {
     fits: |text| name_server(text).is_some(),
 };
 pub(crate) const TLS_VERSIONS: Form = Form {
-    is: "TLS versions with a blank between them, TLSv1.2 or TLSv1.3 among them",
+    is: "TLS versions separated by spaces, TLSv1.2 or TLSv1.3 among them",
     fits: |text| {
         let words: Vec<&str> = tls_versions(text).collect();
         words.iter().all(|word| OLD_TLS.contains(word) || SERVED_TLS.contains(word))
             && words.iter().any(|word| SERVED_TLS.contains(word))
     },
 };
+/// A key of the Admin API.
 pub const ADMIN_KEY: Form = Form {
     is: "a key that is hard to guess; leave it out to have one generated",
     fits: |text| !matches!(text, "true" | "false" | "yes" | "no" | "on" | "off" | "0"),
@@ -49,9 +50,10 @@ pub(crate) const URI_PATH: Form = Form {
     },
 };
 pub(crate) const METRIC_PREFIX: Form = Form {
-    is: "the beginning of metric names: letters, digits, _ and :, and no digit first",
+    is: "a prefix of metric names: letters, digits, _ and :, and no digit first",
     fits: |text| is_metric_name(text, b"_:"),
 };
+/// Any text that is not blank.
 pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
 pub(crate) const COLLECTOR: Form = Form {
     is: "an address like 127.0.0.1:4318, or a URL",

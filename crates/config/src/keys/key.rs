@@ -6,11 +6,15 @@ use super::forms::Form;
 
 /// One key. `[]` in a path stands for each item of a list.
 pub struct Key {
+    /// Names joined by dots; `[]` after the name of a list.
     pub path: &'static str,
+    /// The values that are allowed.
     pub takes: Takes,
     /// JSON.
     pub value: Preset,
+    /// What it does, for conf/config.yaml and docs/config.md.
     pub about: &'static str,
+    /// What becomes of it.
     pub fate: Fate,
     /// Messages quote nothing of what stands here or below.
     pub secret: bool,
@@ -36,6 +40,7 @@ pub enum Fate {
 pub enum Otherwise {
     /// It is warned of.
     Ignored(&'static str),
+    /// The start fails; the text says why.
     Refused(&'static str),
     /// This value (JSON) is refused for the first reason, any other is warned of for the second.
     RefusedIf(&'static str, &'static str, &'static str),
@@ -82,8 +87,10 @@ impl Key {
     }
 }
 
+/// What holds where config.yaml does not set the key.
 #[derive(Clone, Copy)]
 pub enum Preset {
+    /// This value, as JSON.
     Default(&'static str),
     /// Not set unless the user does; conf/config.yaml shows this.
     Example(&'static str),
@@ -92,16 +99,19 @@ pub enum Preset {
 /// What a key takes.
 #[derive(Clone, Copy)]
 pub enum Takes {
+    /// true or false.
     Bool,
     /// nginx's `on` and `off`, also as booleans.
     Switch,
     /// A whole number within these bounds.
     Integer(i64, i64),
+    /// Any text.
     Text,
     /// A text of a certain form.
     Form(&'static Form),
     /// A number above 0, perhaps with a fraction.
     Number,
+    /// One of these words.
     Word(&'static [&'static str]),
     /// `60s`, `1m`, `500ms`; a bare number is seconds.
     Duration,
@@ -113,8 +123,11 @@ pub enum Takes {
     Table,
     /// A mapping that is passed on unchanged.
     FreeTable,
+    /// Anything: the reader checks it.
     Free,
+    /// A list of these values.
     List(&'static Takes),
+    /// A value of one of these kinds.
     AnyOf(&'static [Takes]),
     /// Text for nginx.conf.
     Snippet,
@@ -126,10 +139,12 @@ pub(super) const NO_STREAM_PORTS: &str =
     "TCP and UDP are not proxied; nothing listens on these ports, HTTP is served";
 
 pub(super) const ONLY_STREAM: &str =
-    "TCP and UDP are not proxied, so nothing would be served; take the key away to serve HTTP";
+    "TCP and UDP are not proxied, so nothing would be served; remove the key to serve HTTP";
 
+/// A port of TCP or UDP.
 pub const PORT: Takes = Takes::Integer(1, 65_535);
 
+/// A whole number that is not negative.
 pub const COUNT: Takes = Takes::Integer(0, i64::MAX);
 
 pub(super) const fn key(path: &'static str, takes: Takes, default: &'static str, about: &'static str) -> Key {

@@ -53,7 +53,7 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.stream.lua_shared_dict", FreeTable, "{}", "Shared dictionaries of nginx.")
         .no_effect(NO_DICT),
     unset("nginx_config.stream.real_ip_from", List(&Network), "[\"192.168.1.0/24\"]",
-        "Peers whose PROXY protocol headers are believed.")
+        "Peers whose PROXY protocol headers are trusted.")
         .no_effect(NO_STREAM),
     key("nginx_config.main_configuration_snippet", Snippet, "\"\"", "Text for nginx.conf.")
         .no_effect(NO_NGINX),
@@ -85,7 +85,7 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.http.underscores_in_headers", Switch, "\"on\"", "Accept header names with underscores; when off, such headers are left out."),
     key("nginx_config.http.real_ip_header", Form(&forms::HEADER_NAME), "\"X-Real-IP\"", "The header that names the client's address."),
     key("nginx_config.http.real_ip_recursive", Switch, "\"off\"", "Skip trusted addresses from the right."),
-    key("nginx_config.http.real_ip_from", List(&Network), "[\"127.0.0.1\", \"unix:\"]", "Peers whose real_ip_header is believed."),
+    key("nginx_config.http.real_ip_from", List(&Network), "[\"127.0.0.1\", \"unix:\"]", "Peers whose real_ip_header is trusted."),
     unset("nginx_config.http.custom_lua_shared_dict", FreeTable, "{\"ipc_shared_dict\": \"100m\"}", "Shared dictionaries of nginx.")
         .no_effect(NO_DICT),
     key("nginx_config.http.proxy_ssl_server_name", Bool, "true", "Send the host as SNI to upstreams."),

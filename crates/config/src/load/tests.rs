@@ -279,7 +279,7 @@ fn faults_across_keys() {
     check_error(
         "apisix: {data_encryption: {keyring: [short]}}",
         &[],
-        &["config.yaml:1:37: each key should have 16 or 32 letters"],
+        &["config.yaml:1:37: each key should have 16 or 32 characters"],
     );
     check_error(
         "deployment: {role_traditional: {config_provider: etcd}, etcd: {host: ['e:1']}}",

@@ -72,8 +72,8 @@ fn etcd_without_etcd(settings: &Settings) -> Option<Said> {
         false => "",
     };
     let message = format!(
-        "no effect: {}: routes come from {from}, not from etcd{prefix}; set config_provider: etcd for the role, or \
-         take the keys away",
+        "no effect: {}: routes come from {from}, not from etcd{prefix}; set config_provider: etcd for the \
+         role, or remove the keys",
         set.join(", ")
     );
     Some((first, message))
@@ -97,7 +97,8 @@ fn listening(settings: &Settings) -> Vec<Said> {
         for (key, listeners) in lists.into_iter().filter(|_| serves) {
             for listener in listeners.iter().filter(|listener| listener.ip.contains(':')) {
                 let message = format!(
-                    "apisix.enable_ipv6: false does not keep {key} from listening at {}; take the address away, or set \
+                    "apisix.enable_ipv6: false does not keep {key} from listening on {}; remove the address, \
+                     or set \
                      enable_ipv6: true",
                     listener.ip
                 );

@@ -40,9 +40,9 @@ fn extra_labels(at: &str, labels: &[Value]) -> Vec<Said> {
         };
         for (name, variable) in entry {
             let problem = if !forms::is_label(name) {
-                "is not a name of a label; use letters, digits and _, no digit first, and not __ first"
+                "is not a valid label name; use letters, digits and _, starting with a letter or a single _"
             } else if !names.insert(name.as_str()) {
-                "is there twice; take one away"
+                "is given twice; remove one"
             } else if !variable.as_str().is_some_and(|text| text.len() > 1 && text.starts_with('$')) {
                 "should have a variable as its value, like $host"
             } else {

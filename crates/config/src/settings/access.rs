@@ -13,13 +13,18 @@ pub enum Access {
     Keys(Vec<AdminKey>),
 }
 
+/// A key of `deployment.admin.admin_key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminKey {
+    /// Shown in the audit log and the history.
     pub name: String,
+    /// The text of `X-API-KEY`.
     pub key: Key,
+    /// What its owner may do.
     pub role: AdminRole,
 }
 
+/// Where the text of a key is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     /// From config.yaml. Never empty.
@@ -28,9 +33,12 @@ pub enum Key {
     Generated(Option<String>),
 }
 
+/// What the owner of a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminRole {
+    /// Read and write, secrets included.
     Admin,
+    /// Read, with secrets masked.
     Viewer,
 }
 
@@ -44,6 +52,7 @@ impl Access {
         Self::Keys(reader.list(&at("admin_key")).iter().map(AdminKey::read).collect())
     }
 
+    /// The keys; empty where the API is open.
     pub fn keys(&self) -> &[AdminKey] {
         match self {
             Self::Open => &[],
@@ -77,6 +86,7 @@ impl AdminKey {
         }
     }
 
+    /// The text of the key; `None` until a generated one has been read or written.
     pub fn value(&self) -> Option<&str> {
         match &self.key {
             Key::Configured(key) => Some(key),
@@ -84,6 +94,7 @@ impl AdminKey {
         }
     }
 
+    /// Whether config.yaml leaves the key to the gateway.
     pub fn is_generated(&self) -> bool {
         matches!(self.key, Key::Generated(_))
     }

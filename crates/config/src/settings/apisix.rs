@@ -7,12 +7,16 @@ use serde_json::Value;
 use super::{Reader, http2::Http2, listener::Listener};
 use crate::keys::forms;
 
+/// Section `apisix`.
 #[derive(Clone, Debug)]
 pub struct Apisix {
     /// Ports for HTTP without TLS.
     pub node_listen: Vec<Listener>,
+    /// `ssl`.
     pub tls: Tls,
+    /// `proxy_protocol`.
     pub proxy_protocol: ProxyProtocol,
+    /// `enable_admin`.
     pub enable_admin: bool,
     /// Where the Control API listens; `None`: not served.
     pub control: Option<Listener>,
@@ -20,37 +24,61 @@ pub struct Apisix {
     pub control_hosts: Vec<String>,
     /// Where /status listens; `None`: not served.
     pub status: Option<Listener>,
+    /// `enable_dev_mode`: a single worker.
     pub enable_dev_mode: bool,
+    /// `enable_ipv6`.
     pub enable_ipv6: bool,
+    /// `enable_http2`, for all ports.
     pub enable_http2: bool,
+    /// `http2`.
     pub http2: Http2,
+    /// `enable_server_tokens`: the version in the field `Server`.
     pub enable_server_tokens: bool,
+    /// Sends `X-APISIX-Upstream-Status` with every response, not only those of 5xx.
     pub show_upstream_status_in_response_header: bool,
+    /// `delete_uri_tail_slash`.
     pub delete_uri_tail_slash: bool,
+    /// `normalize_uri_like_servlet`.
     pub normalize_uri_like_servlet: bool,
+    /// `match_uri_encoded_slash`: routes see `%2F` as it was sent.
     pub match_uri_encoded_slash: bool,
     /// 0: no limit.
     pub max_post_args_readable_bytes: u64,
+    /// `body_memory`.
     pub body_memory: BodyMemory,
+    /// `log_memory`.
     pub log_memory_bytes: u64,
     /// Unset: a part of what there is.
     pub plugin_answer_memory_bytes: Option<u64>,
+    /// How often a request may come back to this gateway.
     pub max_own_hops: u32,
+    /// `router.http`.
     pub router: HttpRouter,
+    /// How long plugin proxy-cache keeps responses that do not say so themselves.
     pub cache_ttl: Duration,
+    /// `proxy_cache.zones`.
     pub cache_zones: Vec<CacheZone>,
+    /// Name servers; empty: those of /etc/resolv.conf.
     pub dns_resolver: Vec<String>,
+    /// How long a name is kept, overriding its TTL.
     pub dns_resolver_valid: Option<Duration>,
+    /// How long a name server may take.
     pub resolver_timeout: Duration,
+    /// Whether the search domains of /etc/resolv.conf are tried.
     pub enable_resolv_search_opt: bool,
+    /// Switches all health checks off.
     pub disable_upstream_healthcheck: bool,
     /// `None`: not configured, which differs from an empty list.
     pub trusted_addresses: Option<Vec<String>>,
+    /// Peers whose identity headers are passed on; `None`: none.
     pub trusted_gateways: Option<Vec<String>>,
     /// Set where a file of nginx is served.
     pub claims_as_written: bool,
+    /// `data_encryption`.
     pub data_encryption: DataEncryption,
+    /// `lru.secret`.
     pub secret_cache: SecretCache,
+    /// `client_limits`.
     pub client_limits: ClientLimits,
 }
 
@@ -71,16 +99,23 @@ pub struct ClientLimits {
     pub rate_window: Duration,
 }
 
+/// How routes are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpRouter {
+    /// By host, then by path.
     HostUri,
+    /// By path.
     Uri,
+    /// By path with `:parameters`.
     UriWithParameter,
 }
 
+/// Section `apisix.ssl`.
 #[derive(Clone, Debug)]
 pub struct Tls {
+    /// Whether HTTPS is served.
     pub enable: bool,
+    /// Ports for HTTPS.
     pub listen: Vec<Listener>,
     /// Whether config.yaml names `listen`. A default port that is taken is left out.
     pub listen_is_set: bool,
@@ -90,13 +125,18 @@ pub struct Tls {
     pub protocols: Vec<String>,
     /// OpenSSL names.
     pub ciphers: Vec<String>,
+    /// Whether clients get session tickets.
     pub session_tickets: bool,
+    /// The name assumed for clients that send none.
     pub fallback_sni: Option<String>,
 }
 
+/// Ports where connections begin with a PROXY protocol header.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyProtocol {
+    /// For HTTP.
     pub http_port: Option<u16>,
+    /// For HTTPS.
     pub https_port: Option<u16>,
 }
 
@@ -148,6 +188,7 @@ impl BodyMemory {
 }
 
 impl Apisix {
+    /// Section `apisix`.
     pub fn read(reader: &Reader) -> Self {
         let on = |name: &str| reader.bool(&format!("apisix.{name}"));
         let proxy_protocol = ProxyProtocol {
@@ -283,7 +324,7 @@ impl SecretCache {
     }
 }
 
-/// Ports, or `{ip, port}`. What names no address listens at all of IPv4, and of IPv6 if that is on. The same address
+/// Ports, or `{ip, port}`. What names no address listens on all of IPv4, and of IPv6 if that is on. The same address
 /// twice is once, as in APISIX.
 fn listeners<'v>(items: impl IntoIterator<Item = &'v Value>, port: u16, ipv6: bool) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Access, Reader, listener::Listener};
 
+/// What the process serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Traffic and Admin API.
@@ -17,7 +18,9 @@ pub enum Role {
 /// Where resources come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
+    /// The database below data/.
     Embedded,
+    /// An etcd cluster.
     Etcd,
     /// conf/apisix.yaml
     Yaml,
@@ -27,23 +30,30 @@ pub enum Provider {
     ApiDriven,
 }
 
+/// Section `deployment.admin`.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// `None`: not served.
     pub listen: Option<Listener>,
+    /// What a request has to show.
     pub access: Access,
     /// Networks; `None`: all, an empty list: none.
     pub allow: Option<Vec<String>>,
+    /// Serves HTTPS, with the certificate below.
     pub https: bool,
     /// Files (PEM).
     pub certificate: Option<String>,
+    /// The key of `certificate`: a PEM file.
     pub certificate_key: Option<String>,
+    /// The CA of client certificates: a PEM file; `None`: no client certificate is requested.
     pub client_ca: Option<String>,
     /// Answers in the shape of version 2.
     pub version_2: bool,
+    /// Whether pages of other origins may use the API.
     pub cors: bool,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
+    /// Limits of this and of the other listeners that are not the data plane's.
     pub limits: AdminLimits,
 }
 
@@ -62,15 +72,24 @@ pub struct AdminLimits {
     pub reserved_descriptors: u64,
 }
 
+/// Section `deployment.etcd`.
 #[derive(Clone, Debug)]
 pub struct Etcd {
+    /// URLs of the members.
     pub hosts: Vec<String>,
+    /// What all keys begin with, without a slash at its end.
     pub prefix: String,
+    /// Of one read or write.
     pub timeout: Duration,
+    /// The longest pause between attempts to connect.
     pub resync_delay: Duration,
+    /// Rounds over all members before a start fails.
     pub startup_retry: u64,
+    /// User name; `None`: no authentication.
     pub user: Option<String>,
+    /// Its password.
     pub password: Option<String>,
+    /// TLS with the members.
     pub tls: EtcdTls,
 }
 
@@ -83,6 +102,7 @@ pub struct EtcdTls {
 }
 
 impl Role {
+    /// `deployment.role`.
     pub fn read(reader: &Reader) -> Self {
         match reader.text("deployment.role").as_deref() {
             Some("control_plane") => Self::ControlPlane,
@@ -93,6 +113,7 @@ impl Role {
 }
 
 impl Provider {
+    /// `config_provider` of the role.
     pub fn read(reader: &Reader) -> Self {
         let role = reader.text("deployment.role").unwrap_or_default();
         let section = match role.as_str() {
@@ -113,6 +134,7 @@ impl Provider {
 }
 
 impl Admin {
+    /// Section `deployment.admin`.
     pub fn read(reader: &Reader) -> Self {
         let at = |name: &str| format!("deployment.admin.{name}");
         let wanted = match Role::read(reader) {
@@ -161,6 +183,7 @@ impl AdminLimits {
 }
 
 impl Etcd {
+    /// Section `deployment.etcd`.
     pub fn read(reader: &Reader) -> Self {
         let at = |name: &str| format!("deployment.etcd.{name}");
         let seconds =

@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use super::Reader;
 
+/// How much of the past is kept. Checkpoints do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     /// Acknowledged writes; 0: none.
     pub max_entries: u64,
+    /// How long an entry is kept.
     pub max_age: Duration,
     /// On the disk.
     pub max_bytes: u64,
 }
 
 impl History {
+    /// Section `history`.
     pub fn read(reader: &Reader) -> Self {
         let month = Duration::from_secs(30 * 86_400);
         Self {

@@ -1,15 +1,18 @@
-//! An address to listen at.
+//! An address to listen on.
 
-/// An address to listen at. The address is as written: an IP without brackets.
+/// An address to listen on. The address is as written: an IP without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listener {
+    /// An IP address, without brackets.
     pub ip: String,
+    /// 0 has the system choose.
     pub port: u16,
     /// IPv6 beside an IPv4 port that names no address: where the machine has no IPv6, it is left out.
     pub implied: bool,
 }
 
 impl Listener {
+    /// An address that the configuration names.
     pub fn new(ip: &str, port: u16) -> Self {
         Self { ip: ip.to_owned(), port, implied: false }
     }

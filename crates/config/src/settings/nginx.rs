@@ -4,46 +4,72 @@ use std::time::Duration;
 
 use super::Reader;
 
+/// Section `nginx_config`.
 #[derive(Clone, Debug)]
 pub struct Nginx {
+    /// Worker threads, at least 1.
     pub workers: usize,
+    /// Pins each worker to a core.
     pub enable_cpu_affinity: bool,
+    /// Open files that the process asks the system for.
     pub worker_rlimit_nofile: u64,
+    /// Connections of each worker, to clients and upstreams.
     pub worker_connections: usize,
+    /// How long a graceful stop waits for requests.
     pub shutdown_timeout: Duration,
     /// Relative to the prefix.
     pub error_log: String,
+    /// The least severe level that is logged.
     pub error_log_level: Level,
+    /// The access log of HTTP.
     pub access_log: AccessLog,
+    /// Of clients.
     pub timeouts: Timeouts,
     /// 0: no limit.
     pub client_max_body_bytes: u64,
+    /// Whether header names with underscores are kept.
     pub underscores_in_headers: bool,
+    /// The field that names the client's address.
     pub real_ip_header: String,
+    /// Whether trusted addresses in the field are skipped from the right.
     pub real_ip_recursive: bool,
+    /// Networks whose `real_ip_header` is trusted.
     pub real_ip_from: Vec<String>,
+    /// Whether upstreams get the host as SNI.
     pub proxy_ssl_server_name: bool,
+    /// Connections to upstreams.
     pub upstream: UpstreamKeepalive,
 }
 
 /// From chatty to serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// For developers.
     Debug,
+    /// What happened.
     Info,
+    /// What happened and matters, such as a reload.
     Notice,
+    /// What may become a problem.
     Warn,
+    /// A request or task failed.
     Error,
+    /// A part of the gateway failed.
     Crit,
+    /// Needs action now.
     Alert,
+    /// The gateway cannot go on.
     Emerg,
 }
 
+/// The access log.
 #[derive(Clone, Debug)]
 pub struct AccessLog {
+    /// Whether requests are logged.
     pub enable: bool,
     /// Relative to the prefix.
     pub path: String,
+    /// Gathered before a write.
     pub buffer_bytes: usize,
     /// One line, without the line break at its end.
     pub format: String,
@@ -51,11 +77,16 @@ pub struct AccessLog {
     pub escape: String,
 }
 
+/// How long clients may take.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
+    /// Between two requests.
     pub keepalive: Duration,
+    /// For a head.
     pub client_header: Duration,
+    /// Between two pieces of a body.
     pub client_body: Duration,
+    /// Between two writes of a response that make progress.
     pub send: Duration,
 }
 
@@ -67,6 +98,7 @@ pub struct UpstreamKeepalive {
 }
 
 impl Nginx {
+    /// Section `nginx_config`; `cores` is the default number of workers.
     pub fn read(reader: &Reader, cores: usize) -> Self {
         let http = |name: &str| format!("nginx_config.http.{name}");
         let count = |path: &str| reader.unsigned(path).and_then(|count| usize::try_from(count).ok());

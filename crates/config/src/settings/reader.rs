@@ -7,15 +7,18 @@ use serde_json::Value;
 use super::listener::Listener;
 use crate::units;
 
+/// Values of a checked configuration, by path. A value of another type reads as unset.
 pub struct Reader<'a> {
     root: &'a Value,
 }
 
 impl<'a> Reader<'a> {
+    /// `root`: config.yaml over the defaults, or a part of it.
     pub fn new(root: &'a Value) -> Self {
         Self { root }
     }
 
+    /// `None`: unset or null.
     pub fn value(&self, path: &str) -> Option<&'a Value> {
         path.split('.').try_fold(self.root, |place, name| place.get(name)).filter(|value| !value.is_null())
     }
@@ -30,14 +33,16 @@ impl<'a> Reader<'a> {
         self.value(path).and_then(Value::as_str) == Some("on")
     }
 
-    pub fn unsigned(&self, path: &str) -> Option<u64> {
+    pub(crate) fn unsigned(&self, path: &str) -> Option<u64> {
         self.value(path)?.as_u64()
     }
 
+    /// `None` if it is not a port number.
     pub fn port(&self, path: &str) -> Option<u16> {
         self.unsigned(path)?.try_into().ok()
     }
 
+    /// A text that is not empty; numbers and booleans as text.
     pub fn text(&self, path: &str) -> Option<String> {
         match self.value(path)? {
             Value::String(text) if text.is_empty() => None,
@@ -47,14 +52,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Such as `60s`, `1m` or `500ms`.
     pub fn duration(&self, path: &str) -> Option<Duration> {
         units::duration(&self.text(path)?)
     }
 
+    /// A whole number of seconds.
     pub fn seconds(&self, path: &str) -> Option<Duration> {
         self.unsigned(path).map(Duration::from_secs)
     }
 
+    /// Bytes; such as `16k` or `1m`.
     pub fn size(&self, path: &str) -> Option<u64> {
         units::size(&self.text(path)?)
     }
@@ -68,6 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The texts of a list; empty if unset.
     pub fn texts(&self, path: &str) -> Vec<String> {
         self.list(path).iter().filter_map(|item| Reader::new(item).own_text()).collect()
     }

@@ -38,7 +38,7 @@ pub(super) const ADMIN: &[Row] = &[
     ),
     row(
         [
-            "Seconds that the answer to a write waits until requests meet what was written",
+            "Seconds that the response to a write waits until requests meet what was written",
             "写操作的应答等待其对请求生效的秒数",
         ],
         Key("deployment.admin.limits.compile_timeout"),
@@ -83,13 +83,13 @@ pub(super) const ADMIN: &[Row] = &[
         CLOSED,
     ),
     row(
-        ["Time to take an answer", "接收应答的时间"],
+        ["Time to take a response", "接收应答的时间"],
         Const("admin/src/listener/clock.rs", "LONGEST_TAKING", Milliseconds),
         CLOSED,
     ),
     row(
         [
-            "Answers of the Control API that clients have not taken, before another one is made",
+            "Responses of the Control API that clients have not taken, before another one is made",
             "开始生成下一个应答之前，Control API 中尚未被取走的应答",
         ],
         Const("admin/src/control.rs", "MOST_BYTES", Bytes),

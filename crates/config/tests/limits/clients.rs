@@ -67,12 +67,12 @@ pub(super) const CONNECTIONS: &[Row] = &[
         CLOSED,
     ),
     row(
-        ["Pause while an answer is taken", "接收应答时的停顿"],
+        ["Pause while a response is taken", "接收应答时的停顿"],
         Key("nginx_config.http.send_timeout"),
         CLOSED,
     ),
     row(
-        ["Least rate at which an answer is taken (0: no limit)", "接收应答的最低速率（0 为不限）"],
+        ["Least rate at which a response is taken (0: no limit)", "接收应答的最低速率（0 为不限）"],
         Key("apisix.client_limits.min_answer_rate"),
         CLOSED,
     ),
@@ -83,7 +83,7 @@ pub(super) const CONNECTIONS: &[Row] = &[
     ),
     row(
         [
-            "Bytes read of an answer at a time while its client takes little; up to 64 KiB while it takes all",
+            "Bytes read of a response at a time while its client takes little; up to 64 KiB while it takes all",
             "客户端接收很少时一次读取的应答字节；全部接收时至多 64 KiB",
         ],
         Const("proxy/src/read_ahead.rs", "LEAST_BYTES", Bytes),
@@ -91,18 +91,18 @@ pub(super) const CONNECTIONS: &[Row] = &[
     ),
     row(
         [
-            "What was read of answers and waits for clients, as a part of `apisix.body_memory.total` (one in)",
+            "What was read of responses and waits for clients, as a part of `apisix.body_memory.total` (one in)",
             "已读取而等待客户端接收的应答，占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
         Const("proxy/src/read_ahead.rs", "PART", Count),
         [
-            "nothing is read ahead; an answer taken more slowly than `apisix.body_memory.min_rate` is cut, and a log line",
+            "nothing is read ahead; a response taken more slowly than `apisix.body_memory.min_rate` is cut, and a log line",
             "不再预读；接收速率低于 `apisix.body_memory.min_rate` 的应答被截断，并写日志",
         ],
     ),
     row(
         [
-            "Bytes read and dropped after the last answer, so that no reset cuts it",
+            "Bytes read and dropped after the last response, so that no reset cuts it",
             "最后一个应答之后读取并丢弃的字节，以免复位截断应答",
         ],
         Const("proxy/src/linger.rs", "DROPPED_BYTES", Bytes),
@@ -120,7 +120,7 @@ pub(super) const CONNECTIONS: &[Row] = &[
     ),
     row(
         [
-            "Wait of a stream of HTTP/2 whose answer is whole, while its client still sends",
+            "Wait of a stream of HTTP/2 whose response is whole, while its client still sends",
             "HTTP/2 流的应答已完整发送而客户端仍在发送时的等待时间",
         ],
         Const("proxy/src/http2/stream_end.rs", "STREAM_MS", Milliseconds),
@@ -293,7 +293,7 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "What was read of the answers of a connection and waits for it",
+            "What was read of the responses of a connection and waits for it",
             "一个连接已读取而等待接收的应答字节",
         ],
         Const("proxy/src/read_ahead.rs", "CONNECTION_BYTES", Bytes),
@@ -301,7 +301,7 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Bytes of answers handed over for a connection before it has to take some",
+            "Bytes of responses handed over for a connection before it has to take some",
             "一个连接须先接收之前已移交的应答字节",
         ],
         Const("proxy/src/http2/sending.rs", "HANDED_BYTES", Bytes),
@@ -318,7 +318,7 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Memory that is counted for a request, without its body and what was read of its answer",
+            "Memory that is counted for a request, without its body and what was read of its response",
             "每个请求计入的内存，不含请求体与已读取的应答",
         ],
         Const("proxy/src/http2/untaken.rs", "STREAM_BYTES", Bytes),
@@ -398,7 +398,7 @@ pub(super) const HTTP2: &[Row] = &[
     ),
     row(
         [
-            "Bytes of answers that a connection has to take in a second, or its requests that wait for it are left",
+            "Bytes of responses that a connection has to take in a second, or its requests that wait for it are left",
             "连接每秒须接收的应答字节，否则其等待接收的请求视为被搁置",
         ],
         Const("proxy/src/http2/places.rs", "KEEPS_UP_BYTES", Bytes),
@@ -410,7 +410,7 @@ pub(super) const HTTP2: &[Row] = &[
             "被搁置的请求的内存，占上述内存总量的份额；每个地址不超过空闲的部分（几分之一）",
         ],
         Const("proxy/src/http2/untaken.rs", "LEFT_PART", Count),
-        ["the answer is cut, and a log line", "应答被截断，并写日志"],
+        ["the response is cut, and a log line", "应答被截断，并写日志"],
     ),
     row(
         ["Time for a client to end after GOAWAY", "GOAWAY 之后客户端关闭连接的时间"],
@@ -437,7 +437,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
         GONE_502,
     ),
     row(
-        ["Head of an answer", "应答头"],
+        ["Head of a response", "应答头"],
         Field("proxy/src/settings.rs", "max_response_head_bytes", Bytes),
         GONE_502,
     ),
@@ -481,7 +481,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
         ],
     ),
     row(
-        ["The last of them, whose answers have small windows", "其中最后几个，其应答使用小窗口"],
+        ["The last of them, whose responses have small windows", "其中最后几个，其应答使用小窗口"],
         Const("proxy/src/http2/pool/gate.rs", "SMALL_CONNECTIONS", Count),
         NOTHING,
     ),
@@ -495,7 +495,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
     ),
     row(
         [
-            "The same, once what waits for the client's other answers, or for all clients, is half of what may wait",
+            "The same, once what waits for the client's other responses, or for all clients, is half of what may wait",
             "同上，当该客户端的其他应答或全部客户端等待接收的字节达到允许值的一半时",
         ],
         Const("proxy/src/http2/pool/window.rs", "SMALL_WINDOW_BYTES", Bytes),
@@ -507,7 +507,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
         NOTHING,
     ),
     row(
-        ["Time for its answer", "等待 PING 应答的时间"],
+        ["Time for its response", "等待 PING 应答的时间"],
         Const("proxy/src/http2/pool/silence.rs", "PATIENCE_MS", Milliseconds),
         ["504 or 502", "504 或 502"],
     ),

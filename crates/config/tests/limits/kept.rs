@@ -24,7 +24,7 @@ pub(super) const CACHES: &[Row] = &[
         NOTHING,
     ),
     row(
-        ["proxy-cache: body of an answer", "proxy-cache：应答体"],
+        ["proxy-cache: body of a response", "proxy-cache：应答体"],
         Schema("proxy-cache", "/properties/max_resp_body_size"),
         ["nothing; it is not cached", "无影响；不缓存"],
     ),
@@ -106,7 +106,7 @@ pub(super) const LOGS: &[Row] = &[
         ["nothing; it is cut in the log", "无影响；在日志中截断"],
     ),
     row(
-        ["Body of an answer in an entry", "条目中的应答体"],
+        ["Body of a response in an entry", "条目中的应答体"],
         Schema("http-logger", "/properties/max_resp_body_bytes"),
         ["nothing; it is cut in the log", "无影响；在日志中截断"],
     ),

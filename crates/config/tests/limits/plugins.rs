@@ -16,7 +16,7 @@ pub(super) const PLUGINS: &[Row] = &[
         TOO_LARGE,
     ),
     row(
-        ["body-transformer: body of an answer", "body-transformer：应答体"],
+        ["body-transformer: body of a response", "body-transformer：应答体"],
         Schema("body-transformer", "/properties/max_resp_body_size"),
         NOT_SENT,
     ),
@@ -31,7 +31,7 @@ pub(super) const PLUGINS: &[Row] = &[
             "gzip、brotli：进行中的压缩器的内存，占 `apisix.body_memory.total` 的份额（几分之一）",
         ],
         Const("plugins/src/common/compression/memory.rs", "PART", Count),
-        ["nothing; the answer is not compressed, and a log line", "无影响；应答不压缩，并写日志"],
+        ["nothing; the response is not compressed, and a log line", "无影响；应答不压缩，并写日志"],
     ),
     row(
         ["request-validation: body", "request-validation：请求体"],
@@ -49,7 +49,7 @@ pub(super) const PLUGINS: &[Row] = &[
         TOO_LARGE,
     ),
     row(
-        ["response-rewrite: body of an answer", "response-rewrite：应答体"],
+        ["response-rewrite: body of a response", "response-rewrite：应答体"],
         Schema("response-rewrite", "/properties/max_resp_body_size"),
         NOT_SENT,
     ),
@@ -95,13 +95,13 @@ pub(super) const PLUGINS: &[Row] = &[
         BAD,
     ),
     row(
-        ["batch-requests: bodies of all answers", "batch-requests：所有应答体之和"],
+        ["batch-requests: bodies of all responses", "batch-requests：所有应答体之和"],
         Const("plugins/src/other/batch_requests/client.rs", "MAX_BODIES_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
     ),
     row(
         [
-            "batch-requests: least rate of an answer in bytes per second, beyond twice the batch's `timeout`",
+            "batch-requests: least rate of a response in bytes per second, beyond twice the batch's `timeout`",
             "batch-requests：超过批请求 `timeout` 两倍后，应答的最低速率（字节每秒）",
         ],
         Const("clients/src/verbatim.rs", "LEAST_BYTES_PER_SECOND", Count),
@@ -113,7 +113,7 @@ pub(super) const PLUGINS: &[Row] = &[
         ["431 for that one", "该请求为 431"],
     ),
     row(
-        ["batch-requests: head of an answer", "batch-requests：应答头"],
+        ["batch-requests: head of a response", "batch-requests：应答头"],
         Const("clients/src/verbatim.rs", "MAX_HEAD_BYTES", Bytes),
         ["504 for that one", "该请求为 504"],
     ),
@@ -165,7 +165,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         [
-            "Answers of services that plugins ask, together (unset: an eighth of memory)",
+            "Responses of services that plugins ask, together (unset: an eighth of memory)",
             "插件所询问服务的应答总内存（未设置：内存的八分之一）",
         ],
         Key("apisix.plugin_answer_memory"),
@@ -185,20 +185,20 @@ pub(super) const PLUGINS: &[Row] = &[
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
-        ["Head of such an answer", "此类应答的响应头"],
+        ["Head of such a response", "此类应答的响应头"],
         Const("clients/src/http/connection.rs", "MAX_HEAD_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
         [
-            "What comes before such an answer is whole: interim answers and its head",
+            "What comes before such a response is whole: interim responses and its head",
             "此类应答的响应头完整之前：临时应答与响应头",
         ],
         Const("clients/src/http/connection.rs", "MAX_BEFORE_ANSWER_BYTES", Bytes),
         ["as if the service had failed", "按服务失败处理"],
     ),
     row(
-        ["Values in such an answer that is JSON", "此类 JSON 应答中的值"],
+        ["Values in such a response that is JSON", "此类 JSON 应答中的值"],
         Const("plugins/src/common/json.rs", "MAX_ANSWER_VALUES", Count),
         ["as if the service had failed", "按服务失败处理"],
     ),

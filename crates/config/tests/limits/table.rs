@@ -26,7 +26,7 @@ const BAD: [&str; 2] = ["400", "400"];
 const UNDECIDED: [&str; 2] = ["the request is refused, and a log line", "请求被拒绝，并写日志"];
 const NOTHING: [&str; 2] = ["nothing", "无影响"];
 const GONE_502: [&str; 2] = ["502", "502"];
-const NOT_SENT: [&str; 2] = ["502 instead of the answer, and a log line", "以 502 代替该应答，并写日志"];
+const NOT_SENT: [&str; 2] = ["502 instead of the response, and a log line", "以 502 代替该应答，并写日志"];
 const FORGOTTEN: [&str; 2] = ["nothing; the oldest are forgotten", "无影响；最旧的被遗忘"];
 const DROPPED: [&str; 2] = ["nothing; entries are dropped and counted", "无影响；条目被丢弃并计数"];
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_clients::http::{Answer, Endpoint, KeptClient};
+use tidegate_clients::http::{Endpoint, KeptClient, KeptResponse};
 use tidegate_model::resources::Node;
 
 use crate::{
@@ -138,7 +138,7 @@ impl Common {
 }
 
 /// What a blocking query waits to become another one.
-pub(crate) fn index_of(answer: &Answer) -> Option<u64> {
+pub(crate) fn index_of(answer: &KeptResponse) -> Option<u64> {
     answer.headers.get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok())
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Lookups {
     order: Vec<Order>,
 }
 
-pub(super) struct Answer {
+pub(super) struct ServiceRecords {
     pub nodes: Vec<Node>,
     pub valid_for: Duration,
 }
@@ -61,7 +61,11 @@ impl Lookups {
     }
 
     /// The nodes of `NAME` or `NAME:PORT`. No records mean no nodes; an error is not an answer.
-    pub(super) async fn nodes(&self, service: &str, last: &mut Option<Order>) -> Result<Answer, String> {
+    pub(super) async fn nodes(
+        &self,
+        service: &str,
+        last: &mut Option<Order>,
+    ) -> Result<ServiceRecords, String> {
         let (name, port) = match service.rsplit_once(':') {
             Some((name, port)) => match port.parse::<u16>() {
                 Ok(port) => (name, Some(port)),
@@ -71,7 +75,7 @@ impl Lookups {
         };
         let Some(found) = self.find(name, *last).await? else {
             *last = None;
-            return Ok(Answer { nodes: Vec::new(), valid_for: NOTHING });
+            return Ok(ServiceRecords { nodes: Vec::new(), valid_for: NOTHING });
         };
         *last = Some(found.kind);
         let mut ttl = shortest(&found.records);
@@ -79,7 +83,7 @@ impl Lookups {
             Order::Srv => self.services(&found.records, port, &mut ttl).await?,
             _ => addresses(&found.records).map(|address| node(address, port, 1, 0)).collect(),
         };
-        Ok(Answer { nodes, valid_for: Duration::from_secs(u64::from(ttl)) })
+        Ok(ServiceRecords { nodes, valid_for: Duration::from_secs(u64::from(ttl)) })
     }
 
     /// The first kind of records that there is.

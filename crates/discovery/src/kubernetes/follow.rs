@@ -91,7 +91,7 @@ async fn list(followed: &Followed, client: &mut KeptClient) -> Result<(Objects, 
         let answer = client.get(&target).await?;
         let page = http::good(&answer).map_err(|reason| format!("{}: list: {reason}", client.server()))?;
         if page.get("kind").and_then(Value::as_str) != Some(cluster.list_kind()) {
-            return Err(format!("{}: list: answer is not a {}", client.server(), cluster.list_kind()));
+            return Err(format!("{}: list: response is not a {}", client.server(), cluster.list_kind()));
         }
         for object in page.get("items").and_then(Value::as_array).into_iter().flatten() {
             if let Some(part) = part(object, cluster) {
@@ -106,7 +106,7 @@ async fn list(followed: &Followed, client: &mut KeptClient) -> Result<(Objects, 
             token => next = format!("&continue={}", encoded_component(token)),
         }
     }
-    Err(format!("{}: list: has no end", client.server()))
+    Err(format!("{}: list: endless pagination", client.server()))
 }
 
 async fn watch(

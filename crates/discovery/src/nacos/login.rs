@@ -46,7 +46,7 @@ impl Login {
         let document =
             http::good(&client.post(&target).await?).map_err(|reason| format!("login: {reason}"))?;
         let token = document.get("accessToken").and_then(Value::as_str).filter(|token| !token.is_empty());
-        let token = token.ok_or("login: answer has no accessToken")?.to_owned();
+        let token = token.ok_or("login: response has no accessToken")?.to_owned();
         // Half of its life, so that it never ends on the way.
         let seconds = document.get("tokenTtl").and_then(Value::as_u64).unwrap_or(0).min(1 << 31);
         self.token = Some((token, Instant::now() + Duration::from_secs(seconds / 2)));

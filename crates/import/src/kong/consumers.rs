@@ -49,13 +49,13 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     credentials.extend(entities.loose_credentials.of(consumer).iter().copied());
     let username = username(consumer);
     if imported.output.id("consumers", &username) != output::plain_id(&username) {
-        let why = format!("another consumer is {username} here; nobody has its credentials");
+        let why = format!("another consumer is {username} here; no consumer has its credentials");
         imported.report.closed(consumer.line, &subject, &why);
         return;
     }
     if entities.has_lost_a_group(consumer) {
-        let why =
-            "one of its groups, whose plugins hold for it, is not in the file; nobody has its credentials";
+        let why = "one of its groups, whose plugins apply to it, is not in the file; no consumer has its \
+        credentials";
         imported.report.closed(consumer.line, &subject, why);
         return;
     }
@@ -138,12 +138,13 @@ fn credential(
     let fields = Fields::new(node, subject);
     fields.skip(&["id", "tags", "created_at", "consumer"]);
     if let Some(reference) = super::converted::vault_reference(node) {
-        let why =
-            format!("{reference} is not converted ({{vault://env/NAME}} is): nobody has this credential");
+        let why = format!(
+            "{reference} is not converted ({{vault://env/NAME}} is): no consumer has this credential"
+        );
         imported.report.closed(node.line, subject, &why);
         return None;
     }
-    let missing = |key: &str| format!("`{key}` is missing; Kong would make one up, give it in the file");
+    let missing = |key: &str| format!("`{key}` is missing; Kong would generate one, set it in the file");
     let mut need = |key: &str| {
         let text = fields.text(key);
         if text.is_none() {
@@ -152,17 +153,18 @@ fn credential(
         text
     };
     if fields.get("ttl").is_some() {
-        let why = "`ttl`: credentials do not end here: nobody has this one";
+        let why = "`ttl`: credentials do not expire here: no consumer has this one";
         imported.report.closed(node.line, subject, why);
         return None;
     }
     if has_hashes && list == "basicauth_credentials" {
-        let why = "`_transform: false`: the password is not known, only its hash: nobody has this credential";
+        let why =
+            "`_transform: false`: the password is not known, only its hash: no consumer has this credential";
         imported.report.closed(node.line, subject, why);
         return None;
     }
     if fields.flag("skip_hash") == Some(true) {
-        let why = "`skip_hash`: the password is not known, only its hash: nobody has this credential";
+        let why = "`skip_hash`: the password is not known, only its hash: no consumer has this credential";
         imported.report.closed(node.line, subject, why);
         return None;
     }

@@ -10,7 +10,7 @@ pub(crate) type Converted = Option<Vec<(&'static str, Value)>>;
 
 /// What a converter may need to know about the place of the plugin.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PluginContext<'a> {
     /// With what it belongs to.
     pub plugin: Option<&'a Plugin<'a>>,
     /// Of the route at hand.

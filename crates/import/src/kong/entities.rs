@@ -61,7 +61,7 @@ pub(super) const CREDENTIALS: [&str; 5] =
 
 /// Lists that guard nothing by themselves.
 const IGNORED: [(&str, &str); 8] = [
-    ("_konnect", "it says where the file came from"),
+    ("_konnect", "it names the origin of the file"),
     ("_workspace", "all of the file is served as one"),
     ("workspaces", "all of the file is served as one"),
     ("ca_certificates", "plugins that ask for certificates of clients are closed"),

@@ -128,7 +128,7 @@ pub(super) fn opentelemetry(conf: &Fields, imported: &mut Imported) -> Converted
         imported.output.add("plugin_metadata", "opentelemetry", json!({"collector": {"address": address}}));
     }
     let how = format!(
-        "one collector for all routes: {address}, spoken to with OTLP over HTTP at /v1/traces; \
+        "one collector for all routes: {address}, by OTLP over HTTP at /v1/traces; \
          config.yaml must have opentelemetry in its plugins unless --from serves this"
     );
     imported.report.approximated(conf.line(), conf.subject(), &how);

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
 use super::{
-    converted::{Place, name_of},
+    converted::{PluginContext, name_of},
     entities::{Entities, Plugin},
     merge,
     node::{is_enabled, name},
 };
-use crate::{Outcome, closed, imported::Imported};
+use crate::{Conversion, closed, imported::Imported};
 
 /// What becomes of a plugin where it stands.
 enum Became {
@@ -65,7 +65,8 @@ pub(super) fn everywhere(entities: &Entities, imported: &mut Imported) {
         let number = [plugin.service, plugin.route, plugin.consumer, plugin.group].iter().flatten().count();
         if number == 0
             && name(plugin.node) == "prometheus"
-            && let Became::Plugins(converted) = convert(entities, plugin.node, Place::default(), imported)
+            && let Became::Plugins(converted) =
+                convert(entities, plugin.node, PluginContext::default(), imported)
         {
             for (ours, conf) in converted {
                 imported.output.add("global_rules", ours, json!({"plugins": {ours: conf}}));
@@ -79,7 +80,8 @@ pub(crate) fn of_owner(entities: &Entities, imported: &mut Imported, owner: &Nod
     let mut plugins = Map::new();
     for plugin in entities.plugins_of(owner).filter(|plugin| is_enabled(plugin.node)) {
         if plugin.service.is_none() && plugin.route.is_none() {
-            let place = Place { plugin: Some(plugin), service: None, authenticates: true, on_consumer: true };
+            let place =
+                PluginContext { plugin: Some(plugin), service: None, authenticates: true, on_consumer: true };
             match convert(entities, plugin.node, place, imported) {
                 Became::Plugins(converted) => {
                     converted.into_iter().for_each(|(ours, conf)| merge::add(&mut plugins, ours, conf));
@@ -146,7 +148,7 @@ pub(super) fn of_route(
     let authenticates = AUTHENTICATION.iter().any(|name| effective.contains_key(*name));
     let mut plugins = Map::new();
     for (_, plugin) in effective.values() {
-        let place = Place { plugin: Some(plugin), service, authenticates, on_consumer: false };
+        let place = PluginContext { plugin: Some(plugin), service, authenticates, on_consumer: false };
         match convert(entities, plugin.node, place, imported) {
             Became::Plugins(converted) => {
                 converted.into_iter().for_each(|(ours, conf)| merge::add(&mut plugins, ours, conf));
@@ -221,11 +223,11 @@ fn may_guard(entities: &Entities, node: &Node) -> bool {
 }
 
 /// With a separate report: what it lacks must count at each place of the plugin.
-fn convert(entities: &Entities, node: &Node, place: Place, imported: &mut Imported) -> Became {
+fn convert(entities: &Entities, node: &Node, place: PluginContext, imported: &mut Imported) -> Became {
     let outer = std::mem::take(&mut imported.report);
     let converted = table::convert_one(node, place, imported);
     let own = std::mem::replace(&mut imported.report, outer);
-    let lacks = own.entries().iter().find(|entry| entry.outcome == Outcome::Unsupported);
+    let lacks = own.entries().iter().find(|entry| entry.outcome == Conversion::Unsupported);
     let kind = name_of(node);
     let line = node.line;
     let why = match (&converted, lacks) {

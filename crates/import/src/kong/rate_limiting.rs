@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    converted::{Converted, Place},
+    converted::{Converted, PluginContext},
     entities::Plugin,
     node::name,
 };
@@ -17,13 +17,13 @@ const WINDOWS: [&str; 6] = ["second", "minute", "hour", "day", "month", "year"];
 /// Kong's fixed windows of these lengths in seconds are those of the clock.
 const LENGTHS: [(i64, &str); 4] = [(1, "second"), (60, "minute"), (3600, "hour"), (86_400, "day")];
 
-pub(super) fn convert(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(super) fn convert(conf: &Fields, place: PluginContext, report: &mut Report) -> Converted {
     let windows = windows(conf, report)?;
     limits(conf, windows, group(place), ["limit_by", "policy"], place, report)
 }
 
 /// rate-limiting-advanced with one fixed window. Of several, each counts what another refuses.
-pub(super) fn advanced(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(super) fn advanced(conf: &Fields, place: PluginContext, report: &mut Report) -> Converted {
     let fault = |report: &mut Report, why: &str| {
         report.unsupported(conf.line(), conf.subject(), why);
         None
@@ -82,7 +82,7 @@ fn limits(
     windows: Map<String, Value>,
     group: String,
     names: [&str; 2],
-    place: Place,
+    place: PluginContext,
     report: &mut Report,
 ) -> Converted {
     let [by, policy] = names;
@@ -109,7 +109,7 @@ fn limits(
 }
 
 /// The name under which requests count together.
-fn group(place: Place) -> String {
+fn group(place: PluginContext) -> String {
     let Some(Plugin { service, route, consumer, group, .. }) = place.plugin else {
         return "kong".to_owned();
     };
@@ -124,7 +124,13 @@ fn group(place: Place) -> String {
 }
 
 /// What is counted by. Without it the client's address counts, in Kong as here.
-fn key(conf: &Fields, field: &str, place: Place, object: &mut Value, report: &mut Report) -> Option<()> {
+fn key(
+    conf: &Fields,
+    field: &str,
+    place: PluginContext,
+    object: &mut Value,
+    report: &mut Report,
+) -> Option<()> {
     let by = conf.text(field).unwrap_or_else(|| "consumer".to_owned());
     let (header, path) = (conf.text("header_name"), conf.text("path"));
     let (kind, key) = match (by.as_str(), header, path) {

@@ -21,7 +21,7 @@ use super::{
     order::Order,
     plugins, ties, upstreams,
 };
-use crate::{Outcome, closed, imported::Imported};
+use crate::{Conversion, closed, imported::Imported};
 use expand::expand;
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
@@ -54,18 +54,18 @@ pub(super) fn convert(
             serve(entities, entry, &mut route, &mut upstreams, files, imported)
         });
         let outcome = match served {
-            Ok(Same(same)) if same && !differs && !entry.differs => Outcome::Converted,
-            Ok(_) => Outcome::Approximated,
+            Ok(Same(same)) if same && !differs && !entry.differs => Conversion::Converted,
+            Ok(_) => Conversion::Approximated,
             Err(why) => {
                 let subject = label("route", entry.node);
                 imported.report.closed(entry.node.line, &subject, &format!("{why} ({})", closed::id(&id)));
                 close(&mut route, &closed::id(&id), &format!("{subject}: {why}"));
-                Outcome::Closed
+                Conversion::Closed
             }
         };
         imported.output.add("routes", &id, route);
         verdicts.add(entry.node, outcome);
-        if outcome != Outcome::Closed {
+        if outcome != Conversion::Closed {
             imported.report.converted(entry.node.line, &label("route", entry.node));
         }
     }
@@ -74,12 +74,12 @@ pub(super) fn convert(
 
 /// What became of each route: of its paths the one that is farthest from Kong counts.
 #[derive(Default)]
-struct Verdicts(HashMap<*const Node, Outcome>);
+struct Verdicts(HashMap<*const Node, Conversion>);
 
 impl Verdicts {
-    fn add(&mut self, route: &Node, outcome: Outcome) {
+    fn add(&mut self, route: &Node, outcome: Conversion) {
         let of_route = self.0.entry(std::ptr::from_ref(route)).or_insert(outcome);
-        if outcome == Outcome::Closed || *of_route == Outcome::Converted {
+        if outcome == Conversion::Closed || *of_route == Conversion::Converted {
             *of_route = outcome;
         }
     }

@@ -36,14 +36,14 @@ pub(crate) fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut 
         Ok(pairs) => verdicts.extend(judge.verdicts(entries, pairs, by_version)),
         Err(all) => {
             let why = "Kong's versions and settings order too many routes in different ways";
-            verdicts.extend(all.into_iter().map(|index| (index, Verdict::Closed(why.to_owned()))));
+            verdicts.extend(all.into_iter().map(|index| (index, Ambiguity::Closed(why.to_owned()))));
         }
     }
     for (index, verdict) in verdicts {
         let Some(entry) = entries.get_mut(index) else { continue };
         match verdict {
-            Verdict::Closed(why) => _ = entry.fault.get_or_insert(why),
-            Verdict::Differs(how) => {
+            Ambiguity::Closed(why) => _ = entry.fault.get_or_insert(why),
+            Ambiguity::Differs(how) => {
                 imported.report.approximated(entry.node.line, &label("route", entry.node), &how);
                 entry.differs = true;
             }
@@ -51,7 +51,7 @@ pub(crate) fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut 
     }
 }
 
-enum Verdict {
+enum Ambiguity {
     Closed(String),
     Differs(String),
 }
@@ -152,7 +152,7 @@ impl Judge<'_, '_> {
         entries: &[Entry],
         pairs: Vec<(usize, usize)>,
         why: impl Fn(&Entry) -> String,
-    ) -> BTreeMap<usize, Verdict> {
+    ) -> BTreeMap<usize, Ambiguity> {
         let mut verdicts = BTreeMap::new();
         for (one, other) in pairs {
             let (Some(left), Some(right)) = (entries.get(one), entries.get(other)) else { continue };
@@ -165,8 +165,8 @@ impl Judge<'_, '_> {
             }
             for (index, rival) in [(one, right), (other, left)] {
                 match is_guarded_alike {
-                    true => _ = verdicts.entry(index).or_insert_with(|| Verdict::Differs(why(rival))),
-                    false => _ = verdicts.insert(index, Verdict::Closed(why(rival))),
+                    true => _ = verdicts.entry(index).or_insert_with(|| Ambiguity::Differs(why(rival))),
+                    false => _ = verdicts.insert(index, Ambiguity::Closed(why(rival))),
                 }
             }
         }

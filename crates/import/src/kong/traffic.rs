@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    converted::{Converted, Place},
+    converted::{Converted, PluginContext},
     networks,
 };
 use crate::{Report, fields::Fields};
@@ -90,7 +90,7 @@ pub(crate) fn request_size_limiting(conf: &Fields, report: &mut Report) -> Conve
 }
 
 /// Answers after authentication in Kong: the priority puts it behind here too.
-pub(crate) fn request_termination(conf: &Fields, place: Place, report: &mut Report) -> Converted {
+pub(crate) fn request_termination(conf: &Fields, place: PluginContext, report: &mut Report) -> Converted {
     if place.authenticates {
         let how = "it answers after authentication, but before acl and limits";
         report.approximated(conf.line(), conf.subject(), how);

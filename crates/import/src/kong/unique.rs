@@ -95,7 +95,7 @@ fn once<'a>(values: impl Iterator<Item = &'a Node>, what: &str) -> Result<(), St
 
 fn twice(second: &Node, first: &Node, what: &str) -> String {
     format!(
-        "{}:{}: {what} is there twice, first at {}:{}; Kong refuses such a file",
+        "{}:{}: duplicate {what}, first at {}:{}; Kong refuses such a file",
         second.line, second.column, first.line, first.column
     )
 }

@@ -1,7 +1,7 @@
 //! Where in a configuration a content is looked for.
 
 use super::{
-    block::Server, branch::Branch, context::Context, locations::Location, made::Made, places::Place,
+    block::Server, branch::Branch, context::Context, locations::Location, made::Made, places::LocationMatch,
     variables::Variables,
 };
 use crate::Report;
@@ -17,7 +17,7 @@ pub(crate) type Arrived = fn(&Location<'_>, &At<'_, '_>, &Variables, &mut Report
 pub(crate) struct At<'s, 'a> {
     pub server: &'s Server<'s, 'a>,
     pub context: &'s Context<'a>,
-    pub place: &'s Place,
+    pub place: &'s LocationMatch,
     pub redirects: usize,
     /// What it answers is the page of an error, whose errors have no pages in their turn.
     pub is_page: bool,

@@ -150,7 +150,8 @@ fn proxy_settings(chain: &Chain, report: &mut Report) {
     chain.take(&["proxy_ignore_headers", "proxy_ssl_verify_depth"]);
     chain.take(&effects::CACHE);
     if let Some(cache) = chain.one("proxy_cache").filter(|cache| cache.argument(0) != "off") {
-        let how = "answers are not kept: the upstream answers each request, which shows nobody more; plugin proxy-cache keeps them";
+        let how = "answers are not kept: the upstream answers each request, so no client sees more; plugin \
+        proxy-cache keeps them";
         report.unsupported(&cache.at, "proxy_cache", how);
     }
     if let Some(verify) = chain.one("proxy_ssl_verify").filter(|verify| verify.argument(0) == "on") {

@@ -167,7 +167,7 @@ pub(super) fn redirected(
 ) -> Made<Branch> {
     let (path, query) = split(target);
     if path.contains('$') || at.redirects >= MAX_REDIRECTS {
-        return Err(Stop::closed(format!("where `{target}` leads cannot be told")));
+        return Err(Stop::closed(format!("where `{target}` leads is unknown")));
     }
     let (_, location) = at.server.locations.found(path, true)?;
     if std::ptr::eq(&location.place, at.place) && !at.is_page {

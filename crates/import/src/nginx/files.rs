@@ -8,7 +8,7 @@ use super::{
     chain::Chain,
     made::{Made, Stop},
     parse::Directive,
-    places::Place,
+    places::LocationMatch,
     variables::Variables,
 };
 
@@ -18,7 +18,7 @@ pub(super) enum Fallback {
     /// The file of the list itself.
     Name,
     /// Another place of the server: `@name`, or the path of an internal redirect.
-    Place(String),
+    LocationMatch(String),
 }
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Files {
 }
 
 /// What a block serves from a directory; `None` if it names none.
-pub(super) fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Made<Option<Files>> {
+pub(super) fn convert(place: &LocationMatch, chain: &Chain, variables: &Variables) -> Made<Option<Files>> {
     if chain.only_outside("alias") {
         return Err(Stop::closed("the `alias` of an outer location is not converted"));
     }
@@ -43,7 +43,7 @@ pub(super) fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Ma
     }
     let mut conf = Map::from_iter([("root".to_owned(), Value::from(root))]);
     if alias.is_some() {
-        let Place::Prefix { path, .. } = place else {
+        let LocationMatch::Prefix { path, .. } = place else {
             return Err(Stop::closed("`alias` is converted in prefix locations only"));
         };
         if path.ends_with('/') != conf["root"].as_str().is_some_and(|root| root.ends_with('/')) {
@@ -58,7 +58,7 @@ pub(super) fn convert(place: &Place, chain: &Chain, variables: &Variables) -> Ma
         for (index, attempt) in try_files.arguments.iter().enumerate() {
             let is_last = index + 1 == try_files.arguments.len();
             match tried(attempt, is_last, alias.is_some(), try_files)? {
-                Fallback::Place(target) => fallback = Some((target, try_files.at.clone())),
+                Fallback::LocationMatch(target) => fallback = Some((target, try_files.at.clone())),
                 Fallback::Status | Fallback::Name => attempts.push(attempt.clone()),
             }
         }
@@ -156,7 +156,7 @@ fn tried(attempt: &str, is_last: bool, alias: bool, list: &Directive) -> Made<Fa
         return if known && is_last { Ok(Fallback::Status) } else { Err(bad()) };
     }
     if is_last && (attempt.starts_with('@') || (attempt.starts_with('/') && !attempt.starts_with("//"))) {
-        return Ok(Fallback::Place(attempt.to_owned()));
+        return Ok(Fallback::LocationMatch(attempt.to_owned()));
     }
     let rest = attempt.strip_prefix("$uri");
     // nginx redirects to a directory that has such a name.

@@ -7,7 +7,7 @@ use super::{
     at::{At, is_step},
     chain::{Chain, Handler},
     made::{Made, Stop},
-    places::Place,
+    places::LocationMatch,
     proxy,
     variables::{Variables, in_templates, names::changes_requests},
 };
@@ -101,8 +101,8 @@ pub(super) fn convert<'a>(
     }
     let rest = match (&location.place, &target.path) {
         (_, None) => path.to_owned(),
-        (Place::Exact(_), Some(base)) => base.clone(),
-        (Place::Prefix { path: own, .. }, Some(base)) => {
+        (LocationMatch::Exact(_), Some(base)) => base.clone(),
+        (LocationMatch::Prefix { path: own, .. }, Some(base)) => {
             format!("{base}{}", path.strip_prefix(own.as_str()).unwrap_or_default())
         }
         _ => return Err(not("its location is a regular expression")),

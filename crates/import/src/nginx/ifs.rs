@@ -99,7 +99,7 @@ fn constant(text: &str, test: Test) -> Made<bool> {
         Test::Matches(pattern, caseless) => {
             let pattern = caseless_if(pattern, caseless);
             patterns::compile(&pattern)
-                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is not known")))?
+                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is unknown")))?
                 .is_match(text)
         }
     })

@@ -91,7 +91,7 @@ impl<'a> Includes<'a> {
             let is_hidden = |part: &str| part.starts_with('.') && part.contains(['*', '?', '[']);
             let has_class = ["[^", "[:", "[.", "[=", "\\"].iter().any(|sign| name.contains(sign));
             if has_class || name.split('/').any(is_hidden) {
-                return Err("which files the pattern names is not known".to_owned());
+                return Err("the files that the pattern names are unknown".to_owned());
             }
             let found = self.files.glob(name)?;
             return found

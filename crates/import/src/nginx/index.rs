@@ -15,7 +15,7 @@ use super::{
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
-    places::Place,
+    places::LocationMatch,
     variables::Variables,
 };
 use crate::{
@@ -104,11 +104,11 @@ enum Folders<'p> {
 }
 
 impl<'p> Folders<'p> {
-    fn of(place: &'p Place) -> Option<Self> {
+    fn of(place: &'p LocationMatch) -> Option<Self> {
         match place {
-            Place::Exact(path) => path.ends_with('/').then_some(Folders::One(path)),
-            Place::Prefix { path, .. } => Some(Folders::Below(path)),
-            Place::Regex(_) | Place::Named(_) => Some(Folders::Any),
+            LocationMatch::Exact(path) => path.ends_with('/').then_some(Folders::One(path)),
+            LocationMatch::Prefix { path, .. } => Some(Folders::Below(path)),
+            LocationMatch::Regex(_) | LocationMatch::Named(_) => Some(Folders::Any),
         }
     }
 
@@ -160,8 +160,8 @@ fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: 
         };
     }
     let stays = match at.place {
-        Place::Regex(pattern) => reach::stays(pattern),
-        Place::Named(_) => false,
+        LocationMatch::Regex(pattern) => reach::stays(pattern),
+        LocationMatch::Named(_) => false,
         _ => true,
     };
     let mut around: Vec<usize> =
@@ -172,7 +172,7 @@ fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: 
     let comes_first =
         |index: usize| own.and_then(order).is_none_or(|own| order(index).is_some_and(|one| one < own));
     let meets = |index: usize| match locations.all.get(index).map(|one| &one.place) {
-        Some(Place::Exact(path) | Place::Prefix { path, .. }) => folders.meets(path, name),
+        Some(LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }) => folders.meets(path, name),
         _ => false,
     };
     // Whether nginx looks at the expressions of a level: it is inside of locations that have the directory, or may have its index.
@@ -185,12 +185,12 @@ fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: 
         }
     };
     let takes = |index: usize, location: &Location| match &location.place {
-        Place::Named(_) => false,
+        LocationMatch::Named(_) => false,
         _ if Some(index) == own => false,
         _ if !stays => true,
-        Place::Exact(path) => path.strip_suffix(name).is_some_and(|folder| folders.has(folder)),
-        Place::Prefix { .. } => meets(index),
-        Place::Regex(pattern) => {
+        LocationMatch::Exact(path) => path.strip_suffix(name).is_some_and(|folder| folders.has(folder)),
+        LocationMatch::Prefix { .. } => meets(index),
+        LocationMatch::Regex(pattern) => {
             comes_first(index)
                 && is_looked_at(&location.inside)
                 && reach::may_match_with(pattern, &folders.pieces(), name)

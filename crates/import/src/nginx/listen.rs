@@ -16,7 +16,7 @@ use super::{
 /// An address and a port of the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Socket {
-    /// `None`: all addresses. 0.0.0.0 and :: stand here where different servers listen at them.
+    /// `None`: all addresses. 0.0.0.0 and :: stand here where different servers listen on them.
     pub address: Option<IpAddr>,
     pub port: u16,
 }
@@ -35,10 +35,12 @@ impl Socket {
     }
 }
 
-/// What a gateway has to listen at to be where the file says.
+/// What a gateway has to listen on to be where the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listeners {
+    /// For HTTP.
     pub plain: BTreeSet<(IpAddr, u16)>,
+    /// For HTTPS.
     pub tls: BTreeSet<(IpAddr, u16)>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Listen {
     pub fault: Option<String>,
 }
 
-/// What one server says, and holds for all that listen at the address.
+/// What one server says, and holds for all that listen on the address.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Sockets with `proxy_protocol`, each with the line that sets it.

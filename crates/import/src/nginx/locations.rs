@@ -8,12 +8,12 @@ use super::{
     made::{Made, Stop},
     parse::Directive,
     patterns,
-    places::{Place, place, taker},
+    places::{LocationMatch, place, taker},
 };
 
 pub(crate) struct Location<'a> {
     pub(crate) directive: &'a Directive,
-    pub place: Place,
+    pub place: LocationMatch,
     pub chain: Chain<'a>,
     /// The prefixes that it is nested in, outermost first.
     pub inside: Vec<usize>,
@@ -23,12 +23,12 @@ pub(crate) struct Location<'a> {
 
 impl Location<'_> {
     pub(crate) fn is_named(&self) -> bool {
-        matches!(self.place, Place::Named(_))
+        matches!(self.place, LocationMatch::Named(_))
     }
 
     fn prefix(&self) -> Option<&str> {
         match &self.place {
-            Place::Exact(path) | Place::Prefix { path, .. } => Some(path),
+            LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -61,12 +61,12 @@ impl<'a> Locations<'a> {
                 continue;
             }
             let mut chain = outer.inner(Kind::Location, &directive.block);
-            if let Place::Exact(path) = &place {
+            if let LocationMatch::Exact(path) = &place {
                 chain = chain.with_path(path);
             }
             let (place, unknown) = known(place);
             let holds = directive.one("location").is_some();
-            let is_prefix = matches!(place, Place::Prefix { .. });
+            let is_prefix = matches!(place, LocationMatch::Prefix { .. });
             let fault = match (holds, is_prefix) {
                 (true, false) => Some("it holds locations, and is not a prefix".to_owned()),
                 _ if is_empty => Some("its path is empty".to_owned()),
@@ -117,11 +117,11 @@ impl<'a> Locations<'a> {
 
     /// A location of the same path inside of it takes all that comes.
     pub(crate) fn is_covered(&self, index: usize) -> bool {
-        let Some(Location { place: Place::Prefix { path, .. }, .. }) = self.all.get(index) else {
+        let Some(Location { place: LocationMatch::Prefix { path, .. }, .. }) = self.all.get(index) else {
             return false;
         };
         self.all.iter().any(|inner| {
-            let is_same = matches!(&inner.place, Place::Prefix { path: own, .. } if own == path);
+            let is_same = matches!(&inner.place, LocationMatch::Prefix { path: own, .. } if own == path);
             is_same && inner.inside.last() == Some(&index)
         })
     }
@@ -129,16 +129,16 @@ impl<'a> Locations<'a> {
     /// Whether a location of this path stands where `location` does, so that nginx finds it.
     pub(crate) fn has_beside(&self, location: &Location, path: &str) -> bool {
         self.all.iter().any(|other| match &other.place {
-            Place::Exact(own) => own == path && location.inside.starts_with(&other.inside),
-            Place::Prefix { path: own, .. } => own == path && other.inside == location.inside,
-            Place::Regex(_) | Place::Named(_) => false,
+            LocationMatch::Exact(own) => own == path && location.inside.starts_with(&other.inside),
+            LocationMatch::Prefix { path: own, .. } => own == path && other.inside == location.inside,
+            LocationMatch::Regex(_) | LocationMatch::Named(_) => false,
         })
     }
 
     /// The indices of regular expressions, the first to be tried first.
     pub(crate) fn regexes(&self) -> Vec<usize> {
         let is_regex = |index: &usize| {
-            self.all.get(*index).is_some_and(|location| matches!(location.place, Place::Regex(_)))
+            self.all.get(*index).is_some_and(|location| matches!(location.place, LocationMatch::Regex(_)))
         };
         let mut found: Vec<usize> = (0..self.all.len()).filter(is_regex).collect();
         found.sort_by_key(|index| {
@@ -149,7 +149,7 @@ impl<'a> Locations<'a> {
 
     /// Whether a location keeps the regular expressions beside it from its paths.
     pub(crate) fn ends(&self, index: usize) -> bool {
-        self.all.get(index).is_some_and(|one| matches!(one.place, Place::Prefix { ends: true, .. }))
+        self.all.get(index).is_some_and(|one| matches!(one.place, LocationMatch::Prefix { ends: true, .. }))
     }
 
     /// The prefixes below whose paths a regular expression is tried; none where `^~` takes them all.
@@ -159,12 +159,12 @@ impl<'a> Locations<'a> {
         let around = around.unwrap_or("/");
         // A prefix of the same path has all paths of the level, and decides for them.
         let is_ended = self.all.iter().any(|one| {
-            let ends = matches!(&one.place, Place::Prefix { path, ends: true } if path == around);
+            let ends = matches!(&one.place, LocationMatch::Prefix { path, ends: true } if path == around);
             ends && one.inside == regex.inside
         });
         let mut uris = if is_ended { Vec::new() } else { vec![format!("{around}*")] };
         for (index, location) in self.all.iter().enumerate() {
-            let Place::Prefix { .. } = location.place else { continue };
+            let LocationMatch::Prefix { .. } = location.place else { continue };
             if location.inside.get(..depth) != Some(regex.inside.as_slice()) || location.fault.is_some() {
                 continue;
             }
@@ -185,7 +185,7 @@ impl<'a> Locations<'a> {
         let index = self.taker(literal, whole);
         let found = index.and_then(|index| Some((index, self.all.get(index)?)));
         let (index, location) =
-            found.ok_or_else(|| Stop::closed(format!("which location takes `{literal}` cannot be told")))?;
+            found.ok_or_else(|| Stop::closed(format!("which location takes `{literal}` is unknown")))?;
         match &location.fault {
             None => Ok((index, location)),
             Some(why) => Err(Stop::closed(format!(
@@ -197,12 +197,15 @@ impl<'a> Locations<'a> {
 
     fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
         if literal.starts_with('@') {
-            return self.all.iter().position(|location| location.place == Place::Named(literal.to_owned()));
+            return self
+                .all
+                .iter()
+                .position(|location| location.place == LocationMatch::Named(literal.to_owned()));
         }
         if self.all.iter().any(|location| !location.inside.is_empty() || location.fault.is_some()) {
             return if whole { self.nested_taker(literal, &[]).ok().flatten() } else { None };
         }
-        let places: Vec<&Place> = self.all.iter().map(|location| &location.place).collect();
+        let places: Vec<&LocationMatch> = self.all.iter().map(|location| &location.place).collect();
         taker(&places, literal, whole)
     }
 }
@@ -214,8 +217,8 @@ impl Locations<'_> {
         let mut best: Option<(usize, &str, bool)> = None;
         for (index, location) in level() {
             match &location.place {
-                Place::Exact(own) if own == path => return Ok(Some(index)),
-                Place::Prefix { path: own, ends }
+                LocationMatch::Exact(own) if own == path => return Ok(Some(index)),
+                LocationMatch::Prefix { path: own, ends }
                     if path.starts_with(own.as_str())
                         && best.is_none_or(|(_, longest, _)| own.len() > longest.len()) =>
                 {
@@ -232,15 +235,15 @@ impl Locations<'_> {
             None => None,
         };
         let is_regex = |index: usize| {
-            self.all
-                .get(index)
-                .is_some_and(|location| matches!(location.place, Place::Regex(_) | Place::Exact(_)))
+            self.all.get(index).is_some_and(|location| {
+                matches!(location.place, LocationMatch::Regex(_) | LocationMatch::Exact(_))
+            })
         };
         if inner.is_some_and(is_regex) || best.is_some_and(|(_, _, ends)| ends) {
             return Ok(inner.or(best.map(|(index, ..)| index)));
         }
         for (index, location) in level() {
-            if let Place::Regex(pattern) = &location.place
+            if let LocationMatch::Regex(pattern) = &location.place
                 && patterns::compile(pattern).ok_or(())?.is_match(path)
             {
                 return Ok(Some(index));
@@ -251,10 +254,10 @@ impl Locations<'_> {
 }
 
 /// An empty prefix takes the paths that a slash does.
-fn of_all_paths(place: Place) -> (Place, bool) {
+fn of_all_paths(place: LocationMatch) -> (LocationMatch, bool) {
     match place {
-        Place::Prefix { path, ends } if path.is_empty() => {
-            (Place::Prefix { path: "/".to_owned(), ends }, true)
+        LocationMatch::Prefix { path, ends } if path.is_empty() => {
+            (LocationMatch::Prefix { path: "/".to_owned(), ends }, true)
         }
         place => (place, false),
     }
@@ -262,28 +265,30 @@ fn of_all_paths(place: Place) -> (Place, bool) {
 
 fn is_root(directive: &Directive) -> bool {
     directive.name == "location"
-        && matches!(place(directive), Some(Place::Prefix { path, .. }) if path == "/")
+        && matches!(place(directive), Some(LocationMatch::Prefix { path, .. }) if path == "/")
 }
 
 /// An expression that is not known takes all paths that come so far: nginx might give them to it.
-fn known(place: Place) -> (Place, Option<String>) {
+fn known(place: LocationMatch) -> (LocationMatch, Option<String>) {
     match &place {
-        Place::Regex(pattern) => match patterns::known(pattern) {
+        LocationMatch::Regex(pattern) => match patterns::known(pattern) {
             Ok(()) => (place, None),
-            Err(why) => (Place::Regex(String::new()), Some(why)),
+            Err(why) => (LocationMatch::Regex(String::new()), Some(why)),
         },
         _ => (place, None),
     }
 }
 
 /// Our paths end with a star, nginx's may hold one.
-fn uri_is_pattern(place: &Place) -> bool {
-    matches!(place, Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*'))
+fn uri_is_pattern(place: &LocationMatch) -> bool {
+    matches!(place, LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. } if path.contains('*'))
 }
 
 /// The path that nginx sends on to that of a location: `/a` to `/a/` where only the latter is one, and proxies.
 pub(super) fn bare<'l>(locations: &Locations, location: &'l Location) -> Option<&'l str> {
-    let (Place::Exact(path) | Place::Prefix { path, .. }) = &location.place else { return None };
+    let (LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }) = &location.place else {
+        return None;
+    };
     let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
     let proxies = ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
     let hands_on = location.directive.block.iter().any(|inner| proxies.contains(&inner.name.as_str()));

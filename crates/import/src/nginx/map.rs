@@ -42,7 +42,7 @@ impl Key {
             Key::Text(own) => Ok(own.eq_ignore_ascii_case(text)),
             Key::Regex(pattern) => patterns::compile(pattern)
                 .map(|regex| regex.is_match(text))
-                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is not known"))),
+                .ok_or_else(|| Stop::closed(format!("what `{pattern}` matches is unknown"))),
         }
     }
 }

@@ -87,11 +87,11 @@ pub(super) fn parse(text: &str, file: Option<&Arc<str>>) -> Result<Vec<Directive
             Token::Close(line) => {
                 if let Some(directive) = &current {
                     return Err(format!(
-                        "{}: `{}` is not ended by a semicolon",
+                        "{}: `{}` is not terminated by a semicolon",
                         directive.at.line, directive.name
                     ));
                 }
-                let (mut directive, outer) = stack.pop().ok_or(format!("{line}: a brace too many"))?;
+                let (mut directive, outer) = stack.pop().ok_or(format!("{line}: unmatched closing brace"))?;
                 directive.block = std::mem::replace(&mut done, outer);
                 done.push(directive);
             }
@@ -100,7 +100,7 @@ pub(super) fn parse(text: &str, file: Option<&Arc<str>>) -> Result<Vec<Directive
     match (current, stack.pop()) {
         (None, None) => Ok(done),
         (Some(open), _) | (None, Some((open, _))) => {
-            Err(format!("{}: `{}` is not ended", open.at.line, open.name))
+            Err(format!("{}: `{}` is not closed", open.at.line, open.name))
         }
     }
 }
@@ -234,7 +234,7 @@ impl<'a> Tokens<'a> {
                 return Ok(code.get(..length).unwrap_or_default());
             }
         }
-        Err(format!("{start}: a block of Lua is not ended"))
+        Err(format!("{start}: a Lua block is not closed"))
     }
 
     fn skip_past(&mut self, end: &str) {
@@ -290,10 +290,10 @@ mod tests {
     #[test]
     fn faults_name_their_line() {
         for (text, wanted) in [
-            ("a {\nb", "2: `b` is not ended"),
-            ("a;\n}", "2: a brace too many"),
+            ("a {\nb", "2: `b` is not closed"),
+            ("a;\n}", "2: unmatched closing brace"),
             ("\n'a", "2: a quote is not closed"),
-            ("a {\n b }", "2: `b` is not ended by a semicolon"),
+            ("a {\n b }", "2: `b` is not terminated by a semicolon"),
         ] {
             assert_eq!(parse(text, None).err().as_deref(), Some(wanted), "{text}");
         }

@@ -44,7 +44,7 @@ fn matches_nothing(pattern: &str) -> Option<bool> {
 /// The error says why the gateway does not read the expression as nginx does.
 pub(super) fn known(pattern: &str) -> Result<(), String> {
     if pattern.contains("\\p") || pattern.contains("\\P") {
-        return Err(format!("`{pattern}`: classes of letters beyond ASCII are not those of nginx"));
+        return Err(format!("`{pattern}`: classes of non-ASCII characters are not those of nginx"));
     }
     if reach::is_odd(pattern) {
         return Err(format!(

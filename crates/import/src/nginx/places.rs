@@ -3,7 +3,7 @@
 use super::parse::Directive;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum LocationMatch {
     Exact(String),
     Prefix {
         path: String,
@@ -15,49 +15,49 @@ pub(crate) enum Place {
 }
 
 /// `None` for what nginx would refuse.
-pub(super) fn place(location: &Directive) -> Option<Place> {
+pub(super) fn place(location: &Directive) -> Option<LocationMatch> {
     let (first, second) = (location.argument(0), location.argument(1).to_owned());
     // The sign and the text may be one word.
     for sign in ["^~", "~*", "=", "~"] {
         let Some(rest) = first.strip_prefix(sign) else { continue };
         let text = if rest.is_empty() { second } else { rest.to_owned() };
         return Some(match sign {
-            "=" => Place::Exact(text),
-            "^~" => Place::Prefix { path: text, ends: true },
-            "~" => Place::Regex(text),
-            _ => Place::Regex(format!("(?i){text}")),
+            "=" => LocationMatch::Exact(text),
+            "^~" => LocationMatch::Prefix { path: text, ends: true },
+            "~" => LocationMatch::Regex(text),
+            _ => LocationMatch::Regex(format!("(?i){text}")),
         });
     }
     match first {
         // All paths begin with it, as they do with a slash.
-        "" => Some(Place::Prefix { path: String::new(), ends: false }),
-        path if path.starts_with('/') => Some(Place::Prefix { path: path.to_owned(), ends: false }),
-        name if name.starts_with('@') => Some(Place::Named(name.to_owned())),
+        "" => Some(LocationMatch::Prefix { path: String::new(), ends: false }),
+        path if path.starts_with('/') => Some(LocationMatch::Prefix { path: path.to_owned(), ends: false }),
+        name if name.starts_with('@') => Some(LocationMatch::Named(name.to_owned())),
         _ => None,
     }
 }
 
-pub(super) fn uri(place: &Place) -> String {
+pub(super) fn uri(place: &LocationMatch) -> String {
     match place {
-        Place::Exact(path) => path.clone(),
-        Place::Prefix { path, .. } => format!("{path}*"),
-        Place::Regex(_) | Place::Named(_) => "/*".to_owned(),
+        LocationMatch::Exact(path) => path.clone(),
+        LocationMatch::Prefix { path, .. } => format!("{path}*"),
+        LocationMatch::Regex(_) | LocationMatch::Named(_) => "/*".to_owned(),
     }
 }
 
 /// Which of the places takes every path that begins with `literal`, or just this one if it is `whole`. `None` where that
 /// depends on the rest of the path, or nothing takes it.
-pub(crate) fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usize> {
+pub(crate) fn taker(places: &[&LocationMatch], literal: &str, whole: bool) -> Option<usize> {
     let mut best: Option<(usize, &str, bool)> = None;
     for (index, place) in places.iter().enumerate() {
         match place {
-            Place::Exact(path) if whole && path == literal => return Some(index),
-            Place::Exact(path) | Place::Prefix { path, .. }
+            LocationMatch::Exact(path) if whole && path == literal => return Some(index),
+            LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }
                 if !whole && path.starts_with(literal) && path != literal =>
             {
                 return None;
             }
-            Place::Prefix { path, ends }
+            LocationMatch::Prefix { path, ends }
                 if literal.starts_with(path.as_str())
                     && best.is_none_or(|(_, longest, _)| path.len() > longest.len()) =>
             {
@@ -70,7 +70,7 @@ pub(crate) fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usi
         return best.map(|(index, ..)| index);
     }
     for (index, place) in places.iter().enumerate() {
-        if let Place::Regex(pattern) = place {
+        if let LocationMatch::Regex(pattern) = place {
             if !whole {
                 return None;
             }
@@ -83,9 +83,9 @@ pub(crate) fn taker(places: &[&Place], literal: &str, whole: bool) -> Option<usi
 }
 
 /// Paths with a star are closed from there on.
-pub(crate) fn safe_uri(place: &Place) -> String {
+pub(crate) fn safe_uri(place: &LocationMatch) -> String {
     match place {
-        Place::Exact(path) | Place::Prefix { path, .. } if path.contains('*') => {
+        LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. } if path.contains('*') => {
             format!("{}*", path.split('*').next().unwrap_or("/"))
         }
         place => uri(place),
@@ -98,15 +98,15 @@ mod tests {
 
     #[test]
     fn who_takes_a_path() {
-        let prefix = |path: &str, ends| Place::Prefix { path: path.to_owned(), ends };
+        let prefix = |path: &str, ends| LocationMatch::Prefix { path: path.to_owned(), ends };
         let all = [
             prefix("/", false),
             prefix("/a/", false),
             prefix("/a/b/", true),
-            Place::Exact("/x".to_owned()),
-            Place::Regex("\\.php$".to_owned()),
+            LocationMatch::Exact("/x".to_owned()),
+            LocationMatch::Regex("\\.php$".to_owned()),
         ];
-        let places: Vec<&Place> = all.iter().collect();
+        let places: Vec<&LocationMatch> = all.iter().collect();
         let cases = [
             ("/x", true, Some(3)),
             ("/x", false, None),
@@ -120,7 +120,7 @@ mod tests {
         for (literal, whole, expected) in cases {
             assert_eq!(taker(&places, literal, whole), expected, "{literal} {whole}");
         }
-        let fewer: Vec<&Place> = all.iter().take(3).collect();
+        let fewer: Vec<&LocationMatch> = all.iter().take(3).collect();
         assert_eq!(taker(&fewer, "/a/", false), None, "it could go on with b/");
         assert_eq!(taker(&fewer, "/c/", false), Some(0));
     }

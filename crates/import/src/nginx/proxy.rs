@@ -10,7 +10,7 @@ use super::{
     groups, limits,
     made::{Made, Stop},
     parse::Directive,
-    places::Place,
+    places::LocationMatch,
     time::time,
     variables::{Variables, in_templates},
 };
@@ -52,7 +52,7 @@ pub(super) fn target(directive: &Directive, variables: &Variables) -> Made<Targe
 /// The upstream of a `proxy_pass`, with the plugins for its path.
 pub(crate) fn pass(
     directive: &Directive,
-    place: &Place,
+    place: &LocationMatch,
     chain: &Chain,
     variables: &Variables,
     context: &Context,
@@ -78,17 +78,17 @@ pub(crate) fn pass(
     let mut plugins = Map::new();
     let sent = match (path, place) {
         (None, _) => Sent::Whole,
-        (Some(base), Place::Exact(path)) => {
+        (Some(base), LocationMatch::Exact(path)) => {
             plugins.insert("proxy-rewrite".to_owned(), json!({"uri": base}));
             Sent::Behind { location: path.clone(), base }
         }
         // With a path nginx sends its own form of it, even where it is the location's.
-        (Some(base), Place::Prefix { path, .. }) => {
+        (Some(base), LocationMatch::Prefix { path, .. }) => {
             let pattern = format!("(?s)^{}(.*)$", regex::escape(path));
             plugins.insert("proxy-rewrite".to_owned(), json!({"regex_uri": [pattern, format!("{base}$1")]}));
             Sent::Behind { location: path.clone(), base }
         }
-        (Some(_), Place::Regex(_) | Place::Named(_)) => {
+        (Some(_), LocationMatch::Regex(_) | LocationMatch::Named(_)) => {
             return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
     };

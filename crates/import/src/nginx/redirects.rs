@@ -7,7 +7,7 @@ use super::{
     chain::Chain,
     made::{Made, Stop},
     parse::Directive,
-    places::Place,
+    places::LocationMatch,
     variables::{Part, Variables, parts},
 };
 use crate::Report;
@@ -15,7 +15,7 @@ use crate::Report;
 /// What is translated of the answers to this `proxy_pass`.
 pub(super) fn convert(
     pass: &Directive,
-    place: &Place,
+    place: &LocationMatch,
     chain: &Chain,
     variables: &Variables,
     plugins: &mut Map<String, Value>,
@@ -70,14 +70,16 @@ fn rules(
 }
 
 /// nginx has none where the address depends on variables.
-fn default(pass: &Directive, place: &Place) -> Option<Value> {
+fn default(pass: &Directive, place: &LocationMatch) -> Option<Value> {
     let url = pass.argument(0);
     if pass.name != "proxy_pass" || url.contains('$') {
         return None;
     }
     let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     match place {
-        Place::Exact(path) | Place::Prefix { path, .. } if has_path => Some(json!({"from": url, "to": path})),
+        LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. } if has_path => {
+            Some(json!({"from": url, "to": path}))
+        }
         _ => Some(json!({"from": format!("{url}/"), "to": "/"})),
     }
 }
@@ -88,7 +90,7 @@ const AS_IT_IS: &str =
 fn redirect(
     rule: &Directive,
     pass: &Directive,
-    place: &Place,
+    place: &LocationMatch,
     variables: &Variables,
 ) -> Result<Option<Value>, String> {
     match rule.arguments.as_slice() {
@@ -145,7 +147,7 @@ mod tests {
     fn made(text: &str) -> (Value, String) {
         let block = parse(text, None).expect("directives");
         let chain = Chain::new(&[(Kind::Location, &block)]);
-        let place = Place::Prefix { path: "/a/".to_owned(), ends: false };
+        let place = LocationMatch::Prefix { path: "/a/".to_owned(), ends: false };
         let (mut plugins, mut report) = (Map::new(), Report::default());
         let pass = chain.own_one("proxy_pass").expect("a proxy");
         convert(pass, &place, &chain, &Variables::default(), &mut plugins, &mut report);

@@ -186,7 +186,7 @@ impl New<'_> {
                 true => None,
                 false => self.attempts(files),
             };
-            let why = "the location it leads to serves files, and which ones cannot be told";
+            let why = "the location it leads to serves files that are not known";
             files["try_files"] = attempts.ok_or_else(|| Stop::closed(why))?;
         } else if has_upstream && branch.sent != Sent::Decided {
             let with = match &branch.sent {

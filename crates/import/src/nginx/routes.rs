@@ -14,7 +14,7 @@ use super::{
     sites::part::Part,
     tls,
 };
-use crate::{Outcome, Report, imported::Imported};
+use crate::{Conversion, Report, imported::Imported};
 
 /// Adds the routes of a server for these names and sockets.
 pub(super) fn add(server: &Server, parts: &[Part], name: &str, context: &Context, imported: &mut Imported) {
@@ -41,9 +41,9 @@ fn judge(block: &Block, report: &mut Report) {
         report.closed(&block.at, &block.subject, &format!("{what}{why} ({})", closed_id(block)));
     }
     let outcome = match closed.is_empty() {
-        false => Outcome::Closed,
-        true if block.differs => Outcome::Approximated,
-        true => Outcome::Converted,
+        false => Conversion::Closed,
+        true if block.differs => Conversion::Approximated,
+        true => Conversion::Converted,
     };
     if closed.is_empty() {
         report.converted(&block.at, &block.subject);

@@ -3,7 +3,7 @@
 use regex_syntax::hir::{Class, Hir, HirKind};
 use tidegate_protocol::uri::encode_path;
 
-use super::{listen::Names, locations::Locations, parse::Directive, patterns, places::Place};
+use super::{listen::Names, locations::Locations, parse::Directive, patterns, places::LocationMatch};
 use crate::imported::Sample;
 
 /// Of one file.
@@ -29,20 +29,20 @@ pub(super) fn of(server: &Directive, locations: &Locations, samples: &mut Vec<Sa
     for location in &locations.all {
         let at = &location.directive.at;
         match &location.place {
-            Place::Exact(path) => add(at, escaped(path)),
-            Place::Prefix { path, .. } => {
+            LocationMatch::Exact(path) => add(at, escaped(path)),
+            LocationMatch::Prefix { path, .. } => {
                 add(at, escaped(path));
                 add(at, format!("{}x", escaped(path)));
                 if let Some(bare) = path.strip_suffix('/').filter(|bare| !bare.is_empty()) {
                     add(at, escaped(bare));
                 }
             }
-            Place::Regex(pattern) => {
+            LocationMatch::Regex(pattern) => {
                 if let Some(path) = matching(pattern) {
                     add(at, escaped(&path));
                 }
             }
-            Place::Named(_) => {}
+            LocationMatch::Named(_) => {}
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
-    places::{Place, safe_uri},
+    places::{LocationMatch, safe_uri},
     program::{self, interleaved},
     variables::Variables,
 };
@@ -38,7 +38,7 @@ impl<'a> Server<'_, 'a> {
     ) -> Vec<Block> {
         let mut blocks = Vec::new();
         let chain = self.chain();
-        let place = Place::Prefix { path: "/".to_owned(), ends: false };
+        let place = LocationMatch::Prefix { path: "/".to_owned(), ends: false };
         let at = At {
             server: self,
             context,
@@ -82,7 +82,8 @@ impl<'a> Server<'_, 'a> {
             blocks.push(self.location(index, location, context, variables, name, &regexes, report));
         }
         let has_root = |location: &Location| {
-            matches!(&location.place, Place::Prefix { path, .. } if path == "/") && location.inside.is_empty()
+            matches!(&location.place, LocationMatch::Prefix { path, .. } if path == "/")
+                && location.inside.is_empty()
         };
         if !self.locations.all.iter().any(has_root) {
             blocks.extend(self.rest(context, variables, name, is_default, report));
@@ -152,7 +153,7 @@ impl<'a> Server<'_, 'a> {
         is_default: bool,
         report: &mut Report,
     ) -> Option<Block> {
-        let place = Place::Prefix { path: "/".to_owned(), ends: false };
+        let place = LocationMatch::Prefix { path: "/".to_owned(), ends: false };
         let chain = self.chain();
         let block = |branches: Vec<Branch>| Block {
             name: format!("{name}-else"),

@@ -101,10 +101,10 @@ impl Sites {
             return fault.to_owned();
         }
         match (sockets.is_empty(), self.place) {
-            (true, _) => "it listens at no address that the gateway can listen at".to_owned(),
+            (true, _) => "it listens on no address that the gateway can listen on".to_owned(),
             (false, Placement::Replaced(_)) if !is_served => {
                 format!(
-                    "it listens at {}, which --listen or apisix.node_listen does not stand for",
+                    "it listens on {}, which --listen or apisix.node_listen does not cover",
                     sockets.join(", ")
                 )
             }

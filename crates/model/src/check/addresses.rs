@@ -50,18 +50,16 @@ pub fn server_name_fault(name: &str) -> Option<String> {
         return None;
     }
     let remedy = match bare.rsplit_once(':') {
-        Some((host, _)) => format!("it has no port; write {host}"),
+        Some((host, _)) => format!("a port is not allowed; write {host}"),
         None if bare.starts_with('[') || bare.ends_with(']') => "brackets are for IPv6 addresses".to_owned(),
         None if bare.contains('*') => match bare.trim_start_matches('*') {
-            rest if rest.contains('*') || name.len() > bare.len() => {
-                "write * once, in front of a dot".to_owned()
-            }
+            rest if rest.contains('*') || name.len() > bare.len() => "write * once, before a dot".to_owned(),
             rest => format!("write *.{rest}, and {rest} if that is meant too"),
         },
-        None if bare.split('.').any(str::is_empty) => "it has no empty part".to_owned(),
+        None if bare.split('.').any(str::is_empty) => "it cannot have an empty label".to_owned(),
         None => {
             let sign = bare.chars().find(|sign| !is_of_name(*sign))?;
-            format!("{sign:?} is not part of a name")
+            format!("{sign:?} is not allowed in a name")
         }
     };
     Some(format!("invalid server name {name:?}: {remedy}"))
@@ -121,15 +119,15 @@ mod tests {
     #[test]
     fn server_names() {
         for (name, remedy) in [
-            ("a.b:443", "it has no port; write a.b"),
-            ("*.a.b:443", "it has no port; write a.b"),
+            ("a.b:443", "a port is not allowed; write a.b"),
+            ("*.a.b:443", "a port is not allowed; write a.b"),
             ("*a.b", "write *.a.b, and a.b if that is meant too"),
             ("*.*.a", "write * once"),
-            (".a.b", "it has no empty part"),
-            ("*..a", "it has no empty part"),
+            (".a.b", "it cannot have an empty label"),
+            ("*..a", "it cannot have an empty label"),
             ("[a.b]", "brackets are for IPv6 addresses"),
-            ("a..b", "it has no empty part"),
-            ("", "it has no empty part"),
+            ("a..b", "it cannot have an empty label"),
+            ("", "it cannot have an empty label"),
         ] {
             let fault = super::server_name_fault(name);
             assert!(fault.as_ref().is_some_and(|fault| fault.contains(remedy)), "{name}: {fault:?}");

@@ -27,13 +27,18 @@ pub struct AnyLanguage;
 
 impl Languages for AnyLanguage {}
 
+/// Where a text of Lua comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LuaChunk {
+    /// `filter_func` of a route.
     FilterFunction,
+    /// `script` of a route or service.
     Script,
+    /// `_meta.pre_function` of a plugin.
     PreFunction,
 }
 
+/// Why a text of Lua is refused.
 pub enum LuaFault {
     /// Does not load; Lua's message.
     Load(String),
@@ -43,7 +48,9 @@ pub enum LuaFault {
 
 /// The other resources, as the check sees them.
 pub trait References {
+    /// The object of that kind and id, as it is stored.
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>>;
+    /// Visits all objects of a kind, with their ids.
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value));
 }
 
@@ -60,9 +67,13 @@ impl References for NoReferences {
 /// The context of a check.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
+    /// The HTTP plugins.
     pub plugins: &'a dyn PluginCatalog,
+    /// The plugins of stream routes; `None`: stream mode is off.
     pub stream_plugins: Option<&'a dyn PluginCatalog>,
+    /// Compiles what is not data: Lua.
     pub languages: &'a dyn Languages,
+    /// The objects that this one may refer to.
     pub references: &'a dyn References,
     /// Set for whole configurations, whose parts may come in any order.
     pub skip_references: bool,

@@ -69,7 +69,7 @@ fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
     let remedy = if let Some(feature) = catalog.missing_feature(name) {
         format!("; {}", built_without(feature))
     } else if catalog.facts(name).is_some() {
-        "; it is off, the list plugins of config.yaml switches it on".to_owned()
+        "; it is disabled, add it to plugins in config.yaml".to_owned()
     } else {
         hint(name, catalog.enabled())
     };

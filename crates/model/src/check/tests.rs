@@ -135,7 +135,7 @@ fn routes() {
         (json!({"uri": "/a", "plugins": {"nope": {}}}), "unknown plugin [nope]"),
         (
             json!({"uri": "/a", "plugins": {"serverless-pre-function": {}}}),
-            "unknown plugin [serverless-pre-function]; this program was built without its feature lua",
+            "unknown plugin [serverless-pre-function]; this build does not include feature lua",
         ),
         (
             json!({"uri": "/a", "plugins": {"limit": "blah"}}),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The header texts that health probes send.
-const PROBES: [header_text::Place; 2] =
+const PROBES: [header_text::HeaderField; 2] =
     [("checks.active.req_headers", Text::Lines), ("checks.active.http_path", Text::Value)];
 
 pub(super) fn check_embedded(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {

@@ -51,8 +51,8 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
             }
             if right.as_str().is_some_and(is_secret_reference) {
                 found.push(format!(
-                    "vars: {name} is compared with the text of the reference, which is not replaced here: anyone \
-                     who guesses it knows the secret"
+                    "vars: {name} is compared with the text of the reference, which is not resolved here; \
+                     anyone can guess it"
                 ));
             }
         });
@@ -145,7 +145,7 @@ fn test(condition: Condition<'_>, matching: Matching, catalog: &dyn PluginCatalo
             whys.collect::<Option<Vec<String>>>().and_then(|whys| whys.into_iter().next())
         }
         ">" | ">=" | "<" | "<=" => never_number(name),
-        "has" => Some(format!("has looks into lists, and {name} is a text; use == or ~~")),
+        "has" => Some(format!("has works on lists, but {name} is a string; use == or ~~")),
         "~~" => right.as_str().and_then(|pattern| never_matches(name, pattern)),
         _ => None,
     };
@@ -238,7 +238,7 @@ mod tests {
             ),
             (
                 json!(["arg_x", "has", "1"]),
-                Some("the condition arg_x has 1 never holds: has looks into lists, "),
+                Some("the condition arg_x has 1 never holds: has works on lists, "),
             ),
             (
                 json!(["remote_addr", "==", "10.0.0.0/8"]),

@@ -64,7 +64,7 @@ fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<Str
     let is_possible = |name: &&&str| is_name(name, dot);
     let impossible = names.iter().filter(|name| !is_possible(name)).map(|name| {
         let letters = if dot.is_empty() { "_ and -" } else { "_, - and ." };
-        format!("{field}: no {what} can be named {name:?}: names have letters, digits, {letters} only")
+        format!("{field}: invalid {what} name {name:?}; use letters, digits, {letters}")
     });
     let is_absent = |name: &&&str| {
         // A reference: the name is resolved elsewhere.

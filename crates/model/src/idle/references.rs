@@ -123,10 +123,10 @@ impl Walk {
             }
             Value::String(text) if text.len() <= LONGEST => {
                 let why = match self.is_metadata && is_secret_reference(text) {
-                    true => Some("references are not replaced in plugin metadata".to_owned()),
+                    true => Some("references are not resolved in plugin metadata".to_owned()),
                     false => doubt(text, is_secret),
                 };
-                self.found.extend(why.map(|why| format!("{path} is taken as it stands: {why}")));
+                self.found.extend(why.map(|why| format!("{path} is used literally: {why}")));
             }
             _ => {}
         }
@@ -148,14 +148,14 @@ impl Walk {
                 }
             }
             Value::String(text) if is_secret_reference(text) => {
-                self.found.push(format!("{path} is taken as it stands: references are not replaced there"));
+                self.found.push(format!("{path} is used literally: references are not resolved there"));
             }
             _ => {}
         }
     }
 }
 
-/// Why a text may be meant as a reference. `is_secret`: it is in the place of a secret.
+/// Why a text may be meant as a reference. `is_secret`: it is in place of a secret.
 fn doubt(text: &str, is_secret: bool) -> Option<String> {
     if is_secret_reference(text) {
         return None;
@@ -166,10 +166,10 @@ fn doubt(text: &str, is_secret: bool) -> Option<String> {
     }
     let is_inside = text.contains("$secret://") || text.to_ascii_lowercase().contains("$env://");
     if is_inside && !text.contains('\n') {
-        return Some(format!("a reference is replaced only where it is the whole text; {end}"));
+        return Some(format!("a reference is resolved only where it is the whole string; {end}"));
     }
     (is_secret && is_placeholder(text.trim()))
-        .then(|| format!("anyone who guesses it knows the secret. Variables are not replaced here: {end}"))
+        .then(|| format!("anyone can guess it. Variables are not resolved here: {end}"))
 }
 
 /// `secret://`, `$vault://`, `${env:`, `"$secret://…"`, `$env//KEY`

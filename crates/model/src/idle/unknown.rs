@@ -145,14 +145,14 @@ impl Found {
         let path = if path.is_empty() { String::new() } else { format!("{path}.") };
         let list = if hint.is_empty() { &mut self.others } else { &mut self.misspelled };
         if list.len() < MOST {
-            list.push(format!("{path}{name} is not known and has no effect{hint}"));
+            list.push(format!("unknown field {path}{name} has no effect{hint}"));
         }
     }
 
     fn in_words(self) -> Vec<String> {
         let mut words: Vec<String> = self.misspelled.into_iter().chain(self.others).take(MOST).collect();
         if let Some(more @ 1..) = self.count.checked_sub(words.len()) {
-            words.push(format!("{more} more fields are not known and have no effect"));
+            words.push(format!("{more} more unknown fields have no effect"));
         }
         words
     }

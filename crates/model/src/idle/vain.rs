@@ -68,8 +68,8 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
 fn unguarded(value: &Value) -> Option<String> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     (is_off && value.get("client").is_some_and(Value::is_object)).then(|| {
-        "client has no effect with status 0: nobody is asked for a certificate, and routes of these names answer on ports \
-         without TLS"
+        "client has no effect with status 0: no client certificate is requested, and routes for these names \
+         also answer on ports without TLS"
             .to_owned()
     })
 }

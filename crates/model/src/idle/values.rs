@@ -129,9 +129,9 @@ fn never_text(name: &str, text: &str, matching: Matching) -> Option<String> {
         Form::Decimal => never_decimal(text),
         Form::Address => never_address(text),
         Form::Consumer => (!super::names::is_name(text, ""))
-            .then(|| "names of consumers have letters, digits, _ and - only".to_owned()),
+            .then(|| "consumer names have only letters, digits, _ and -".to_owned()),
         _ if text != text.trim() && form(name) != Form::Any => {
-            Some("values have no blanks around them".to_owned())
+            Some("values have no spaces around them".to_owned())
         }
         Form::Path | Form::Target if !text.starts_with('/') && text != "*" => {
             Some("paths begin with /".to_owned())
@@ -198,12 +198,12 @@ pub(super) fn never_matches(name: &str, pattern: &str) -> Option<String> {
             let is_certain = !pattern.contains(['|', '?', '*', '{']);
             (first.is_some() && is_certain).then(|| "paths begin with /".to_owned())
         }
-        Form::Method if has(char::is_ascii_lowercase) => Some("methods have capital letters".to_owned()),
+        Form::Method if has(char::is_ascii_lowercase) => Some("methods are uppercase".to_owned()),
         Form::Host if has(char::is_ascii_uppercase) => {
-            Some("names are in lower case; write the pattern so, or use ~*".to_owned())
+            Some("names are lowercase; write a lowercase pattern, or use ~*".to_owned())
         }
         Form::OneOf(["http", "https"]) if has(char::is_ascii_uppercase) => {
-            Some("it is http or https; write the pattern so, or use ~*".to_owned())
+            Some("it is http or https; write a lowercase pattern, or use ~*".to_owned())
         }
         _ => None,
     }

@@ -12,36 +12,54 @@ use crate::check::{node_fault, parse_address};
 /// one.
 pub const MOST_RETRIES: u32 = 255;
 
+/// Nodes and how they are balanced.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upstream {
+    /// Key in the store; `None` inside a route or service.
     #[serde(default, deserialize_with = "read::id")]
     pub id: Option<String>,
+    /// For people.
     pub name: Option<String>,
     /// The balancer: `roundrobin`, `chash`, `ewma`, `least_conn` or one of the user's own.
     #[serde(rename = "type", default = "round_robin")]
     pub balancer: String,
+    /// For chash: `vars`, `header`, `cookie`, `consumer` or `vars_combinations`.
     #[serde(default = "vars")]
     pub hash_on: String,
+    /// For chash: the name of what is hashed.
     pub key: Option<String>,
     /// `None` when nodes come from service discovery.
     #[serde(default, deserialize_with = "nodes")]
     pub nodes: Option<Vec<Node>>,
+    /// The service whose nodes a registry knows.
     pub service_name: Option<String>,
+    /// The registry, a key of `discovery` in config.yaml.
     pub discovery_type: Option<String>,
+    /// Further arguments for the registry.
     pub discovery_args: Option<Value>,
+    /// `http`, `https`, `grpc` or `grpcs`.
     #[serde(default = "http")]
     pub scheme: String,
+    /// Which host nodes see: `pass`, `node` or `rewrite`.
     #[serde(default = "pass")]
     pub pass_host: String,
+    /// The host for `rewrite`.
     pub upstream_host: Option<String>,
     /// Ours: `v1` or `v2`, the PROXY header that connections to the nodes begin with.
     pub proxy_protocol: Option<String>,
+    /// Attempts after the first; unset: one for each further node.
     pub retries: Option<u32>,
+    /// Seconds after which no further attempt begins; unset or 0: no limit.
     pub retry_timeout: Option<f64>,
+    /// Of its nodes.
     pub timeout: Option<Timeout>,
+    /// How idle connections are kept.
     pub keepalive_pool: Option<KeepalivePool>,
+    /// For `https` and `grpcs`.
     pub tls: Option<UpstreamTls>,
+    /// Health checks.
     pub checks: Option<Checks>,
+    /// For people.
     #[serde(default, deserialize_with = "read::table")]
     pub labels: Map<String, Value>,
 }
@@ -51,9 +69,11 @@ pub struct Upstream {
 pub struct DiscoveredService {
     /// `discovery_type`; empty when the upstream does not set it.
     pub registry: Arc<str>,
+    /// `service_name`.
     pub name: Arc<str>,
     /// `discovery_args.namespace_id` and `group_name`, of Nacos.
     pub namespace: Option<Arc<str>>,
+    /// `discovery_args.group_name`.
     pub group: Option<Arc<str>>,
     /// Registries may know another port for gRPC.
     pub grpc: bool,
@@ -77,32 +97,45 @@ impl Upstream {
     }
 }
 
+/// A server, or a name that stands for several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Node {
     /// As written: IPv6 in brackets.
     pub host: String,
+    /// Unset: that of the scheme.
     pub port: Option<u16>,
+    /// Its share of the requests; 0: none.
     pub weight: u32,
     /// Ours: how many requests the node gets at a time.
     pub max_conn: Option<u32>,
+    /// Nodes of lower priority are used when none of a higher one is left.
     #[serde(default)]
     pub priority: i32,
+    /// Kept for clients of the Admin API.
     pub metadata: Option<Value>,
 }
 
+/// Seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Timeout {
+    /// To connect, TLS included.
     pub connect: f64,
+    /// Between two writes that make progress.
     pub send: f64,
+    /// Between two reads.
     pub read: f64,
 }
 
+/// How idle connections of each worker are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct KeepalivePool {
+    /// The most idle ones.
     #[serde(default = "pool_size")]
     pub size: u32,
+    /// Seconds until an idle one is closed.
     #[serde(default = "pool_idle_timeout")]
     pub idle_timeout: f64,
+    /// Requests until a connection is closed.
     #[serde(default = "pool_requests")]
     pub requests: u64,
 }
@@ -117,9 +150,12 @@ pub struct UpstreamTls {
     pub verify: bool,
 }
 
+/// Health checks of nodes.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Checks {
+    /// Probes.
     pub active: Option<ActiveCheck>,
+    /// What requests tell about nodes.
     pub passive: Option<PassiveCheck>,
 }
 
@@ -214,7 +250,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Node>>
                 let port = port.map(u16::try_from).transpose();
                 Ok(Node {
                     host: host.to_owned(),
-                    port: port.map_err(|_| D::Error::custom(format!("{address}: no such port")))?,
+                    port: port.map_err(|_| D::Error::custom(format!("{address}: invalid port")))?,
                     weight: serde_json::from_value(weight.clone())
                         .map_err(|error| D::Error::custom(format!("weight of {address}: {error}")))?,
                     max_conn: None,

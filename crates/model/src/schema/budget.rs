@@ -23,6 +23,7 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The text for a user.
     pub fn into_message(self) -> String {
         match self {
             Failure::Invalid(message) | Failure::Spent(message) => message,

@@ -84,7 +84,7 @@ fn skipped(node: &Node, value: &Value) -> bool {
 fn check_type(types: &Types, value: &Value) -> Result<(), String> {
     match types {
         Types::One(Type::Integer) if matches!(value, Value::Number(number) if is_whole(number) && !fits(number)) => {
-            Err(format!("{value} is more than an integer of 64 bits holds"))
+            Err(format!("{value} does not fit in a 64-bit integer"))
         }
         Types::One(wanted) if !is(*wanted, value) => {
             Err(format!("wrong type: expected {}, got {}", wanted.name(), lua::type_name(value)))
@@ -200,7 +200,7 @@ fn missing(schema: &Schema, rules: &ObjectRules, name: &str, value: &Value) -> S
     let is_known = |field: &str| rules.properties.iter().any(|property| property.name == field);
     let mut unknown = fields.map(|(field, _)| field).filter(|field| !is_known(field)).take(MOST_COMPARED);
     let meant = unknown.find(|field| nearest(field, [name]).is_some());
-    let hint = meant.map(|field| format!("; {field:?} is not known, did you mean {name}?"));
+    let hint = meant.map(|field| format!("; unknown field {field:?}, did you mean {name}?"));
     format!("property \"{name}\" is required{}", hint.unwrap_or_default())
 }
 

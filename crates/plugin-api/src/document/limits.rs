@@ -27,7 +27,7 @@ impl fmt::Display for TooLarge {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TooLarge::Limit(limit) => {
-                write!(formatter, "the body takes more than {limit} bytes of memory when it is read")
+                write!(formatter, "the body takes more than {limit} bytes of memory when parsed")
             }
             TooLarge::Late => formatter.write_str("there is no time left to read the body"),
             TooLarge::Spent => formatter.write_str("there is no memory left for request bodies"),

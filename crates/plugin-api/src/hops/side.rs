@@ -109,8 +109,9 @@ fn leave_out(peer: SocketAddr) {
         error_log::log(
             Level::Error,
             format_args!(
-                "a plugin's request to {peer}, this gateway itself, is not sent: the request that it is for was made by a plugin \
-                 itself, or has come back, so it would go round; {others} more since the line before"
+                "a plugin's request to {peer}, this gateway itself, is not sent: the request it belongs to \
+                 was itself made by a plugin, or has come back, so it would loop; {others} more since the \
+                 previous line"
             ),
         );
     }

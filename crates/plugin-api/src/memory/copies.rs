@@ -87,8 +87,9 @@ fn tell(client: IpAddr, bytes: usize) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "a request of {client} is not copied: the part of the memory for bodies that copies may take \
-                 (apisix.body_memory.total) has no {bytes} bytes left; {others} more since the line before"
+                "a request from {client} is not mirrored: the share of the memory for bodies that mirrored \
+                 requests may take (apisix.body_memory.total) has no {bytes} bytes left; {others} more since \
+                 the previous line"
             ),
         );
     }

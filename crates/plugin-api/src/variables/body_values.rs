@@ -81,7 +81,7 @@ pub(super) fn unjudged(request: &Request, reason: Unjudged) -> Operand<'static> 
         Unjudged::TooLarge(error) => {
             error_log::log(
                 error_log::Level::Error,
-                format_args!("a condition on a request body cannot be looked at: {error}"),
+                format_args!("a condition on the request body cannot be evaluated: {error}"),
             );
             request.set_undecided(error.status());
         }

@@ -33,11 +33,13 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 fn remarks(conf: &Value) -> Vec<String> {
     let name = conf.get("username").and_then(Value::as_str).filter(|name| !is_secret_reference(name));
     let why = |name: &str| match name {
-        name if name.contains(':') => Some("a colon ends it"),
-        name if name.contains(|sign: char| sign.is_ascii_whitespace()) => Some("blanks are taken out of it"),
+        name if name.contains(':') => Some("it cannot contain a colon"),
+        name if name.contains(|sign: char| sign.is_ascii_whitespace()) => {
+            Some("whitespace is removed from it")
+        }
         _ => None,
     };
-    name.and_then(|name| Some(format!("nobody can send the username {name:?}: {}", why(name)?)))
+    name.and_then(|name| Some(format!("no client can send the username {name:?}: {}", why(name)?)))
         .into_iter()
         .collect()
 }

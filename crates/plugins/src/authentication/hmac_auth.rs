@@ -47,7 +47,7 @@ fn remarks(conf: &Value) -> Vec<String> {
     // `@request-target` is none.
     let mut found = auth::remarks_of_names(names().filter(|name| !name.starts_with('@')));
     if !names().any(|name| name.eq_ignore_ascii_case("date")) {
-        found.push("signed_headers lacks date: a signature that somebody has seen stays valid".to_owned());
+        found.push("signed_headers lacks date: a captured signature stays valid".to_owned());
     }
     found
 }

@@ -67,7 +67,7 @@ enum Claim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TokenSource {
     Header,
     Query,
     Cookie,
@@ -164,7 +164,7 @@ impl Plugin for JwtAuth {
                 let (token, place) = found.unzip();
                 (token.ok_or_else(|| "Missing JWT token in request".to_owned()), place)
             }
-            Err(reason) => (Err(reason), Some(Place::Header)),
+            Err(reason) => (Err(reason), Some(TokenSource::Header)),
         };
         let found = sent.and_then(|token| self.find(request, token));
         if let Some(place) = place.filter(|_| found.is_ok() || self.anonymous_consumer.is_some()) {
@@ -173,7 +173,7 @@ impl Plugin for JwtAuth {
         match found {
             Ok((entry, verified)) => {
                 let in_authorization =
-                    place == Some(Place::Header) && self.header.eq_ignore_ascii_case("Authorization");
+                    place == Some(TokenSource::Header) && self.header.eq_ignore_ascii_case("Authorization");
                 if !self.hide_credentials && !in_authorization {
                     request.extensions.insert(auth::Identified);
                 }
@@ -240,26 +240,26 @@ impl JwtAuth {
     }
 
     /// The token and where it was.
-    fn token(&self, request: &Request) -> Result<Option<(Vec<u8>, Place)>, String> {
+    fn token(&self, request: &Request) -> Result<Option<(Vec<u8>, TokenSource)>, String> {
         if let Some(value) = auth::credentials(request, &self.header)? {
             let token = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer "));
-            return Ok(Some((token.unwrap_or(value).to_vec(), Place::Header)));
+            return Ok(Some((token.unwrap_or(value).to_vec(), TokenSource::Header)));
         }
         if let Some(token) = request.arg(&self.query) {
-            return Ok(Some((token, Place::Query)));
+            return Ok(Some((token, TokenSource::Query)));
         }
-        Ok(request.cookie(&self.cookie).map(|token| (token.to_vec(), Place::Cookie)))
+        Ok(request.cookie(&self.cookie).map(|token| (token.to_vec(), TokenSource::Cookie)))
     }
 
     /// Only once the token has served: another plugin of `multi-auth` may need the same header.
-    fn hide(&self, request: &mut Request, place: Place) {
+    fn hide(&self, request: &mut Request, place: TokenSource) {
         if !self.hide_credentials {
             return;
         }
         match place {
-            Place::Header => request.hide_header(&self.header),
-            Place::Query => request.remove_arg(&self.query),
-            Place::Cookie => cookie::remove(request, &self.cookie),
+            TokenSource::Header => request.hide_header(&self.header),
+            TokenSource::Query => request.remove_arg(&self.query),
+            TokenSource::Cookie => cookie::remove(request, &self.cookie),
         }
     }
 

@@ -77,7 +77,7 @@ fn remarks(conf: &Value) -> Vec<String> {
     }
     for name in ["base_dn", "ldap_uri"] {
         if text(name).is_some_and(str::is_empty) {
-            found.push(format!("{name} is empty, so nobody is let in"));
+            found.push(format!("{name} is empty, so every request is refused"));
         }
     }
     found

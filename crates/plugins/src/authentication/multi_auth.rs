@@ -36,7 +36,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 
 /// The listed plugins with their defaults filled in.
 fn checked(conf: &Value) -> Result<Vec<(&'static PluginDef, Value)>, String> {
-    let catalog = &host().ok_or("the plugins are not known yet")?.catalog;
+    let catalog = &host().ok_or("the plugins are not loaded yet")?.catalog;
     let mut found = Vec::new();
     let entries = conf.get("auth_plugins").and_then(Value::as_array);
     if let Some(number) = entries

@@ -20,7 +20,7 @@ pub fn rejected(scheme: &str, realm: &str, message: &str) -> Verdict {
     Err(Box::new(Reply::message(401, message).header("WWW-Authenticate", challenge)))
 }
 
-pub fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
+pub(crate) fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {
     rejected(scheme, realm, message).into()
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn remarks_of_key(conf: &Value) -> Vec<String> {
     remarks_of_names(text("header").filter(|name| !name.is_empty()))
         .into_iter()
         .chain(no_value.map(|_| {
-            "no header can carry the key: it has blanks at its ends, or control characters".to_owned()
+            "no header can carry the key: it has leading or trailing spaces, or control characters".to_owned()
         }))
         .collect()
 }

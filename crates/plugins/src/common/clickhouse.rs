@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_clients::http::{ClientOptions, Endpoint, Outgoing};
-use tidegate_model::header_text::{Place, Text};
+use tidegate_model::header_text::{HeaderField, Text};
 
 use super::deliver::deliver;
 
@@ -16,7 +16,7 @@ pub(crate) struct Table {
 }
 
 /// Those of them that go into header fields.
-pub(crate) const HEADERS: [Place; 3] =
+pub(crate) const HEADERS: [HeaderField; 3] =
     [("user", Text::Value), ("password", Text::Value), ("database", Text::Value)];
 
 impl Table {

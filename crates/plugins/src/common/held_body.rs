@@ -104,7 +104,7 @@ fn log(plugin: &str, full: Full) {
 pub(crate) fn refuse(plugin: &str, reason: &str) {
     error_log::log(
         error_log::Level::Error,
-        format_args!("{plugin}: an answer is not sent, it cannot be worked on: {reason}"),
+        format_args!("{plugin}: a response is not sent because it cannot be processed: {reason}"),
     );
 }
 

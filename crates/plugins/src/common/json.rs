@@ -30,7 +30,9 @@ pub(crate) fn of_receiver(body: &[u8]) -> Result<Value, String> {
 /// Why a body cannot be read.
 #[derive(Debug, PartialEq)]
 pub enum Undecoded {
+    /// It is not JSON; the text is lua-cjson's.
     Invalid(String),
+    /// It takes more memory than it may.
     TooLarge(TooLarge),
 }
 
@@ -44,6 +46,7 @@ impl fmt::Display for Undecoded {
 }
 
 impl Undecoded {
+    /// Of the response to a client whose body this is.
     pub fn status(&self) -> u16 {
         match self {
             Undecoded::Invalid(_) => 400,

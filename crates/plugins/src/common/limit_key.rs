@@ -136,7 +136,7 @@ pub(crate) fn remarks(conf: &Value) -> Vec<String> {
 /// A rule whose key has no value is passed over, and a request that no rule is for is refused.
 fn of_rules(rules: &[Value]) -> Vec<String> {
     if rules.is_empty() {
-        return vec!["rules: there is none, so that every request is answered 500".to_owned()];
+        return vec!["rules: the list is empty, so every request is answered 500".to_owned()];
     }
     let keys = rules.iter().map(|rule| rule.get("key").and_then(Value::as_str).unwrap_or_default());
     let of_key = |(at, key): (usize, &str)| {
@@ -144,7 +144,7 @@ fn of_rules(rules: &[Value]) -> Vec<String> {
         let mut variables = template.variables().peekable();
         if variables.peek().is_none() {
             return Some(format!(
-                "rules[{at}].key: {key} has no variable, so that it is for no request; write ${key}"
+                "rules[{at}].key: {key} has no variable, so it applies to no request; write ${key}"
             ));
         }
         let unknown = variables.find_map(|variable| match variable {

@@ -8,6 +8,7 @@ use super::masked_body;
 /// Deeper tables come out empty.
 const MAX_DEPTH: usize = 5;
 
+/// `log_format` of a logger, compiled.
 pub struct Format {
     fields: Vec<(String, Field)>,
 }
@@ -33,10 +34,12 @@ impl Format {
         Format { fields: entries.into_iter().map(|(name, value)| (name, Field::new(value, depth))).collect() }
     }
 
+    /// Whether it has no fields: the default entry is logged.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
+    /// The names of its fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
@@ -105,6 +108,7 @@ pub(crate) struct Marks {
 
 /// How much of the request's body is shown.
 pub struct Limits<'a> {
+    /// The most bytes of a body in an entry.
     pub max: usize,
     /// More than this is not shown at once.
     pub marked: usize,
@@ -126,6 +130,7 @@ pub fn request_body(request: &Request, limits: &Limits) -> Option<Value> {
     }
 }
 
+/// As a value of an entry; bytes that are not UTF-8 are replaced.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -16,6 +16,7 @@ use tidegate_routing::expr::{GaveUp, SearchTime};
 /// With more groups the engine's tables grow to hundreds of megabytes.
 const MAX_GROUPS: usize = 200;
 
+/// A pattern of a plugin's configuration, in bounded time.
 #[derive(Debug)]
 pub struct Regex {
     expression: Expression,
@@ -97,7 +98,8 @@ impl Regex {
         Search { regex: self, time: None }
     }
 
-    pub fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
+    #[cfg(test)]
+    pub(crate) fn is_match(&self, text: &[u8]) -> Result<bool, GaveUp> {
         self.alone().is_match(text)
     }
 
@@ -136,7 +138,7 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    pub fn is_match(self, text: &[u8]) -> Result<bool, GaveUp> {
+    pub(crate) fn is_match(self, text: &[u8]) -> Result<bool, GaveUp> {
         let is_match = |text| self.told(self.regex.expression.is_match(text, self.time));
         match (is_match(text)?, self.regex.without_line_end(text)) {
             (false, Some(text)) => is_match(text),
@@ -265,6 +267,7 @@ enum Part {
 }
 
 impl Replacement {
+    /// Compiles `$1` and `${name}` of a replacement.
     pub fn new(text: &str) -> Replacement {
         let bytes = text.as_bytes();
         let mut parts = Vec::new();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 pub type Mark = [u8; 16];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     First,
     Again,
     /// It cannot be remembered.
@@ -21,7 +21,7 @@ pub enum Claim {
 
 const SHARDS: usize = 16;
 
-pub struct Spent {
+pub(crate) struct Spent {
     shards: [Mutex<Shard>; SHARDS],
     shard_capacity: usize,
 }
@@ -52,7 +52,8 @@ pub fn mark(texts: &[&[u8]]) -> Mark {
 }
 
 impl Spent {
-    pub const fn new(capacity: usize) -> Spent {
+    /// Keeps at most `capacity` marks.
+    pub(crate) const fn new(capacity: usize) -> Spent {
         let shards = [const { Mutex::new(Shard::EMPTY) }; SHARDS];
         Spent { shards, shard_capacity: capacity / SHARDS }
     }
@@ -63,7 +64,7 @@ impl Spent {
     }
 
     /// Uses a mark, which counts until a moment.
-    pub fn claim(&self, mark: Mark, until_ms: i64, now_ms: i64) -> Claim {
+    pub(crate) fn claim(&self, mark: Mark, until_ms: i64, now_ms: i64) -> Claim {
         let mut shard = self.shard(&mark).lock();
         if shard.marks.get(&mark).is_some_and(|until| *until > now_ms) {
             return Claim::Again;
@@ -80,7 +81,8 @@ impl Spent {
         Claim::First
     }
 
-    pub fn contains(&self, mark: &Mark, now_ms: i64) -> bool {
+    /// Whether the mark was used and has not expired.
+    pub(crate) fn contains(&self, mark: &Mark, now_ms: i64) -> bool {
         self.shard(mark).lock().marks.get(mark).is_some_and(|until| *until > now_ms)
     }
 
@@ -97,11 +99,12 @@ impl Spent {
     }
 
     /// Gives a mark back that was claimed and not used after all.
-    pub fn release(&self, mark: &Mark) {
+    pub(crate) fn release(&self, mark: &Mark) {
         self.shard(mark).lock().marks.remove(mark);
     }
 
-    pub fn clear(&self) {
+    /// Forgets all marks.
+    pub(crate) fn clear(&self) {
         for shard in &self.shards {
             *shard.lock() = Shard::EMPTY;
         }

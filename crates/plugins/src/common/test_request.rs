@@ -20,7 +20,7 @@ pub(crate) fn request(text: &str) -> Request {
         local: address,
         inner_client: None,
         tls: None,
-        announced: None,
+        proxy_header: None,
         at_end: Default::default(),
         requests: std::cell::Cell::new(1),
     };

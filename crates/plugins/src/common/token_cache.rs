@@ -11,9 +11,10 @@ use ahash::AHashMap;
 use serde_json::Value;
 use tidegate_clients::jws::Algorithm;
 
+/// A token whose signature was verified.
 pub struct Verified {
-    pub payload: Value,
-    pub algorithm: Algorithm,
+    pub(crate) payload: Value,
+    pub(crate) algorithm: Algorithm,
     /// Of the key that checked the signature.
     pub(crate) key_serial: u64,
 }
@@ -58,6 +59,7 @@ impl Cache {
     }
 }
 
+/// Of this worker; `None`: not seen, or evicted.
 pub fn get(token: &[u8]) -> Option<Rc<Verified>> {
     if token.len() > LONGEST_TOKEN_BYTES {
         return None;
@@ -65,7 +67,7 @@ pub fn get(token: &[u8]) -> Option<Rc<Verified>> {
     CACHE.with_borrow_mut(|cache| cache.get(token))
 }
 
-pub fn put(token: Vec<u8>, verified: &Rc<Verified>) {
+pub(crate) fn put(token: Vec<u8>, verified: &Rc<Verified>) {
     if token.len() > LONGEST_TOKEN_BYTES {
         return;
     }

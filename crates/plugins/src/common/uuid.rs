@@ -4,7 +4,7 @@ use std::{cell::Cell, time::Duration};
 
 use tidegate_model::random::random_u64;
 
-pub fn v4() -> String {
+pub(crate) fn v4() -> String {
     text(random_u128(), 4)
 }
 

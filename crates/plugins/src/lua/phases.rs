@@ -81,19 +81,20 @@ fn remark(name: &Value, value: &Value, source: &str) -> Option<String> {
         _ if !is_callable(value) => return None,
         Value::Integer(number) => {
             return Some(format!(
-                "script: nobody calls the member [{number}]: the functions that run are {phases}"
+                "script: the member [{number}] is never called: the functions that run are {phases}"
             ));
         }
         other => {
             let kind = other.type_name();
             return Some(format!(
-                "script: nobody calls the member with a {kind} as its name: the functions that run are {phases}"
+                "script: the member with a {kind} as its name is never called: the functions that run are \
+                 {phases}"
             ));
         }
     };
     if PHASES.contains(&name.as_str()) {
         return matches!(value, Value::Boolean(false))
-            .then(|| format!("script: {name} is false, so that nothing runs in that phase"));
+            .then(|| format!("script: {name} is false, so nothing runs in that phase"));
     }
     let meant = hint(&name, PHASES);
     let inside = || PHASES.iter().find(|phase| name.contains(**phase)).copied();
@@ -108,7 +109,7 @@ fn remark(name: &Value, value: &Value, source: &str) -> Option<String> {
         Some(phase) => format!("; did you mean {phase}?"),
         None => format!(": the functions that run are {phases}"),
     };
-    Some(format!("script: nobody calls {name}{end}"))
+    Some(format!("script: {name} is never called{end}"))
 }
 
 /// How often a name stands in a text as a whole word.

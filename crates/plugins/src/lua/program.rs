@@ -298,7 +298,7 @@ pub(super) fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration>
     let left = if phase == Phase::BodyFilter { limit } else { (limit * 2).saturating_sub(spent.total) };
     let time = (limit / 4_u32.saturating_pow(spent.overruns)).min(left);
     if time < LEAST_TIME {
-        return Err(mlua::Error::runtime("the functions of this request have used its time up"));
+        return Err(mlua::Error::runtime("the functions of this request have used up its time"));
     }
     Ok(time)
 }

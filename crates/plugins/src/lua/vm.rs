@@ -120,7 +120,8 @@ fn tidy_full(vm: &Rc<Vm>, retired: bool) {
     error_log::log(
         Level::Error,
         format_args!(
-            "Lua holds {held} MiB in {objects} pieces in globals and upvalues: the interpreter is replaced, they start over"
+            "Lua holds {held} MiB in {objects} objects in globals and upvalues: the interpreter is replaced \
+             and they are lost"
         ),
     );
     VM.with_borrow_mut(|slot| {

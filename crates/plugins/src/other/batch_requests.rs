@@ -164,7 +164,7 @@ fn parsed(body: &[u8], client: IpAddr, most_items: u64) -> Result<Batch, Refused
 }
 
 fn no_memory() -> Reply {
-    Reply::error_msg(503, "the answers of the batch take too much memory")
+    Reply::error_msg(503, "the responses of the batch take too much memory")
 }
 
 /// A list of JSON.

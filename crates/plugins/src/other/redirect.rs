@@ -149,7 +149,8 @@ impl Plugin for Redirect {
                 error_log::log(
                     error_log::Level::Warn,
                     format_args!(
-                        "redirect: refused, the host would be one that the client chose; name the host in the template"
+                        "redirect: refused, the client could choose the host; write the host into the \
+                         template"
                     ),
                 );
                 Reply::page(400)

@@ -31,7 +31,7 @@ use tidegate_protocol::Method;
 use self::{
     cache::{Cache, Found},
     coding::Coding,
-    entry::{Entry, Outcome},
+    entry::{Entry, FileLookup},
     lookup::Files,
     try_files::Try,
     types::Types,
@@ -97,7 +97,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     }
     for name in texts("index") {
         if name.ends_with('/') || !path::is_safe(name.as_bytes(), true) {
-            return Err(format!("index: {name} is not a name of a file below a directory"));
+            return Err(format!("index: {name} is not the name of a file in a directory"));
         }
     }
     Ok(())
@@ -151,7 +151,7 @@ impl Plugin for StaticFiles {
 impl StaticFiles {
     fn answer(&self, request: &Request, entry: &Entry) -> Verdict {
         Err(Box::new(match entry.outcome {
-            Outcome::Upstream => return Ok(()),
+            FileLookup::Upstream => return Ok(()),
             _ if !is_read(request) => not_allowed(),
             _ => answer::answer(request, &entry.outcome, self.max_ranges),
         }))

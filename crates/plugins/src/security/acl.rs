@@ -109,10 +109,10 @@ fn remarks(conf: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let both: Vec<_> = allowed.iter().filter(|pair| denied.contains(pair)).collect();
     if !both.is_empty() && both.len() == allowed.len() {
-        found.push("deny_labels has all of allow_labels, so everybody is refused".to_owned());
+        found.push("deny_labels has all of allow_labels, so every consumer is refused".to_owned());
     } else {
         found.extend(both.iter().map(|(label, value)| {
-            format!("allow_labels: {label} {value} has no effect: deny_labels has it, too")
+            format!("allow_labels: {label} {value} has no effect: deny_labels has it too")
         }));
     }
     let parser = conf.get("external_user_label_field_parser").and_then(Value::as_str);
@@ -218,7 +218,7 @@ fn values(value: &Value, parser: &Parser) -> Vec<Value> {
             separator.split(text).map(Value::from).collect()
         }
         _ => {
-            warn(format_args!("acl: a label's value has not the form that its parser reads"));
+            warn(format_args!("acl: a label's value does not have the format that its parser expects"));
             Vec::new()
         }
     }

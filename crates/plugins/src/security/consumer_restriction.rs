@@ -68,11 +68,11 @@ struct Rules {
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     let names_nobody = |name: &str| conf.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
     if ["blacklist", "whitelist", "allowed_by_methods"].into_iter().all(names_nobody) {
-        return Err("property \"allowed_by_methods\" is empty: it would restrict nobody".to_owned());
+        return Err("property \"allowed_by_methods\" is empty: it would restrict no consumer".to_owned());
     }
     let by_methods = conf.get("allowed_by_methods").and_then(Value::as_array).into_iter().flatten();
     if let Some(number) = by_methods.map(|entry| entry.get("user")).position(|user| user.is_none()) {
-        return Err(format!("allowed_by_methods[{number}] names no user: it would restrict nobody"));
+        return Err(format!("allowed_by_methods[{number}] names no user: it would restrict no consumer"));
     }
     Ok(())
 }

@@ -153,7 +153,8 @@ fn remarks(conf: &Value) -> Vec<String> {
         let open = patterns.filter_map(Value::as_str).filter(|pattern| !pattern.ends_with('$'));
         found.extend(open.map(|pattern| {
             format!(
-                "allow_origins_by_regex: {pattern} matches longer origins, too, and allow_credential lets them read \
+                "allow_origins_by_regex: {pattern} matches longer origins too, and allow_credential lets \
+                 them read \
                  answers to a user who is logged in; end it with $"
             )
         }));

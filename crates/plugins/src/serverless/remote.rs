@@ -79,7 +79,7 @@ impl Service {
         request.collect_body(self.max_body_bytes).await.map_err(|reply| {
             error_log::log(
                 Level::Error,
-                format_args!("{}: failed to read the request's body: {}", self.name, reply.status),
+                format_args!("{}: failed to read the request body: {}", self.name, reply.status),
             );
             if reply.status == 413 { Box::new(Reply::page(too_large)) } else { reply }
         })
@@ -116,7 +116,7 @@ impl Call {
         self.0.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
 
-    /// Puts a field in the place of all others of its name.
+    /// Puts a field in place of all others of its name.
     pub(super) fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
         self.0.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         self.0.headers.push((name.to_owned(), value.into()));

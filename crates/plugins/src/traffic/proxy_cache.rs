@@ -20,7 +20,7 @@ use std::sync::{
 
 use conf::Settings;
 use disk::Disk;
-use entry::{Answer, Stored, Variants, base_key, variant_key};
+use entry::{CachedResponse, Stored, Variants, base_key, variant_key};
 use rules::Asked;
 use serde_json::Value;
 use tidegate_plugin_api::memory::Growing;
@@ -117,7 +117,7 @@ fn remarks(conf: &Value) -> Vec<String> {
         let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let names = parts.filter(|part| matches!(Variable::resolve(part), Variable::Named(_)));
         names.map(move |name| {
-            format!("{field}: {name} is a text, the same for all requests; the variable is ${name}")
+            format!("{field}: {name} is a constant, the same for all requests; the variable is ${name}")
         })
     };
     let texts = ["cache_key", "cache_bypass", "no_cache"].into_iter().flat_map(plain);
@@ -140,8 +140,10 @@ fn bodies_left_out(conf: &Value) -> Option<String> {
     let of_body = |part: &&str| ["$post_arg", "$graphql_"].iter().any(|start| part.starts_with(start));
     let left_out = texts("cache_method").contains(&"POST") && !texts("cache_key").iter().any(of_body);
     left_out.then(|| {
-        "cache_method: POST requests with different bodies share an answer; name what tells them apart in cache_key, \
-         such as $post_arg_NAME".to_owned()
+        "cache_method: POST requests with different bodies share a response; add what distinguishes them to \
+         cache_key, \
+         such as $post_arg_NAME"
+            .to_owned()
     })
 }
 
@@ -312,7 +314,7 @@ impl ProxyCache {
 
     fn store(&self, request: &Request, key: Vec<u8>, capture: Capture) {
         let Ok(signature) = Variants::signature(&capture.vary, request) else { return };
-        let answer = Arc::new(Answer {
+        let answer = Arc::new(CachedResponse {
             status: capture.status,
             headers: capture.headers,
             body: capture.body.into_vec().into(),
@@ -327,7 +329,7 @@ impl ProxyCache {
                 let Some(waits) = Waits::take(answer.body.len() + WAITING_ENTRY_BYTES) else { return };
                 let (disk, base) = (disk.clone(), base_key(&key));
                 // Visible at once, whenever the file is there.
-                disk.begin_write(&base, vary.is_empty().then(|| Stored::Answer(answer.clone())));
+                disk.begin_write(&base, vary.is_empty().then(|| Stored::CachedResponse(answer.clone())));
                 let writing = Writing { disk, base };
                 // Taken or not, dropping the job ends the write.
                 let _ = tidegate_plugin_api::disk::enqueue(Box::new(move || {
@@ -379,7 +381,7 @@ impl Drop for Writing {
 }
 
 /// Stores an answer; with `Vary` as one variant of its key.
-fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answer: Arc<Answer>) {
+fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answer: Arc<CachedResponse>) {
     let base = base_key(key);
     let known = match store.load(&base) {
         Some(Stored::Variants(known)) => Some(known),
@@ -390,7 +392,7 @@ fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answ
         for signature in known.iter().flat_map(|known| &known.signatures) {
             store.delete(&variant_key(key, signature));
         }
-        store.save(&base, Stored::Answer(answer))
+        store.save(&base, Stored::CachedResponse(answer))
     } else {
         let (variants, gone) = Variants::with(known.as_deref(), vary, signature, ttl);
         for signature in gone {
@@ -398,7 +400,7 @@ fn save(store: &impl Store, key: &[u8], vary: Vec<String>, signature: &str, answ
         }
         store
             .save(&base, Stored::Variants(Arc::new(variants)))
-            .and_then(|()| store.save(&variant_key(key, signature), Stored::Answer(answer)))
+            .and_then(|()| store.save(&variant_key(key, signature), Stored::CachedResponse(answer)))
     };
     if let Err(reason) = saved {
         error_log::log(error_log::Level::Error, format_args!("failed to set cache, err: {reason}"));

@@ -208,7 +208,7 @@ impl RequestValidation {
             return Err(self.reject(Some("the upstream may take Content-Type for that of a form")));
         }
         if request.has_coded_body() {
-            let reason = "a body with a Content-Encoding, or a charset other than UTF-8, cannot be judged";
+            let reason = "a body with a Content-Encoding, or a charset other than UTF-8, cannot be validated";
             return Err(self.reject(Some(reason)));
         }
         let is_form = media_type::is(content_type, FORM);

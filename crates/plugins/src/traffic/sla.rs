@@ -90,7 +90,7 @@ struct Tokens {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     if conf.limits.is_empty() && conf.consumers.is_empty() {
-        return Err("it has neither `limits` nor `consumers`: it would limit nobody".to_owned());
+        return Err("it has neither `limits` nor `consumers`: it would limit no consumer".to_owned());
     }
     let now = monotonic_seconds(Instant::now());
     let levels: HashMap<String, Arc<LevelConf>> =

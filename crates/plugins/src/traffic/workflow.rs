@@ -97,7 +97,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 
 fn remarks(conf: &Value) -> Vec<String> {
     if conf.get("rules").is_none_or(lua::is_empty) {
-        return vec!["it has no rules, and no effect".to_owned()];
+        return vec!["it has no rules and no effect".to_owned()];
     }
     let idle = rules(conf).filter(|(_, rule)| rule.get("actions").is_none_or(lua::is_empty));
     let idle = idle.map(|(number, _)| format!("rule {number} has no effect: it has no actions"));

@@ -1,4 +1,4 @@
-//! Puts pages of the operator in the place of those with which the gateway itself says that something failed.
+//! Puts pages of the operator in place of those with which the gateway itself says that something failed.
 
 use std::sync::Arc;
 

@@ -114,7 +114,7 @@ impl GrpcWeb {
             b"application/grpc-web-text" | b"application/grpc-web-text+proto" => true,
             other => {
                 let other = String::from_utf8_lossy(other);
-                return refuse(400, format_args!("request Content-Type {other} is none of gRPC-Web"));
+                return refuse(400, format_args!("request Content-Type {other} is not one of gRPC-Web"));
             }
         };
         let body = request.collect_body(self.max_req_body_size).await;

@@ -203,10 +203,10 @@ impl ProxyRewrite {
             request.head.query().filter(|_| !self.real_uri)
         };
         if target.is_unclear() {
-            return Err("proxy-rewrite cannot tell %2F from %252F in the path");
+            return Err("proxy-rewrite cannot distinguish %2F from %252F in the path");
         }
         if target.climbs() {
-            return Err("proxy-rewrite would make a dot segment of what the client wrote");
+            return Err("proxy-rewrite would turn the client's text into a dot segment");
         }
         request.edits.target = Some(target.with_query(query));
         Ok(())

@@ -277,7 +277,7 @@ impl Plugin for ResponseRewrite {
 impl ResponseRewrite {
     /// Keeps an answer back whose condition could not be judged.
     fn refuse(&self, request: &mut Request) {
-        held_body::refuse(PLUGIN.name, "its condition could not be judged");
+        held_body::refuse(PLUGIN.name, "its condition could not be evaluated");
         if HeldBody::of(request, self.body_limit).is_some() {
             instance_state::set(request, self, Active::Refused);
         } else {

@@ -13,7 +13,7 @@ use hickory_resolver::{
     system_conf::read_system_conf,
 };
 
-use super::{Answer, Lookup, LookupError};
+use super::{Lookup, LookupError, ResolvedName};
 
 /// `apisix.dns_resolver` and its neighbours in config.yaml.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl Lookup for SystemLookup {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<ResolvedName, LookupError>> + Send + 'a>> {
         Box::pin(async move {
             // Host names with an underscore are usual in compose files, and every system resolver takes them.
             let asked = Name::from_str_relaxed(name)
@@ -134,7 +134,7 @@ impl Lookup for SystemLookup {
                 gone: is_gone(&error),
             })?;
             let ttl = found.valid_until().saturating_duration_since(Instant::now());
-            Ok(Answer {
+            Ok(ResolvedName {
                 addresses: found.iter().collect(),
                 valid_for: self.valid_s.map_or(ttl, Duration::from_secs),
             })

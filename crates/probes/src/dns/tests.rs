@@ -4,13 +4,13 @@ use std::{collections::VecDeque, net::Ipv4Addr};
 
 use super::*;
 
-struct Script(Mutex<VecDeque<Result<Answer, LookupError>>>);
+struct Script(Mutex<VecDeque<Result<ResolvedName, LookupError>>>);
 
 impl Lookup for Script {
     fn lookup<'a>(
         &'a self,
         _: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<ResolvedName, LookupError>> + Send + 'a>> {
         let next = self.0.lock().unwrap().pop_front();
         Box::pin(async move {
             match next {
@@ -21,16 +21,16 @@ impl Lookup for Script {
     }
 }
 
-fn answer(last: &[u8], seconds: u64) -> Result<Answer, LookupError> {
+fn answer(last: &[u8], seconds: u64) -> Result<ResolvedName, LookupError> {
     let addresses = last.iter().map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, *last))).collect();
-    Ok(Answer { addresses, valid_for: Duration::from_secs(seconds) })
+    Ok(ResolvedName { addresses, valid_for: Duration::from_secs(seconds) })
 }
 
-fn failed(gone: bool) -> Result<Answer, LookupError> {
+fn failed(gone: bool) -> Result<ResolvedName, LookupError> {
     Err(LookupError { reason: "timed out".to_owned(), gone })
 }
 
-fn domains(script: Vec<Result<Answer, LookupError>>) -> Domains {
+fn domains(script: Vec<Result<ResolvedName, LookupError>>) -> Domains {
     Domains::new(Handle::current(), Arc::new(Script(Mutex::new(script.into()))))
 }
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use tidegate_balancing::{
-    Outcome, PassHost, Upstream,
+    HealthSignal, PassHost, Upstream,
     health::{Active, ProbeKind},
 };
 use tidegate_clients::verbatim;
@@ -23,18 +23,18 @@ enum Failure {
 
 /// Probes a node once. `None` when the upstream has no checks or the number names no node. A node whose domain
 /// resolves to nothing fails like one that cannot be connected to.
-pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<Outcome> {
+pub async fn probe(upstream: &Upstream, node: u16, tls: &ProbeTls) -> Option<HealthSignal> {
     let active = &upstream.health.as_ref()?.checks.active;
     let spec = &upstream.nodes.get(usize::from(node))?.spec;
-    let Some(address) = spec.address else { return Some(Outcome::TcpFailure) };
+    let Some(address) = spec.address else { return Some(HealthSignal::TcpFailure) };
     let address = SocketAddr::new(address, active.port.unwrap_or(spec.port));
     let host = host_name(upstream, active, &spec.host);
     // Another port is not where requests go: as haproxy does, nothing is said there.
     let preface = if address.port() == spec.port { &*active.preface } else { &[] };
     let outcome = attempt(active, address, host, tls, preface).await;
     Some(outcome.unwrap_or_else(|failure| match failure {
-        Failure::Tcp => Outcome::TcpFailure,
-        Failure::Timeout => Outcome::Timeout,
+        Failure::Tcp => HealthSignal::TcpFailure,
+        Failure::Timeout => HealthSignal::Timeout,
     }))
 }
 
@@ -60,14 +60,14 @@ async fn attempt(
     host: &str,
     tls: &ProbeTls,
     preface: &[u8],
-) -> Result<Outcome, Failure> {
+) -> Result<HealthSignal, Failure> {
     let limit = Duration::from_millis(active.timeout_ms);
     let mut stream = within(limit, TcpStream::connect(address)).await?;
     if !preface.is_empty() {
         within(limit, stream.write_all(preface)).await?;
     }
     match active.kind {
-        ProbeKind::Tcp => Ok(Outcome::Success),
+        ProbeKind::Tcp => Ok(HealthSignal::Success),
         ProbeKind::Http => exchange(active, host, limit, &mut stream).await,
         ProbeKind::Https => {
             let handshake = tls.connect(stream, host, active.https_verify_certificate);
@@ -77,7 +77,12 @@ async fn attempt(
     }
 }
 
-async fn exchange<S>(active: &Active, host: &str, limit: Duration, stream: &mut S) -> Result<Outcome, Failure>
+async fn exchange<S>(
+    active: &Active,
+    host: &str,
+    limit: Duration,
+    stream: &mut S,
+) -> Result<HealthSignal, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -88,7 +93,7 @@ where
     })
     .await?;
     let status = within(limit, verbatim::status(stream)).await?;
-    Ok(status.map_or(Outcome::BadStatusLine, Outcome::Status))
+    Ok(status.map_or(HealthSignal::BadStatusLine, HealthSignal::Status))
 }
 
 async fn within<T>(

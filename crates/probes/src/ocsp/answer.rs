@@ -30,14 +30,14 @@ pub fn judge(
     now: Duration,
     skip_verify: bool,
 ) -> Result<Judgement, String> {
-    let unreadable = |error: der::Error| format!("the OCSP answer cannot be read: {error}");
+    let unreadable = |error: der::Error| format!("cannot parse the OCSP response: {error}");
     let response = OcspResponse::from_der(answer).map_err(unreadable)?;
     if response.response_status != OcspResponseStatus::Successful {
         return Err(format!("the OCSP responder answers {:?}", response.response_status));
     }
-    let bytes = response.response_bytes.ok_or("the OCSP answer is empty")?;
+    let bytes = response.response_bytes.ok_or("the OCSP response is empty")?;
     if bytes.response_type != BASIC {
-        return Err("the OCSP answer is of an unknown kind".to_owned());
+        return Err("the OCSP response has an unknown type".to_owned());
     }
     let basic = BasicOcspResponse::from_der(bytes.response.as_bytes()).map_err(unreadable)?;
     let (certificate, issuer) = subject.parse()?;
@@ -57,10 +57,10 @@ pub fn judge(
         }
     }
     if single.this_update.0.to_unix_duration() > now + TOLERANCE {
-        return Err("the OCSP answer is of the future".to_owned());
+        return Err("the OCSP response is not valid yet".to_owned());
     }
     if until.is_some_and(|until| until + TOLERANCE < now) {
-        return Err("the OCSP answer is out of date".to_owned());
+        return Err("the OCSP response has expired".to_owned());
     }
     Ok(Judgement { until })
 }
@@ -78,7 +78,7 @@ fn find<'a>(
             && id.issuer_name_hash == wanted.issuer_name_hash
     };
     let found = basic.tbs_response_data.responses.iter().find(same);
-    found.ok_or_else(|| "the OCSP answer is about another certificate".to_owned())
+    found.ok_or_else(|| "the OCSP response is for another certificate".to_owned())
 }
 
 /// By the issuer itself, or by a responder that the issuer has certified for this.
@@ -88,7 +88,7 @@ fn check_signature(
     issuer: &[u8],
     now: Duration,
 ) -> Result<(), String> {
-    const BAD: &str = "the OCSP answer is not signed by the certificate's authority";
+    const BAD: &str = "the OCSP response is not signed by the certificate's issuer";
     let bad = |_| BAD.to_owned();
     let bad_der = |_: der::Error| BAD.to_owned();
     let signed = signed_bytes(basic_der).map_err(bad_der)?;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Announced, SIGNATURE};
+use super::{ProxyHeader, SIGNATURE};
 
 /// Of the header that is written: text or binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl Version {
     }
 
     /// Appends the header. `None`: a connection of our own, such as a health check (`UNKNOWN`, `LOCAL`).
-    pub fn write(self, ends: Option<Announced>, out: &mut Vec<u8>) {
-        let ends = ends.map(Announced::of_one_family);
+    pub fn write(self, ends: Option<ProxyHeader>, out: &mut Vec<u8>) {
+        let ends = ends.map(ProxyHeader::of_one_family);
         match self {
             Version::V1 => write_line(ends, out),
             Version::V2 => write_binary(ends, out),
@@ -41,27 +41,27 @@ impl Version {
     }
 }
 
-impl Announced {
+impl ProxyHeader {
     /// A header has room for one family: IPv4 when both ends are, also as IPv6 writes it (`::ffff:192.0.2.1`), else
     /// IPv6.
-    pub fn of_one_family(self) -> Announced {
+    pub fn of_one_family(self) -> ProxyHeader {
         let (client, server) = (self.client.ip().to_canonical(), self.server.ip().to_canonical());
         let (client, server) = match (client, server) {
             (IpAddr::V4(client), server @ IpAddr::V6(_)) => (client.to_ipv6_mapped().into(), server),
             (client @ IpAddr::V6(_), IpAddr::V4(server)) => (client, server.to_ipv6_mapped().into()),
             same => same,
         };
-        Announced {
+        ProxyHeader {
             client: SocketAddr::new(client, self.client.port()),
             server: SocketAddr::new(server, self.server.port()),
         }
     }
 }
 
-fn write_line(ends: Option<Announced>, out: &mut Vec<u8>) {
+fn write_line(ends: Option<ProxyHeader>, out: &mut Vec<u8>) {
     let line = match ends {
         None => "PROXY UNKNOWN\r\n".to_owned(),
-        Some(Announced { client, server }) => {
+        Some(ProxyHeader { client, server }) => {
             let family = if client.is_ipv4() { "TCP4" } else { "TCP6" };
             let (from, to) = (client.ip(), server.ip());
             format!("PROXY {family} {from} {to} {} {}\r\n", client.port(), server.port())
@@ -70,9 +70,9 @@ fn write_line(ends: Option<Announced>, out: &mut Vec<u8>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-fn write_binary(ends: Option<Announced>, out: &mut Vec<u8>) {
+fn write_binary(ends: Option<ProxyHeader>, out: &mut Vec<u8>) {
     out.extend_from_slice(&SIGNATURE);
-    let Some(Announced { client, server }) = ends else {
+    let Some(ProxyHeader { client, server }) = ends else {
         // Version 2, LOCAL; family and length are zero.
         out.extend_from_slice(&[0x20, 0x00, 0, 0]);
         return;
@@ -97,14 +97,14 @@ mod tests {
     use super::*;
     use crate::proxy_protocol::{Decoder, Progress};
 
-    fn written(version: Version, ends: Option<Announced>) -> Vec<u8> {
+    fn written(version: Version, ends: Option<ProxyHeader>) -> Vec<u8> {
         let mut out = Vec::new();
         version.write(ends, &mut out);
         out
     }
 
-    fn ends(client: &str, server: &str) -> Option<Announced> {
-        Some(Announced { client: client.parse().unwrap(), server: server.parse().unwrap() })
+    fn ends(client: &str, server: &str) -> Option<ProxyHeader> {
+        Some(ProxyHeader { client: client.parse().unwrap(), server: server.parse().unwrap() })
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
                 };
                 SocketAddr::new(ip, port)
             };
-            let ends = Announced { client: address(client, forms.0), server: address(server, forms.1) };
+            let ends = ProxyHeader { client: address(client, forms.0), server: address(server, forms.1) };
             let version = if v2 { Version::V2 } else { Version::V1 };
             let header = written(version, Some(ends));
             let (first, second) = header.split_at(cut % header.len());

@@ -3,7 +3,7 @@
 use tidegate_plugin_api::Request;
 
 use super::{head::ClientFraming, outgoing::Outgoing, remade::Remade};
-use crate::{client::Downstream, phases::Chains};
+use crate::{client::Downstream, phases::RequestChains};
 
 /// The decisions about an answer before its first byte.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) request: &'a mut Request,
     pub(crate) client: &'a Downstream,
     /// Their body filters see each piece.
-    pub(super) filters: Option<&'a Chains>,
+    pub(super) filters: Option<&'a RequestChains>,
     pub(super) frame: Frame,
     pub(super) out: Outgoing,
     pub(super) head_bytes: u64,

@@ -14,7 +14,7 @@ use tidegate_protocol::{
 use tidegate_telemetry::error_log;
 
 use super::{
-    attempt::Answer,
+    attempt::Http1Response,
     connection::{SendBody, UpstreamConnection},
     failure::FailureKind,
     record::record,
@@ -30,7 +30,7 @@ use crate::{
     client::Downstream,
     filters,
     persistence::client_persists,
-    phases::Chains,
+    phases::RequestChains,
     respond, tunnel,
 };
 
@@ -59,19 +59,19 @@ struct Http1Body<'a> {
 pub(crate) struct Parties<'a> {
     pub request: &'a mut Request,
     pub client: &'a Rc<Downstream>,
-    pub chains: &'a Chains,
+    pub chains: &'a RequestChains,
     pub peer: &'a Peer,
 }
 
 /// Sends the answer. Returns whether the client's connection can be reused.
 pub(super) async fn deliver(
     parties: Parties<'_>,
-    answer: Answer,
+    answer: Http1Response,
     connection: &mut Option<UpstreamConnection>,
     in_flight: InFlight,
 ) -> bool {
     let Parties { request, client, chains, peer } = parties;
-    let Answer { length, persists, header_seconds, upgraded } = answer;
+    let Http1Response { length, persists, header_seconds, upgraded } = answer;
     let Some(upstream) = connection.as_mut() else { return false };
     // Header filters may ask how the upstream answered.
     record(request, upstream, request.response.status, Some(header_seconds), Some(header_seconds));

@@ -41,7 +41,7 @@ const WITH_HEAD_BYTES: usize = 64 << 10;
 const TURN_BYTES: usize = 256 << 10;
 
 /// An answer whose head has arrived; it is in `request.response`.
-pub(super) struct Answer {
+pub(super) struct Http1Response {
     pub length: BodyLength,
     /// The connection may be used again once the body is read.
     pub persists: bool,
@@ -55,7 +55,7 @@ pub(super) async fn attempt(
     client: &Rc<Downstream>,
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
-) -> Result<Answer, Failure> {
+) -> Result<Http1Response, Failure> {
     let first = once(request, client, peer, connection, false).await;
     match first {
         // The node may close an idle connection as it is taken; that does not count as a failure of the node.
@@ -77,7 +77,7 @@ async fn once(
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
     fresh: bool,
-) -> Result<Answer, (Failure, bool)> {
+) -> Result<Http1Response, (Failure, bool)> {
     let fail = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let handle = &*peer.upstream;
     let Some(node) = peer.node() else { return Err(fail(FailureKind::Unresolved)) };
@@ -220,7 +220,7 @@ fn finish_head(
     request: &mut Request,
     upstream: &mut UpstreamConnection,
     upgrade: bool,
-) -> Result<Answer, FailureKind> {
+) -> Result<Http1Response, FailureKind> {
     let method = request.edits.method.as_ref().unwrap_or(&request.head.method);
     let head = &mut upstream.response;
     let upgraded = head.status == 101;
@@ -254,7 +254,7 @@ fn finish_head(
     response.source = Source::Upstream;
     std::mem::swap(&mut response.reason, &mut head.reason);
     std::mem::swap(&mut response.headers, &mut head.headers);
-    Ok(Answer { length, persists, header_seconds, upgraded })
+    Ok(Http1Response { length, persists, header_seconds, upgraded })
 }
 
 impl UpstreamConnection {
@@ -466,7 +466,7 @@ impl UpstreamConnection {
     }
 
     /// Gives the buffers back and keeps the connection for the next request.
-    pub fn keep(
+    pub(crate) fn keep(
         self,
         client: &Downstream,
         handle: &UpstreamHandle,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{buffer::Buffer, stream::Stream};
 
 /// A connection in use.
-pub struct UpstreamConnection {
+pub(crate) struct UpstreamConnection {
     pub stream: Stream,
     pub input: Buffer,
     pub out: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct UpstreamConnection {
 }
 
 /// The part of the request body that is still to be sent.
-pub enum SendBody {
+pub(crate) enum SendBody {
     Done,
     /// The rest of a body that was gathered.
     Collected(Bytes),

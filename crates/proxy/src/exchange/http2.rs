@@ -34,14 +34,14 @@ use crate::{
     client::Downstream,
     http2::{
         head,
-        pool::{self, Lease, Moment, Next, Place, Waiting, Wanted},
+        pool::{self, Lease, Moment, Next, PoolKey, Waiting, Wanted},
     },
     read_ahead::Granted,
     upstream_head::OutgoingHead,
 };
 
 /// An answer whose head is in `request.response`.
-pub(super) struct Answer {
+pub(super) struct Http2Response {
     pub stream: Stream,
     pub receive: RecvStream,
     pub length: BodyLength,
@@ -79,7 +79,7 @@ pub(super) async fn attempt(
     request: &mut Request,
     client: &Rc<Downstream>,
     peer: &Peer,
-) -> Result<Answer, Failure> {
+) -> Result<Http2Response, Failure> {
     let first = once(request, client, peer, None).await;
     match first {
         Err((failure, true))
@@ -99,7 +99,7 @@ async fn once(
     client: &Rc<Downstream>,
     peer: &Peer,
     after: Option<Moment>,
-) -> Result<Answer, (Failure, bool)> {
+) -> Result<Http2Response, (Failure, bool)> {
     let unsent = |kind| (Failure { kind, request_sent: false, body_consumed: false }, false);
     let handle = &*peer.upstream;
     let Some(node) = peer.node() else { return Err(unsent(FailureKind::Unresolved)) };
@@ -154,7 +154,7 @@ async fn lease(
     if own {
         crate::pool::leaving::close_at_end(worker, &client.facts);
     }
-    let place = Place { pool: node.pool, client: own.then_some(client.facts.id) };
+    let place = PoolKey { pool: node.pool, client: own.then_some(client.facts.id) };
     client.timer.set(timeouts.connect_ms);
     let mut waiting = None;
     loop {
@@ -248,7 +248,7 @@ async fn exchange(
     timeouts: Timeouts,
     response: ResponseFuture,
     mut stream: Stream,
-) -> Result<Answer, (Failure, bool)> {
+) -> Result<Http2Response, (Failure, bool)> {
     let mut response = pin!(response);
     let mut sending = true;
     let mut limit = SendLimit::new(client, timeouts.send_ms);
@@ -347,7 +347,7 @@ fn take_head(
     response: http::Response<RecvStream>,
     stream: Stream,
     length: BodyLength,
-) -> Answer {
+) -> Http2Response {
     let header_seconds = stream.started.elapsed().as_secs_f64();
     let (parts, receive) = response.into_parts();
     let to = &mut request.response;
@@ -355,7 +355,7 @@ fn take_head(
     to.status = parts.status.as_u16();
     to.source = Source::Upstream;
     head::add_fields(&mut to.headers, &parts.headers);
-    Answer { stream, receive, length, header_seconds }
+    Http2Response { stream, receive, length, header_seconds }
 }
 
 impl Stream {

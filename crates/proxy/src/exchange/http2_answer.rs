@@ -15,7 +15,7 @@ use tidegate_telemetry::error_log;
 
 use super::{
     failure::FailureKind,
-    http2::{Answer, Stream},
+    http2::{Http2Response, Stream},
 };
 use crate::{
     answer::{
@@ -27,7 +27,7 @@ use crate::{
     client::Downstream,
     filters, http2,
     persistence::client_persists,
-    phases::Chains,
+    phases::RequestChains,
     respond,
 };
 
@@ -48,12 +48,12 @@ struct Http2Body<'a> {
 pub(super) async fn deliver(
     request: &mut Request,
     client: &Rc<Downstream>,
-    chains: &Chains,
+    chains: &RequestChains,
     handle: &UpstreamHandle,
-    answer: Answer,
+    answer: Http2Response,
     in_flight: InFlight,
 ) -> bool {
-    let Answer { mut stream, receive, length, header_seconds } = answer;
+    let Http2Response { mut stream, receive, length, header_seconds } = answer;
     stream.record(request, request.response.status, Some(header_seconds));
     // Everything has arrived: a gRPC error without a body, with its status in the head.
     let is_empty = receive.is_end_stream();

@@ -21,8 +21,8 @@ pub(super) async fn handshake(
         ServerName::IpAddress(address.into())
     });
     client.timer.set(timeouts.connect_ms);
-    let mut shaking = pin!(tidegate_tls::connect(settings.config.clone(), name, stream));
-    let done = poll_fn(|context| match shaking.as_mut().poll(context) {
+    let mut handshake = pin!(tidegate_tls::connect(settings.config.clone(), name, stream));
+    let done = poll_fn(|context| match handshake.as_mut().poll(context) {
         Poll::Pending if client.timer.expired() => Poll::Ready(None),
         other => other.map(Some),
     })

@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log;
 use super::{
     Life, STARTS, Shared, head,
     line::Fresh,
-    stream::{Http2Stream, Place},
+    stream::{Http2Stream, StreamPermit},
 };
 use crate::{client::Downstream, refusal, request, respond, stall, stats, stream::Stream};
 
@@ -63,7 +63,7 @@ impl Life {
         let shared = &self.shared;
         shared.working.set(shared.working.get() + 1);
         shared.worker.memory.began();
-        let place = Place::new(shared.sending.clone());
+        let place = StreamPermit::new(shared.sending.clone());
         // The received head, the parsed one, and the one written for the upstream.
         place.weigh(fresh.head_bytes * HEADS);
         let task = answer(Working(shared.clone()), fresh, place);
@@ -88,7 +88,7 @@ impl Drop for Working {
 }
 
 /// The life of a stream.
-async fn answer(working: Working, fresh: Fresh, place: Place) {
+async fn answer(working: Working, fresh: Fresh, place: StreamPermit) {
     let Fresh { request, respond, .. } = fresh;
     let shared = &working.0;
     let worker = shared.worker;
@@ -118,7 +118,7 @@ async fn answer(working: Working, fresh: Fresh, place: Place) {
         stats::add(&worker.stats.panics, 1);
         error_log::log(
             error_log::Level::Critical,
-            format_args!("a request of {} panicked; its stream is closed", client.facts.peer),
+            format_args!("a request from {} panicked; its stream is closed", client.facts.peer),
         );
         respond::after_panic(&client).await;
     }

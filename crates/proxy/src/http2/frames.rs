@@ -27,7 +27,7 @@ const TRAILER_BYTES: u64 = 24 * 1024;
 pub(crate) const LIST_BYTES: usize = 64 * 1024;
 
 /// Follows the frames in received bytes, however they are cut.
-pub struct FrameWatch {
+pub(crate) struct FrameWatch {
     header: [u8; HEADER_BYTES],
     have: usize,
     /// Bytes until the next frame header.
@@ -44,7 +44,7 @@ pub struct FrameWatch {
 }
 
 impl FrameWatch {
-    pub fn new(limits: &Http2) -> FrameWatch {
+    pub(crate) fn new(limits: &Http2) -> FrameWatch {
         FrameWatch {
             header: [0; HEADER_BYTES],
             have: 0,
@@ -60,16 +60,16 @@ impl FrameWatch {
     }
 
     /// The kind of flood, once the client exceeds its limit.
-    pub fn flood(&self) -> Option<&'static str> {
+    pub(crate) fn flood(&self) -> Option<&'static str> {
         self.flood
     }
 
     /// Bytes sent to the client: they are what WINDOW_UPDATE frames are for.
-    pub fn sent(&mut self, bytes: usize) {
+    pub(crate) fn sent(&mut self, bytes: usize) {
         self.useful_bytes += bytes as u64;
     }
 
-    pub fn received(&mut self, mut bytes: &[u8], now_ms: u64) {
+    pub(crate) fn received(&mut self, mut bytes: &[u8], now_ms: u64) {
         loop {
             let skipped = bytes.len().min(self.skip as usize);
             self.skip -= skipped as u32;
@@ -116,7 +116,7 @@ impl FrameWatch {
             _ => self.useless_bytes += bytes,
         }
         if self.useless_bytes > FREE_BYTES + self.useful_bytes {
-            self.flood = Some("too many frames without use");
+            self.flood = Some("too many useless frames");
         }
     }
 }
@@ -171,7 +171,7 @@ impl Bucket {
 }
 
 /// The first bytes of a client that speaks HTTP/2 without having asked.
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[cfg(test)]
 mod tests {

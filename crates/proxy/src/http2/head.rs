@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Fills our head from a received one.
-pub fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Result<(), ParseError> {
+pub(crate) fn read(head: &mut RequestHead, parts: &Parts, limits: &RequestLimits) -> Result<(), ParseError> {
     let protocol = parts.extensions.get::<Protocol>();
     let websocket = protocol.is_some_and(|protocol| protocol.as_str() == "websocket");
     if protocol.is_some() && !websocket {
@@ -109,7 +109,7 @@ pub(crate) fn response(head: &AnswerHead<'_>) -> Response<()> {
 }
 
 /// `None` when HTTP/2 can represent none of them.
-pub fn trailers(from: &Head) -> Option<HeaderMap> {
+pub(crate) fn trailers(from: &Head) -> Option<HeaderMap> {
     let mut trailers = HeaderMap::new();
     from.iter().for_each(|(name, value)| append(&mut trailers, name, value));
     (!trailers.is_empty()).then_some(trailers)

@@ -21,7 +21,7 @@ use crate::{buffer::Buffer, runtime::Runtime, stream::Stream};
 const GATHERED: usize = 64 * 1024;
 
 /// Shared by `h2`, which reads and writes, and the connection's task, which flushes and keeps time.
-pub struct Wire {
+pub(crate) struct Wire {
     worker: &'static Runtime,
     stream: Stream,
     /// Received before the protocol was known.
@@ -41,7 +41,7 @@ pub struct Wire {
 pub(crate) type SharedWire = Rc<RefCell<Wire>>;
 
 impl Wire {
-    pub fn new(
+    pub(crate) fn new(
         worker: &'static Runtime,
         stream: Stream,
         early: Buffer,
@@ -90,7 +90,7 @@ impl Wire {
         Poll::Pending
     }
 
-    pub fn flood(&self) -> Option<&'static str> {
+    pub(crate) fn flood(&self) -> Option<&'static str> {
         self.watch.as_ref().and_then(FrameWatch::flood)
     }
 
@@ -98,7 +98,7 @@ impl Wire {
         self.received_ms
     }
 
-    pub fn reads(&self) -> u64 {
+    pub(crate) fn reads(&self) -> u64 {
         self.reads
     }
 
@@ -107,12 +107,12 @@ impl Wire {
         self.blocked_ms
     }
 
-    pub fn stream(&mut self) -> &mut Stream {
+    pub(crate) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
     /// An idle connection holds no buffer.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         if self.out.is_empty() && self.out.capacity() > 0 {
             self.worker.buffers.give_back_output(std::mem::take(&mut self.out));
         }
@@ -160,7 +160,7 @@ impl Drop for Wire {
 }
 
 /// The stream that `h2` reads and writes.
-pub struct Io(pub SharedWire);
+pub(crate) struct Io(pub SharedWire);
 
 impl AsyncRead for Io {
     fn poll_read(

@@ -46,22 +46,22 @@ struct Lined {
 pub(super) struct Line(VecDeque<Lined>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum StreamAdmission {
     Begins,
     Waits,
     Refused,
 }
 
 /// `lined`: it is in line. It stays there until its client resumes reading the answers that it has left.
-fn judge(places: &Places, lined: bool) -> Verdict {
+fn judge(places: &Places, lined: bool) -> StreamAdmission {
     let (held, leaves) = (places.held(), places.leaves());
     if held == 0 || !(places.account().is_full() || lined && leaves) {
-        return Verdict::Begins;
+        return StreamAdmission::Begins;
     }
     match leaves {
-        false if held < ALWAYS => Verdict::Begins,
-        _ if places.stalls() && places.account().is_line_crowded() => Verdict::Refused,
-        _ => Verdict::Waits,
+        false if held < ALWAYS => StreamAdmission::Begins,
+        _ if places.stalls() && places.account().is_line_crowded() => StreamAdmission::Refused,
+        _ => StreamAdmission::Waits,
     }
 }
 
@@ -73,13 +73,13 @@ impl Line {
     /// Accepts a new request: it is returned if it may begin at once.
     pub(super) fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
         let verdict = match judge(places, false) {
-            Verdict::Begins if !self.0.is_empty() => Verdict::Waits,
+            StreamAdmission::Begins if !self.0.is_empty() => StreamAdmission::Waits,
             verdict => verdict,
         };
         match verdict {
-            Verdict::Begins => return Some(fresh),
-            Verdict::Refused => fresh.refuse(),
-            Verdict::Waits => match places.account().line_up(fresh.head_bytes) {
+            StreamAdmission::Begins => return Some(fresh),
+            StreamAdmission::Refused => fresh.refuse(),
+            StreamAdmission::Waits => match places.account().line_up(fresh.head_bytes) {
                 Some(counted) => {
                     self.0.push_back(Lined {
                         fresh,
@@ -106,17 +106,17 @@ impl Line {
             let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
             let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
             let verdict = match judge(places, true) {
-                Verdict::Waits if is_over && keeps_up => Verdict::Begins,
-                Verdict::Waits if is_over => Verdict::Refused,
+                StreamAdmission::Waits if is_over && keeps_up => StreamAdmission::Begins,
+                StreamAdmission::Waits if is_over => StreamAdmission::Refused,
                 verdict => verdict,
             };
             match verdict {
-                Verdict::Waits => {
+                StreamAdmission::Waits => {
                     places.arm_soon();
                     return None;
                 }
-                Verdict::Begins => return self.0.pop_front().map(|lined| lined.fresh),
-                Verdict::Refused => self.0.pop_front()?.fresh.refuse(),
+                StreamAdmission::Begins => return self.0.pop_front().map(|lined| lined.fresh),
+                StreamAdmission::Refused => self.0.pop_front()?.fresh.refuse(),
             }
         }
     }

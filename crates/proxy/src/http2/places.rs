@@ -22,7 +22,7 @@ pub(super) const KEEPS_UP_BYTES: u64 = 64 * 1024;
 /// others.
 pub(super) const STALLS_AFTER_MS: u64 = 250;
 
-pub struct Places {
+pub(crate) struct Places {
     deadlines: &'static Deadlines,
     account: Rc<Account>,
     slots: RefCell<Vec<Slot>>,
@@ -71,7 +71,7 @@ struct Wait {
 }
 
 impl Places {
-    pub fn new(deadlines: &'static Deadlines, account: Rc<Account>) -> Places {
+    pub(crate) fn new(deadlines: &'static Deadlines, account: Rc<Account>) -> Places {
         Places {
             deadlines,
             account,
@@ -88,43 +88,43 @@ impl Places {
     }
 
     /// By the connection's task.
-    pub fn attach(&self, context: &Context<'_>) {
+    pub(crate) fn attach(&self, context: &Context<'_>) {
         self.timer.attach(context);
     }
 
-    pub fn account(&self) -> &Rc<Account> {
+    pub(crate) fn account(&self) -> &Rc<Account> {
         &self.account
     }
 
     /// Units that are open or slow.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.held.get().all()
     }
 
     /// Handed over for the client since the connection began.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total.get()
     }
 
     /// The client has left answers that still wait, and has not taken much since: requests in line wait with them.
-    pub fn leaves(&self) -> bool {
+    pub(crate) fn leaves(&self) -> bool {
         self.waiting.get() > 0
             && self.left_at.get().is_some_and(|then| self.total.get() - then < KEEPS_UP_BYTES)
     }
 
-    pub fn hand_over(&self, bytes: usize) {
+    pub(crate) fn hand_over(&self, bytes: usize) {
         self.total.set(self.total.get() + bytes as u64);
         self.moved_ms.set(self.deadlines.now_ms());
     }
 
     /// Answers wait, and the client has taken nothing for a while.
-    pub fn stalls(&self) -> bool {
+    pub(crate) fn stalls(&self) -> bool {
         let still_ms = self.deadlines.now_ms().saturating_sub(self.moved_ms.get());
         self.waiting.get() > 0 && still_ms >= STALLS_AFTER_MS
     }
 
     /// A request begins.
-    pub fn begin(&self) -> u32 {
+    pub(crate) fn begin(&self) -> u32 {
         let slot =
             Slot { units: 1, state: State::Open, began_ms: self.deadlines.now_ms(), ..Slot::default() };
         let mut slots = self.slots.borrow_mut();
@@ -145,7 +145,7 @@ impl Places {
         index
     }
 
-    pub fn end(&self, index: u32) {
+    pub(crate) fn end(&self, index: u32) {
         let slot = self.slots.borrow_mut().get_mut(index as usize).map(std::mem::take);
         let Some(slot) = slot.filter(|slot| slot.units > 0) else { return };
         self.free.borrow_mut().push(index);
@@ -163,7 +163,7 @@ impl Places {
     }
 
     /// The answer begins.
-    pub fn answer(&self, index: u32) {
+    pub(crate) fn answer(&self, index: u32) {
         if let Some(slot) = self.slots.borrow_mut().get_mut(index as usize) {
             slot.answered = true;
             if slot.state == State::Slow {
@@ -173,7 +173,7 @@ impl Places {
     }
 
     /// The request has an answer that its client does not take now. `false`: it is cut.
-    pub fn wait(&self, index: u32, context: &Context<'_>) -> bool {
+    pub(crate) fn wait(&self, index: u32, context: &Context<'_>) -> bool {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(index as usize) else { return true };
         if slot.cut {
@@ -190,7 +190,7 @@ impl Places {
     }
 
     /// The client took some of it.
-    pub fn flow(&self, index: u32) {
+    pub(crate) fn flow(&self, index: u32) {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(index as usize) else { return };
         slot.cut = false;
@@ -223,7 +223,7 @@ impl Places {
     }
 
     /// A request waits: schedules a look.
-    pub fn arm(&self) {
+    pub(crate) fn arm(&self) {
         if !self.armed.replace(true) {
             self.timer.set(COUNTED_AFTER_MS);
         }
@@ -236,7 +236,7 @@ impl Places {
     }
 
     /// Looks for requests that have waited for a second.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if !self.armed.get() || !self.timer.expired() {
             return;
         }

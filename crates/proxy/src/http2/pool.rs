@@ -29,11 +29,11 @@ use self::{
 use crate::{pool::ages::Ages, runtime::Runtime};
 
 pub(crate) use self::establish::establish;
-pub use self::{gate::Waiting, window::Window};
+pub(crate) use self::{gate::Waiting, window::Window};
 
 /// The connections that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct PoolKey {
     /// The pool number of a [`tidegate_plugin_api::upstream::Node`].
     pub pool: u32,
     /// The client connection that they belong to; `None`: shared by all clients.
@@ -41,7 +41,7 @@ pub struct Place {
 }
 
 /// What a request requires of a connection.
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     pub server_name: &'a [u8],
     pub window: Window,
     /// Set after a connection turned out to be gone: only one that was opened, or received something, later
@@ -51,7 +51,7 @@ pub struct Wanted<'a> {
 
 /// A point in time, counted in connections opened.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// The connections opened before it.
     opened: u64,
     now_ms: u64,
@@ -92,8 +92,8 @@ struct State {
 }
 
 /// A connection shared by requests.
-pub struct Shared {
-    place: Place,
+pub(crate) struct Shared {
+    place: PoolKey,
     gate: Rc<Gate>,
     /// The number of connections opened before it.
     number: u64,
@@ -146,7 +146,7 @@ impl Shared {
 }
 
 /// The right to one stream of a connection.
-pub struct Lease {
+pub(crate) struct Lease {
     pub connection: Rc<Shared>,
     /// The requests that the connection had served before.
     pub uses: u32,
@@ -163,17 +163,17 @@ impl Lease {
         Lease { connection: connection.clone(), uses, since_ms }
     }
 
-    pub fn sender(&self) -> SendRequest<Bytes> {
+    pub(crate) fn sender(&self) -> SendRequest<Bytes> {
         self.connection.send.clone()
     }
 
     /// The node sent GOAWAY, or the connection is broken: later requests go elsewhere.
-    pub fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.connection.state.closed.set(true);
     }
 
     /// The request timed out. If the node was silent altogether, later requests use other connections until something arrives.
-    pub fn doubt(&self) {
+    pub(crate) fn doubt(&self) {
         let state = &self.connection.state;
         if state.heard_ms.get() <= self.since_ms {
             state.doubted.set(true);
@@ -222,7 +222,7 @@ pub(crate) struct Http2Pool {
 }
 
 /// What a request without a stream does next.
-pub enum Next {
+pub(crate) enum Next {
     Use(Lease),
     /// Open a connection. The others wait until this is dropped.
     Open(Opening),
@@ -230,9 +230,9 @@ pub enum Next {
 }
 
 /// Held by the request that opens a connection.
-pub struct Opening {
+pub(crate) struct Opening {
     pool: &'static Http2Pool,
-    place: Place,
+    place: PoolKey,
     window: Window,
     existing: Existing,
     turn: Turn,
@@ -240,14 +240,14 @@ pub struct Opening {
 
 impl Http2Pool {
     /// Created on first use.
-    fn with_node<R>(&self, place: Place, act: impl FnOnce(&mut Node) -> R) -> R {
+    fn with_node<R>(&self, place: PoolKey, act: impl FnOnce(&mut Node) -> R) -> R {
         if let Some(client) = place.client {
             return act(self.own.borrow_mut().entry((client, place.pool)).or_default());
         }
         act(self.nodes.borrow_mut().entry(place.pool).or_default())
     }
 
-    pub(crate) fn next(&'static self, place: Place, wanted: &Wanted<'_>) -> Next {
+    pub(crate) fn next(&'static self, place: PoolKey, wanted: &Wanted<'_>) -> Next {
         self.with_node(place, |node| node.next(wanted, self, place))
     }
 
@@ -283,7 +283,7 @@ impl Http2Pool {
 
     /// A client's connection has become idle. The one that has been idle longest may have to go.
     fn became_idle(&self, connection: &Shared, client: u64) {
-        let Place { pool, .. } = connection.place;
+        let PoolKey { pool, .. } = connection.place;
         let (mut ages, mut own) = (self.ages.borrow_mut(), self.own.borrow_mut());
         connection.idle.set(Some(ages.enter(pool, client)));
         while let Some((number, client)) = ages.surplus(pool, connection.limits.size) {
@@ -306,7 +306,7 @@ impl Node {
         !self.connections.is_empty() || Rc::strong_count(&self.gate) > 1
     }
 
-    fn next(&mut self, wanted: &Wanted<'_>, pool: &'static Http2Pool, place: Place) -> Next {
+    fn next(&mut self, wanted: &Wanted<'_>, pool: &'static Http2Pool, place: PoolKey) -> Next {
         let no_full = self.gate.has_no_full();
         let good = |connection: &&Rc<Shared>| connection.is_good() && wanted.is_outlived_by(connection);
         let small = |connection: &&Rc<Shared>| no_full && good(connection) && wanted.suits(connection);

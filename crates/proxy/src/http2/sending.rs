@@ -18,7 +18,7 @@ const HANDED_BYTES: usize = 256 * 1024;
 const HANDED_LEAST: usize = 16 * 1024;
 
 /// Shared by the connection's task and its streams.
-pub struct Sending {
+pub(crate) struct Sending {
     pub places: Places,
     handed: Cell<usize>,
     /// Bytes handed over while the socket takes nothing.
@@ -32,7 +32,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    pub fn new(places: Places) -> Sending {
+    pub(crate) fn new(places: Places) -> Sending {
         Sending {
             places,
             handed: Cell::new(0),
@@ -56,7 +56,7 @@ impl Sending {
         Poll::Pending
     }
 
-    pub fn hand_over(&self, bytes: usize) {
+    pub(crate) fn hand_over(&self, bytes: usize) {
         self.places.hand_over(bytes);
         self.handed.set(self.handed.get().saturating_add(bytes));
     }

@@ -17,7 +17,7 @@ use tidegate_plugin_api::BodyError;
 
 use super::sending::Sending;
 
-pub struct Http2Stream {
+pub(crate) struct Http2Stream {
     /// Until the head of the answer is out.
     respond: SendResponse<Bytes>,
     send: Option<SendStream<Bytes>>,
@@ -28,23 +28,23 @@ pub struct Http2Stream {
     ended: bool,
     /// It ended with an error.
     is_reset: bool,
-    place: Place,
+    place: StreamPermit,
     /// The round in which it last found no room.
     asked: u64,
 }
 
 /// A request of a connection for as long as it lives.
-pub struct Place {
+pub(crate) struct StreamPermit {
     sending: Rc<Sending>,
     index: u32,
     /// Its client is waited for.
     waits: bool,
 }
 
-impl Place {
-    pub fn new(sending: Rc<Sending>) -> Place {
+impl StreamPermit {
+    pub(crate) fn new(sending: Rc<Sending>) -> StreamPermit {
         let index = sending.places.begin();
-        Place { sending, index, waits: false }
+        StreamPermit { sending, index, waits: false }
     }
 
     /// Counts memory that the request holds beyond the usual.
@@ -69,14 +69,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.sending.places.end(self.index);
     }
 }
 
 impl Http2Stream {
-    pub fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: Place) -> Http2Stream {
+    pub(crate) fn new(respond: SendResponse<Bytes>, receive: RecvStream, place: StreamPermit) -> Http2Stream {
         Http2Stream {
             respond,
             send: None,
@@ -130,7 +130,7 @@ impl Http2Stream {
     }
 
     /// Appends a piece of the request's body; `false` at its end.
-    pub fn poll_data(
+    pub(crate) fn poll_data(
         &mut self,
         context: &mut Context<'_>,
         out: &mut Vec<u8>,
@@ -173,7 +173,7 @@ impl Http2Stream {
     }
 
     /// Sends as much of `data` as the client has room for. With `last`, the end of the data ends the stream.
-    pub fn poll_write(
+    pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         data: &[u8],
@@ -197,7 +197,7 @@ impl Http2Stream {
     }
 
     /// Ends the stream after all data, if the last piece did not.
-    pub fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
+    pub(crate) fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
         let Some(send) = &mut self.send else { return Ok(()) };
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
@@ -209,7 +209,7 @@ impl Http2Stream {
     }
 
     /// The answer cannot be finished: the client must not take it as complete.
-    pub fn reset(&mut self, reason: Reason) {
+    pub(crate) fn reset(&mut self, reason: Reason) {
         if self.ended {
             return;
         }

@@ -4,7 +4,7 @@ use std::{future::poll_fn, task::Poll};
 
 use crate::{
     client::Downstream,
-    linger::{DROPPED_BYTES, Place},
+    linger::{DROPPED_BYTES, LingerPermit},
 };
 
 /// How long a stream stays open after its answer.
@@ -17,7 +17,7 @@ pub(crate) async fn linger_stream(client: &Downstream) {
     if stream().is_none() {
         return;
     }
-    let Some(_place) = Place::take(client.worker) else { return };
+    let Some(_place) = LingerPermit::take(client.worker) else { return };
     client.timer.set(STREAM_MS);
     let mut dropped = 0;
     poll_fn(|context| {

@@ -73,18 +73,18 @@ fn most_lined() -> usize {
 
 /// The requests of a connection at work, in units of [`STREAM_BYTES`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     pub open: usize,
     pub slow: usize,
 }
 
 impl Held {
-    pub fn all(self) -> usize {
+    pub(crate) fn all(self) -> usize {
         self.open + self.slow
     }
 
     /// The part beyond what a connection may always have.
-    pub fn beyond(self) -> Held {
+    pub(crate) fn beyond(self) -> Held {
         let beyond = self.all().saturating_sub(ALWAYS);
         let slow = self.slow.min(beyond);
         Held { open: beyond - slow, slow }
@@ -100,14 +100,14 @@ fn change(count: &AtomicUsize, before: usize, now: usize) {
 }
 
 /// The counts that the connections of an address share.
-pub struct Account {
+pub(crate) struct Account {
     address: IpAddr,
     counts: Arc<Counts>,
     all: &'static Counts,
 }
 
 impl Account {
-    pub fn of(address: IpAddr) -> Rc<Account> {
+    pub(crate) fn of(address: IpAddr) -> Rc<Account> {
         Account::among(&ALL, address)
     }
 
@@ -121,7 +121,7 @@ impl Account {
     }
 
     /// Whether no more requests begin beyond those that every connection may have.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full_of(Held { open: most_open(), slow: most_slow() })
     }
 
@@ -133,7 +133,7 @@ impl Account {
     }
 
     /// Updates what a connection holds beyond what it may always have: from `before` to `now`.
-    pub fn change(&self, before: Held, now: Held) {
+    pub(crate) fn change(&self, before: Held, now: Held) {
         for counts in [self.all, &self.counts] {
             change(&counts.open, before.open, now.open);
             change(&counts.slow, before.slow, now.slow);
@@ -175,7 +175,7 @@ impl Account {
     }
 
     /// `None`: too many are left.
-    pub fn leave(self: &Rc<Account>, units: usize) -> Option<Left> {
+    pub(crate) fn leave(self: &Rc<Account>, units: usize) -> Option<Left> {
         self.leave_within(units, most_open() / LEFT_PART)
     }
 
@@ -195,9 +195,10 @@ impl Account {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "HTTP/2 requests that are new, or whose answers are not taken, hold their part of \
-                     apisix.body_memory.total: further ones of connections with more than {ALWAYS} of them wait, and are refused after 10 s \
-                     or where too many wait, client: {}; {others} more since the line before",
+                    "HTTP/2 requests that are new, or whose responses are not read, use up their share of \
+                     apisix.body_memory.total: on connections with more than {ALWAYS} of them further ones \
+                     wait, and are refused after 10 s or when too many wait, client: {}; {others} more since \
+                     the previous line",
                     self.address
                 ),
             );
@@ -211,8 +212,9 @@ impl Account {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "HTTP/2 answers that their clients do not take hold their part of apisix.body_memory.total: those \
-                     that take nothing for a second are cut, client: {}; {others} more since the line before",
+                    "HTTP/2 responses that clients do not read use up their share of \
+                     apisix.body_memory.total: those without progress for a second are reset, client: {}; \
+                     {others} more since the previous line",
                     self.address
                 ),
             );
@@ -230,7 +232,7 @@ impl Drop for Account {
 }
 
 /// A request whose client has left its answer.
-pub struct Left {
+pub(crate) struct Left {
     account: Rc<Account>,
     units: usize,
 }

@@ -5,7 +5,7 @@ use tidegate_plugin_api::connection::ConnectionInfo;
 use crate::{stream::Stream, worker::Worker};
 
 /// Keeps an idle connection for the client whose address it began with.
-pub fn keep(
+pub(crate) fn keep(
     worker: &'static Worker,
     client: &ConnectionInfo,
     place: (u32, Box<[u8]>),

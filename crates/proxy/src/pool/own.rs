@@ -19,16 +19,16 @@ pub(crate) struct OwnPool {
 }
 
 /// Client, pool number, and the number that [`Ages`] gave.
-type Place = (u64, u32, u64);
+type ConnectionKey = (u64, u32, u64);
 
 #[derive(Default)]
 struct State {
-    idle: BTreeMap<Place, Idle>,
+    idle: BTreeMap<ConnectionKey, Idle>,
     ages: Ages,
 }
 
 impl State {
-    fn remove(&mut self, place: Place) -> Option<Idle> {
+    fn remove(&mut self, place: ConnectionKey) -> Option<Idle> {
         let (client, pool, number) = place;
         self.ages.leave(pool, number, client);
         self.idle.remove(&place)
@@ -85,7 +85,7 @@ impl OwnPool {
     pub(crate) fn forget(&self, client: u64) {
         let state = &mut *self.state.borrow_mut();
         let own = state.idle.range((client, 0, 0)..=(client, u32::MAX, u64::MAX));
-        let places: Vec<Place> = own.map(|(&place, _)| place).collect();
+        let places: Vec<ConnectionKey> = own.map(|(&place, _)| place).collect();
         for place in places {
             state.remove(place);
         }

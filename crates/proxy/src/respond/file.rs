@@ -245,7 +245,7 @@ fn unreadable(writer: &Writer<'_>, error: &io::Error) -> End {
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "an answer is cut, its file cannot be read: {error}, client: {}",
+            "response truncated, cannot read its file: {error}, client: {}",
             writer.client.facts.peer
         ),
     );

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Shorter polls are not counted.
-pub const LIMIT: Duration = Duration::from_millis(1);
+pub(crate) const LIMIT: Duration = Duration::from_millis(1);
 
 /// A task that computes for longer causes a warning.
 pub(super) const WARNED: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ const LOOK_POLLS: u32 = 256;
 
 /// What one worker remembers of its stalls.
 #[derive(Debug)]
-pub struct Stalls {
+pub(crate) struct Stalls {
     /// `/proc/thread-self/schedstat`: time on a processor, time waiting for one.
     schedule: Option<File>,
     looked: Cell<Scheduled>,
@@ -62,7 +62,7 @@ impl Stalls {
     /// The computing time of a task is measured from the last look: an old one includes the work of other
     /// tasks.
     #[cold]
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if let Some(scheduled) = self.schedule.as_ref().and_then(Scheduled::read) {
             self.looked.set(scheduled);
         }
@@ -70,7 +70,7 @@ impl Stalls {
 
     /// The part of `took`, which ends now, in which this thread computed, as far as the kernel reports it.
     #[cold]
-    pub fn computed(&self, took: Duration) -> Duration {
+    pub(crate) fn computed(&self, took: Duration) -> Duration {
         match self.schedule.as_ref().and_then(Scheduled::read) {
             Some(scheduled) => scheduled.computed(self.looked.get(), took),
             None => took,
@@ -102,12 +102,12 @@ impl Stalls {
         self.logged.set(Some(now));
         let others = match self.unlogged.take() {
             0 => String::new(),
-            count => format!("; {count} more stalls since the line before"),
+            count => format!("; {count} more stalls since the previous line"),
         };
         error_log::log(
             if warned { error_log::Level::Warn } else { error_log::Level::Debug },
             format_args!(
-                "worker {index} was held up for {:.1} ms by {what}{}, {:.1} ms of them without a processor{others}",
+                "worker {index} was blocked for {:.1} ms by {what}{}, {:.1} ms of them without a CPU{others}",
                 took.as_secs_f64() * 1e3,
                 ran(&self.progress),
                 took.saturating_sub(computed).as_secs_f64() * 1e3,

@@ -26,7 +26,7 @@ fn a_node_that_is_silent_is_504_after_its_time() {
         assert!(client.hears_nothing().await);
         stage.pass(TICK_MS).await;
         assert!(client.answer().await.starts_with("HTTP/1.1 504 "));
-        assert_eq!(node.rest().await, "", "the late answer is nobody's");
+        assert_eq!(node.rest().await, "", "the late answer reaches no client");
     });
 }
 

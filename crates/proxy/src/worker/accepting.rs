@@ -215,7 +215,7 @@ fn make_room(worker: &'static Worker, stream: &TcpStream) -> usize {
         error_log::log(
             error_log::Level::Warn,
             format_args!(
-                "connections are nearly used up: idle ones are closed to make room; see worker_connections and ulimit -n"
+                "nearly out of connections: closing idle ones; see worker_connections and ulimit -n"
             ),
         );
     }

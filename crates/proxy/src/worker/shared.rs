@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Lives as long as the process.
-pub struct Worker {
+pub(crate) struct Worker {
     pub runtime: Runtime,
     pub pool: Pool,
     pub(crate) own_pool: OwnPool,

@@ -81,9 +81,7 @@ fn test<N>(items: &[Value], resolve: &mut dyn FnMut(&str) -> N) -> Result<Node<N
         None => Comparison::new("==", &Value::String(operator))?,
     };
     if !is_name(name) {
-        return Err(format!(
-            "no variable is called {name:?}: write its name without $ and brackets, as in uri"
-        ));
+        return Err(format!("unknown variable {name:?}; write its name without $ and brackets, as in uri"));
     }
     Ok(Node::Test { name: resolve(name), negated, comparison })
 }

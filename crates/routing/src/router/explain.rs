@@ -11,7 +11,7 @@ use super::{
 
 /// What became of a route that came into question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CandidateResult {
     /// The request goes to it.
     Won,
     /// Would have served the request, but another one came first.
@@ -30,7 +30,7 @@ pub struct Considered {
     /// The pattern of `hosts` by which it is a candidate, if hosts lead to paths.
     pub host: Option<Box<str>>,
     pub priority: i64,
-    pub verdict: Verdict,
+    pub verdict: CandidateResult,
     /// For `Loss::Vars`: which of the clauses that must all hold does not, from 0.
     pub clause: Option<usize>,
 }
@@ -57,20 +57,20 @@ impl<'r> Witness<'r> for Recorder {
     fn saw(&mut self, tried: Tried<'r, '_>) -> bool {
         self.scopes.insert(tried.scope);
         let verdict = match tried.judged {
-            Ok(_) if self.won => Verdict::Shadowed,
-            Ok(_) => Verdict::Won,
-            Err(loss) => Verdict::Lost(*loss),
+            Ok(_) if self.won => CandidateResult::Shadowed,
+            Ok(_) => CandidateResult::Won,
+            Err(loss) => CandidateResult::Lost(*loss),
         };
-        self.won |= verdict == Verdict::Won;
+        self.won |= verdict == CandidateResult::Won;
         // A second pattern of a recorded route adds nothing, unless it wins.
-        if !self.routes.insert(tried.route) && verdict != Verdict::Won {
+        if !self.routes.insert(tried.route) && verdict != CandidateResult::Won {
             return true;
         }
-        if self.explained.considered.len() >= self.limit && verdict != Verdict::Won {
+        if self.explained.considered.len() >= self.limit && verdict != CandidateResult::Won {
             self.explained.more = true;
             return !self.won;
         }
-        let clause = if verdict == Verdict::Lost(Loss::Vars) { (tried.clause)() } else { None };
+        let clause = if verdict == CandidateResult::Lost(Loss::Vars) { (tried.clause)() } else { None };
         self.explained.considered.push(Considered {
             route: tried.route,
             uri: tried.uri.into(),
@@ -119,7 +119,7 @@ impl<N> Layer<N> {
                     uri: uri.clone(),
                     host: self.hosts.pattern(scope).map(Box::from),
                     priority: route.priority,
-                    verdict: Verdict::Lost(Loss::Host),
+                    verdict: CandidateResult::Lost(Loss::Host),
                     clause: None,
                 });
             }

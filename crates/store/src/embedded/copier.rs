@@ -292,7 +292,7 @@ impl Worker {
         let aside = super::repair::aside(&self.path, "other");
         fs::rename(&self.path, &aside)?;
         let (shown, aside) = (self.path.display(), aside.display());
-        log(Level::Warn, format_args!("{shown} was not of this store; it is kept as {aside}"));
+        log(Level::Warn, format_args!("{shown} belonged to another store; it is kept as {aside}"));
         Ok(())
     }
 

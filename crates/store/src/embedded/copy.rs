@@ -173,10 +173,11 @@ pub fn read(path: &Path) -> Result<Option<Kept>, String> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Kept, String> {
-    let half = || "it is cut off or damaged".to_owned();
+    let half = || "it is truncated or damaged".to_owned();
     if !bytes.starts_with(FORMAT.as_bytes()) {
         return Err(
-            "it is not a copy of a configuration, of another version of this program, or damaged".to_owned()
+            "it is not a configuration copy, was written by another version of this program, or is damaged"
+                .to_owned(),
         );
     }
     let rest = bytes.strip_suffix(b"\n").ok_or_else(half)?;
@@ -193,13 +194,13 @@ fn parse(bytes: &[u8]) -> Result<Kept, String> {
     let records = records.ok_or("an object in it cannot be read")?;
     let found = records.len() as u64;
     if found != head.objects || count.parse() != Ok(found) {
-        return Err(format!("it has {found} objects in place of {}", head.objects));
+        return Err(format!("it has {found} objects instead of {}", head.objects));
     }
     Ok(Kept { head, records })
 }
 
 fn head(line: &str) -> Result<Head, String> {
-    let told = line.strip_prefix(FORMAT).ok_or("it is of another version of this program")?;
+    let told = line.strip_prefix(FORMAT).ok_or("it was written by another version of this program")?;
     let told: Value = serde_json::from_str(told).map_err(|error| error.to_string())?;
     let number = |name: &str| told.get(name).and_then(Value::as_u64);
     let identity = told.get("identity").and_then(Value::as_str);

@@ -24,7 +24,7 @@ const UNFINISHED_SUFFIX: &str = ".new";
 /// start may write it before there is a store.
 const OTHER_SIGNS: [(&str, &str); 1] = [("etcd.snapshot", "the gateway had its configuration from etcd")];
 
-pub(super) enum Place {
+pub(super) enum StoreFile {
     /// Something is there; whether it is a store is to be seen.
     Taken,
     /// Nothing is, nor was.
@@ -32,11 +32,11 @@ pub(super) enum Place {
 }
 
 /// What is at the store's place. The error names what is wrong and the remedy.
-pub(super) fn look(path: &Path) -> Result<Place, StoreError> {
+pub(super) fn look(path: &Path) -> Result<StoreFile, StoreError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(damaged(path, "it is not a regular file")),
         Ok(found) if found.len() == 0 => Err(damaged(path, "it has 0 bytes")),
-        Ok(_) => Ok(Place::Taken),
+        Ok(_) => Ok(StoreFile::Taken),
         Err(error) if error.kind() == io::ErrorKind::NotFound => absent(path),
         Err(error) => Err(unavailable(format!(
             "cannot open database {}: {error}; check that the path exists and this user may write to it",
@@ -45,7 +45,7 @@ pub(super) fn look(path: &Path) -> Result<Place, StoreError> {
     }
 }
 
-fn absent(path: &Path) -> Result<Place, StoreError> {
+fn absent(path: &Path) -> Result<StoreFile, StoreError> {
     let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
     if is_there(path) {
         return Err(damaged(path, "it is a link to a file that is not there"));
@@ -54,10 +54,10 @@ fn absent(path: &Path) -> Result<Place, StoreError> {
     let own = [marker(path), super::files::place(path)].map(|sign| (sign, "it has been in use"));
     let mut signs = own.into_iter().chain(others);
     match signs.find(|(sign, _)| is_there(sign)) {
-        None => Ok(Place::New),
+        None => Ok(StoreFile::New),
         Some((sign, meaning)) => Err(StoreError::Damaged(format!(
-            "database {} is missing, but {} shows that {meaning}; run `tidegate config repair` to \
-             learn what can be had, restore a backup, or move {} away to start with an empty configuration",
+            "database {} is missing, but {} shows that {meaning}; run `tidegate config repair` to see what \
+             can be recovered, restore a backup, or move {} away to start with an empty configuration",
             path.display(),
             sign.display(),
             sign.display()

@@ -15,7 +15,7 @@ use tidegate_model::{Document, Object};
 pub(super) use super::faults::damaged;
 use super::{
     Hooks, copy,
-    creation::{self, Place},
+    creation::{self, StoreFile},
     faults::unavailable,
     marker::{Marker, Progress},
     opening,
@@ -82,10 +82,10 @@ impl Database {
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
         let place = creation::look(path)?;
-        let is_new = matches!(place, Place::New);
+        let is_new = matches!(place, StoreFile::New);
         let (redb, repaired) = match place {
-            Place::Taken => opening::existing(path)?,
-            Place::New => {
+            StoreFile::Taken => opening::existing(path)?,
+            StoreFile::New => {
                 let made = creation::create(path, |file| opening::fresh(path, file)).map_err(unavailable)?;
                 (made, None)
             }
@@ -203,8 +203,8 @@ impl Database {
         self.fail();
         let path = self.path.display();
         Err(unavailable(format!(
-            "cannot write to database {path}: {problem}; check free space and permissions: writes are taken again as \
-             soon as they work"
+            "cannot write to database {path}: {problem}; check free space and permissions: writes resume as \
+             soon as they succeed"
         )))
     }
 

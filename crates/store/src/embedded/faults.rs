@@ -19,7 +19,7 @@ pub(super) fn damaged(path: &Path, problem: &str) -> StoreError {
     let signs = [marker(path), super::files::place(path)].into_iter().filter(|sign| sign.exists());
     let and_signs: String = signs.map(|sign| format!(" and {}", sign.display())).collect();
     StoreError::Damaged(format!(
-        "database {shown} is damaged ({problem}); run `tidegate config repair` to learn what can be had, restore a \
-         backup, or move it{and_signs} away to start with an empty configuration"
+        "database {shown} is damaged ({problem}); run `tidegate config repair` to see what can be recovered, \
+         restore a backup, or move it{and_signs} away to start with an empty configuration"
     ))
 }

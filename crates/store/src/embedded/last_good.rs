@@ -57,11 +57,11 @@ impl Lag {
             Err(_) => return Ok(Self::Unknown("the marker of the store cannot be read".to_owned())),
         };
         if told.identity != head.identity {
-            return Err("it is of another store".to_owned());
+            return Err("it belongs to another store".to_owned());
         }
         match told.revision.checked_sub(head.revision) {
             Some(0) if told.objects != head.objects => {
-                Err(format!("it has {} objects in place of {}", head.objects, told.objects))
+                Err(format!("it has {} objects instead of {}", head.objects, told.objects))
             }
             // After a power loss the marker may be the older one.
             Some(0) | None => Ok(Self::Nothing),
@@ -79,9 +79,9 @@ impl Lag {
             Self::Nothing => "it holds everything that was acknowledged".to_owned(),
             Self::Behind { writes, seconds } => {
                 let seconds = seconds.map(|seconds| format!(" and {seconds} s")).unwrap_or_default();
-                format!("it is {writes} writes{seconds} behind the newest that was acknowledged")
+                format!("it is {writes} writes{seconds} behind the newest acknowledged one")
             }
-            Self::Unknown(reason) => format!("nobody can tell how far it is behind ({reason})"),
+            Self::Unknown(reason) => format!("how far it is behind is unknown ({reason})"),
         }
     }
 }

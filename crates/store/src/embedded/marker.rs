@@ -85,16 +85,17 @@ impl Marker {
             Found::Nothing => {
                 return Ok(store.filter(|store| store.commit > 1).map(|_| {
                     format!(
-                        "{marker} is missing: whether {shown} is the newest state of this gateway cannot be told; it is \
-                         taken as it is, revision {revision} with {objects} objects"
+                        "{marker} is missing, so it is unknown whether {shown} is the newest state of this \
+                         gateway; using it as it is, revision {revision} with {objects} objects"
                     )
                 }));
             }
         };
         let Some(store) = store.filter(|store| store.identity == told.identity) else {
             return Err(unavailable(format!(
-                "database {shown} is not the one that {marker} was written for (revision {revision} with {objects} \
-                 objects in place of revision {} with {}); put the right one back, or move {marker} away to take this \
+                "database {shown} is not the one that {marker} was written for (revision {revision} with \
+                 {objects} objects instead of revision {} with {}); put the right one back, or move {marker} \
+                 away to take this \
                  one as it is",
                 told.revision, told.objects
             )));
@@ -103,15 +104,15 @@ impl Marker {
             return Err(damaged(
                 &self.path,
                 &format!(
-                    "it was rolled back: it holds revision {revision} with {objects} objects (commit {}), and {marker} \
-                     tells of revision {} with {} (commit {}) that were acknowledged",
+                    "it was rolled back: it holds revision {revision} with {objects} objects (commit {}), \
+                     but {marker} records revision {} with {} (commit {}) as acknowledged",
                     store.commit, told.revision, told.objects, told.commit
                 ),
             ));
         }
         if revision == told.revision && objects != told.objects {
             let problem = format!(
-                "it has {objects} objects at revision {revision}, and {marker} tells of {}",
+                "it has {objects} objects at revision {revision}, but {marker} records {}",
                 told.objects
             );
             return Err(damaged(&self.path, &problem));
@@ -132,7 +133,8 @@ impl Marker {
         };
         let (marker, shown) = (marker.display(), self.path.display());
         Err(format!(
-            "{marker} cannot be read ({problem}), so nobody can tell whether database {shown} is whole; restore both \
+            "{marker} cannot be read ({problem}), so it is unknown whether database {shown} is complete; \
+             restore both \
              from one backup, or move {marker} away to take the database as it is"
         ))
     }

@@ -20,8 +20,8 @@ pub(super) fn existing(path: &Path) -> Result<(redb::Database, Option<String>), 
     let mut redb = builder().open(path).map_err(problem)?;
     let whole = redb.check_integrity().map_err(problem)?;
     let shown = path.display();
-    let warning = (!whole)
-        .then(|| format!("database {shown} was damaged and has been repaired; check the disk it lies on"));
+    let warning =
+        (!whole).then(|| format!("database {shown} was damaged and has been repaired; check its disk"));
     Ok((redb, warning))
 }
 

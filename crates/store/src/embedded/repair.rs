@@ -84,7 +84,8 @@ pub fn look(path: &Path) -> Result<Option<Repair>, StoreError> {
         (None, Ok((head, lag))) => (Source::Copy { path: place, head }, lag),
         (None, Err(reason)) => {
             return Err(unavailable(format!(
-                "{problem}. Nothing can be had: the copy of the last good configuration, {}, cannot be used: {reason}",
+                "{problem}. Nothing can be recovered: the copy of the last good configuration, {}, cannot be \
+                 used: {reason}",
                 place.display()
             )));
         }
@@ -99,7 +100,7 @@ fn lost_by(marker: &Marker, store: Progress) -> Lag {
     };
     match told.revision.saturating_sub(store.revision) {
         0 if told.objects == store.objects => Lag::Nothing,
-        0 => Lag::Unknown(format!("it has {} objects in place of {}", store.objects, told.objects)),
+        0 => Lag::Unknown(format!("it has {} objects instead of {}", store.objects, told.objects)),
         writes => Lag::Behind { writes, seconds: None },
     }
 }

@@ -227,7 +227,7 @@ impl Worker {
                 let path = self.database.path.display();
                 let found = loaded.state.revision;
                 self.fail(format!(
-                    "database {path} is at revision {found}, and {known} was acknowledged; restart"
+                    "database {path} is at revision {found}, but {known} was acknowledged; restart"
                 ));
                 self.database.fail();
             }

@@ -158,7 +158,8 @@ fn told(reason: String) -> String {
     ];
     match NO_HTTP2.iter().any(|words| reason.contains(words)) {
         true => format!(
-            "{reason}: it does not answer as etcd does; it went away, is another server, or wants https://"
+            "{reason}: it does not respond like etcd; it went away, is another kind of server, or expects \
+             https://"
         ),
         false => reason,
     }

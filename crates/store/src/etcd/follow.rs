@@ -17,7 +17,7 @@ use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     connection,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     load,
     rpc::{
         Client, Watch,
@@ -143,7 +143,7 @@ impl Session<'_> {
         let mut stream = match opened {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Ended::Lost(connection::reason(&error)),
-            Err(_) => return Ended::Lost("no answer to a watch".to_owned()),
+            Err(_) => return Ended::Lost("no response to a watch request".to_owned()),
         };
         let mut writes = shared.writes.subscribe();
         let mut signs = Signs::default();
@@ -234,7 +234,7 @@ impl Signs {
 
 /// Applies one message of the watch, which asked for changes from revision `next` on.
 fn take(shared: &Shared, answer: &WatchResponse, next: u64) -> Result<(), Ended> {
-    let header = answer.header.as_ref().ok_or_else(|| Ended::Lost("an answer without header".to_owned()))?;
+    let header = answer.header.as_ref().ok_or_else(|| Ended::Lost("response without a header".to_owned()))?;
     let revision = values::revision(header.revision);
     if answer.compact_revision > 0 {
         let oldest = answer.compact_revision;
@@ -275,10 +275,10 @@ fn apply(shared: &Shared, events: &[Event]) {
         // A deletion shows its key with version 0.
         let deleted = entry.version == 0;
         match keys::place(&shared.options.prefix, &entry.key) {
-            Place::Object(kind, id) if deleted => {
+            EtcdKey::Object(kind, id) if deleted => {
                 changes.push((at, Change { kind, id: id.into(), object: None }));
             }
-            Place::Object(kind, id) => {
+            EtcdKey::Object(kind, id) => {
                 // One message may have several changes of an object.
                 let before = || {
                     let mut earlier = changes.iter().rev();
@@ -292,14 +292,14 @@ fn apply(shared: &Shared, events: &[Event]) {
                 let object = values::object(&shared.options, kind, id, entry, &before);
                 changes.push((at, Change { kind, id: object.id.clone(), object: Some(object) }));
             }
-            Place::Plugins if deleted => *shared.plugins.lock() = None,
-            Place::Plugins => {
+            EtcdKey::Plugins if deleted => *shared.plugins.lock() = None,
+            EtcdKey::Plugins => {
                 if let Some(list) = values::plugins(&entry.key, &entry.value) {
                     *shared.plugins.lock() = Some(list);
                 }
             }
-            Place::Other => {}
-            Place::Unknown => values::complain(&entry.key, "unknown kind of resource; it is ignored"),
+            EtcdKey::Other => {}
+            EtcdKey::Unknown => values::complain(&entry.key, "unknown kind of resource; it is ignored"),
         }
     }
     if newest > 0 {

@@ -4,7 +4,7 @@ use tidegate_model::Kind;
 
 /// What a key below the prefix is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum EtcdKey<'a> {
     Object(Kind, &'a str),
     /// The list of plugins that are on, which the Admin API of APISIX keeps there.
     Plugins,
@@ -52,24 +52,24 @@ pub(super) fn range(prefix: &str) -> (Vec<u8>, Vec<u8>) {
     (format!("{prefix}/").into_bytes(), format!("{prefix}0").into_bytes())
 }
 
-pub(super) fn place<'a>(prefix: &str, key: &'a [u8]) -> Place<'a> {
+pub(super) fn place<'a>(prefix: &str, key: &'a [u8]) -> EtcdKey<'a> {
     let path = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(prefix)?.strip_prefix('/'));
-    let Some(path) = path else { return Place::Unknown };
+    let Some(path) = path else { return EtcdKey::Unknown };
     if path == "plugins" {
-        return Place::Plugins;
+        return EtcdKey::Plugins;
     }
     let (directory, id) = path.split_once('/').unwrap_or((path, ""));
     if OTHERS.contains(&directory) {
-        return Place::Other;
+        return EtcdKey::Other;
     }
     if id.is_empty() {
-        return if DIRECTORIES.contains(&directory) { Place::Other } else { Place::Unknown };
+        return if DIRECTORIES.contains(&directory) { EtcdKey::Other } else { EtcdKey::Unknown };
     }
     let nested = |name: &str| id.split('/').nth(1) == Some(name) && id.split('/').count() == 3;
     match directory {
-        "consumers" if nested("credentials") => Place::Object(Kind::Credential, id),
-        "services" if nested("graphql_cost_decorations") => Place::Object(Kind::GraphqlCostDecoration, id),
-        _ => kind_of(directory).map_or(Place::Unknown, |kind| Place::Object(kind, id)),
+        "consumers" if nested("credentials") => EtcdKey::Object(Kind::Credential, id),
+        "services" if nested("graphql_cost_decorations") => EtcdKey::Object(Kind::GraphqlCostDecoration, id),
+        _ => kind_of(directory).map_or(EtcdKey::Unknown, |kind| EtcdKey::Object(kind, id)),
     }
 }
 
@@ -86,26 +86,26 @@ mod tests {
     #[test]
     fn places() {
         for (key, expected) in [
-            ("/apisix/routes/1", Place::Object(Kind::Route, "1")),
-            ("/apisix/consumers/jack", Place::Object(Kind::Consumer, "jack")),
-            ("/apisix/consumers/jack/credentials/a", Place::Object(Kind::Credential, "jack/credentials/a")),
+            ("/apisix/routes/1", EtcdKey::Object(Kind::Route, "1")),
+            ("/apisix/consumers/jack", EtcdKey::Object(Kind::Consumer, "jack")),
+            ("/apisix/consumers/jack/credentials/a", EtcdKey::Object(Kind::Credential, "jack/credentials/a")),
             (
                 "/apisix/services/1/graphql_cost_decorations/2",
-                Place::Object(Kind::GraphqlCostDecoration, "1/graphql_cost_decorations/2"),
+                EtcdKey::Object(Kind::GraphqlCostDecoration, "1/graphql_cost_decorations/2"),
             ),
-            ("/apisix/secrets/vault/1", Place::Object(Kind::Secret, "vault/1")),
-            ("/apisix/plugin_metadata/http-logger", Place::Object(Kind::PluginMetadata, "http-logger")),
-            ("/apisix/routes/", Place::Other),
-            ("/apisix/plugins/", Place::Other),
-            ("/apisix/plugins", Place::Plugins),
-            ("/apisix/gen_id", Place::Other),
-            ("/apisix/data_plane/server_info/1", Place::Other),
-            ("/apisix/rotes/1", Place::Unknown),
-            ("/other/routes/1", Place::Unknown),
+            ("/apisix/secrets/vault/1", EtcdKey::Object(Kind::Secret, "vault/1")),
+            ("/apisix/plugin_metadata/http-logger", EtcdKey::Object(Kind::PluginMetadata, "http-logger")),
+            ("/apisix/routes/", EtcdKey::Other),
+            ("/apisix/plugins/", EtcdKey::Other),
+            ("/apisix/plugins", EtcdKey::Plugins),
+            ("/apisix/gen_id", EtcdKey::Other),
+            ("/apisix/data_plane/server_info/1", EtcdKey::Other),
+            ("/apisix/rotes/1", EtcdKey::Unknown),
+            ("/other/routes/1", EtcdKey::Unknown),
         ] {
             assert_eq!(place("/apisix", key.as_bytes()), expected, "{key}");
         }
-        assert_eq!(place("/a/b", b"/a/b/routes/1"), Place::Object(Kind::Route, "1"));
+        assert_eq!(place("/a/b", b"/a/b/routes/1"), EtcdKey::Object(Kind::Route, "1"));
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
                 _ => "1",
             };
             let key = of("/apisix", kind, id);
-            assert_eq!(place("/apisix", key.as_bytes()), Place::Object(kind, id));
+            assert_eq!(place("/apisix", key.as_bytes()), EtcdKey::Object(kind, id));
             let (first, end) = range("/apisix");
             assert!(key.as_bytes() >= first.as_slice() && key.as_bytes() < end.as_slice());
         }

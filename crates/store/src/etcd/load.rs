@@ -11,7 +11,7 @@ use tidegate_telemetry::error_log::{Level, log};
 
 use super::{
     connection,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     rpc::{
         Client,
         messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest},
@@ -50,9 +50,9 @@ pub(super) async fn load(shared: &Shared, client: &Client) -> Result<Vec<&'stati
         let patience = shared.options.timeout.min(PAGE_TIME);
         let answer = tokio::time::timeout(patience, client.range(request))
             .await
-            .map_err(|_| format!("no answer to a read within {} s", patience.as_secs()))?
+            .map_err(|_| format!("no response to a read within {} s", patience.as_secs()))?
             .map_err(|error| connection::reason(&error))?;
-        let header = answer.header.as_ref().ok_or("an answer without header")?;
+        let header = answer.header.as_ref().ok_or("response without a header")?;
         if found.revision == 0 {
             found.revision = values::revision(header.revision);
             found.cluster = header.cluster_id;
@@ -74,17 +74,17 @@ impl Found {
         let trusted = self.trusts_revisions(shared);
         for entry in entries {
             let (kind, id) = match keys::place(&options.prefix, &entry.key) {
-                Place::Object(kind, id) => (kind, id),
-                Place::Plugins => {
+                EtcdKey::Object(kind, id) => (kind, id),
+                EtcdKey::Plugins => {
                     let read = values::plugins(&entry.key, &entry.value);
                     self.plugins = read.or_else(|| shared.plugins.lock().clone());
                     continue;
                 }
-                Place::Other => {
+                EtcdKey::Other => {
                     self.note_placeholder(&options.prefix, &entry.key);
                     continue;
                 }
-                Place::Unknown => {
+                EtcdKey::Unknown => {
                     values::complain(&entry.key, "unknown kind of resource; it is ignored");
                     continue;
                 }
@@ -138,7 +138,8 @@ impl Found {
         if restarted && self.present.is_empty() && !gone.is_empty() {
             // Deleting everything makes a new revision; a count that starts over is a loss of data.
             return Err(format!(
-                "the cluster starts over and has nothing below {}; restore its data, or remove {} and restart to begin with its state",
+                "the cluster is new and has nothing below {}; restore its data, or remove {} and restart to \
+                 start from its state",
                 shared.options.prefix,
                 shared.options.snapshot.display()
             ));

@@ -25,7 +25,7 @@ use tidegate_telemetry::{
 
 use super::{
     Options,
-    keys::{self, Place},
+    keys::{self, EtcdKey},
     shared::Shared,
     values,
 };
@@ -183,7 +183,7 @@ fn unreadable(reason: String) -> values::Decoded {
 }
 
 fn parse(options: &Options, text: &str) -> Result<Kept, String> {
-    let half = || "it is half written or damaged".to_owned();
+    let half = || "it is incomplete or damaged".to_owned();
     let body_end = text.trim_end().rfind('\n').ok_or_else(half)? + 1;
     let (body, last) = text.split_at_checked(body_end).ok_or_else(half)?;
     let sum = HEXLOWER.encode(digest::digest(&digest::SHA256, body.as_bytes()).as_ref());
@@ -194,11 +194,11 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
     }
     let mut lines = body.lines();
     let head = lines.next().and_then(|head| head.strip_prefix(FORMAT));
-    let head = head.ok_or("it is of another version of this program")?;
+    let head = head.ok_or("it was written by another version of this program")?;
     let head: Value = serde_json::from_str(head).map_err(|error| error.to_string())?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).ok_or_else(half);
     if head.get("prefix").and_then(Value::as_str) != Some(options.prefix.as_str()) {
-        return Err(format!("it is of another prefix than {}", options.prefix));
+        return Err(format!("it is for another prefix than {}", options.prefix));
     }
     let mut kept = Kept {
         cluster: number(&head, "cluster")?,
@@ -211,8 +211,8 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
         let key = line.get("key").and_then(Value::as_str).ok_or_else(half)?;
         let bytes = line.get("value").ok_or_else(half)?.to_string().into_bytes();
         match keys::place(&options.prefix, key.as_bytes()) {
-            Place::Plugins => kept.plugins = values::plugins(key.as_bytes(), &bytes),
-            Place::Object(kind, id) => {
+            EtcdKey::Plugins => kept.plugins = values::plugins(key.as_bytes(), &bytes),
+            EtcdKey::Object(kind, id) => {
                 objects += 1;
                 let (created, modified) = (number(&line, "created")?, number(&line, "modified")?);
                 let values::Decoded { value, fault, sealed } =
@@ -226,7 +226,7 @@ fn parse(options: &Options, text: &str) -> Result<Kept, String> {
                 let (id, document) = (id.into(), value.into());
                 kept.state.put(Object { kind, id, document, created, modified, fault, unread });
             }
-            Place::Other | Place::Unknown => {}
+            EtcdKey::Other | EtcdKey::Unknown => {}
         }
     }
     if count.parse() != Ok(objects) { Err(half()) } else { Ok(kept) }

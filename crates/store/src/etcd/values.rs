@@ -108,8 +108,9 @@ pub(crate) fn warn_of_sealed(key: &[u8], fields: &[String]) {
         log(
             Level::Warn,
             format_args!(
-                "[{key}]: {field} looks encrypted, and no key of apisix.data_encryption.keyring decrypts it: the text in \
-                 etcd itself counts as the secret; if it is encrypted, put the old key back into the keyring"
+                "[{key}]: {field} looks encrypted, and no key of apisix.data_encryption.keyring decrypts it: \
+                 the text in etcd itself is used as the secret; if it is encrypted, put the old key back \
+                 into the keyring"
             ),
         );
     }

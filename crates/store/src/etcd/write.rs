@@ -26,8 +26,8 @@ const MAX_OPERATIONS: usize = 128;
 /// etcd's answer to a signed token that is older than the last change of users and roles.
 const OLD_TOKEN: &str = "etcdserver: revision of auth store is old";
 
-const TOO_MANY_FOR_ONE: &str = "etcd takes at most 128 changes in one transaction (--max-txn-ops), and these are more; \
-    split them into several, or keep the configuration in the embedded store";
+const TOO_MANY_FOR_ONE: &str = "etcd accepts at most 128 changes in one transaction (--max-txn-ops); split \
+them into several, or keep the configuration in the embedded store";
 
 /// One operation, ready to send, and what its result is made of.
 struct Prepared {
@@ -48,7 +48,7 @@ pub(super) async fn write(shared: &Shared, write: Write) -> Result<Written, Stor
     if operations.len() > MAX_OPERATIONS {
         let count = operations.len();
         return Err(StoreError::Unavailable(format!(
-            "{count} changes at once are more than the {MAX_OPERATIONS} that etcd takes; split them"
+            "{count} changes at once exceed the {MAX_OPERATIONS} that etcd accepts; split them"
         )));
     }
     let client = connected(shared).await?;
@@ -82,7 +82,7 @@ pub(super) async fn write(shared: &Shared, write: Write) -> Result<Written, Stor
         return Err(StoreError::Conflict);
     }
     let header =
-        answer.header.as_ref().ok_or_else(|| StoreError::Unavailable("an answer without header".into()))?;
+        answer.header.as_ref().ok_or_else(|| StoreError::Unavailable("response without a header".into()))?;
     let revision = values::revision(header.revision);
     let objects: Vec<Option<Object>> = prepared
         .into_iter()

@@ -31,7 +31,7 @@ pub(super) fn document(path: &Path, format: Format) -> Result<(Value, Text), Str
     let (document, text) = parsed.map_err(|problem| match problem {
         Problem::Empty => format!("failed to open file {shown} : it has 0 bytes; restore it"),
         Problem::End => {
-            format!("missing valid end flag in file {shown}; its last line has to be #END, once all of it is written")
+            format!("missing valid end flag in file {shown}; its last line must be #END")
         }
         Problem::At(place) => format!("failed to parse the content of file {shown}:{place}"),
         Problem::Whole(message) => format!("failed to parse the content of file {shown}: {message}"),
@@ -45,10 +45,11 @@ pub(super) fn document(path: &Path, format: Format) -> Result<(Value, Text), Str
             }
         }
         Value::Null => Err(format!(
-            "failed to parse the content of file {shown}: it holds nothing; for an empty configuration write routes: []"
+            "failed to parse the content of file {shown}: it is empty; for an empty configuration write \
+             routes: []"
         )),
         _ => Err(format!(
-            "failed to parse the content of file {shown}: it should hold keys like routes and upstreams"
+            "failed to parse the content of file {shown}: expected keys like routes and upstreams"
         )),
     }
 }

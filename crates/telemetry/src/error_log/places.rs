@@ -17,9 +17,9 @@ const EXAMPLE_BYTES: usize = 256;
 type Id = (&'static str, u32, u32);
 
 #[derive(Default)]
-pub(super) struct Places(HashMap<Id, Place>);
+pub(super) struct Places(HashMap<Id, CallSite>);
 
-struct Place {
+struct CallSite {
     level: Level,
     lines: u32,
     bytes: usize,
@@ -47,7 +47,7 @@ impl Places {
         text: &[u8],
         bytes: usize,
     ) {
-        let empty = || Place { level, lines: 0, bytes: 0, left_out: 0, example: Vec::new() };
+        let empty = || CallSite { level, lines: 0, bytes: 0, left_out: 0, example: Vec::new() };
         let place = self.0.entry(id(place)).or_insert_with(empty);
         place.lines += 1;
         place.bytes += bytes;
@@ -62,7 +62,7 @@ impl Places {
         let places = self.0.drain().map(|(_, place)| place).filter(|place| place.left_out > 0);
         let told = places.map(|place| {
             let mut text = place.example;
-            let _ = write!(text, " ({} more like it were left out)", place.left_out);
+            let _ = write!(text, " ({} similar lines were omitted)", place.left_out);
             (place.level, text)
         });
         told.collect()
@@ -91,8 +91,8 @@ mod tests {
         let mut told = places.start_second();
         told.sort_by_key(|(level, _)| *level);
         let [(_, first), (level, second)] = told.try_into().expect("two lines");
-        assert_eq!(first, b"line 99 (900 more like it were left out)");
-        assert!(second.ends_with(b"aa (1 more like it were left out)") && level == Level::Warn);
+        assert_eq!(first, b"line 99 (900 similar lines were omitted)");
+        assert!(second.ends_with(b"aa (1 similar lines were omitted)") && level == Level::Warn);
         assert!(!places.is_full(here) && places.start_second().is_empty());
     }
 

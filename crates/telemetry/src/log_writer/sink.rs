@@ -66,10 +66,12 @@ impl LogSink {
         self.file.losses.sum()
     }
 
+    /// What was lost of this file.
     pub fn losses(&self) -> &Losses {
         &self.file.losses
     }
 
+    /// The file.
     pub fn path(&self) -> &Path {
         self.file.losses.path()
     }
@@ -83,6 +85,7 @@ const WAITING_BYTES: usize = 8 << 20;
 pub(super) static LOST: [(&str, AtomicU64); 2] =
     [("backlog", AtomicU64::new(0)), ("failed", AtomicU64::new(0))];
 
+/// Lines of all files that were lost since the start, by reason.
 pub fn lines_lost() -> [(&'static str, u64); 2] {
     LOST.each_ref().map(|(reason, lines)| (*reason, lines.load(Relaxed)))
 }

@@ -53,18 +53,24 @@ pub struct HttpMetrics {
 /// The values that one finished request adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HttpSample {
+    /// From the first byte of the request to the last of the response.
     pub request_us: u64,
     /// None when no upstream was asked.
     pub upstream_us: Option<u64>,
+    /// Received from the client, head included.
     pub ingress_bytes: u64,
+    /// Sent to the client, head included.
     pub egress_bytes: u64,
 }
 
 /// Extra label names per family, from `plugin_attr.prometheus.metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct ExtraLabels {
+    /// Values for `http_status`.
     pub status: Vec<String>,
+    /// Values for `http_latency`.
     pub latency: Vec<String>,
+    /// Values for `bandwidth`.
     pub bandwidth: Vec<String>,
 }
 

@@ -3,8 +3,11 @@
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Only grows.
     Counter,
+    /// A value of now.
     Gauge,
+    /// Cumulative buckets, a sum and a count.
     Histogram,
 }
 

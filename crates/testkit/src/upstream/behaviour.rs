@@ -181,17 +181,20 @@ fn without_body(steps: Vec<Step>) -> Behaviour {
 pub struct Behaviour {
     /// Whether the body is read before the steps; else the steps come right after the head.
     pub read_body: bool,
+    /// In order.
     pub steps: Vec<Step>,
 }
 
 /// One thing the upstream does.
 #[derive(Clone, Debug)]
 pub enum Step {
+    /// Sends these bytes.
     Send(Vec<u8>),
     /// Answers 200 with the request, as far as it was read, as the body; only the head of that to HEAD.
     Echo,
     /// Sends what a function makes of the request, as far as it was read.
-    Answer(Answer),
+    Answer(Responder),
+    /// Does nothing for this long.
     Wait(Duration),
     /// From now on small writes wait for the acknowledgement of earlier ones, as sockets do by default.
     Nagle,
@@ -209,7 +212,7 @@ pub enum Step {
 
 /// See [`Step::Answer`].
 #[derive(Clone)]
-pub struct Answer(pub(super) Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>);
+pub struct Responder(pub(super) Arc<dyn Fn(&Message) -> Vec<u8> + Send + Sync>);
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,7 @@ pub(crate) enum Command {
 /// The answer: what was done, or why not.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum CommandReply {
     Done(String),
     Failed(String),
 }
@@ -53,7 +53,7 @@ pub(crate) enum Answer {
 pub(crate) struct Reply(Option<UnixStream>);
 
 impl Reply {
-    pub(crate) fn send(self, answer: &Answer) {
+    pub(crate) fn send(self, answer: &CommandReply) {
         if let (Some(mut stream), Ok(mut line)) = (self.0, serde_json::to_vec(answer)) {
             line.push(b'\n');
             // The client may have gone.
@@ -80,7 +80,7 @@ pub(crate) fn listen(path: &Path, tell: impl Fn(Command, Reply) + Send + 'static
             };
             match read(&stream) {
                 Ok(command) => tell(command, Reply(Some(stream))),
-                Err(error) => Reply(Some(stream)).send(&Answer::Failed(error.to_string())),
+                Err(error) => Reply(Some(stream)).send(&CommandReply::Failed(error.to_string())),
             }
         }
     })?;
@@ -98,10 +98,7 @@ fn bind(fresh: &Path, path: &Path) -> io::Result<UnixListener> {
 fn read(stream: &UnixStream) -> io::Result<Command> {
     let (peer, own) = (socket_peercred(stream)?.uid, geteuid());
     if peer != own && !peer.is_root() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "only the gateway's user may ask for this",
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "only the gateway's user may do this"));
     }
     stream.set_read_timeout(Some(READ_LIMIT))?;
     stream.set_write_timeout(Some(READ_LIMIT))?;
@@ -119,16 +116,16 @@ pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
     });
     Box::pin(async move {
         match asked.await {
-            Ok(Ok(Answer::Done(_))) => Ok(()),
-            Ok(Ok(Answer::Failed(reason))) => Err(reason),
-            Ok(Err(error)) => Err(format!("config.yaml cannot be read again: {error}")),
-            Err(_) => Err("config.yaml cannot be read again; see the error log".to_owned()),
+            Ok(Ok(CommandReply::Done(_))) => Ok(()),
+            Ok(Ok(CommandReply::Failed(reason))) => Err(reason),
+            Ok(Err(error)) => Err(format!("cannot reload config.yaml: {error}")),
+            Err(_) => Err("cannot reload config.yaml; see the error log".to_owned()),
         }
     })
 }
 
 /// Sends a command to the running gateway and waits for its answer.
-pub(crate) fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<Answer> {
+pub(crate) fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<CommandReply> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(patience))?;
     let mut line = serde_json::to_vec(command)?;

@@ -45,16 +45,14 @@ fn parse(question: &Value) -> Result<Question, String> {
     };
     let method = text("method")?.unwrap_or("GET");
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
-        return Err(format!("method {method:?} is none"));
+        return Err(format!("invalid method {method:?}"));
     }
     let url = text("url")?.ok_or("url is missing")?;
     let (https, host, target) = split_url(url)?;
     let headers = headers(question.get("headers"))?;
     let client = match text("client_ip")? {
         None => IpAddr::from([127, 0, 0, 1]),
-        Some(ip) => {
-            ip.parse::<IpAddr>().map_err(|_| format!("client_ip {ip:?} is not an address"))?.to_canonical()
-        }
+        Some(ip) => ip.parse::<IpAddr>().map_err(|_| format!("invalid client_ip {ip:?}"))?.to_canonical(),
     };
     let mut head = format!("{method} {target} HTTP/1.1\r\n");
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -78,7 +76,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
         return Err(format!("the url is longer than {MAX_URL_BYTES} bytes"));
     }
     if url.bytes().any(|byte| byte <= b' ' || byte == 127) {
-        return Err("the url contains blanks or control characters; encode them (%20)".to_owned());
+        return Err("the url contains spaces or control characters; encode them (%20)".to_owned());
     }
     let url = url.split('#').next().unwrap_or_default();
     let (https, rest) = match url.split_once("://") {
@@ -106,13 +104,13 @@ fn headers(value: Option<&Value>) -> Result<Vec<(String, String)>, String> {
         for value in values {
             let value = value.as_str().ok_or_else(|| format!("header {name} should be a string"))?;
             if name.is_empty() || name.contains(['\r', '\n', ':', ' ']) || value.contains(['\r', '\n']) {
-                return Err(format!("header {name:?} cannot be sent like that"));
+                return Err(format!("invalid header {name:?}"));
             }
             headers.push((name.clone(), value.to_owned()));
         }
     }
     if headers.len() > MAX_FIELDS {
-        return Err(format!("{} headers, {MAX_FIELDS} is the most", headers.len()));
+        return Err(format!("{} headers, at most {MAX_FIELDS} are allowed", headers.len()));
     }
     Ok(headers)
 }

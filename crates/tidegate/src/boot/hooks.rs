@@ -31,9 +31,9 @@ impl UntilCompiled {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "revision {revision} is stored and answered, but not compiled after {} s \
-                     (deployment.admin.limits.compile_timeout): requests do not meet it yet; \
-                     GET /apisix/admin/revision tells when they do",
+                    "revision {revision} is stored and acknowledged, but not compiled after {} s \
+                     (deployment.admin.limits.compile_timeout): requests do not use it yet; GET \
+                     /apisix/admin/revision reports when they do",
                     self.at_most.as_secs()
                 ),
             );
@@ -103,7 +103,7 @@ impl Hooks for ProcessHooks {
                 let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
                 explain::answer(&snapshot, &reading, &objects, &question)
             });
-            explained.await.unwrap_or_else(|_| Err("explaining failed; see the error log".to_owned()))
+            explained.await.unwrap_or_else(|_| Err("explain failed; see the error log".to_owned()))
         })
     }
 

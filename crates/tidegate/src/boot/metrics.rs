@@ -133,14 +133,14 @@ impl Metrics {
         self.collect_compressors(writer);
         self.collect_limiter_keys(writer);
         let loops = self.name("loops_ended_total");
-        let help = "Requests answered 508: they had come back to this gateway as often as apisix.max_own_hops lets them, or as \
-                    requests of its plugins";
+        let help = "Requests answered 508 because they came back to this gateway more often than \
+        apisix.max_own_hops allows, or as requests of its plugins";
         writer.family(&loops, help, Kind::Counter);
         writer.sample(&loops, &[], tidegate_plugin_api::hops::refused() as f64);
         let (unfinished, ended) =
             (self.name("tls_handshakes_unfinished"), self.name("tls_handshakes_ended_total"));
         let usage = tidegate_proxy::handshake_room::usage();
-        writer.family(&unfinished, "TLS handshakes of clients that are not finished", Kind::Gauge);
+        writer.family(&unfinished, "Unfinished TLS handshakes with clients", Kind::Gauge);
         writer.sample(&unfinished, &[], usage.unfinished as f64);
         let help = "TLS handshakes ended because too many were unfinished: the oldest (oldest), or a new one (refused)";
         writer.family(&ended, help, Kind::Counter);
@@ -151,16 +151,17 @@ impl Metrics {
         let usage = tidegate_plugin_api::answers::usage();
         writer.family(
             &held,
-            "Memory that answers of services take (apisix.plugin_answer_memory)",
+            "Memory used by responses of services (apisix.plugin_answer_memory)",
             Kind::Gauge,
         );
         writer.sample(&held, &[], usage.held as f64);
-        let help = "Answers of services that were dropped: longer than they may be (length), or no memory left (memory)";
+        let help = "Responses of services that were dropped: too long (length), or no memory left (memory)";
         writer.family(&refused, help, Kind::Counter);
         writer.sample(&refused, &[("reason", "length")], usage.too_long as f64);
         writer.sample(&refused, &[("reason", "memory")], usage.no_memory as f64);
         let left_out = self.name("plugin_requests_left_out_total");
-        let help = "Requests of plugins (copies, questions) that were not sent because they would have led back without end";
+        let help = "Requests of plugins (mirrored copies, queries) that were not sent because they would \
+        have looped";
         writer.family(&left_out, help, Kind::Counter);
         writer.sample(&left_out, &[], tidegate_plugin_api::hops::left_out() as f64);
     }
@@ -168,11 +169,11 @@ impl Metrics {
     fn collect_limiter_keys(&self, writer: &mut TextWriter) {
         let usage = tidegate_plugins::limiter_keys();
         let (keys, forgotten) = (self.name("limiter_keys"), self.name("limiter_keys_forgotten_total"));
-        writer.family(&keys, "Keys by which a plugin counts in memory", Kind::Gauge);
+        writer.family(&keys, "Keys that a plugin counts in memory", Kind::Gauge);
         for one in &usage {
             writer.sample(&keys, &[("plugin", one.plugin)], one.keys as f64);
         }
-        let help = "Keys forgotten although they still counted: there were more than are kept";
+        let help = "Keys evicted while still in use because there were too many";
         writer.family(&forgotten, help, Kind::Counter);
         for one in &usage {
             writer.sample(&forgotten, &[("plugin", one.plugin)], one.forgotten as f64);
@@ -183,11 +184,11 @@ impl Metrics {
         let usage = tidegate_plugins::compression_memory();
         let (bytes, left_out) =
             (self.name("compression_memory_bytes"), self.name("answers_not_compressed_total"));
-        let help = "Memory of the compressors under way: what is held, and the most that may be";
+        let help = "Memory of running compressors: used, and the limit";
         writer.family(&bytes, help, Kind::Gauge);
         writer.sample(&bytes, &[("state", "held")], usage.held as f64);
         writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
-        let help = "Answers that were not compressed because that memory was spent";
+        let help = "Responses that were not compressed because that memory was used up";
         writer.family(&left_out, help, Kind::Counter);
         writer.sample(&left_out, &[], usage.left_out as f64);
     }
@@ -195,12 +196,11 @@ impl Metrics {
     fn collect_slow_answers(&self, writer: &mut TextWriter) {
         let usage = tidegate_proxy::read_ahead::usage();
         let (bytes, ended) = (self.name("slow_answer_memory_bytes"), self.name("slow_answers_ended_total"));
-        let help =
-            "Memory for what was read of answers and waits for their clients: what is held, and its share";
+        let help = "Memory for response data that waits for clients: used, and the limit";
         writer.family(&bytes, help, Kind::Gauge);
         writer.sample(&bytes, &[("state", "held")], usage.held as f64);
         writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
-        let help = "Answers ended because their clients took too little while that memory was spent";
+        let help = "Responses ended because their clients read too little while that memory was used up";
         writer.family(&ended, help, Kind::Counter);
         writer.sample(&ended, &[], usage.ended as f64);
     }
@@ -208,11 +208,7 @@ impl Metrics {
     fn collect_body_memory(&self, writer: &mut TextWriter) {
         let usage = tidegate_plugin_api::memory::usage();
         let bytes = self.name("body_memory_bytes");
-        writer.family(
-            &bytes,
-            "Memory for request bodies: what is held, and the most that may be",
-            Kind::Gauge,
-        );
+        writer.family(&bytes, "Memory for request bodies: used, and the limit", Kind::Gauge);
         writer.sample(&bytes, &[("state", "held")], usage.held as f64);
         writer.sample(&bytes, &[("state", "limit")], usage.limit as f64);
         let refused = self.name("body_memory_refused_total");
@@ -307,7 +303,7 @@ impl Metrics {
         let name = self.name("ssl_certificate_expiry_timestamp_seconds");
         writer.family(
             &name,
-            "When a certificate of an ssl resource ends, in seconds since 1970",
+            "When a certificate of an ssl resource expires, in seconds since 1970",
             Kind::Gauge,
         );
         for expiry in expiries {
@@ -338,7 +334,7 @@ impl Metrics {
             writer.sample(&waiting, &[("plugin", counts.plugin)], counts.waiting as f64);
         }
         let bytes = self.name("log_entries_waiting_bytes");
-        let help = "What log entries not sent yet take in memory, with what is made of them to send them";
+        let help = "Memory used by log entries not sent yet, including their encoded form";
         writer.family(&bytes, help, Kind::Gauge);
         for counts in &counts {
             writer.sample(&bytes, &[("plugin", counts.plugin)], counts.waiting_bytes as f64);

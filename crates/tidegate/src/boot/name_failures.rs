@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidegate_probes::{Answer, Lookup, LookupError, MOST_ADDRESSES};
+use tidegate_probes::{Lookup, LookupError, MOST_ADDRESSES, ResolvedName};
 use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
@@ -50,7 +50,7 @@ impl Failures {
     fn heard(
         &self,
         name: &str,
-        result: &Result<Answer, LookupError>,
+        result: &Result<ResolvedName, LookupError>,
         now: Instant,
     ) -> Option<(Level, String)> {
         let mut names = self.names();
@@ -107,7 +107,7 @@ impl Lookup for Reporting {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, LookupError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<ResolvedName, LookupError>> + Send + 'a>> {
         Box::pin(async move {
             let result = self.lookup.lookup(name).await;
             if let Some((level, text)) = self.failures.heard(name, &result, Instant::now()) {
@@ -133,8 +133,8 @@ mod tests {
         let start = Instant::now();
         let reason = "A records asked of 127.0.0.1:53: no such name (NXDOMAIN)";
         let failed = || Err(LookupError { reason: reason.to_owned(), gone: true });
-        let good = || Ok(Answer { addresses: vec![[127, 0, 0, 1].into()], valid_for: AGAIN });
-        let told = |result: Result<Answer, LookupError>, after_s: u64| {
+        let good = || Ok(ResolvedName { addresses: vec![[127, 0, 0, 1].into()], valid_for: AGAIN });
+        let told = |result: Result<ResolvedName, LookupError>, after_s: u64| {
             failures.heard("a.test", &result, start + Duration::from_secs(after_s)).map(|(_, text)| text)
         };
         let line = "failed to resolve a.test, used by upstreams/1: \

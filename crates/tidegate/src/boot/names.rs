@@ -29,7 +29,7 @@ impl Lookup for NoServer {
     fn lookup<'a>(
         &'a self,
         name: &'a str,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<tidegate_probes::Answer, LookupError>> + Send + 'a>>
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<tidegate_probes::ResolvedName, LookupError>> + Send + 'a>>
     {
         Box::pin(async move {
             // The system's own resolver still knows /etc/hosts.
@@ -37,7 +37,7 @@ impl Lookup for NoServer {
             let found =
                 found.map_err(|error| LookupError { reason: format!("{}; {error}", self.0), gone: false })?;
             let addresses = found.map(|address| address.ip()).collect();
-            Ok(tidegate_probes::Answer { addresses, valid_for: Duration::from_secs(60) })
+            Ok(tidegate_probes::ResolvedName { addresses, valid_for: Duration::from_secs(60) })
         })
     }
 }
@@ -64,7 +64,7 @@ impl Names {
                 Err(reason) => {
                     error_log::log(
                         error_log::Level::Warn,
-                        format_args!("names are looked up by the system: {reason}"),
+                        format_args!("names are resolved by the system: {reason}"),
                     );
                     Arc::new(NoServer(reason))
                 }

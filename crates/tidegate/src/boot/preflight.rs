@@ -54,7 +54,7 @@ fn unknown_variables(settings: &Settings) -> Option<String> {
         return None;
     }
     let text = format!(
-        "{LOG_FORMAT}: nothing sets ${}, so that - is logged, unless a Lua function does; correct the name",
+        "{LOG_FORMAT}: unknown variable ${}; - is logged unless a Lua function sets it",
         unknown.join(" and $")
     );
     Some(settings.places.message(LOG_FORMAT, &text))
@@ -91,10 +91,7 @@ fn labels(settings: &Settings) -> Result<(), Fault> {
                 names.filter(|name| built_in.contains(&name.as_str()) || *name == "type" || *name == "le");
             if let Some(name) = taken.next() {
                 let key = format!("plugin_attr.prometheus.metrics.{family}.extra_labels[{index}].{name}");
-                return Err((
-                    key.into(),
-                    format!("label {name:?} is one that every series has; choose another name"),
-                ));
+                return Err((key.into(), format!("label {name:?} is reserved; choose another name")));
             }
         }
     }
@@ -111,7 +108,7 @@ fn zones(settings: &Settings) -> Result<(), Fault> {
         super::folders::writable_folder(&settings.below_prefix(path)).map_err(|error| {
             let key = format!("apisix.proxy_cache.zones[{index}].disk_path");
             let reason = format!(
-                "zone {:?} cannot keep its answers in {path}: {error:#}; give it a folder",
+                "zone {:?} cannot keep its responses in {path}: {error:#}; give it a folder",
                 zone.name
             );
             (key.into(), reason)
@@ -146,7 +143,7 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
     let absent = settings.plugins.iter().map(String::as_str).filter(|name| !here(name));
     let absent: Vec<String> = absent
         .map(|name| match feature(name) {
-            Some(feature) => format!("{name} (feature {feature} of this program is off)"),
+            Some(feature) => format!("{name} (this build does not include feature {feature})"),
             None => name.to_owned(),
         })
         .collect();
@@ -154,7 +151,7 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
         return None;
     }
     let text = format!(
-        "plugins: {} of {} are not here, and objects that use them are refused: {}",
+        "plugins: {} of {} are not available, and objects that use them are rejected: {}",
         absent.len(),
         settings.plugins.len(),
         absent.join(", ")

@@ -13,8 +13,8 @@ use tidegate_proxy::Workers;
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
-    commands::{Answer, Command, Reply},
-    handover::successor::{Program, Successor, Word},
+    commands::{Command, CommandReply, Reply},
+    handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
     notify,
     pid_file::{self, PidFile},
@@ -111,13 +111,13 @@ impl Serving<'_> {
         if let Stage::Starting(successor, _) = &mut self.stage
             && Instant::now() >= successor.deadline
         {
-            successor.reason.get_or_insert("it did not serve in time and was killed".to_owned());
+            successor.reason.get_or_insert("it was not ready in time and was killed".to_owned());
             // Its end comes as any other; should it not, this is tried again.
             successor.deadline = Instant::now() + START_LIMIT;
             successor.kill();
         }
         if matches!(self.stage, Stage::Alone) && self.renewal.is_due() {
-            error_log::log(Level::Warn, format_args!("workers do not come back: a new process takes over"));
+            error_log::log(Level::Warn, format_args!("workers are stuck: a new process takes over"));
             self.renewal.tried();
             self.upgrade(self.origin.program.clone(), true, START_LIMIT, Reply::default());
         }
@@ -129,7 +129,7 @@ impl Serving<'_> {
             Stage::Starting(successor, reply) => {
                 successor.kill();
                 notify::stopping();
-                reply.send(&Answer::Failed("the gateway was told to stop".to_owned()));
+                reply.send(&CommandReply::Failed("the gateway is stopping".to_owned()));
             }
             Stage::HandedOver(pid) => self.stage = Stage::HandedOver(pid),
             Stage::Alone | Stage::Draining => notify::stopping(),
@@ -149,8 +149,8 @@ impl Serving<'_> {
                 // Signals do not wait for the disk.
                 std::thread::spawn(move || {
                     reply.send(&match provider.backup() {
-                        Ok(path) => Answer::Done(path.display().to_string()),
-                        Err(reason) => Answer::Failed(reason),
+                        Ok(path) => CommandReply::Done(path.display().to_string()),
+                        Err(reason) => CommandReply::Failed(reason),
                     });
                 });
             }
@@ -189,8 +189,8 @@ impl Serving<'_> {
         self.config = settings.raw;
         self.logs.reopen();
         self.provider.look();
-        error_log::log(Level::Notice, format_args!("resource files read again"));
-        reply.send(&Answer::Done("reloaded".to_owned()));
+        error_log::log(Level::Notice, format_args!("resource files reloaded"));
+        reply.send(&CommandReply::Done("reloaded".to_owned()));
     }
 
     fn upgrade(&mut self, file: PathBuf, is_this: bool, limit: Duration, reply: Reply) {
@@ -219,27 +219,27 @@ impl Serving<'_> {
         }
     }
 
-    fn successor(&mut self, pid: u32, word: Word) {
+    fn successor(&mut self, pid: u32, word: SuccessorMessage) {
         // The end of one that has long served, or was killed because this process ends.
         let Stage::Starting(successor, _) = &mut self.stage else { return };
         if successor.pid != pid {
             return;
         }
         let said = match word {
-            Word::WantsStore => match self.provider.release() {
+            SuccessorMessage::WantsStore => match self.provider.release() {
                 Ok(document) => successor.store_released(document.as_ref()).map_err(anyhow::Error::from),
                 Err(error) => Err(error.into()),
             },
-            Word::Prepared { version, left } => {
+            SuccessorMessage::Prepared { version, left } => {
                 (successor.version, successor.left) = (version, left);
                 successor.serve().map_err(anyhow::Error::from)
             }
-            Word::Serving => return self.hand_over(),
-            Word::Failed(reason) => {
+            SuccessorMessage::Serving => return self.hand_over(),
+            SuccessorMessage::Failed(reason) => {
                 successor.reason.get_or_insert(reason);
                 Ok(())
             }
-            Word::Ended(how) => return self.go_on(&how),
+            SuccessorMessage::Ended(how) => return self.go_on(&how),
         };
         if let Err(error) = said {
             successor.reason.get_or_insert(format!("{error:#}"));
@@ -262,7 +262,7 @@ impl Serving<'_> {
         notify::replaced_by(pid);
         let text = format!("process {pid} (version {version}) serves, process {} drains", std::process::id());
         error_log::log(Level::Notice, format_args!("{text}"));
-        reply.send(&Answer::Done(text));
+        reply.send(&CommandReply::Done(text));
     }
 
     /// The new process has ended before it served.
@@ -275,7 +275,7 @@ impl Serving<'_> {
         }
         notify::still_ready();
         let reason = successor.reason.unwrap_or_else(|| {
-            format!("it {how} before it served; what it printed is where this gateway's output goes")
+            format!("it {how} before it was ready; it wrote to the same output as this gateway")
         });
         refused(&format!("process {} did not take over: {reason}", successor.pid), reply);
     }
@@ -293,7 +293,7 @@ impl Stage {
             Stage::Starting(successor, _) => {
                 Err(format!("process {} is about to take over; try again when it has", successor.pid))
             }
-            Stage::HandedOver(pid) => Err(format!("process {pid} has taken over; ask that one")),
+            Stage::HandedOver(pid) => Err(format!("process {pid} has taken over; use that one")),
             Stage::Draining => Err("the gateway is ending".to_owned()),
         }
     }
@@ -302,5 +302,5 @@ impl Stage {
 /// This process continues unchanged.
 fn refused(reason: &str, reply: Reply) {
     error_log::log(Level::Error, format_args!("{reason}; nothing changed"));
-    reply.send(&Answer::Failed(reason.to_owned()));
+    reply.send(&CommandReply::Failed(reason.to_owned()));
 }

@@ -17,7 +17,7 @@ use signal_hook::{
 
 use super::{
     commands::{Command, Reply},
-    handover::successor::Word,
+    handover::successor::SuccessorMessage,
 };
 
 pub(crate) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     Reopen,
     Upgrade,
     Command(Command, Reply),
-    Successor(u32, Word),
+    Successor(u32, SuccessorMessage),
     /// A worker did not come back; so many so far.
     Stuck(u64),
 }

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// How a start would end.
-pub(crate) struct Outcome {
+pub(crate) struct TrialResult {
     /// Objects in use, as far as the trial could see.
     pub objects: usize,
     /// Objects that would be left out. Each has been named.
@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
 }
 
 /// Prepares and lets go again. The error is what a start would end with.
-pub(crate) fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
+pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
     for (key, file) in logs::files(&settings) {
         let path = settings.below_prefix(file);
         writable(&path).map_err(|error| {
@@ -61,7 +61,7 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<Outcome> {
     prepared.map_err(|error| {
         anyhow!(format!("{error:#}").replace(&copy.display().to_string(), &original.display().to_string()))
     })?;
-    Ok(Outcome {
+    Ok(TrialResult {
         objects: trial.objects.load(Ordering::Relaxed),
         problems: trial.problems.load(Ordering::Relaxed),
         running: trial.running,

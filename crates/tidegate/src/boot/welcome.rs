@@ -118,13 +118,13 @@ fn curl(settings: &Settings) -> String {
 /// Where the key is. Never the key itself, except one that was made just now, and that to a person only.
 fn key_words(doors: &Doors) -> String {
     let Access::Keys(keys) = &doors.settings.admin.access else {
-        return "none is asked for".to_owned();
+        return "not required".to_owned();
     };
     if keys.is_empty() {
         return "none: every request is answered 401".to_owned();
     }
     let Some(key) = doors.settings.admin.access.admin_key() else {
-        return format!("in {}, for reading only", shown(&doors.settings.files.config));
+        return format!("in {}, read-only", shown(&doors.settings.files.config));
     };
     let path = doors.settings.files.admin_key(key.role);
     match (key.value(), key.is_generated()) {

@@ -32,7 +32,7 @@ pub(super) fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Res
         path,
         content_type: "application/json",
         body: &body,
-        instead: "--offline does without it",
+        instead: "use --offline",
     };
     let answer = ask(settings, &question)?;
     serde_json::from_str(&answer).context("the Admin API answered without JSON")
@@ -62,8 +62,9 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
     }
     request.push_str("\r\n");
     request.push_str(body);
-    let answer = exchange((ip, listen.port), method, request.as_bytes(), BOUNDS)
-        .with_context(|| format!("cannot ask the Admin API at {place}; is the gateway running? {instead}"))?;
+    let answer = exchange((ip, listen.port), method, request.as_bytes(), BOUNDS).with_context(|| {
+        format!("cannot reach the Admin API at {place}; is the gateway running? {instead}")
+    })?;
     let status = answer.head.status;
     let answer = String::from_utf8(answer.body).context("the Admin API answered without text")?;
     if status != 200 && status != 201 {

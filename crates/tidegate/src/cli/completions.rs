@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 

@@ -19,7 +19,7 @@ use tidegate_protocol::uri::encoded_component;
 
 use super::{
     admin_api,
-    place::Place,
+    place::SharedOptions,
     printable::{printable, printable_lines},
     usage,
 };
@@ -29,57 +29,58 @@ const LARGEST_PAGE: usize = 500;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Print all objects in the form of apisix.yaml, secrets included
+    /// Print all objects in the format of apisix.yaml, including secrets
     Export {
-        /// Write to this file, which only its owner may read
+        /// Write to this file, readable only by its owner
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Put all objects of a file in the form of apisix.yaml, or none
+    /// Import all objects of a file in the format of apisix.yaml, or none
     Import(Import),
-    /// Show what differs between the running gateway (-) and a file in the form of apisix.yaml (+)
+    /// Show what differs between the running gateway (-) and a file in the format of apisix.yaml (+)
     ///
-    /// Secrets are shown as `***`. Exit code 0 without a difference, 1 with one, 2 if it could not be seen.
+    /// Secrets are shown as `***`. Exit code 0 without a difference, 1 with one, 2 if it could not be determined.
     Diff(Diff),
-    /// Tell who changed what, the newest first
+    /// Show who changed what, newest first
     History(History),
-    /// Make the configuration what it was at a revision or a checkpoint
+    /// Restore the configuration of a revision or checkpoint
     Rollback(Rollback),
-    /// Give the configuration as it is now a name to roll back to
+    /// Save the current configuration under a name to roll back to
     Checkpoint {
         /// The name
         name: String,
     },
-    /// Write everything that has been acknowledged to a file, secrets encrypted as in the store
+    /// Write a backup of everything acknowledged to a file, with secrets encrypted as in the store
     ///
-    /// While the gateway runs, or from its store. Needs `config_provider: embedded`. The file has mode 0600 and a
-    /// checksum; history and checkpoints are not in it. Exit code 0 when the file is durable, 1 if there is none.
+    /// Works with the running gateway, or with its store while it is stopped. Needs `config_provider: embedded`. The
+    /// file has mode 0600 and a checksum, and contains neither history nor checkpoints. Exit code 0 once the file is
+    /// durable, 1 if it was not written.
     Backup {
         /// The file to write
         file: PathBuf,
     },
-    /// Put a backup in the place of the store, while the gateway does not run
+    /// Replace the store with a backup while the gateway is stopped
     ///
-    /// What was there is kept beside it under another name. Exit code 0 when it is done, 1 if nothing was changed.
+    /// The old store is kept under another name in the same folder. Exit code 0 on success, 1 if nothing was changed.
     Restore {
         /// A file that `config backup` wrote
         file: PathBuf,
     },
-    /// Tell what is wrong with the store, and rebuild it from what is left
+    /// Report what is wrong with the store, and rebuild it from what is left
     ///
-    /// The gateway must not have the store open; one that serves the last good configuration may run, and takes the
-    /// store with `tidegate upgrade`. Nothing is deleted: a damaged file is kept beside it as .damaged-N. Exit code 0 if
-    /// nothing was wrong or the store is good again, 1 if nothing can be had, 2 if something that was acknowledged would
-    /// be lost: nothing is changed then without --accept-loss.
+    /// The gateway must not have the store open; one that serves the last good configuration may run, and loads the
+    /// repaired store with `tidegate upgrade`. Nothing is deleted: a damaged file is renamed to .damaged-N. Exit code 0
+    /// if nothing was wrong or the store is repaired, 1 if nothing can be recovered, 2 if acknowledged changes would be
+    /// lost: without --accept-loss nothing is changed then.
     Repair(Repair),
 }
 
 #[derive(Args)]
 pub(super) struct Repair {
-    /// Go on with what is left, without the newest changes
+    /// Continue with what is left, without the newest changes
     #[arg(long)]
     accept_loss: bool,
-    /// Only tell what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -88,10 +89,10 @@ pub(super) struct Repair {
 pub(super) struct Import {
     /// The file to read
     file: PathBuf,
-    /// Remove the objects that the file does not have
+    /// Delete the objects that are not in the file
     #[arg(long)]
     replace: bool,
-    /// Only tell what would change
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
 }
@@ -100,14 +101,14 @@ pub(super) struct Import {
 pub(super) struct Diff {
     /// The file to compare with
     file: PathBuf,
-    /// Leave out objects that the file does not have
+    /// Ignore objects that are not in the file
     #[arg(long)]
     merge: bool,
 }
 
 #[derive(Args)]
 pub(super) struct History {
-    /// Tell what this change did, field by field
+    /// Show what this change did, field by field
     revision: Option<u64>,
     /// Only changes of this object, like /routes/1
     #[arg(long, value_name = "PATH")]
@@ -115,24 +116,24 @@ pub(super) struct History {
     /// Only changes after this revision
     #[arg(long, value_name = "REVISION", default_value_t = 0)]
     since: u64,
-    /// How many, at least 1
+    /// Maximum number of entries, at least 1
     #[arg(short = 'n', long, value_name = "NUMBER", default_value = "20")]
     number: NonZeroUsize,
-    /// Print JSON, as GET /apisix/admin/history answers it
+    /// Print JSON, as returned by GET /apisix/admin/history
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub(super) struct Rollback {
-    /// A revision, as `config history` tells it, or the name of a checkpoint
+    /// A revision from `config history`, or the name of a checkpoint
     to: String,
-    /// Only tell what would change
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
 }
 
-pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &SharedOptions, verb: &Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Backup { file } => store_files::backup(place, file).map(|()| ExitCode::SUCCESS),
         Verb::Restore { file } => store_files::restore(place, file).map(|()| ExitCode::SUCCESS),
@@ -145,7 +146,7 @@ pub(super) fn run(place: &Place, verb: &Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn with_admin_api(place: &Place, verb: &Verb) -> anyhow::Result<()> {
+fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
     let settings = place.load_with_key()?;
     match verb {
         Verb::Backup { .. } | Verb::Restore { .. } | Verb::Repair(_) | Verb::Diff(_) => Ok(()),
@@ -168,7 +169,7 @@ fn ask(
     content_type: &str,
     body: &str,
 ) -> anyhow::Result<String> {
-    let instead = "start it, or give --prefix or --config of the one that runs";
+    let instead = "start it, or give --prefix or --config of the running one";
     admin_api::ask(settings, &admin_api::Question { method, path, content_type, body, instead })
 }
 
@@ -209,7 +210,7 @@ fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn diff(place: &Place, arguments: &Diff) -> anyhow::Result<ExitCode> {
+fn diff(place: &SharedOptions, arguments: &Diff) -> anyhow::Result<ExitCode> {
     let settings = place.load_with_key()?;
     let answer = send(&settings, &arguments.file, !arguments.merge, true)?;
     let changes = list(&answer["changes"]);
@@ -285,7 +286,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     let entries = list(&answer["list"]);
     entries.iter().for_each(tell_entry);
     let oldest = &answer["oldest"];
-    println!("{} of {}; the way back leads to revision {oldest}", entries.len(), answer["total"]);
+    println!("{} of {}; rollback is possible back to revision {oldest}", entries.len(), answer["total"]);
     Ok(())
 }
 

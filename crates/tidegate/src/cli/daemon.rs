@@ -10,9 +10,9 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::place::Place;
+use super::place::SharedOptions;
 use crate::boot::{
-    commands::{self, Answer, Command},
+    commands::{self, Command, CommandReply},
     pid_file::running,
 };
 
@@ -20,7 +20,7 @@ use crate::boot::{
 const ANSWER_SLACK: Duration = Duration::from_secs(30);
 
 /// Sends a signal to the running gateway; returns its process id.
-pub(super) fn signal(place: &Place, signal: Signal) -> anyhow::Result<Pid> {
+pub(super) fn signal(place: &SharedOptions, signal: Signal) -> anyhow::Result<Pid> {
     let pid = find(place)?;
     kill_process(pid, signal).with_context(|| format!("cannot signal process {}", pid.as_raw_nonzero()))?;
     Ok(pid)
@@ -31,7 +31,7 @@ pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
     while test_kill_process(pid).is_ok() {
         if Instant::now() >= deadline {
-            bail!("process {} is still there after {} s", pid.as_raw_nonzero(), timeout.as_secs());
+            bail!("process {} is still running after {} s", pid.as_raw_nonzero(), timeout.as_secs());
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -39,28 +39,28 @@ pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
 }
 
 /// A broken config.yaml must not prevent a stop, so only the place of the pid file is asked for.
-fn pid_file(place: &Place) -> anyhow::Result<PathBuf> {
+fn pid_file(place: &SharedOptions) -> anyhow::Result<PathBuf> {
     Ok(place.source()?.prefix.join("logs").join("tidegate.pid"))
 }
 
-fn find(place: &Place) -> anyhow::Result<Pid> {
+fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
     let path = pid_file(place)?;
     let pid = running(&path)?.and_then(Pid::from_raw);
     pid.with_context(|| format!("not running: no process holds {}", path.display()))
 }
 
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.
-pub(super) fn command(place: &Place, command: &Command, limit: Duration) -> anyhow::Result<()> {
+pub(super) fn command(place: &SharedOptions, command: &Command, limit: Duration) -> anyhow::Result<()> {
     let pid = find(place)?;
     let path = commands::path(&pid_file(place)?);
     let answer = commands::send(&path, command, limit + ANSWER_SLACK)
         .with_context(|| format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display()))?;
     match answer {
-        Answer::Done(text) => {
+        CommandReply::Done(text) => {
             crate::say::say!("tidegate: {text}");
             Ok(())
         }
-        Answer::Failed(reason) => bail!("{reason}"),
+        CommandReply::Failed(reason) => bail!("{reason}"),
     }
 }
 

@@ -16,16 +16,16 @@ use clap::Args;
 use serde_json::json;
 
 use self::check::{Check, State};
-use super::{place::Place, printable::printable_lines};
+use super::{place::SharedOptions, printable::printable_lines};
 
 /// Something is wrong; `bench doctor` has the same.
 const SOMETHING_BAD: u8 = 3;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Can it move here? An apisix.yaml of Apache APISIX
+    /// Check whether this apisix.yaml of Apache APISIX can be used here
     file: Option<PathBuf>,
-    /// Can it move here? The etcd of Apache APISIX
+    /// Check whether the configuration in this etcd of Apache APISIX can be used here
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     etcd: Option<String>,
     /// Prefix of APISIX's keys in etcd
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let checks = match (&arguments.file, &arguments.etcd) {
         (Some(file), _) => apisix::of_file(file)?,
         (None, Some(url)) => apisix::of_etcd(url, &arguments.etcd_prefix)?,

@@ -8,7 +8,7 @@ use tidegate_echo::{Identity, Options, Server, server_config};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    place::Place,
+    place::SharedOptions,
     self_signed,
     usage::{self, local_address},
 };
@@ -21,19 +21,19 @@ use super::{
     /events           server-sent events, as with Accept: text/event-stream\n\
     A WebSocket gets its frames back, and a gRPC call its messages.")]
 pub(super) struct Arguments {
-    /// Port on 127.0.0.1; --listen ADDR:PORT takes another address
+    /// Port on 127.0.0.1; use --listen ADDR:PORT for another address
     #[arg(short, long, default_value_t = 1980)]
     port: u16,
-    /// Wait before each answer
+    /// Delay before each response
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = usage::duration)]
     delay: Duration,
-    /// Status of each answer
+    /// Status of each response
     #[arg(long, value_name = "STATUS", default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..=599))]
     status: u16,
-    /// Answer with so many letters in place of the request
+    /// Answer with this many letters instead of the request
     #[arg(long, value_name = "SIZE", value_parser = usage::size)]
     size: Option<u64>,
-    /// How many events a stream of server-sent events has
+    /// Number of events in a stream of server-sent events
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     events: u32,
     /// Time between two server-sent events
@@ -42,12 +42,12 @@ pub(super) struct Arguments {
     /// Status of gRPC calls, 0 to 16
     #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16))]
     grpc_status: u8,
-    /// Speak TLS: `self-signed`, or a certificate file and its key file, CERT,KEY
+    /// Serve TLS: `self-signed`, or a certificate file and its key file, CERT,KEY
     #[arg(long, value_name = "HOW")]
     tls: Option<String>,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let address = match &place.listen {
         Some(listen) => local_address(listen)?,
         None => SocketAddr::from(([127, 0, 0, 1], arguments.port)),

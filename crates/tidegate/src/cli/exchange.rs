@@ -2,7 +2,7 @@
 
 use std::{io, net::ToSocketAddrs, time::Duration};
 
-use tidegate_clients::verbatim::{Answer, Connection, Excess, Limits};
+use tidegate_clients::verbatim::{Connection, Excess, Limits, VerbatimResponse};
 use tokio::{net::TcpStream, time::timeout};
 
 /// What may be waited for at each step, and what is kept of the answer's body.
@@ -22,7 +22,7 @@ pub(super) fn exchange(
     method: &str,
     request: &[u8],
     bounds: Bounds,
-) -> io::Result<Answer> {
+) -> io::Result<VerbatimResponse> {
     let Bounds { wait, body_bytes, excess } = bounds;
     let address = to.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("the name has no address"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;

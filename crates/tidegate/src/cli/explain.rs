@@ -6,36 +6,36 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_config::Provider;
 
-use super::{admin_api, place::Place, printable::printable_lines};
+use super::{admin_api, place::SharedOptions, printable::printable_lines};
 use crate::boot;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// GET, POST...
+    /// HTTP method, such as GET
     method: String,
-    /// `http://HOST/PATH?QUERY`, or a path alone
+    /// `http://HOST/PATH?QUERY`, or only a path
     url: String,
-    /// A field of the request, "Name: value"; may be given several times
+    /// Header of the request, as "Name: value"; may be given several times
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     headers: Vec<String>,
-    /// Body of the request, for conditions that look into it
+    /// Body of the request, for conditions that inspect it
     #[arg(short, long = "data", value_name = "BODY")]
     data: Option<String>,
     /// Address of the client
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     client_ip: String,
-    /// Consumer that an authentication plugin would recognise
+    /// Consumer to authenticate as
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
-    /// Read the configuration instead of asking the running gateway
+    /// Read the stored configuration instead of asking the running gateway
     #[arg(long)]
     offline: bool,
-    /// Print JSON, as POST /apisix/admin/explain answers it
+    /// Print JSON, as returned by POST /apisix/admin/explain
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let mut settings = place.load()?.settings;
     let question = question(arguments)?;
     // A gateway that reads files has no Admin API; the file says the same.

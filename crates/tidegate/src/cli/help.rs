@@ -27,9 +27,9 @@ const READ: &[(&str, &[&str])] = &[
 
 /// Verbs that listen for something else than a gateway's clients.
 const LISTEN: &[(&str, &str)] = &[
-    ("serve", "Port or address to listen on, in place of --port"),
-    ("proxy", "Port or address to listen on; a port alone is one of 127.0.0.1 [default: 127.0.0.1:8080]"),
-    ("echo", "Port or address to listen on, in place of --port; a port alone is one of 127.0.0.1"),
+    ("serve", "Port or address to listen on, overriding --port"),
+    ("proxy", "Port or address to listen on; a bare port is one of 127.0.0.1 [default: 127.0.0.1:8080]"),
+    ("echo", "Port or address to listen on, overriding --port; a bare port is one of 127.0.0.1"),
 ];
 
 pub(super) fn of_verbs(mut command: Command) -> Command {

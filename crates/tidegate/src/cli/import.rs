@@ -16,37 +16,37 @@ use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::Placement;
 
 use self::prepare::{read, write};
-use super::place::Place;
+use super::place::SharedOptions;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Whose configuration it is: kong, hyperapi, nginx or apisix
+    /// Format of the file: kong, hyperapi, nginx or apisix
     kind: String,
     /// The file to read
     file: PathBuf,
-    /// Write the objects to this file, in the form of apisix.yaml; without it and --apply they are printed
+    /// Write the objects to this file in the format of apisix.yaml [default: standard output]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Put the objects into a running gateway through its Admin API
+    /// Send the objects to a running gateway through its Admin API
     #[arg(long, conflicts_with = "to")]
     apply: bool,
-    /// Where --apply finds the Admin API
+    /// Address of the Admin API for --apply
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
     admin: String,
-    /// The key of the Admin API; without it the one of the gateway at --prefix
+    /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
-    /// Refuse a configuration some of whose answers differ
+    /// Fail if some responses would differ from those of the other gateway
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     reading: Reading,
-    /// nginx: ask the real one and the conversion what the locations suggest, with GET and HEAD, and show differences
+    /// nginx: send GET and HEAD requests for each location to the real nginx and to the conversion, and show differences
     #[arg(long, value_name = "URL", conflicts_with_all = ["to", "apply"])]
     check_against: Option<String>,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let reading = &arguments.reading;
     if let Some(url) = &arguments.check_against {
         let target = check_against::Target::parse(url)?;
@@ -75,7 +75,7 @@ pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// The key of the gateway at --prefix; empty where it asks for none.
-fn own_key(place: &Place) -> anyhow::Result<String> {
+fn own_key(place: &SharedOptions) -> anyhow::Result<String> {
     match place.load_with_key()?.admin.access {
         Access::Open => Ok(String::new()),
         keys => keys.admin_key().and_then(AdminKey::value).map(str::to_owned).context("it has no admin key"),

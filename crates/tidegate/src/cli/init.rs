@@ -11,20 +11,20 @@ use anyhow::{Context, bail};
 use tidegate_config::reference::{Starter, starter, starter_resources};
 use tidegate_plugins::registry::on_by_default;
 
-use super::place::Place;
+use super::place::SharedOptions;
 use crate::boot::welcome::shown;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Routes come from conf/apisix.yaml, without an Admin API
+    /// Read routes from conf/apisix.yaml, without an Admin API
     #[arg(long, conflicts_with = "etcd")]
     standalone: bool,
-    /// The configuration is kept in an etcd cluster
+    /// Keep the configuration in an etcd cluster
     #[arg(long)]
     etcd: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let source = place.source()?;
     if source.file.is_some() || source.listen.is_some() {
         bail!("init writes conf/config.yaml below --prefix; it takes neither --config nor --listen");
@@ -46,7 +46,7 @@ pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
     write_new(&conf.join("config.yaml"), &starter(kind, &keyring, &on_by_default()))?;
     if !is_new {
         println!(
-            "data/ has a store already: the default keys stand behind the new one, so that it can be read"
+            "data/ already has a store: the default keys are kept after the new one so that it can be read"
         );
     }
     if let Some(resources) = starter_resources(kind) {
@@ -70,7 +70,7 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            bail!("{} is there already; remove it, or give another --prefix", shown(path))
+            bail!("{} already exists; remove it, or give another --prefix", shown(path))
         }
         Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }

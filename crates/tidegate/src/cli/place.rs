@@ -7,21 +7,25 @@ use clap::Args;
 use tidegate_config::{Loaded, Settings, Source};
 use tidegate_plugins::registry::on_by_default;
 
+/// The heading of these options in `--help`, after those of the verb.
+const SHARED: &str = "Shared options";
+
 /// Where the gateway lives.
 #[derive(Args, Clone)]
-pub(super) struct Place {
+pub(super) struct SharedOptions {
     /// Folder with conf/, logs/ and data/
-    #[arg(long, global = true, value_name = "DIR", env = "TIDEGATE_PREFIX", default_value = ".")]
+    #[arg(long, global = true, help_heading = SHARED, value_name = "DIR", env = "TIDEGATE_PREFIX",
+        default_value = ".")]
     prefix: PathBuf,
-    /// Configuration file in place of conf/config.yaml
-    #[arg(short, long, global = true, value_name = "FILE")]
+    /// Configuration file to use instead of conf/config.yaml
+    #[arg(short, long, global = true, help_heading = SHARED, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Port or address for HTTP in place of apisix.node_listen
-    #[arg(long, global = true, value_name = "ADDR")]
+    /// HTTP port or address, overriding apisix.node_listen
+    #[arg(long, global = true, help_heading = SHARED, value_name = "ADDR")]
     pub(super) listen: Option<String>,
 }
 
-impl Place {
+impl SharedOptions {
     /// Paths become absolute: the process in the background has another working directory.
     pub(super) fn source(&self) -> anyhow::Result<Source> {
         let prefix =
@@ -48,7 +52,7 @@ impl Place {
         Ok(tidegate_config::load(&source)?)
     }
 
-    /// As [`Place::load`], for what needs no configuration of its own.
+    /// As [`SharedOptions::load`], for what needs no configuration of its own.
     pub(super) fn load_anywhere(&self) -> anyhow::Result<Loaded> {
         Ok(tidegate_config::load(&self.source()?)?)
     }

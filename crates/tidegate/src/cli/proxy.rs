@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 
 pub(super) use self::arguments::Arguments;
 use self::configuration::Configuration;
-use super::{place::Place, temporary::Home, usage::local_address};
+use super::{place::SharedOptions, temporary::Home, usage::local_address};
 
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let listen = place.listen.as_deref().map(local_address).transpose()?.unwrap_or(DEFAULT);
     let made = Configuration::make(arguments, listen)?;
     if arguments.print {

@@ -4,9 +4,9 @@
 
 use rustix::process::Signal;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 
-pub(super) fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let pid = daemon::signal(place, Signal::QUIT)?.as_raw_nonzero();
     crate::say::say!("tidegate: process {pid} takes no more connections and ends after its last answer");
     Ok(())

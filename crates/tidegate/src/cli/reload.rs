@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 use crate::boot::commands::Command;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Seconds that a new process may take, where the change needs one; then the old one goes on
+    /// If the change needs a new process, seconds it may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // A configuration that would not load is reported here, with all its faults, and the running one stays.
     place.load_anywhere()?;
     let command = Command::Reload { timeout_seconds: arguments.timeout };

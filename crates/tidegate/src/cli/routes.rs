@@ -9,7 +9,7 @@ use tidegate_config::Listener;
 
 use super::{
     exchange::{Bounds, exchange, reachable},
-    place::Place,
+    place::SharedOptions,
     printable::printable,
 };
 use crate::boot::welcome;
@@ -18,7 +18,7 @@ const BOUNDS: Bounds =
     Bounds { wait: Duration::from_secs(10), body_bytes: 256 << 20, excess: Excess::Refused };
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
 
-pub(super) fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let mut settings = place.load_anywhere()?.settings;
     let Some(control) = settings.apisix.control.clone() else {
         bail!("the Control API is off; set apisix.enable_control: true");

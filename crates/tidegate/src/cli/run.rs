@@ -2,37 +2,41 @@
 
 use tidegate_config::Loaded;
 
-use super::{daemon, import, place::Place};
+use super::{daemon, import, place::SharedOptions};
 use crate::boot::{
     self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, preflight, serving::Origin,
 };
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Serve the configuration of another gateway: kong, hyperapi, nginx or apisix, a colon and the file
+    /// Serve the configuration of another gateway, as KIND:FILE; KIND is kong, hyperapi, nginx or apisix
     #[arg(long, value_name = "KIND:FILE")]
     from: Option<String>,
-    /// Refuse a configuration of --from some of whose answers differ
+    /// Fail if some responses would differ from those of the gateway of --from
     #[arg(long, requires = "from")]
     strict: bool,
     #[command(flatten)]
     reading: import::Reading,
-    /// After an upgrade stay until the new process ends: for supervisors that watch this one. Process 1 always does
+    /// After an upgrade, stay until the new process ends, for supervisors that watch this one. PID 1 always does
     #[arg(long)]
     stay: bool,
-    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    /// If the store is damaged, serve its last good copy read-only, even if it lacks newer changes
     #[arg(long)]
     serve_last_good: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(predecessor) = Predecessor::connect()? else { return serve(place, arguments, None) };
     let messenger = predecessor.messenger()?;
     // Reported here as everywhere, and to the client that requested the upgrade from the old process.
     serve(place, arguments, Some(predecessor)).inspect_err(|error| messenger.failed(&format!("{error:#}")))
 }
 
-fn serve(place: &Place, arguments: &Arguments, mut predecessor: Option<Predecessor>) -> anyhow::Result<()> {
+fn serve(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    mut predecessor: Option<Predecessor>,
+) -> anyhow::Result<()> {
     let mut loaded = match &arguments.from {
         Some(_) => place.load_anywhere()?,
         None => place.load()?,

@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 
 use super::{
-    place::Place,
+    place::SharedOptions,
     start::ReadySocket,
     temporary::{Home, LOG_FORMAT},
 };
@@ -31,23 +31,23 @@ const START_TIME: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Directory with the files
+    /// Directory to serve
     #[arg(short, long, value_name = "DIR")]
     root: PathBuf,
-    /// Port to listen on, on all addresses; --listen ADDR:PORT takes one address
+    /// Port to listen on, on all addresses; use --listen ADDR:PORT for one address
     #[arg(short, long, default_value_t = 8888)]
     port: u16,
-    /// Seconds that a connection may be idle, and that a client may take to send or receive something
+    /// Timeout in seconds for idle connections, and for clients to send or receive data
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Threads that serve; at most one per processor [default: 4, or one per processor if there are fewer]
+    /// Worker threads, at most one per processor [default: 4, or one per processor if there are fewer]
     #[arg(short, long)]
     workers: Option<usize>,
-    /// For debugging: one worker, whatever -w says, and a detailed log on standard error
+    /// Debug mode: one worker regardless of -w, and a detailed log on standard error
     #[arg(short, long)]
     debug: bool,
-    /// Serve in the background; returns when connections are accepted
+    /// Start in the background; return once connections are accepted
     #[arg(long, conflicts_with = "debug")]
     daemon: bool,
     /// Folder for the configuration, made by the process that started this one
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     home: Option<PathBuf>,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.root.canonicalize();
     let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
     if !root.is_dir() {
@@ -121,7 +121,12 @@ plugins: [static-files]
 
 /// Starts itself in a separate process group. The access log goes where standard output goes, unless that is a
 /// terminal.
-fn in_background(place: &Place, arguments: &Arguments, root: &Path, workers: usize) -> anyhow::Result<()> {
+fn in_background(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    root: &Path,
+    workers: usize,
+) -> anyhow::Result<()> {
     let home = Home::create()?;
     let (socket_path, output) = (home.path().join("ready.sock"), home.path().join("serve.out"));
     let socket = ReadySocket::bind(&socket_path)?;

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tidegate_config::Settings;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     /// Seconds to wait until connections are accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u64,
-    /// Where the store is damaged, serve its last good copy read-only even if newer changes are not in it
+    /// If the store is damaged, serve its last good copy read-only, even if it lacks newer changes
     #[arg(long)]
     serve_last_good: bool,
 }
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 /// How often the child is looked at while waiting for its message.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are reported here, not in a log file.
     let loaded = place.load()?;
     preflight::check(&loaded)?;
@@ -86,7 +86,12 @@ fn repeat_warnings(output: &Path) {
 }
 
 /// Starts itself with `run`, in a separate process group so that the terminal's signals do not reach it.
-fn spawn(place: &Place, arguments: &Arguments, output: &Path, socket: &Path) -> anyhow::Result<Child> {
+fn spawn(
+    place: &SharedOptions,
+    arguments: &Arguments,
+    output: &Path,
+    socket: &Path,
+) -> anyhow::Result<Child> {
     let source = place.source()?;
     let log = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     let mut command = Command::new(daemon::own_program()?);
@@ -138,7 +143,7 @@ impl<'a> ReadySocket<'a> {
             if Instant::now() >= deadline {
                 let seconds = timeout.as_secs();
                 bail!(
-                    "not ready after {seconds} s; process {} goes on, see {}",
+                    "not ready after {seconds} s; process {} keeps running, see {}",
                     child.id(),
                     output.display()
                 );
@@ -155,5 +160,5 @@ impl Drop for ReadySocket<'_> {
 
 fn ended(status: ExitStatus, output: &Path) -> String {
     let said = fs::read_to_string(output).unwrap_or_default();
-    format!("the gateway ended at once ({status}):\n{}", said.trim_end())
+    format!("the gateway exited during startup ({status}):\n{}", said.trim_end())
 }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{daemon, place::Place};
+use super::{daemon, place::SharedOptions};
 
 /// Stopping at once waits for no client; this is for a machine under load.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) fn run(place: &Place) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let begun = Instant::now();
     let pid = daemon::signal(place, Signal::TERM)?;
     daemon::wait_gone(pid, TIMEOUT)?;

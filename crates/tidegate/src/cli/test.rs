@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tidegate_config::Provider;
 
-use super::place::Place;
+use super::place::SharedOptions;
 use crate::boot::{notices, preflight, trial};
 
 /// A start would work, and some objects would not.
@@ -12,12 +12,12 @@ const LEFT_OUT: u8 = 2;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// As for `run`
+    /// If the store is damaged, check a start with `run --serve-last-good`
     #[arg(long)]
     serve_last_good: bool,
 }
 
-pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let loaded = place.load()?;
     for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
         notices::print(warning);
@@ -34,8 +34,8 @@ pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCo
     let absent = !settings.files.config.exists();
     let outcome = trial::run(settings)?;
     match absent {
-        true => println!("there is no {shown}: the defaults hold"),
-        false => println!("{shown} is good"),
+        true => println!("{shown} does not exist; the defaults apply"),
+        false => println!("{shown} is valid"),
     }
     if let Some(pid) = outcome.running {
         let own: Vec<String> = outcome.own.iter().map(ToString::to_string).collect();
@@ -46,13 +46,13 @@ pub(super) fn run(place: &Place, arguments: &Arguments) -> anyhow::Result<ExitCo
     }
     if outcome.problems > 0 {
         eprintln!(
-            "tidegate: the gateway would start, and serve without what is named above: {}",
+            "tidegate: the gateway would start, but serve without what is named above: {}",
             outcome.problems
         );
         return Ok(ExitCode::from(LEFT_OUT));
     }
     if let Some(path) = resources {
-        println!("{} is good: {} objects", path.display(), outcome.objects);
+        println!("{} is valid: {} objects", path.display(), outcome.objects);
     }
     println!("configuration test is successful");
     Ok(ExitCode::SUCCESS)

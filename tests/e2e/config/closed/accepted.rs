@@ -39,14 +39,14 @@ fn names_that_nobody_can_have() {
         &[
             (
                 route(&json!({"key-auth": {"anonymous_consumer": "any one"}})),
-                "plugins.key-auth.anonymous_consumer: no consumer can be named \"any one\"",
+                "plugins.key-auth.anonymous_consumer: invalid consumer name \"any one\"",
             ),
-            (multi("anyone "), ".key-auth.anonymous_consumer: no consumer can be named \"anyone \""),
-            (restriction(json!({"whitelist": ["jack "]})), "whitelist: no consumer can be named \"jack \""),
-            (restriction(json!({"blacklist": ["ja ck"]})), "blacklist: no consumer can be named \"ja ck\""),
+            (multi("anyone "), ".key-auth.anonymous_consumer: invalid consumer name \"anyone \""),
+            (restriction(json!({"whitelist": ["jack "]})), "whitelist: invalid consumer name \"jack \""),
+            (restriction(json!({"blacklist": ["ja ck"]})), "blacklist: invalid consumer name \"ja ck\""),
             (
                 restriction(json!({"type": "consumer_group_id", "blacklist": ["a b"]})),
-                "blacklist: no object can be named \"a b\"",
+                "blacklist: invalid object name \"a b\"",
             ),
             (restriction(json!({"whitelist": ["jack"]})), "whitelist: consumer jack does not exist"),
             (
@@ -61,8 +61,11 @@ fn names_that_nobody_can_have() {
         &gateway,
         "consumers/jack",
         &[
-            (basic("jack smith"), "nobody can send the username \"jack smith\": blanks are taken out of it"),
-            (basic("jack "), "nobody can send the username \"jack \""),
+            (
+                basic("jack smith"),
+                "no client can send the username \"jack smith\": whitespace is removed from it",
+            ),
+            (basic("jack "), "no client can send the username \"jack \""),
             (basic("jack"), ""),
         ],
     );
@@ -228,7 +231,7 @@ fn hosts_without_a_scheme() {
         more.as_object().into_iter().flatten().for_each(|(name, value)| conf[name] = value.clone());
         json!({ "openid-connect": conf })
     };
-    let remedy = "it has no scheme; write http:// or https:// before it";
+    let remedy = "missing scheme; write http:// or https:// first";
     for plugins in [
         json!({"opa": {"host": "127.0.0.1:8181", "policy": "p"}}),
         json!({"forward-auth": {"uri": "127.0.0.1:9/auth"}}),

@@ -8,12 +8,12 @@ fn a_body_that_is_no_configuration_is_refused() {
     let good = format!(r#"{{"routes":[{{"id":1,"uri":"/x","plugins":{{{OPEN}}}}}]}}"#);
     assert_eq!(configure(&gateway, "good", &good).status(), 202);
     for (body, message) in [
-        ("5", "it should be an object with lists such as routes and upstreams"),
-        ("null", "it should be an object with lists"),
-        (r#""x""#, "it should be an object with lists"),
-        ("[]", "it should be an object with lists"),
-        (r#"[{"routes":[]}]"#, "it should be an object with lists"),
-        (r#"{"routez":[]}"#, "it should be an object with lists"),
+        ("5", "expected an object with lists such as routes and upstreams"),
+        ("null", "expected an object with lists"),
+        (r#""x""#, "expected an object with lists"),
+        ("[]", "expected an object with lists"),
+        (r#"[{"routes":[]}]"#, "expected an object with lists"),
+        (r#"{"routez":[]}"#, "expected an object with lists"),
         (r#"{"routes":{}}"#, "invalid data of [routes], it should be a list"),
         (r#"{"routes":null}"#, "invalid data of [routes], it should be a list"),
         (r#"{"routes":"x"}"#, "invalid data of [routes], it should be a list"),

@@ -88,12 +88,12 @@ fn never() -> Vec<(Value, &'static str)> {
         (json!(["uri", "==", null]), "uri has a value in every request"),
         (json!(["server_port", "==", "080"]), "write 80"),
         (json!(["server_port", "in", ["28990 "]]), "write 28990"),
-        (json!(["host", "~~", r"^A\.T$"]), "names are in lower case"),
+        (json!(["host", "~~", r"^A\.T$"]), "names are lowercase"),
         (json!(["host", "==", "a.t."]), "write a.t"),
         (json!(["status", "in", [403]]), "write \"403\""),
         (json!(["scheme", "==", "HTTPS"]), "write https"),
         (json!(["remote_addr", "==", "localhost"]), "it is an IP address"),
-        (json!(["request_method", "~~", "get"]), "methods have capital letters"),
+        (json!(["request_method", "~~", "get"]), "methods are uppercase"),
     ]
 }
 

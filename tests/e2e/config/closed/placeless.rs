@@ -17,7 +17,7 @@ fn rejected(gateway: &Gateway) -> Vec<(String, String)> {
 
 #[test]
 fn a_route_without_a_path_is_said_to_be_open() {
-    let not_known = "not known: requests that it was for may be served by other routes";
+    let not_known = "unknown: other routes may serve its requests";
     for (item, name) in [
         ("{id: g, Uri: '/g', plugins: {key-auth: {}}}", "routes/g"),
         ("{id: g, uri: 7, plugins: {key-auth: {}}}", "routes/g"),
@@ -94,9 +94,9 @@ fn a_path_that_becomes_unreadable_among_others_stays_shut() {
         gateway.restart();
         assert_eq!(status(&gateway, "/b"), 503, "{route}");
         if !route.contains("methods") {
-            let not_known = "not known: requests that it was for may be served by other routes";
+            let not_known = "unknown: other routes may serve its requests";
             assert_eq!(rejected(&gateway), [("routes/g".to_owned(), not_known.to_owned())], "{route}");
-            assert!(gateway.error_log().contains("not all paths of it can be read"), "{route}");
+            assert!(gateway.error_log().contains("some of its paths cannot be read"), "{route}");
         }
     }
 }

@@ -116,7 +116,7 @@ fn a_forced_deletion_names_who_is_left() {
     assert_eq!((refused.status(), refused.header("X-Tidegate-Warning")), (400, None));
     let forced = admin(&gateway, "DELETE", "upstreams/9?force=true", "", "");
     assert_eq!(forced.status(), 200);
-    assert_eq!(forced.header("X-Tidegate-Warning"), Some("9 is still named by services/1, routes/2"));
+    assert_eq!(forced.header("X-Tidegate-Warning"), Some("9 is still referenced by services/1, routes/2"));
     assert_eq!((status(&gateway, "/1"), status(&gateway, "/2")), (503, 503));
     assert!(is_rejected(&gateway, "services/1") && is_rejected(&gateway, "routes/2"));
     // As before, nothing is written that names what is not there.
@@ -148,5 +148,5 @@ fn references_where_nothing_is_replaced_are_refused_or_named() {
     let body = format!(r#"{{"uri":"/a",{upstream},"checks":{{"active":{{"http_path":"$env://P"}}}}}}}}"#);
     let request = admin(&gateway, "PUT", "routes/1", "", &body);
     let warning = request.header("X-Tidegate-Warning").unwrap_or_default();
-    assert!(warning.contains("http_path is taken as it stands: references are not replaced"), "{warning:?}");
+    assert!(warning.contains("http_path is used literally: references are not resolved"), "{warning:?}");
 }

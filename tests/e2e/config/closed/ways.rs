@@ -29,7 +29,7 @@ fn a_key_of_two_consumers_identifies_nobody() {
     assert_eq!((asked_with(&gateway, "k"), asked_with(&gateway, "other")), (401, 200));
     let told = rejected(&gateway);
     for (object, other) in [("consumers/a", "consumers/b"), ("consumers/b", "consumers/a")] {
-        let reason = format!("plugin key-auth: {other} has the same key: it identifies nobody");
+        let reason = format!("plugin key-auth: {other} has the same key, so the key identifies no consumer");
         assert!(told.contains(&(object.to_owned(), reason)), "{told:?}");
     }
     let (good, said) = gateway.verb("test");
@@ -109,7 +109,7 @@ fn a_key_of_another_certificate() {
     let ((cert, _), (_, key)) = (pem(), pem());
     for kind in ["server", "client"] {
         let ssl = json!({"id": "1", "type": kind, "snis": ["a.test"], "cert": cert, "key": key});
-        check_refused("ssls", "1", &ssl, "the key does not belong to the certificate");
+        check_refused("ssls", "1", &ssl, "the key does not match the certificate");
     }
 }
 

@@ -133,9 +133,9 @@ fn server_names_that_no_handshake_has() {
     let params = CertificateParams::new(vec!["o1.test".to_owned()]).expect("a name");
     let cert = params.self_signed(&key).expect("a certificate").pem();
     for (name, wanted) in [
-        ("o1.test:443", "it has no port; write o1.test"),
+        ("o1.test:443", "a port is not allowed; write o1.test"),
         ("*o1.test", "write *.o1.test, and o1.test if that is meant too"),
-        (".o1.test", "it has no empty part"),
+        (".o1.test", "it cannot have an empty label"),
         ("[o1.test]", "brackets are for IPv6 addresses"),
     ] {
         let ssl = json!({"snis": [name], "cert": cert, "key": key.serialize_pem(), "client": {"ca": cert}});

@@ -33,7 +33,7 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("stream_plugins", json!(["mqtt-proxy"]), "TCP and UDP are not proxied"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
-        ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not here"),
+        ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not available"),
     ] {
         let said = said(&[(key, value)], reason);
         let line = said.lines().find(|line| line.contains(reason)).unwrap_or_default();
@@ -50,8 +50,11 @@ fn names_of_absent_plugins_are_one_line() {
     );
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
     assert_eq!(lines.len(), 1, "{said}");
-    assert!(lines[0].contains("2 of 4 are not here") && lines[0].contains("ai-proxy, saml-auth"), "{said}");
-    assert!(!plain.contains("not here"), "the built-in list names what is here");
+    assert!(
+        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, saml-auth"),
+        "{said}"
+    );
+    assert!(!plain.contains("not available"), "the built-in list names what is here");
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn a_bad_registry_stops_the_start_with_its_name() {
         ("  nacos: {host: [\"127.0.0.1:8848\"]}", "invalid discovery nacos configuration: property \"host\""),
         ("  consul: {servers: [\"http://127.0.0.1:8500/\"]}", "discovery.consul.servers"),
         ("  dns: {servers: [\"localhost\"]}", "discovery.dns.servers: localhost"),
-        ("  zookeeper: {}", "discovery.zookeeper is not supported; there are dns, consul"),
+        ("  zookeeper: {}", "unknown registry discovery.zookeeper; expected one of: dns, consul"),
     ] {
         let mut gateway = Gateway::start_unready(&format!("{EMBEDDED}discovery:\n{conf}\n"), None);
         gateway.process.wait_for_output(reason);

@@ -128,7 +128,7 @@ fn the_past_is_etcds_and_documents_are_transactions() {
     ] {
         let (code, answer) = gateway.admin(method, &format!("/apisix/admin/{path}"), r#"{"revision": 1}"#);
         assert_eq!(code, 501, "{method} {path}: {answer}");
-        assert!(answer.contains("keeps no history"), "{answer}");
+        assert!(answer.contains("has no history"), "{answer}");
     }
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/old", &mock("/old", 201)).0, 201);
     let document = format!(r#"{{"routes": [{}]}}"#, mock("/new", 202).replacen('{', r#"{"id": "new","#, 1));

@@ -64,7 +64,7 @@ fn a_key_that_is_given_twice_shuts_every_place() {
     assert_eq!(status(&gateway, "/h/a"), 200);
     etcd.restart();
     etcd.put("/apisix/routes/1", &format!(r#"{{"uri":"/f/*",{guard}}}"#));
-    eventually("it is mended", || status(&gateway, "/f/a") == 401);
+    eventually("it is fixed", || status(&gateway, "/f/a") == 401);
     assert_eq!(statuses(&gateway, &["/e/a", "/g/a", "/u"]), [200; 3]);
     assert_eq!(rejected(&gateway, "routes", "1"), None);
 }
@@ -119,7 +119,7 @@ fn what_is_no_json_at_a_start_is_told_each_time() {
     for start in 1..=2 {
         assert_eq!(statuses(&gateway, &["/x", "/p", "/key"]), [200, 503, 401]);
         let (_, effect) = rejected(&gateway, "routes", "1").expect("it is listed");
-        assert_eq!(effect, "not known: requests that it was for may be served by other routes");
+        assert_eq!(effect, "unknown: other routes may serve its requests");
         for (kind, id) in [("plugin_configs", "p"), ("consumers", "a")] {
             assert!(rejected(&gateway, kind, id).is_some(), "{kind}/{id}");
         }

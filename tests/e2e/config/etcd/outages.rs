@@ -124,7 +124,7 @@ fn a_cluster_that_lost_its_data_takes_nothing_away() {
     etcd.kill();
     etcd.lose_data();
     etcd.restart();
-    eventually("the loss is logged", || gateway.error_log().contains("the cluster starts over"));
+    eventually("the loss is logged", || gateway.error_log().contains("the cluster is new"));
     assert_eq!(status(&gateway, "/one"), 201);
     let (code, answer) = gateway.admin("PUT", "/apisix/admin/routes/2", &mock("/two", 201));
     assert!(code == 503 && answer.contains("restore its data"), "{code} {answer}");

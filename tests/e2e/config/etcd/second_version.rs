@@ -139,12 +139,12 @@ fn a_config_of_2_10_runs_unchanged() {
 
     let said = gateway.process.output();
     for note in [
-        "apisix.admin_key is where APISIX 2.x had it; it is read as deployment.admin.admin_key",
-        "apisix.allow_admin is where APISIX 2.x had it; it is read as deployment.admin.allow_admin",
-        "apisix.config_center is where APISIX 2.x had it; it is read as deployment.role_traditional.config_provider",
-        "apisix.ssl.listen_port is where APISIX 2.x had it; it is read as apisix.ssl.listen",
-        "apisix.ssl.key_encrypt_salt is where APISIX 2.x had it; it is read as apisix.data_encryption.keyring",
-        "etcd is where APISIX 2.x had it; it is read as deployment.etcd",
+        "apisix.admin_key is the APISIX 2.x name; it is read as deployment.admin.admin_key",
+        "apisix.allow_admin is the APISIX 2.x name; it is read as deployment.admin.allow_admin",
+        "apisix.config_center is the APISIX 2.x name; it is read as deployment.role_traditional.config_provider",
+        "apisix.ssl.listen_port is the APISIX 2.x name; it is read as apisix.ssl.listen",
+        "apisix.ssl.key_encrypt_salt is the APISIX 2.x name; it is read as apisix.data_encryption.keyring",
+        "etcd is the APISIX 2.x name; it is read as deployment.etcd",
         "without port_admin: the Admin API shares port",
         "deployment.admin.admin_api_version is v2",
     ] {

@@ -72,7 +72,7 @@ fn so_do_secrets_and_metadata() {
         (
             "plugin_metadata/http-logger",
             metadata,
-            "log_format.host is taken as it stands: references are not replaced in plugin metadata",
+            "log_format.host is used literally: references are not resolved in plugin metadata",
         ),
     ] {
         let answer = put(&gateway, path, &object);

@@ -129,7 +129,7 @@ pub(super) fn wrong_files() -> Vec<Case> {
         cut,
         no_folder,
         raw("apisix: [1, 2\n", Refused("config.yaml:")),
-        raw("- a list\n", Refused("config.yaml should hold keys")),
+        raw("- a list\n", Refused("config.yaml should have keys")),
         keys(
             &[("apisix.enable_ipv6", json!("maybe"))],
             Refused("apisix.enable_ipv6 should be true or false"),
@@ -154,7 +154,7 @@ pub(super) fn wrong_files() -> Vec<Case> {
         keys(&[("deployment.role", json!("spare"))], Refused("deployment.role should be one of")),
         keys(
             &[("apisix.data_encryption.keyring", json!(["short"]))],
-            Refused("each key should have 16 or 32 letters"),
+            Refused("each key should have 16 or 32 characters"),
         ),
         keys(&[("apisix.trusted_addresses", json!(["10.0.0.0/33"]))], Refused("apisix.trusted_addresses[]")),
         keys(
@@ -212,7 +212,7 @@ pub(super) fn unusable() -> Vec<Case> {
         https(Some("no certificate"), None, None, "admin_ssl_cert: conf/cert.pem: certificate: none in it"),
         https(None, Some("absent"), None, "admin_ssl_cert_key: cannot read"),
         https(None, Some("no key"), None, "deployment.admin.admin_api_mtls.admin_ssl_cert_key: conf/key.pem"),
-        https(None, Some(&other.key), None, "conf/key.pem: the key does not belong to the certificate"),
+        https(None, Some(&other.key), None, "conf/key.pem: the key does not match the certificate"),
         https(None, None, Some("absent"), "admin_ssl_ca_cert: cannot read"),
         https(None, None, Some("nothing"), "admin_ssl_ca_cert: conf/ca.pem: no certificate in it"),
         trusts("conf/absent.pem", "apisix.ssl.ssl_trusted_certificate"),

@@ -168,7 +168,7 @@ fn an_etcd_that_is_none_is_told_of() {
     refused(
         &etcd(port),
         |_| {},
-        &["it does not answer as etcd does", "config.yaml:1:", "data/etcd.snapshot"],
+        &["the server does not respond like etcd", "config.yaml:1:", "data/etcd.snapshot"],
     );
     refused(&etcd(1), |_| {}, &["config.yaml:1:", "data/etcd.snapshot"]);
 }
@@ -183,6 +183,9 @@ fn a_file_that_is_not_there_is_not_called_good() {
         .output()
         .expect("runs");
     let said = text(&output);
-    assert!(!said.contains("config.yaml is good"), "{said}");
-    assert!(!output.status.success() || said.contains("config.yaml: the defaults hold"), "{said}");
+    assert!(!said.contains("config.yaml is valid"), "{said}");
+    assert!(
+        !output.status.success() || said.contains("config.yaml does not exist; the defaults apply"),
+        "{said}"
+    );
 }

@@ -138,7 +138,7 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
     vec![
         ("plugin_attr.prometheus.default_buckets", json!([5, 1]), "each above the one before"),
         ("plugin_attr.prometheus.default_buckets", json!([]), "one at least"),
-        (labels, json!([{"host": "$host"}, {"host": "$host"}]), "label \"host\" is there twice"),
+        (labels, json!([{"host": "$host"}, {"host": "$host"}]), "label \"host\" is given twice"),
         (labels, json!([{"a-b": "$host"}]), "label \"a-b\" is not a name of a label"),
         (labels, json!([{"a": "host"}]), "should have a variable"),
         (labels, json!([{"route": "$host"}]), "label \"route\" is one that every series has"),
@@ -150,13 +150,13 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
         (
             "apisix.proxy_cache.zones",
             json!([{"name": "a", "memory_size": "1m"}, {"name": "a", "memory_size": "1m"}]),
-            "a zone before it is called \"a\"",
+            "another zone is also named \"a\"",
         ),
         ("apisix.proxy_cache.zones", json!([{"memory_size": "1m"}]), "this zone has no name"),
         (
             "apisix.proxy_cache.zones",
             json!([{"name": "a", "disk_path": "/etc/passwd"}]),
-            "zone \"a\" cannot keep its answers in /etc/passwd",
+            "zone \"a\" cannot keep its responses in /etc/passwd",
         ),
     ]
 }
@@ -275,18 +275,18 @@ fn what_has_no_effect_is_warned_of() {
         store(&[("apisix.data_encryption.keyring", json!(null))], Warns("nothing is encrypted")),
         store(&[], Warns("apisix.data_encryption.keyring encrypts with a key that is published")),
         store(&[("deployment.admin.audit_log", json!(null))], Warns("there is no audit log")),
-        store(&[("deployment.admin.allow_admin", json!([]))], Warns("nobody may use the Admin API")),
+        store(&[("deployment.admin.allow_admin", json!([]))], Warns("no client can use the Admin API")),
         store(
             &[("deployment.admin.admin_api_mtls.admin_ssl_cert", json!("/nope"))],
             Warns("admin_ssl_cert has no effect"),
         ),
         store(
             &[("deployment.admin.admin_key", json!([{"name": "a", "key": " k\n"}]))],
-            Warns("has blanks or a line break around it"),
+            Warns("has leading or trailing whitespace"),
         ),
         store(
             &[("deployment.admin.admin_key", json!([{"name": "a", "key": "${NOKEY}"}]))],
-            Warns("is taken as it stands"),
+            Warns("is used literally"),
         ),
     ];
     cases.iter().for_each(check);
@@ -306,7 +306,7 @@ fn values_that_nobody_can_use_are_refused() {
             ("deployment.admin.admin_listen", json!({"ip": "127.0.0.1", "port": "@HTTP@"})),
             ("apisix.node_listen", json!("@HTTP@")),
         ],
-        Refused("the Admin API would be at every address"),
+        Refused("the Admin API would listen on every address"),
     )]
     .iter()
     .for_each(check);

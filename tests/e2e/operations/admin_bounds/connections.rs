@@ -31,7 +31,9 @@ fn a_strangers_address_has_eight_connections() {
     assert_eq!(strangers.len(), 8);
     assert_eq!(open_many(&gateway, OTHER_STRANGER, 1).len(), 1, "another address has its own");
     assert_eq!(open_many(&gateway, OPERATOR, 20).len(), 20, "the list knows no limit of an address");
-    gateway.wait_for_log("connection of 127.0.1.1 refused: as many as deployment.admin.limits.connections_per_address are open");
+    gateway.wait_for_log(
+        "connection from 127.0.1.1 refused: deployment.admin.limits.connections_per_address is reached",
+    );
     assert_eq!(get(&gateway, OTHER_STRANGER), Some(403), "and is refused by its address, whatever its key");
     drop(strangers);
     let started = Instant::now();
@@ -76,7 +78,7 @@ fn strangers_leave_room_for_the_operator() {
         assert!(started.elapsed() < PATIENCE, "there is room for the operator");
     }
     assert_eq!(open_many(&gateway, OPERATOR, 5).len(), 0, "8 in all");
-    gateway.wait_for_log("refused: as many as deployment.admin.limits.connections are open");
+    gateway.wait_for_log("refused: deployment.admin.limits.connections is reached");
 }
 
 /// Until the gateway closes the connection.

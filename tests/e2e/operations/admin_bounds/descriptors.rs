@@ -60,7 +60,7 @@ fn idle_clients_leave_the_admin_api_usable() {
     let mut early = gateway.client();
     assert_eq!(early.get("h", "/").expect("an answer").status(), 200);
     let clients = idle_clients(&gateway);
-    gateway.wait_for_log("idle ones are closed to make room");
+    gateway.wait_for_log("closing idle ones");
     for _ in 0..3 {
         let mut own: Vec<Client> =
             (0..8).map(|_| Client::connect(gateway.admin).expect("connects")).collect();
@@ -99,7 +99,7 @@ fn idle_clients_leave_descriptors_for_the_work() {
     let mut early = gateway.client();
     assert_eq!(early.get("h", "/plain").expect("an answer").status(), 200);
     let clients = idle_clients(&gateway);
-    gateway.wait_for_log("idle ones are closed to make room");
+    gateway.wait_for_log("closing idle ones");
     let answer = soon(&gateway, "/limited");
     assert_eq!((answer.status(), answer.header("X-RateLimit-Remaining")), (200, Some("8")), "Redis");
     put(
@@ -130,7 +130,7 @@ fn the_reserve_is_that_of_the_file() {
             clients.push(client);
             most = most.max(open_descriptors(&gateway));
         }
-        gateway.wait_for_log("idle ones are closed to make room");
+        gateway.wait_for_log("closing idle ones");
         most
     };
     let (none, some) = (count(0), count(32));

@@ -123,7 +123,7 @@ fn a_bad_import_changes_nothing() {
         ("rotes: []\n#END", "/rotes"),
         ("plugins: [cors]\n#END", "/plugins"),
         ("routes:\n- {id: 2, uri: /b, upstream_id: none}\n#END", "/routes/2"),
-        ("routes:\n- {id: 2, uri: 5}\n- {id: 2, uri: /b}\n#END", "is there twice"),
+        ("routes:\n- {id: 2, uri: 5}\n- {id: 2, uri: /b}\n#END", "is duplicated"),
         ("secrets:\n- {id: one}\n#END", "MANAGER/ID"),
     ] {
         let refused = import(&gateway, "?mode=replace", text, 400);

@@ -13,7 +13,7 @@ fn stop_and_quit_do_not_wait_for_a_stuck_worker() {
         let mut held = Held::start(2, ROUTES, &[]);
         let hold = held.hold("/first", FIRST);
         if noticed {
-            held.gateway.wait_for_log("has another in its place");
+            held.gateway.wait_for_log("was replaced");
         }
         let asked = Instant::now();
         held.gateway.process.signal(signal);

@@ -20,7 +20,7 @@ fn is_alive(process: u32) -> bool {
 fn lose_two_workers(held: &Held) -> [super::Hold; 2] {
     let before = held.gateway.pid();
     let first = held.hold("/first", FIRST);
-    held.gateway.wait_for_log("has another in its place");
+    held.gateway.wait_for_log("was replaced");
     let second = held.hold("/second", SECOND);
     eventually("another process serves", || held.gateway.pid() != before);
     [first, second]

@@ -127,7 +127,7 @@ impl Stage {
             ("PUT", Some(mut value)) => {
                 let own = prepare(api, &target, &mut value, true, false)?;
                 if stored_id(&target, own, &value) != id && target.kind == Kind::Consumer {
-                    return Err("username differs from the path's".to_owned());
+                    return Err("username differs from the one in the path".to_owned());
                 }
                 if target.kind == Kind::PluginMetadata {
                     crate::resource::checks::set(&mut value, "id", json!(id));
@@ -327,7 +327,7 @@ impl Stage {
 fn parse_target(api: &AdminApi, change: &Change) -> Result<Target, String> {
     let path = change.path.strip_prefix("/apisix/admin").unwrap_or(&change.path);
     if path.contains(['?', '#']) {
-        return Err("a path of a transaction has no query".to_owned());
+        return Err("a path in a transaction cannot have a query string".to_owned());
     }
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let name = segments.first().copied().unwrap_or_default();
@@ -350,7 +350,7 @@ fn parse_target(api: &AdminApi, change: &Change) -> Result<Target, String> {
         return Err("missing consumer name".to_owned());
     }
     if !target.sub_path.is_empty() && change.method != "PATCH" {
-        return Err(format!("{} is about a whole resource: {} is too long", change.method, change.path));
+        return Err(format!("{} applies to a whole resource; {} is too long", change.method, change.path));
     }
     Ok(target)
 }

@@ -53,11 +53,11 @@ impl Full {
 
     pub(super) fn who(self) -> &'static str {
         match self {
-            Full::Server => "the server's CPU is full",
+            Full::Server => "the server's CPU is saturated",
             Full::OneAtATime => "the server's threads use one core together: only one works at a time",
-            Full::Machine => "the CPUs of this machine are full",
-            Full::Client => "the load generator is nearly full",
-            Full::Behind => "and the server's CPU is not full: it waits",
+            Full::Machine => "the CPUs of this machine are saturated",
+            Full::Client => "the load generator is nearly saturated",
+            Full::Behind => "and the server's CPU is not saturated: it waits",
             Full::Unclear => "and no CPU is saturated",
             Full::Unseen => "the server or something behind it is full",
         }
@@ -72,7 +72,7 @@ impl Full {
                 "look for a lock that all threads take (an interpreter's, an allocator's, a log's), and run several processes instead of threads"
             }
             Full::Machine => {
-                "give the server cores of its own (taskset), or run the client on another machine"
+                "pin the server to its own cores (taskset), or run the client on another machine"
             }
             Full::Client => "add threads (-t) before the server is blamed",
             Full::Behind => {

@@ -20,7 +20,7 @@ pub(crate) fn open_model(outcome: &Outcome) -> Option<Finding> {
     }
     let per_second = slope * 1000.0 / outcome.series.slot_ms.max(1) as f64;
     let mut evidence = vec![
-        format!("{rate:.0} requests/s were wanted, {achieved:.0} were answered"),
+        format!("the target was {rate:.0} requests/s, {achieved:.0} were answered"),
         format!("latency grows by {} each second, in a line (r2 {fit:.2})", time(per_second)),
     ];
     if outcome.unsent > 0 {
@@ -46,7 +46,7 @@ fn few_connections(outcome: &Outcome, rate: f64) -> Option<Finding> {
     let enough = (rate * mean / 1_000_000.0).ceil() * 1.5;
     let s = if outcome.connections == 1 { "" } else { "s" };
     let evidence = vec![
-        format!("{rate:.0} requests/s were wanted, {:.0} were answered", outcome.requests_per_second()),
+        format!("the target was {rate:.0} requests/s, {:.0} were answered", outcome.requests_per_second()),
         format!("each request takes {}, the fastest {}: none waits in the server", time(mean), time(least)),
     ];
     Some(finding(

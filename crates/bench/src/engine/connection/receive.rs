@@ -2,7 +2,7 @@
 
 use super::{Connection, Context, Sent, State};
 use crate::engine::{
-    answer::Answer,
+    answer::ParsedResponse,
     answered::Answered,
     failure::{Broken, Failure},
     lives::End,
@@ -121,7 +121,7 @@ impl Connection {
         Ok(used)
     }
 
-    pub(super) fn complete(&mut self, sent: Sent, now: u64, answer: Answer, context: &mut Context) {
+    pub(super) fn complete(&mut self, sent: Sent, now: u64, answer: ParsedResponse, context: &mut Context) {
         self.in_flight.pop_front();
         self.size.learn();
         self.answers += 1;

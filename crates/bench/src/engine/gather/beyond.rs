@@ -1,13 +1,13 @@
 //! What was seen beyond requests and answers.
 
-use super::{Harvest, merge::merge};
+use super::{ThreadResult, merge::merge};
 use crate::{
     Plan, grpc,
     outcome::{Events, Grpc, GrpcStatus, Visits, WebSocket, latency::Latency},
 };
 
 /// `None` in a run of something else.
-pub(super) fn grpc(plan: &Plan, harvests: &[Harvest]) -> Option<Grpc> {
+pub(super) fn grpc(plan: &Plan, harvests: &[ThreadResult]) -> Option<Grpc> {
     plan.options.grpc.as_ref()?;
     let calls = |code: usize| match code {
         0 => harvests.iter().map(|harvest| harvest.tally.completed).sum(),
@@ -30,7 +30,7 @@ pub(crate) fn grpc_failures(grpc: Option<&Grpc>) -> impl Iterator<Item = (String
 }
 
 /// `None` in a run of something else.
-pub(super) fn events(plan: &Plan, harvests: &[Harvest]) -> Option<Events> {
+pub(super) fn events(plan: &Plan, harvests: &[ThreadResult]) -> Option<Events> {
     if !plan.options.events {
         return None;
     }
@@ -47,7 +47,7 @@ pub(super) fn events(plan: &Plan, harvests: &[Harvest]) -> Option<Events> {
 }
 
 /// `None` in a run of something else.
-pub(super) fn websocket(plan: &Plan, harvests: &[Harvest]) -> Option<WebSocket> {
+pub(super) fn websocket(plan: &Plan, harvests: &[ThreadResult]) -> Option<WebSocket> {
     plan.options.echo.as_ref()?;
     let all = || harvests.iter().map(|harvest| &harvest.tally.beyond.echo);
     let upgrades = merge(all().filter_map(|echo| echo.upgrades.as_ref()));
@@ -58,7 +58,7 @@ pub(super) fn websocket(plan: &Plan, harvests: &[Harvest]) -> Option<WebSocket> 
 }
 
 /// `None` in a run of something else.
-pub(super) fn visits(plan: &Plan, harvests: &[Harvest]) -> Option<Visits> {
+pub(super) fn visits(plan: &Plan, harvests: &[ThreadResult]) -> Option<Visits> {
     if !plan.options.follow && !plan.options.cookies {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Harvest, merge::merge};
+use super::{ThreadResult, merge::merge};
 use crate::{
     Plan,
     engine::parts::{MAX_REQUESTS, OTHER_STATUSES, OfRequest, Parts, USUAL_STATUS},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// `seen`: of all requests, as a user waits.
-pub(super) fn by_status(harvests: &[Harvest], seen: Option<&Histogram<u64>>) -> Vec<ByStatus> {
+pub(super) fn by_status(harvests: &[ThreadResult], seen: Option<&Histogram<u64>>) -> Vec<ByStatus> {
     let recorded = || harvests.iter().flat_map(|harvest| &harvest.tally.parts.statuses);
     let mut statuses: Vec<u16> = recorded().map(|(status, _)| *status).collect();
     statuses.sort_unstable_by_key(|&status| (status == OTHER_STATUSES, status));
@@ -31,7 +31,7 @@ pub(super) fn by_status(harvests: &[Harvest], seen: Option<&Histogram<u64>>) -> 
 }
 
 /// `raw`: of all answers, from sending.
-pub(super) fn first_byte(harvests: &[Harvest], raw: Option<&Histogram<u64>>) -> Latency {
+pub(super) fn first_byte(harvests: &[ThreadResult], raw: Option<&Histogram<u64>>) -> Latency {
     let Some(raw) = raw else { return Latency::default() };
     let pieces = || harvests.iter().filter_map(|harvest| harvest.tally.parts.pieces.as_ref());
     let mut all = without(raw, pieces().map(|pieces| &pieces.whole));
@@ -42,7 +42,7 @@ pub(super) fn first_byte(harvests: &[Harvest], raw: Option<&Histogram<u64>>) -> 
     Latency::of(&all)
 }
 
-pub(super) fn by_url(plan: &Plan, harvests: &[Harvest]) -> Vec<ByUrl> {
+pub(super) fn by_url(plan: &Plan, harvests: &[ThreadResult]) -> Vec<ByUrl> {
     let parts = || harvests.iter().map(|harvest| &harvest.tally.parts);
     let count = parts().map(|parts: &Parts| parts.requests.len()).max().unwrap_or(0);
     let of = |at: usize| -> Vec<&OfRequest> { parts().filter_map(|parts| parts.requests.get(at)).collect() };

@@ -11,7 +11,7 @@ use super::{
         answered::Answered,
         clock::Clock,
         failure::{Broken, Failure},
-        harvest::Harvest,
+        harvest::ThreadResult,
         local::Took,
         pace::Pace,
         portion::Portion,
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn harvest(mut self, &Took { end_ns, cpu_ns, waited_ns }: &Took) -> Harvest {
+    pub(super) fn harvest(mut self, &Took { end_ns, cpu_ns, waited_ns }: &Took) -> ThreadResult {
         for (sent, due) in self.in_flight.into_iter().flatten() {
             self.tally.unfinished(end_ns, sent, due);
         }
@@ -144,7 +144,7 @@ impl Shared {
         self.tally.finish(end_ns);
         let usual = |usual: &Usual| (usual.count, usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
-        Harvest {
+        ThreadResult {
             tally: self.tally,
             connections,
             sockets: Default::default(),

@@ -45,7 +45,7 @@ async fn hold(index: usize, mut line: Line, is_good: &mut bool, common: &Common)
     let kind = head.headers.get_str("content-type").unwrap_or_default();
     if !kind.to_ascii_lowercase().starts_with("text/event-stream") {
         let found = if kind.is_empty() { "no content-type" } else { kind };
-        return Err(malformed(&format!("{found} in place of text/event-stream; is the path right?")));
+        return Err(malformed(&format!("{found} instead of text/event-stream; is the path right?")));
     }
     let length = framing::response_body(&head, &Method::Get).map_err(|error| malformed(error.reason))?;
     let clock = common.borrow().clock;

@@ -10,7 +10,7 @@ use super::{
         clock::Clock,
         dial::{Raw, Way},
         failure::Broken,
-        harvest::Harvest,
+        harvest::ThreadResult,
         local::Took,
         pace::Pace,
         slot::Usual,
@@ -41,14 +41,14 @@ pub(super) struct Shared {
     pub(super) message: Option<Template>,
     pub(super) next: usize,
     pub(super) source: Source,
-    pub(super) connections: Vec<Place>,
+    pub(super) connections: Vec<ConnectionState>,
     pub(super) server: String,
     pub(super) server_name: Option<ServerName<'static>>,
 }
 
 /// What a connection is at, for the end of the run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ConnectionState {
     pub(super) usual: Usual,
     /// (sent, due) of the request or message that has no answer.
     pub(super) asked: Option<(u64, u64)>,
@@ -94,13 +94,13 @@ impl Shared {
         self.source.number += self.plan.threads as u64;
     }
 
-    pub(super) fn place(&mut self, connection: usize, change: impl FnOnce(&mut Place)) {
+    pub(super) fn place(&mut self, connection: usize, change: impl FnOnce(&mut ConnectionState)) {
         if let Some(place) = self.connections.get_mut(connection) {
             change(place);
         }
     }
 
-    pub(super) fn harvest(mut self, &Took { end_ns, cpu_ns, waited_ns }: &Took) -> Harvest {
+    pub(super) fn harvest(mut self, &Took { end_ns, cpu_ns, waited_ns }: &Took) -> ThreadResult {
         for place in &self.connections {
             if let Some((sent, due)) = place.asked {
                 self.tally.unfinished(end_ns, sent, due);
@@ -114,9 +114,9 @@ impl Shared {
         }
         self.tally.left_over(self.pace.as_mut(), &mut self.left, end_ns, end_ns);
         self.tally.finish(end_ns);
-        let usual = |place: &Place| (place.usual.count, place.usual.latency_ns());
+        let usual = |place: &ConnectionState| (place.usual.count, place.usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
-        Harvest {
+        ThreadResult {
             tally: self.tally,
             connections,
             sockets: Default::default(),

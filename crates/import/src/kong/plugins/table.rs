@@ -9,7 +9,7 @@ use super::super::{
 use crate::{
     fields::Fields,
     imported::Imported,
-    kong::converted::{Converted, Place, name_of, vault_reference},
+    kong::converted::{Converted, PluginContext, name_of, vault_reference},
 };
 
 /// What Kong writes out where it is not set, and what only tunes how records are sent.
@@ -36,7 +36,7 @@ const ELSEWHERE: [&str; 13] = [
     "instance_name", "_config",
 ];
 
-pub(crate) fn convert_one(node: &Node, place: Place, imported: &mut Imported) -> Converted {
+pub(crate) fn convert_one(node: &Node, place: PluginContext, imported: &mut Imported) -> Converted {
     let kind = name_of(node);
     let subject = format!("plugin {kind}");
     let outer = Fields::new(node, &subject);
@@ -71,7 +71,7 @@ fn by_kind(
     kind: &str,
     node: &Node,
     conf: &Fields<'_>,
-    place: Place,
+    place: PluginContext,
     imported: &mut Imported,
 ) -> Option<Converted> {
     let report = &mut imported.report;

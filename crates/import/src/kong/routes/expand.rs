@@ -87,12 +87,12 @@ pub(super) fn expand<'a>(
         fault = Some(source);
     }
     let given = expression.map(|_| usize::MAX);
-    let entries = by_fields(entities, node, service, &fields, Place { given, created, fault });
+    let entries = by_fields(entities, node, service, &fields, RouteDefaults { given, created, fault });
     fields.finish(&mut imported.report);
     entries
 }
 
-struct Place {
+struct RouteDefaults {
     /// How many kinds of conditions count as given, where the fields do not show it.
     given: Option<usize>,
     created: usize,
@@ -105,9 +105,9 @@ fn by_fields<'a>(
     node: &'a Node,
     service: Option<&'a Node>,
     fields: &Fields<'_>,
-    place: Place,
+    place: RouteDefaults,
 ) -> Vec<Entry<'a>> {
-    let Place { given, created, fault } = place;
+    let RouteDefaults { given, created, fault } = place;
     let hosts = fields.texts("hosts");
     let some = |node: &Node| !fields::list(node).is_empty() || !fields::entries(node).is_empty();
     // Before version 3 there was one order; a route with an unknown expression is closed before all others.

@@ -67,7 +67,7 @@ fn file(conf: &Map<String, Value>, target: &str, at: &At, fields: Option<Value>)
         Some(name) => name,
     };
     if !path.starts_with('/') || path.contains('$') || path.ends_with('/') {
-        return Err("which file it is cannot be told".to_owned());
+        return Err("its file is unknown".to_owned());
     }
     let name = match conf.get("strip_prefix").and_then(Value::as_str) {
         Some(prefix) => path.strip_prefix(prefix).unwrap_or(path),

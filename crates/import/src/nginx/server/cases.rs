@@ -17,7 +17,7 @@ use crate::{
         block::{Block, Server},
         context::Context,
         made::{Made, Stop},
-        places::{Place, safe_uri},
+        places::{LocationMatch, safe_uri},
     },
 };
 
@@ -46,7 +46,7 @@ impl<'a> Server<'_, 'a> {
         let mut uris = vec![safe_uri(&location.place)];
         let mut condition = Condition::Always;
         let mut rank = 0;
-        if let Place::Regex(pattern) = &location.place {
+        if let LocationMatch::Regex(pattern) = &location.place {
             uris = self.locations.tried_below(location);
             condition = Condition::test("uri", "~~", pattern.clone());
             rank = regexes.len() - regexes.iter().position(|one| *one == index).unwrap_or(0);

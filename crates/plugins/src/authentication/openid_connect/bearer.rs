@@ -202,7 +202,7 @@ impl OpenidConnect {
         let names = self.conf.introspection_addon_headers.iter();
         // Upstreams that fold signs would see a field that the provider was not asked about.
         if let Some(name) = names.clone().find(|name| request.head.headers.has_other_spelling(name)) {
-            return Err(format!("header {name} has another spelling beside it"));
+            return Err(format!("header {name} appears under another spelling as well"));
         }
         let headers: Vec<(String, Vec<u8>)> = names.flat_map(|name| auth::lines(request, name)).collect();
         let key = introspection_key(token, &headers);

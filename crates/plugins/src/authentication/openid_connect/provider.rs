@@ -191,7 +191,7 @@ fn tell(lines: &Limiter, what: fmt::Arguments) {
     if let Some(others) = lines.pass() {
         error_log::log(
             Level::Error,
-            format_args!("openid-connect: {what}; {others} more such lines since the line before"),
+            format_args!("openid-connect: {what}; {others} more such lines since the previous line"),
         );
     }
 }

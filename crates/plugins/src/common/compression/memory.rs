@@ -21,12 +21,15 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 /// What the metrics page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Bytes that compressors hold.
     pub held: usize,
+    /// Bytes that they may hold.
     pub limit: usize,
     /// Answers that went out uncompressed.
     pub left_out: u64,
 }
 
+/// Of all workers.
 pub fn usage() -> Usage {
     Usage { held: HELD.load(Relaxed), limit: limit(), left_out: LEFT_OUT.load(Relaxed) }
 }
@@ -68,8 +71,8 @@ fn tell(limit: usize) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "an answer is not compressed: compressors hold all of the {limit} bytes that are their part of \
-                 apisix.body_memory.total; {others} more since the line before"
+                "a response is not compressed: compressors use all of the {limit} bytes that are their share \
+                 of apisix.body_memory.total; {others} more since the previous line"
             ),
         );
     }

@@ -61,8 +61,9 @@ fn tell_of_dropped(whose: &str) {
         error_log::log(
             Level::Error,
             format_args!(
-                "a {whose} body is not logged: those that are kept take too much memory (apisix.log_memory); \
-                 {others} more since the line before"
+                "a {whose} body is not logged: bodies kept for logs take too much memory \
+                 (apisix.log_memory); \
+                 {others} more since the previous line"
             ),
         );
     }

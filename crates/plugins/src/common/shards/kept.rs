@@ -18,8 +18,11 @@ pub(super) struct Kept {
 /// What the metrics page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Name of the plugin.
     pub plugin: &'static str,
+    /// Keys that are kept.
     pub keys: usize,
+    /// Keys evicted since the start.
     pub forgotten: u64,
 }
 
@@ -41,6 +44,7 @@ pub(super) fn of(plugin: &'static str) -> &'static Kept {
     new
 }
 
+/// Of each plugin that counts in memory.
 pub fn usage() -> Vec<Usage> {
     let read = |kept: &&'static Kept| Usage {
         plugin: kept.plugin,
@@ -66,8 +70,7 @@ impl Kept {
             error_log::log(
                 Level::Warn,
                 format_args!(
-                    "{}: there are more keys than are kept, so {count} of them were forgotten and start over; \
-                     {} since the start",
+                    "{}: too many keys, {count} of them were evicted and start over; {} since startup",
                     self.plugin,
                     self.forgotten.load(Relaxed)
                 ),

@@ -17,6 +17,7 @@ const HASHED: u8 = u8::MAX;
 pub struct Key([u8; LENGTH]);
 
 impl Key {
+    /// A hash with a random seed: the text itself is not kept.
     pub fn new(text: &[u8]) -> Key {
         let mut key = [0; LENGTH];
         let [held @ .., length] = &mut key;

@@ -108,7 +108,7 @@ impl Connection {
             self.stream.flush().await?;
             let length = self.stream.read_u32().await? as usize;
             if !(4..=MAX_ANSWER_BYTES).contains(&length) {
-                return Err(std::io::Error::other("answer has an impossible length"));
+                return Err(std::io::Error::other("response has an invalid length"));
             }
             let mut answer = vec![0; length];
             self.stream.read_exact(&mut answer).await?;
@@ -119,7 +119,7 @@ impl Connection {
             Err(_) => return Err("timeout".to_owned()),
         };
         if Reader(&answer).i32()? != correlation {
-            return Err("answer belongs to another request".to_owned());
+            return Err("response belongs to another request".to_owned());
         }
         answer.drain(..4);
         Ok(answer)

@@ -100,7 +100,7 @@ impl Producer {
             Some(known) => known,
             None => {
                 let broker = topic.brokers.iter().find(|(id, ..)| *id == leader);
-                let (_, host, port) = broker.ok_or("the leader of the partition is not known")?;
+                let (_, host, port) = broker.ok_or("the leader of the partition is unknown")?;
                 let opened = Connection::open(&self.settings, host, *port).await?;
                 state.connections.keep(leader, opened)
             }

@@ -83,7 +83,7 @@ impl Writer {
 /// Reads an answer; every read says when the bytes end too early.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
-const SHORT: &str = "answer of the broker is too short";
+const SHORT: &str = "response of the broker is too short";
 
 impl<'a> Reader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {

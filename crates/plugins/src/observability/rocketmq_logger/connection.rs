@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::remoting::{Answer, Command, Credentials};
+use super::remoting::{Command, Credentials, RemotingResponse};
 
 /// Routes of topics are the longest.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
@@ -70,7 +70,11 @@ impl Connection {
         }
     }
 
-    pub(super) async fn ask(&mut self, settings: &Settings, command: Command<'_>) -> Result<Answer, String> {
+    pub(super) async fn ask(
+        &mut self,
+        settings: &Settings,
+        command: Command<'_>,
+    ) -> Result<RemotingResponse, String> {
         self.number = self.number.wrapping_add(1);
         let request = command.encode(self.number, settings.credentials.as_ref());
         match tokio::time::timeout(settings.timeout, self.exchange(&request)).await {
@@ -79,23 +83,23 @@ impl Connection {
         }
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> Result<Answer, String> {
+    async fn exchange(&mut self, request: &[u8]) -> Result<RemotingResponse, String> {
         let failed = |error: std::io::Error| error.to_string();
         self.stream.write_all(request).await.map_err(failed)?;
         self.stream.flush().await.map_err(failed)?;
         for _ in 0..MAX_OTHERS {
             let length = self.stream.read_u32().await.map_err(failed)? as usize;
             if length > MAX_ANSWER_BYTES {
-                return Err("answer of the server has an impossible length".to_owned());
+                return Err("response of the server has an invalid length".to_owned());
             }
             let mut frame = vec![0; length];
             self.stream.read_exact(&mut frame).await.map_err(failed)?;
-            let answer = Answer::decode(frame)?;
+            let answer = RemotingResponse::decode(frame)?;
             if answer.answers(self.number) {
                 return Ok(answer);
             }
         }
-        Err("the server does not answer".to_owned())
+        Err("the server does not respond".to_owned())
     }
 }
 

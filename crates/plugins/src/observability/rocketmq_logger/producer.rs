@@ -7,7 +7,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     connection::{Connection, Settings},
-    remoting::{Answer, Command, Fields, ROUTE_OF_TOPIC, SEND_MESSAGE, SUCCESS, TOPIC_NOT_EXIST},
+    remoting::{Command, Fields, ROUTE_OF_TOPIC, RemotingResponse, SEND_MESSAGE, SUCCESS, TOPIC_NOT_EXIST},
     route::{Queue, Queues},
 };
 use crate::common::kept_connections::KeptConnections;
@@ -156,7 +156,7 @@ impl Producer {
         }
     }
 
-    async fn route(&self, connection: &mut Connection, topic: &str) -> Result<Answer, String> {
+    async fn route(&self, connection: &mut Connection, topic: &str) -> Result<RemotingResponse, String> {
         let fields = Fields::from([("topic", topic.to_owned())]);
         connection.ask(&self.settings, Command { code: ROUTE_OF_TOPIC, fields, body: b"" }).await
     }

@@ -69,7 +69,7 @@ impl Command<'_> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct RemotingResponse {
     pub code: i32,
     /// The number of the request.
     pub opaque: i32,
@@ -80,15 +80,15 @@ pub(super) struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl RemotingResponse {
     /// Of a frame without its length.
-    pub(super) fn decode(mut frame: Vec<u8>) -> Result<Answer, String> {
-        let (length, rest) = frame.split_first_chunk::<4>().ok_or("answer of the server is too short")?;
+    pub(super) fn decode(mut frame: Vec<u8>) -> Result<RemotingResponse, String> {
+        let (length, rest) = frame.split_first_chunk::<4>().ok_or("response of the server is too short")?;
         // Types other than JSON have a first byte that makes it longer than any frame.
         let length = u32::from_be_bytes(*length) as usize;
-        let head = rest.get(..length).ok_or("answer of the server has an impossible head")?;
-        let mut answer: Answer =
-            serde_json::from_slice(head).map_err(|error| format!("answer of the server: {error}"))?;
+        let head = rest.get(..length).ok_or("response of the server has an invalid header")?;
+        let mut answer: RemotingResponse =
+            serde_json::from_slice(head).map_err(|error| format!("response of the server: {error}"))?;
         answer.body = frame.split_off(4 + length);
         Ok(answer)
     }
@@ -138,14 +138,14 @@ mod tests {
     fn frames_of_answers() {
         let text = br#"{"code":17,"flag":1,"opaque":7,"remark":"no","version":1}"#;
         let frame = [&(text.len() as u32).to_be_bytes()[..], text, b"rest"].concat();
-        let answer = Answer::decode(frame.clone()).expect("an answer");
+        let answer = RemotingResponse::decode(frame.clone()).expect("an answer");
         assert_eq!((answer.code, answer.body.as_slice()), (TOPIC_NOT_EXIST, b"rest".as_slice()));
         assert!(answer.answers(7) && !answer.answers(8));
         assert_eq!(answer.refusal(), "code 17: no");
         for length in [0, 3, 4, 20] {
-            assert!(Answer::decode(frame[..length].to_vec()).is_err(), "{length}");
+            assert!(RemotingResponse::decode(frame[..length].to_vec()).is_err(), "{length}");
         }
         let binary = [&[1, 0, 0, 4], &frame[4..]].concat();
-        assert!(Answer::decode(binary).is_err());
+        assert!(RemotingResponse::decode(binary).is_err());
     }
 }

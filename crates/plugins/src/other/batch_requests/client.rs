@@ -6,7 +6,7 @@ use std::{io, net::IpAddr, time::Duration};
 use serde_json::{Map, Value, json};
 use tidegate_clients::{
     batch::Weigh,
-    verbatim::{Answer, Connection, Excess, Limits},
+    verbatim::{Connection, Excess, Limits, VerbatimResponse},
 };
 use tidegate_plugin_api::{Request, aside, memory};
 use tidegate_protocol::Version;
@@ -82,7 +82,7 @@ fn connect(outer: &Request, limit: Duration) -> io::Result<Connection<UnixStream
 
 /// Large ones are read and written elsewhere. Beside them the client holds `held` bytes already.
 async fn text_of_answer(
-    answer: Answer,
+    answer: VerbatimResponse,
     method: String,
     (client, held): (IpAddr, usize),
     lease: &mut memory::Lease,
@@ -99,7 +99,7 @@ async fn text_of_answer(
     text.await.map_err(|_| Failed::Spent)
 }
 
-fn into_json(Answer { head, body, .. }: Answer, method: &str) -> Value {
+fn into_json(VerbatimResponse { head, body, .. }: VerbatimResponse, method: &str) -> Value {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut headers = Map::new();
     for (name, value) in head.headers.iter() {

@@ -8,20 +8,20 @@ use tidegate_protocol::{Head, HeaderId, Method};
 
 use super::{
     coding,
-    conditions::{self, Validators, Verdict},
-    entry::{Outcome, Representation, Served},
+    conditions::{self, Precondition, Validators},
+    entry::{FileLookup, Representation, Served},
     path,
     range::{self, Ranges, Span},
 };
 
-pub(super) fn answer(request: &Request, outcome: &Outcome, max_ranges: usize) -> Reply {
+pub(super) fn answer(request: &Request, outcome: &FileLookup, max_ranges: usize) -> Reply {
     match outcome {
-        Outcome::Status(code) => Reply::page(*code),
+        FileLookup::Status(code) => Reply::page(*code),
         // The caller leaves these to the upstream.
-        Outcome::Upstream => Reply::page(404),
-        Outcome::Redirect => redirect(request),
-        Outcome::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
-        Outcome::File(served) => file(request, served, max_ranges),
+        FileLookup::Upstream => Reply::page(404),
+        FileLookup::Redirect => redirect(request),
+        FileLookup::Listing(page) => Reply::bytes(200, page.clone()).content_type("text/html; charset=utf-8"),
+        FileLookup::File(served) => file(request, served, max_ranges),
     }
 }
 
@@ -42,9 +42,9 @@ fn file(request: &Request, served: &Served, max_ranges: usize) -> Reply {
     let representation = choose(headers, served);
     let validators = Validators { etag: representation.etag.as_bytes(), modified: representation.modified };
     match conditions::evaluate(headers, &validators) {
-        Verdict::Send => {}
-        Verdict::NotModified => return not_modified(representation),
-        Verdict::Failed => return Reply::page(412),
+        Precondition::Send => {}
+        Precondition::NotModified => return not_modified(representation),
+        Precondition::Failed => return Reply::page(412),
     }
     // RFC 9110 section 14.2: a range counts with GET only.
     let wanted = headers.known(HeaderId::Range).filter(|_| request.head.method == Method::Get);

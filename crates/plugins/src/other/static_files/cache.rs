@@ -198,14 +198,14 @@ pub(crate) fn look_after(cache: &Arc<Cache>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::other::static_files::entry::Outcome;
+    use crate::other::static_files::entry::FileLookup;
 
     fn cache(files: usize, valid: f64) -> Cache {
         Cache::new(&Conf { files, inactive: 60, valid, small_file_bytes: 0 })
     }
 
     fn entry(now_ms: u64) -> Arc<Entry> {
-        Arc::new(Entry::new(Outcome::Redirect, now_ms))
+        Arc::new(Entry::new(FileLookup::Redirect, now_ms))
     }
 
     #[test]

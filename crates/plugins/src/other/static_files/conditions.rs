@@ -13,7 +13,7 @@ pub(crate) struct Validators<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Precondition {
     /// Answer as if nothing had been asked.
     Send,
     /// 304
@@ -23,27 +23,27 @@ pub(super) enum Verdict {
 }
 
 /// For GET and HEAD of something that exists.
-pub(crate) fn evaluate(headers: &Head, validators: &Validators) -> Verdict {
+pub(crate) fn evaluate(headers: &Head, validators: &Validators) -> Precondition {
     let date = |name: &str| headers.get(name).and_then(parse_date);
     if headers.contains("If-Match") {
         if !lists(headers, "If-Match", validators.etag, false) {
-            return Verdict::Failed;
+            return Precondition::Failed;
         }
     } else if date("If-Unmodified-Since").is_some_and(|limit| validators.modified > limit) {
-        return Verdict::Failed;
+        return Precondition::Failed;
     }
     if headers.known(HeaderId::IfNoneMatch).is_some() {
         if lists(headers, "If-None-Match", validators.etag, true) {
-            return Verdict::NotModified;
+            return Precondition::NotModified;
         }
     } else if headers
         .known(HeaderId::IfModifiedSince)
         .and_then(parse_date)
         .is_some_and(|limit| validators.modified <= limit)
     {
-        return Verdict::NotModified;
+        return Precondition::NotModified;
     }
-    Verdict::Send
+    Precondition::Send
 }
 
 /// Whether `Range` counts: the client's part is of this version.
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn the_order_of_the_rfc_holds() {
-        let check = |fields: &[(&str, &str)], expected: Verdict| {
+        let check = |fields: &[(&str, &str)], expected: Precondition| {
             assert_eq!(evaluate(&head(fields), &validators()), expected, "{fields:?}");
         };
-        use Verdict::{Failed, NotModified, Send};
+        use Precondition::{Failed, NotModified, Send};
         check(&[], Send);
         check(&[("If-Match", "\"a\"")], Send);
         check(&[("If-Match", "\"b\", \"a\"")], Send);

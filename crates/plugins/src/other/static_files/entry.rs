@@ -18,7 +18,7 @@ use tidegate_protocol::Head;
 use super::coding::Coding;
 
 /// The answer to a path. What does not exist is not kept: any client could fill the cache with it.
-pub(super) enum Outcome {
+pub(super) enum FileLookup {
     File(Served),
     /// A directory that was asked for without the slash at its end.
     Redirect,
@@ -75,7 +75,7 @@ impl Stamp {
 
 /// An outcome in the cache. Times are milliseconds since the cache was made.
 pub(super) struct Entry {
-    pub outcome: Outcome,
+    pub outcome: FileLookup,
     pub(crate) checked_ms: AtomicU64,
     pub used_ms: AtomicU64,
     /// A revalidation is under way.
@@ -83,7 +83,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(outcome: Outcome, now_ms: u64) -> Entry {
+    pub(super) fn new(outcome: FileLookup, now_ms: u64) -> Entry {
         Entry {
             outcome,
             checked_ms: AtomicU64::new(now_ms),

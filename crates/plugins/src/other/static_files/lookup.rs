@@ -14,7 +14,7 @@ use tidegate_telemetry::error_log;
 use super::{
     cache::Cache,
     coding::Coding,
-    entry::{Entry, Outcome, Presentation, Representation, Served, Stamp},
+    entry::{Entry, FileLookup, Presentation, Representation, Served, Stamp},
     listing, open, path,
     try_files::Try,
     types::Types,
@@ -62,10 +62,10 @@ impl Files {
                         self.root.display()
                     ),
                 );
-                Outcome::Status(500)
+                FileLookup::Status(500)
             }
         };
-        let kept = matches!(outcome, Outcome::File(_) | Outcome::Redirect);
+        let kept = matches!(outcome, FileLookup::File(_) | FileLookup::Redirect);
         let entry = Arc::new(Entry::new(outcome, now_ms));
         if kept {
             self.cache.put(path, entry.clone());
@@ -82,14 +82,14 @@ impl Files {
         old.refreshing.store(false, Ordering::Relaxed);
     }
 
-    fn resolve(&self, path: &[u8], title: &str) -> io::Result<Outcome> {
+    fn resolve(&self, path: &[u8], title: &str) -> io::Result<FileLookup> {
         let root = open::root(&self.root)?;
         let named_folder = path.is_empty() || path.ends_with(b"/");
         for attempt in &self.tries {
             let (before, with_path, after, directory) = match attempt {
                 Try::Name { before, with_path, after, directory } => (before, with_path, after, directory),
-                Try::Status(code) => return Ok(Outcome::Status(*code)),
-                Try::Upstream => return Ok(Outcome::Upstream),
+                Try::Status(code) => return Ok(FileLookup::Status(*code)),
+                Try::Upstream => return Ok(FileLookup::Upstream),
             };
             let mut name = before.trim_start_matches('/').as_bytes().to_vec();
             if *with_path {
@@ -110,19 +110,19 @@ impl Files {
             }
             match (kind(&root, &name)?, directory) {
                 (Kind::File(file, metadata), false) => {
-                    return self.serve(&root, &name, file, &metadata).map(Outcome::File);
+                    return self.serve(&root, &name, file, &metadata).map(FileLookup::File);
                 }
-                (Kind::Folder(_), true) if *with_path && !named_folder => return Ok(Outcome::Redirect),
-                (Kind::Forbidden, _) => return Ok(Outcome::Status(403)),
+                (Kind::Folder(_), true) if *with_path && !named_folder => return Ok(FileLookup::Redirect),
+                (Kind::Forbidden, _) => return Ok(FileLookup::Status(403)),
                 (Kind::Folder(folder), true) => return self.folder(&root, &name, &folder, title),
                 _ => {}
             }
         }
-        Ok(Outcome::Status(404))
+        Ok(FileLookup::Status(404))
     }
 
     /// The first index file of a directory, or its list.
-    fn folder(&self, root: &OwnedFd, name: &[u8], folder: &File, title: &str) -> io::Result<Outcome> {
+    fn folder(&self, root: &OwnedFd, name: &[u8], folder: &File, title: &str) -> io::Result<FileLookup> {
         for index in &self.index {
             let mut inside = name.to_vec();
             if !inside.is_empty() && !inside.ends_with(b"/") {
@@ -130,13 +130,13 @@ impl Files {
             }
             inside.extend_from_slice(index.as_bytes());
             if let Kind::File(file, metadata) = kind(root, &inside)? {
-                return self.serve(root, &inside, file, &metadata).map(Outcome::File);
+                return self.serve(root, &inside, file, &metadata).map(FileLookup::File);
             }
         }
         if !self.autoindex {
-            return Ok(Outcome::Status(403));
+            return Ok(FileLookup::Status(403));
         }
-        Ok(Outcome::Listing(listing::page(folder, title, self.dotfiles)?.into()))
+        Ok(FileLookup::Listing(listing::page(folder, title, self.dotfiles)?.into()))
     }
 
     /// A file, and what lies beside it in other codings.

@@ -32,7 +32,9 @@ impl Try {
             None => (text, "", false),
         };
         if before.contains('$') || after.contains('$') {
-            return Err(format!("try_files: {text}: $uri is the only variable, and once in a name"));
+            return Err(format!(
+                "try_files: {text}: $uri is the only variable, and may occur once in a name"
+            ));
         }
         if !path::is_safe(before.trim_start_matches('/').as_bytes(), true) {
             return Err(format!("try_files: {text} does not name something below the root"));

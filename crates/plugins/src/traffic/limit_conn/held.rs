@@ -39,7 +39,7 @@ impl Places {
     pub(super) fn take(&'static self, request: &mut Request, key: &[u8], limit: f64) -> Option<f64> {
         let key = Key::new(key);
         let count = self.enter(&key, limit)?;
-        hold(request, Place::Local { places: self, key });
+        hold(request, HeldSlot::Local { places: self, key });
         Some(count)
     }
 
@@ -63,22 +63,22 @@ impl Places {
 
 /// What a request holds.
 #[derive(Default)]
-pub(super) struct Held(SmallVec<[Place; 1]>);
+pub(super) struct Held(SmallVec<[HeldSlot; 1]>);
 
-enum Place {
+enum HeldSlot {
     Local { places: &'static Places, key: Key },
     Remote { redis: RedisClient, key: Box<[u8]>, member: Box<str> },
 }
 
-fn hold(request: &mut Request, place: Place) {
+fn hold(request: &mut Request, place: HeldSlot) {
     request.extensions.get_or_insert_with(Held::default).0.push(place);
 }
 
-impl Drop for Place {
+impl Drop for HeldSlot {
     fn drop(&mut self) {
         match self {
-            Place::Local { places, key } => places.leave(key),
-            Place::Remote { redis, key, member } => {
+            HeldSlot::Local { places, key } => places.leave(key),
+            HeldSlot::Remote { redis, key, member } => {
                 // No request waits for it. Without a runtime the process ends, and the place expires by itself.
                 if tokio::runtime::Handle::try_current().is_err() {
                     return;
@@ -134,7 +134,7 @@ pub(crate) async fn take_remote(
     if allowed != 1 {
         return Ok(None);
     }
-    hold(request, Place::Remote { redis: redis.clone(), key: key.into(), member });
+    hold(request, HeldSlot::Remote { redis: redis.clone(), key: key.into(), member });
     Ok(Some(count))
 }
 

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tidegate_model::random::random_u64;
 
-use super::entry::{Answer, Stored, Variants};
+use super::entry::{CachedResponse, Stored, Variants};
 
 /// Files of version 1 may hold answers that were for one client only.
 const MAGIC: &[u8] = b"tidegate-cache-2\n";
@@ -253,7 +253,7 @@ fn encode(key: &[u8], stored: &Stored) -> io::Result<Vec<u8>> {
     };
     let mut body = Bytes::new();
     match stored {
-        Stored::Answer(answer) => {
+        Stored::CachedResponse(answer) => {
             head.status = answer.status;
             head.headers.clone_from(&answer.headers);
             head.stored = answer.stored;
@@ -286,7 +286,7 @@ fn decode(data: &[u8], key: &[u8]) -> Option<Stored> {
         let variants = Variants { fields, signatures: head.signatures, expires: head.stored };
         return Some(Stored::Variants(Arc::new(variants)));
     }
-    Some(Stored::Answer(Arc::new(Answer {
+    Some(Stored::CachedResponse(Arc::new(CachedResponse {
         status: head.status,
         headers: head.headers,
         body: Bytes::copy_from_slice(body),
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn answer(bytes: usize) -> Stored {
-        Stored::Answer(Arc::new(Answer {
+        Stored::CachedResponse(Arc::new(CachedResponse {
             status: 200,
             headers: vec![(b"X-Raw".to_vec(), vec![0xff, b'a'])],
             body: vec![b'\n'; bytes].into(),

@@ -8,7 +8,7 @@ use tidegate_protocol::Method;
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER,
     disk::Disk,
-    entry::{Answer, Stored, Unclear, Variants, base_key, variant_key},
+    entry::{CachedResponse, Stored, Unclear, Variants, base_key, variant_key},
     rules,
     zones::{self, Zone},
 };
@@ -104,7 +104,7 @@ impl ProxyCache {
     }
 }
 
-fn reply(answer: &Answer, exchange: &mut Exchange) -> Reply {
+fn reply(answer: &CachedResponse, exchange: &mut Exchange) -> Reply {
     let mut reply = Reply::bytes(answer.status, answer.body.clone());
     exchange.typeless = true;
     for (name, value) in &answer.headers {
@@ -123,7 +123,11 @@ async fn load(disk: &Arc<Disk>, key: Vec<u8>) -> Option<Stored> {
     Zone::with_disk(disk, move |disk| disk.get(&key)).await?
 }
 
-async fn find(disk: &Arc<Disk>, request: &Request, key: &[u8]) -> Result<Option<Arc<Answer>>, Unclear> {
+async fn find(
+    disk: &Arc<Disk>,
+    request: &Request,
+    key: &[u8],
+) -> Result<Option<Arc<CachedResponse>>, Unclear> {
     let variants = match load(disk, base_key(key)).await {
         Some(Stored::Variants(variants)) => variants,
         found => return Ok(found.and_then(Stored::answer)),

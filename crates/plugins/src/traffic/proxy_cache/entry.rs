@@ -14,12 +14,12 @@ const MAX_VARIANTS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stored {
-    Answer(Arc<Answer>),
+    CachedResponse(Arc<CachedResponse>),
     Variants(Arc<Variants>),
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct CachedResponse {
     pub status: u16,
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub body: Bytes,
@@ -37,7 +37,7 @@ pub(crate) struct Variants {
     pub expires: f64,
 }
 
-impl Answer {
+impl CachedResponse {
     pub(super) fn age(&self) -> f64 {
         unix_seconds() - self.stored
     }
@@ -57,16 +57,16 @@ impl Answer {
 pub(super) struct Unclear;
 
 impl Stored {
-    pub(super) fn answer(self) -> Option<Arc<Answer>> {
+    pub(super) fn answer(self) -> Option<Arc<CachedResponse>> {
         match self {
-            Stored::Answer(answer) => Some(answer),
+            Stored::CachedResponse(answer) => Some(answer),
             Stored::Variants(_) => None,
         }
     }
 
     pub(super) fn size(&self) -> usize {
         match self {
-            Stored::Answer(answer) => answer.size(),
+            Stored::CachedResponse(answer) => answer.size(),
             Stored::Variants(variants) => 128 + variants.signatures.len() * 64 + variants.fields.len() * 32,
         }
     }

@@ -107,11 +107,13 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::proxy_cache::entry::Answer;
+    use crate::traffic::proxy_cache::entry::CachedResponse;
 
     fn answer(bytes: usize) -> Stored {
         let body = vec![b'x'; bytes].into();
-        Stored::Answer(Answer { status: 200, headers: Vec::new(), body, stored: 0.0, ttl: 1.0 }.into())
+        Stored::CachedResponse(
+            CachedResponse { status: 200, headers: Vec::new(), body, stored: 0.0, ttl: 1.0 }.into(),
+        )
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tidegate_plugin_api::{Reply, Request, Step};
 
 use super::{
     Capture, Exchange, ProxyCache, STATUS_HEADER, entry,
-    entry::{Answer, Stored, Unclear, Variants, base_key, variant_key},
+    entry::{CachedResponse, Stored, Unclear, Variants, base_key, variant_key},
     memory::Memory,
     rules::{self, Directives},
 };
@@ -80,7 +80,7 @@ impl ProxyCache {
         (refused || self.settings.bypasses(request)).then_some("BYPASS")
     }
 
-    fn reply(&self, answer: &Answer, exchange: &mut Exchange) -> Reply {
+    fn reply(&self, answer: &CachedResponse, exchange: &mut Exchange) -> Reply {
         let mut reply = Reply::bytes(answer.status, answer.body.clone());
         exchange.typeless = true;
         for (name, value) in &answer.headers {
@@ -134,7 +134,7 @@ impl ProxyCache {
 }
 
 /// What is stored for the request, fresh or not.
-fn find(memory: &Memory, request: &Request, key: &[u8]) -> Result<Option<Arc<Answer>>, Unclear> {
+fn find(memory: &Memory, request: &Request, key: &[u8]) -> Result<Option<Arc<CachedResponse>>, Unclear> {
     let variants = match memory.get(&base_key(key)) {
         Some(Stored::Variants(variants)) => variants,
         found => return Ok(found.and_then(Stored::answer)),
@@ -144,7 +144,7 @@ fn find(memory: &Memory, request: &Request, key: &[u8]) -> Result<Option<Arc<Ans
 }
 
 /// The client wants a younger answer than this one.
-fn is_too_old(answer: &entry::Answer, wanted: &Directives) -> bool {
+fn is_too_old(answer: &entry::CachedResponse, wanted: &Directives) -> bool {
     let age = answer.age();
     wanted.max_age.is_some_and(|max_age| age > max_age)
         || wanted.max_stale.is_some_and(|max_stale| age - answer.ttl > max_stale)
@@ -174,7 +174,7 @@ mod tests {
     fn clients_may_want_younger_answers() {
         let stored = unix_seconds() - 50.0;
         let answer =
-            Answer { status: 200, headers: Vec::new(), body: bytes::Bytes::new(), stored, ttl: 60.0 };
+            CachedResponse { status: 200, headers: Vec::new(), body: bytes::Bytes::new(), stored, ttl: 60.0 };
         let cases = [
             (Directives::default(), false),
             (Directives { max_age: Some(10.0), ..Directives::default() }, true),

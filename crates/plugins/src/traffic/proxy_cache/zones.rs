@@ -120,7 +120,7 @@ impl Store for Memory {
         self.get(key)
     }
     fn save(&self, key: &[u8], stored: Stored) -> Result<(), String> {
-        if self.put(key, stored) { Ok(()) } else { Err("the answer is larger than the zone".to_owned()) }
+        if self.put(key, stored) { Ok(()) } else { Err("the response is larger than the zone".to_owned()) }
     }
     fn delete(&self, key: &[u8]) -> bool {
         self.remove(key)

@@ -78,7 +78,7 @@ fn mark(headers: &mut Vec<(String, Vec<u8>)>, stream: &TcpStream) -> Result<Opti
     let marked = match hops::way(peer, local, there) {
         Way::Free => return Ok(None),
         Way::Marked(marked) => marked,
-        Way::Round => return Err("it would go round".to_owned()),
+        Way::Round => return Err("it would loop".to_owned()),
     };
     headers.retain(|(name, _)| !is_loop(name));
     headers.push(("cdn-loop".to_owned(), marked.value));

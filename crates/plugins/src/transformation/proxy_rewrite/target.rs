@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate_plugin_api::{
     Slashes,
-    uri_text::{Kind, Place},
+    uri_text::{Kind, UriPart},
 };
 
 /// How the path and its pieces are read.
@@ -20,7 +20,7 @@ pub(super) struct Target {
     reading: Reading,
     /// Ready to be sent.
     bytes: Vec<u8>,
-    place: Place,
+    place: UriPart,
     /// Where the query begins, which only the configuration says.
     query: Option<usize>,
     /// The path, decoded, and the parts of it that a client wrote.
@@ -35,7 +35,7 @@ impl Target {
         Target {
             reading,
             bytes: Vec::new(),
-            place: Place::default(),
+            place: UriPart::default(),
             query: None,
             path: Vec::new(),
             written: Vec::new(),
@@ -61,7 +61,7 @@ impl Target {
     /// A piece of the client's decoded path.
     pub(super) fn push_path(&mut self, text: &[u8]) {
         let start = self.path.len();
-        let is_path = self.place == Place::Path;
+        let is_path = self.place == UriPart::Path;
         let mut rest = text;
         while let Some((&byte, behind)) = rest.split_first() {
             let slash = rest.strip_prefix(b"%2F");
@@ -84,13 +84,13 @@ impl Target {
         if kind == Kind::Path {
             return self.push_path(text);
         }
-        let (kind, start, is_path) = (kind.at(self.place), self.path.len(), self.place == Place::Path);
+        let (kind, start, is_path) = (kind.at(self.place), self.path.len(), self.place == UriPart::Path);
         text.iter().for_each(|&byte| self.write_client(kind, byte));
         self.written.extend(is_path.then_some(start..self.path.len()));
     }
 
     fn write_client(&mut self, kind: Kind, byte: u8) {
-        if self.place == Place::Path {
+        if self.place == UriPart::Path {
             // Only the configuration starts a query.
             return match self.reading.raw && byte == b'?' {
                 true => self.bytes.extend_from_slice(b"%3F"),

@@ -170,7 +170,7 @@ impl Future for Driver {
                         error_log::log(
                             error_log::Level::Error,
                             format_args!(
-                                "HTTP/2 connection to upstream {} is silent: it is given up",
+                                "HTTP/2 connection to upstream {} does not respond; it is closed",
                                 driver.address
                             ),
                         );

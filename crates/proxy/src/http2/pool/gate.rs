@@ -126,7 +126,7 @@ impl Drop for Turn {
 }
 
 /// A request that waits for a stream.
-pub struct Waiting {
+pub(crate) struct Waiting {
     gate: Rc<Gate>,
     /// The change for which it was woken last.
     woken: Option<u64>,
@@ -143,7 +143,7 @@ impl Waiting {
     }
 
     /// Waits until there may be a stream; the error of `ended` ends it.
-    pub async fn changed<E>(
+    pub(crate) async fn changed<E>(
         &mut self,
         mut ended: impl FnMut(&mut Context<'_>) -> Result<(), E>,
     ) -> Result<(), E> {

@@ -9,14 +9,14 @@ const SMALL_WINDOW_BYTES: u32 = 8 * 1024;
 
 /// How much of an answer may arrive before the client has taken any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub(crate) enum Window {
     Full,
     /// For clients that have left much of other answers untaken.
     Small,
 }
 
 impl Window {
-    pub fn bytes(self) -> u32 {
+    pub(crate) fn bytes(self) -> u32 {
         match self {
             Window::Full => FULL_WINDOW_BYTES,
             Window::Small => SMALL_WINDOW_BYTES,

@@ -29,7 +29,7 @@ impl Client {
     async fn open_watch(&self, request: WatchCreateRequest) -> Result<Watch, Status> {
         let (requests, waiting) = mpsc::channel(WAITING_REQUESTS);
         let create = WatchRequest { wanted: Some(Wanted::Create(request)) };
-        requests.try_send(create).map_err(|_| Status::internal("the watch cannot be asked for"))?;
+        requests.try_send(create).map_err(|_| Status::internal("the watch cannot be requested"))?;
         let mut grpc = self.ready().await?;
         let request = self.request(&WATCH, ReceiverStream::new(waiting));
         let path = PathAndQuery::from_static(WATCH.path);

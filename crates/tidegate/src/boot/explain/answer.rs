@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, schema::lua};
 use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer};
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
-use tidegate_routing::router::{Loss, Verdict};
+use tidegate_routing::router::{CandidateResult, Loss};
 
 use super::fields;
 
@@ -22,7 +22,7 @@ pub(super) fn to_json(
     question: &Question,
     explanation: &Explanation,
 ) -> Value {
-    let won = explanation.candidates.iter().find(|candidate| candidate.verdict == Verdict::Won);
+    let won = explanation.candidates.iter().find(|candidate| candidate.verdict == CandidateResult::Won);
     let candidates: Vec<Value> =
         explanation.candidates.iter().map(|candidate| shown_candidate(candidate, won)).collect();
     json!({
@@ -47,9 +47,9 @@ pub(super) fn to_json(
 
 fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
     let (verdict, by) = match candidate.verdict {
-        Verdict::Won => ("won", None),
-        Verdict::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
-        Verdict::Lost(_) => ("lost", None),
+        CandidateResult::Won => ("won", None),
+        CandidateResult::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
+        CandidateResult::Lost(_) => ("lost", None),
     };
     json!({
         "route": candidate.route.id.as_ref(),
@@ -68,19 +68,21 @@ fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
     let field = |name: &str| value.get(name).map(Value::to_string).unwrap_or_default();
     let either = |one: &str, many: &str| if value.get(many).is_some() { field(many) } else { field(one) };
     match candidate.verdict {
-        Verdict::Won => None,
-        Verdict::Shadowed => won.map(|won| shadow(candidate, won)),
-        Verdict::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
-        Verdict::Lost(Loss::RemoteAddr) => {
+        CandidateResult::Won => None,
+        CandidateResult::Shadowed => won.map(|won| shadow(candidate, won)),
+        CandidateResult::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
+        CandidateResult::Lost(Loss::RemoteAddr) => {
             Some(format!("remote_addr: the route takes {}", either("remote_addr", "remote_addrs")))
         }
-        Verdict::Lost(Loss::Host) => Some(match &candidate.host {
+        CandidateResult::Lost(Loss::Host) => Some(match &candidate.host {
             Some(host) => format!("host: the route is for {host}"),
             None => format!("host: the route is for {}", either("host", "hosts")),
         }),
-        Verdict::Lost(Loss::Vars) => Some(format!("vars: {} does not hold", clause(value, candidate.clause))),
-        Verdict::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
-        Verdict::Lost(Loss::Parameters) => Some(format!("path: does not have the form of {}", candidate.uri)),
+        CandidateResult::Lost(Loss::Vars) => {
+            Some(format!("vars: {} does not hold", clause(value, candidate.clause)))
+        }
+        CandidateResult::Lost(Loss::FilterFunction) => Some("filter_func: returned false".to_owned()),
+        CandidateResult::Lost(Loss::Parameters) => Some(format!("path: does not match {}", candidate.uri)),
     }
 }
 
@@ -123,7 +125,7 @@ fn place(uri: &str) -> (bool, &str) {
 fn shown_route(route: &Route, won: Option<&Candidate>, node: Option<&Peer>) -> Value {
     let upstream = match &route.upstream {
         RouteUpstream::None => Value::Null,
-        RouteUpstream::Missing => json!("missing: upstream_id names nothing"),
+        RouteUpstream::Missing => json!("missing: upstream_id does not exist"),
         RouteUpstream::Some(handle) => json!(handle.name.as_ref()),
     };
     json!({
@@ -215,13 +217,13 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     if let Some(status) = explanation.refused {
         notes.push(match explanation.route {
             None => format!(
-                "the request is refused with {status} and comes to no route: its path cannot be read, a condition of a route \
-                 cannot be judged, or the host asks for a client certificate, which an explanation cannot show; the error log \
-                 says which"
+                "the request is refused with {status} before a route is chosen: its path cannot be read, a \
+                 route's condition cannot be evaluated, or the host requires a client certificate, which \
+                 explain cannot present; see the error log"
             ),
             Some(_) => format!(
-                "a condition of a plugin cannot be judged: the request is refused with {status} when the plugin's turn comes, \
-                 unless another one answers before"
+                "a plugin's condition cannot be evaluated: the request is refused with {status} when the \
+                 plugin's turn comes, unless another one answers first"
             ),
         });
         return notes;
@@ -240,7 +242,8 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     }
     if let Some(status) = explanation.route.as_ref().and_then(|route| route.broken) {
         notes.push(format!(
-            "the route cannot be built, or refers to what is not there: answered with {status}; see GET /v1/rejected of the \
+            "the route cannot be built, or refers to something that does not exist: answered with {status}; \
+             see GET /v1/rejected of the \
              Control API"
         ));
     }
@@ -248,10 +251,10 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
         route.chain.instances().iter().any(|instance| instance.def.kind == Some("auth"))
     });
     if authenticates && question.consumer.is_none() {
-        notes.push("plugins of consumers are left out: name one with consumer".to_owned());
+        notes.push("plugins of consumers are not included; name one with consumer".to_owned());
     }
     if snapshot.matches_on_body && question.body.is_empty() {
-        notes.push("some routes look into bodies; this request was taken to have none".to_owned());
+        notes.push("some routes inspect bodies; this request was assumed to have none".to_owned());
     }
     notes
 }

@@ -57,12 +57,14 @@ impl Predecessor {
     fn take_sockets(&mut self) -> anyhow::Result<()> {
         loop {
             let Some((Message::Sockets { protocol, more }, descriptors)) = self.channel.receive()? else {
-                bail!("the old process ended, or said something else, before it handed over its sockets");
+                bail!(
+                    "the old process ended, or sent an unexpected message, before it handed over its sockets"
+                );
             };
             if protocol != PROTOCOL {
                 bail!(
-                    "the old process hands over in another way (protocol {protocol}, this program's is \
-                     {PROTOCOL}); quit it and start this one"
+                    "the old process uses handover protocol {protocol}, this program uses {PROTOCOL}; quit \
+                     it and start this one"
                 );
             }
             let mut descriptors = descriptors.into_iter();
@@ -85,7 +87,7 @@ impl Predecessor {
             }
             // It ended: then its store is closed, too.
             None => Ok(None),
-            Some((other, _)) => bail!("the old process said {other:?} when asked for its store"),
+            Some((other, _)) => bail!("the old process replied {other:?} when asked for its store"),
         }
     }
 
@@ -94,7 +96,7 @@ impl Predecessor {
         self.send(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned(), left });
         match self.channel.receive()? {
             Some((Message::Serve, _)) | None => Ok(()),
-            Some((other, _)) => bail!("the old process said {other:?} instead of letting this one serve"),
+            Some((other, _)) => bail!("the old process replied {other:?} instead of letting this one serve"),
         }
     }
 

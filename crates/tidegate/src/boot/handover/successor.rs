@@ -34,7 +34,7 @@ pub(crate) struct Program {
 
 /// What a successor does, for the thread that decides.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub(crate) enum SuccessorMessage {
     WantsStore,
     Prepared { version: String, left: Vec<SocketAddr> },
     Serving,
@@ -59,7 +59,7 @@ impl Successor {
         pid_file: &File,
         sockets: &[TcpListener],
         deadline: Instant,
-        tell: impl Fn(u32, Word) + Send + 'static,
+        tell: impl Fn(u32, SuccessorMessage) + Send + 'static,
     ) -> anyhow::Result<Successor> {
         let (channel, theirs) = Channel::pair().context("cannot open a channel to the new process")?;
         let mut command = Command::new(executable(program));
@@ -133,25 +133,27 @@ fn send_sockets(channel: &Channel, pid_file: &File, sockets: &[TcpListener]) -> 
 
 /// Passes on what the new process says, and reaps it: a process that ended must not look alive to a process that waits
 /// for it.
-fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, Word)) {
+fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, SuccessorMessage)) {
     let pid = child.id();
     loop {
         let word = match channel.receive() {
-            Ok(Some((Message::Store, _))) => Word::WantsStore,
-            Ok(Some((Message::Prepared { version, left }, _))) => Word::Prepared { version, left },
-            Ok(Some((Message::Serving, _))) => Word::Serving,
-            Ok(Some((Message::Failed { reason }, _))) => Word::Failed(reason),
-            Ok(Some((other, _))) => Word::Failed(format!("it said {other:?}")),
+            Ok(Some((Message::Store, _))) => SuccessorMessage::WantsStore,
+            Ok(Some((Message::Prepared { version, left }, _))) => {
+                SuccessorMessage::Prepared { version, left }
+            }
+            Ok(Some((Message::Serving, _))) => SuccessorMessage::Serving,
+            Ok(Some((Message::Failed { reason }, _))) => SuccessorMessage::Failed(reason),
+            Ok(Some((other, _))) => SuccessorMessage::Failed(format!("it sent {other:?}")),
             Ok(None) => break,
             Err(error) => {
-                tell(pid, Word::Failed(format!("what it said cannot be understood: {error}")));
+                tell(pid, SuccessorMessage::Failed(format!("its message cannot be parsed: {error}")));
                 let _ = child.kill();
                 break;
             }
         };
         tell(pid, word);
     }
-    tell(pid, Word::Ended(ended(child.wait())));
+    tell(pid, SuccessorMessage::Ended(ended(child.wait())));
 }
 
 fn ended(status: io::Result<ExitStatus>) -> String {

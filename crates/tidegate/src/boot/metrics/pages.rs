@@ -102,8 +102,9 @@ fn tell(begun: Instant) {
         error_log::log(
             Level::Warn,
             format_args!(
-                "{MOST_PAGES} pages of metrics are held by slow readers: a scrape gets the newest of them, {:.1} s old; {others} more \
-                 since the line before",
+                "slow readers hold {MOST_PAGES} metrics pages: a scrape gets the newest of them, {:.1} s \
+                 old; {others} more \
+                 since the previous line",
                 begun.elapsed().as_secs_f64()
             ),
         );

@@ -58,13 +58,13 @@ fn collect_connections(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatS
 
 fn collect_lateness(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]) {
     let stall = name("worker_longest_stall_seconds");
-    writer.family(&stall, "The longest a worker's loop was late since the last scrape", Kind::Gauge);
+    writer.family(&stall, "Longest delay of a worker's event loop since the last scrape", Kind::Gauge);
     for (index, seat) in seats.iter().enumerate() {
         let late_us = seat.all().map(|stats| stats.stall_us.swap(0, Relaxed)).max().unwrap_or_default();
         writer.sample(&stall, &[("worker", &index.to_string())], late_us as f64 / 1e6);
     }
     let unscheduled = name("worker_stall_without_processor_seconds_total");
-    let help = "The part of worker_stall_seconds in which the machine gave the worker no processor";
+    let help = "The part of worker_stall_seconds in which the worker had no CPU";
     writer.family(&unscheduled, help, Kind::Counter);
     for (index, seat) in seats.iter().enumerate() {
         let seconds = seat.count(|stats| &stats.unscheduled_us) as f64 / 1e6;
@@ -75,7 +75,7 @@ fn collect_lateness(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStat
 /// Only what took over a millisecond is measured, so the shortest are missing.
 fn collect_stalls(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]) {
     let name = name("worker_stall_seconds");
-    writer.family(&name, "How long tasks of over 1 ms held up their worker", Kind::Histogram);
+    writer.family(&name, "How long tasks of over 1 ms blocked their worker", Kind::Histogram);
     let (bucket, total, count_name) =
         (format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count"));
     for (index, seat) in seats.iter().enumerate() {
@@ -97,19 +97,19 @@ fn collect_stalls(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]
 /// Workers that did not come back, and the threads of theirs that still have not.
 fn collect_stuck(writer: &mut TextWriter, name: Naming<'_>, workers: &Workers) {
     let total = name("worker_stuck_total");
-    writer.family(&total, "Workers given up because something held them for over a second", Kind::Counter);
+    writer.family(&total, "Workers replaced because they were stuck for over a second", Kind::Counter);
     for (Stuck { worker, route, plugin }, count) in workers.stuck() {
         let worker = worker.to_string();
         writer.sample(&total, &[("worker", &worker), ("route", &route), ("plugin", plugin)], count as f64);
     }
     let threads = name("worker_stuck_threads");
-    writer.family(&threads, "Threads of workers that were given up and have not come back", Kind::Gauge);
+    writer.family(&threads, "Threads of replaced workers that are still stuck", Kind::Gauge);
     writer.sample(&threads, &[], workers.lost_threads() as f64);
 }
 
 fn collect_dropped(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]) {
     let name = name("request_headers_dropped_total");
-    let help = "Headers and trailers of clients that were not passed on: only the gateway may send them";
+    let help = "Headers and trailers of clients that were dropped because only the gateway may send them";
     writer.family(&name, help, Kind::Counter);
     let counts: Vec<_> = seats.iter().flat_map(SeatStats::all).map(|stats| stats.dropped.counts()).collect();
     for (index, (reason, _)) in counts.first().into_iter().flatten().enumerate() {

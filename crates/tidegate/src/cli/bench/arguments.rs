@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::load::Load;
 
-/// Measure an HTTP server: throughput, latency, and what causes the tail
+/// Benchmark an HTTP server: throughput, latency, and the causes of tail latency
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -30,14 +30,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Mode {
-    /// Compare two runs that were written with --json
+    /// Compare two results written with --json
     Compare(super::compare::Arguments),
-    /// Check machine, gateway configuration and target for what spoils measurements
+    /// Check the machine, gateway configuration and target for what distorts measurements
     Doctor(super::doctor::Arguments),
     /// Stand for many gateways that follow an etcd: what they cost it, and how soon a change reaches all
     Followers(super::followers::Arguments),
     /// Run scenario files such as perf/suites/*.yaml and print their tables
     Suite(super::suite::Arguments),
-    /// Start servers with known causes of latency, and healthy ones, and print what is said of each
+    /// Start servers with known causes of latency, and healthy ones, and check what is reported for each
     Selftest(super::selftest::Selftest),
 }

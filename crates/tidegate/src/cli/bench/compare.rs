@@ -12,9 +12,9 @@ use super::files;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Outcome of the first run
+    /// Result of the first run
     first: PathBuf,
-    /// Outcome of the second run
+    /// Result of the second run
     second: PathBuf,
 }
 
@@ -27,6 +27,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
 fn read(path: &Path) -> Result<Outcome, Problem> {
     let text = files::read(path)?;
     serde_json::from_str(&text).map_err(|error| {
-        Problem::usage(format!("{}: not an outcome of `tidegate bench --json`: {error}", path.display()))
+        Problem::usage(format!("{}: not a result of `tidegate bench --json`: {error}", path.display()))
     })
 }

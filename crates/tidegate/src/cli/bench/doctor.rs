@@ -25,10 +25,10 @@ const CONNECTIONS: usize = 32;
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Arguments {
-    /// Also put a second of load on this URL and look at who works
+    /// Also put load on this URL for a second, and see which side is busy
     #[arg(value_name = "URL")]
     url: Option<String>,
-    /// URL of what is behind the gateway, to see whether that is the limit
+    /// URL of the upstream behind the gateway, to see whether it is the limit
     #[arg(long, value_name = "URL", requires = "url")]
     upstream: Option<String>,
     /// Also check this config.yaml of the gateway
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Folder that paths in config.yaml are relative to
     #[arg(long, value_name = "DIR", default_value = ".")]
     prefix: PathBuf,
-    /// Open this many connections to the URL, hold them, and report memory for each and what stopped it
+    /// Open this many connections to the URL, hold them, and report the memory per connection and what stopped it
     #[arg(long, value_name = "N", requires = "url")]
     connections: Option<usize>,
 }

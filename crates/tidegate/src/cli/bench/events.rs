@@ -8,7 +8,7 @@ use super::load::{Load, StyleName};
 pub(super) fn check(arguments: &Load) -> Result<(), Problem> {
     if arguments.sse && !matches!(arguments.style, StyleName::Text | StyleName::Json) {
         return Err(Problem::usage(
-            "this --style has no figures of streams; with --sse use --style text or --style json",
+            "this --style does not report streams; with --sse use --style text or --style json",
         ));
     }
     Ok(())

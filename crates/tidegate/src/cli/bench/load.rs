@@ -15,28 +15,28 @@ use super::{
 
 #[derive(Args)]
 pub(crate) struct Load {
-    /// URLs to ask for in turn, all of one server; {{...}} in them varies, see --help-templates
+    /// URLs to request in turn, all on one server; {{...}} are templates, see --help-templates
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
-    /// Connections, all open at once [default: 10; 1 with --style jitter]
+    /// Number of concurrent connections [default: 10; 1 with --style jitter]
     #[arg(short = 'c', long, value_name = "N")]
     pub connections: Option<usize>,
-    /// Threads [default: one per core, at most as many as connections]
+    /// Number of threads [default: one per core, at most one per connection]
     #[arg(short = 't', long, value_name = "N")]
     pub threads: Option<usize>,
-    /// How long to run, such as 10s, 500ms or 2m [default: 10s, unless -n is given]
+    /// Duration, such as 10s, 500ms or 2m [default: 10s, unless -n is given]
     #[arg(short = 'd', long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// How many requests to send in all
+    /// Total number of requests
     #[arg(short = 'n', long, value_name = "N")]
     pub requests: Option<u64>,
-    /// Requests per second, sent when they are due whether or not others are answered (open model)
+    /// Requests per second, sent on schedule whether or not earlier ones are answered (open model)
     #[arg(short = 'R', long, value_name = "RATE", allow_negative_numbers = true)]
     pub rate: Option<f64>,
-    /// Rates over time, such as 10s:100,30s:1000: from 0 in a line to 100, then in a line to 1000 (open model)
+    /// Rates over time, such as 10s:100,30s:1000: ramp up from 0 to 100, then to 1000 (open model)
     #[arg(long, value_name = "TIME:RATE,...", conflicts_with_all = ["rate", "duration"])]
     pub stages: Option<Stages>,
-    /// With a rate, requests at even distances or independent of each other
+    /// With a rate, send requests at even intervals or at random (Poisson)
     #[arg(long, value_enum, value_name = "HOW", default_value_t = ArrivalsName::Uniform)]
     pub arrivals: ArrivalsName,
     /// Header to send, as 'Name: value'; may be given several times
@@ -48,85 +48,85 @@ pub(crate) struct Load {
     /// Body to send; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     pub body: Option<String>,
-    /// File with a path or URL a line, optionally after weight=N and a method; asked for in turn
+    /// File with one path or URL per line, optionally preceded by weight=N and a method; requested in turn
     #[arg(long, value_name = "FILE")]
     pub urls_from: Option<PathBuf>,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long)]
     pub no_keepalive: bool,
-    /// Requests on the way at once on one connection (streams, with --http2)
+    /// Concurrent requests per connection (streams, with --http2)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub pipeline: usize,
-    /// Speak HTTP/1.0
+    /// Use HTTP/1.0
     #[arg(long = "http1.0")]
     pub http1_0: bool,
-    /// Speak HTTP/2: over TLS when the URL is https://, else with prior knowledge
+    /// Use HTTP/2: over TLS for an https:// URL, otherwise with prior knowledge
     #[arg(long, conflicts_with_all = ["http1_0", "no_keepalive"])]
     pub http2: bool,
-    /// Call a method of gRPC over HTTP/2 with --body as its message; the URL's path is /package.Service/Method
+    /// Call a gRPC method with --body as its message; the URL's path is /package.Service/Method
     #[arg(long, conflicts_with_all = ["http1_0", "no_keepalive", "method", "accept_status"])]
     pub grpc: bool,
     /// Hold a stream of server-sent events open on each connection and measure the gaps between events
     #[arg(long, conflicts_with_all = ["requests", "rate", "stages", "pipeline", "no_keepalive", "http1_0", "grpc"])]
     pub sse: bool,
-    /// Send text messages (--body, else a short one) on WebSockets and measure until their echo comes back
+    /// Send text messages over WebSocket (--body, or a short default) and measure the time to their echo
     #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "method", "accept_status"])]
     pub websocket: bool,
-    /// Follow redirects on the same server, at most 10 in a row; they belong to the request
+    /// Follow redirects on the same server, at most 10 in a row; they count as part of the request
     #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "websocket"])]
     pub follow: bool,
-    /// Keep cookies and send them back, a jar for each connection
+    /// Keep cookies and send them back, with one jar per connection
     #[arg(long, conflicts_with_all = ["pipeline", "no_keepalive", "http1_0", "grpc", "sse", "websocket"])]
     pub cookies: bool,
-    /// A request or connect that takes longer has failed
+    /// Timeout of a request or connect
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub timeout: Time,
-    /// Statuses that are not failures beside 2xx and 3xx, such as 429,503
+    /// Further statuses that are not failures, besides 2xx and 3xx, such as 429,503
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=599))]
     pub accept_status: Vec<u16>,
-    /// End with exit code 4 if this is so, such as p99>20ms, errors>0.1%, rps<5000 or 5xx>0; may be given several times
+    /// Exit with code 4 if this condition holds, such as p99>20ms, errors>0.1%, rps<5000 or 5xx>0; may be given several times
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
-    /// PEM file with certificates to trust in place of the public ones
+    /// PEM file with the CA certificates to trust instead of the public ones
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<String>,
-    /// Trust every certificate
+    /// Accept any certificate
     #[arg(short = 'k', long)]
     pub insecure: bool,
-    /// PEM file with the client's certificate, and its key unless --key has it
+    /// PEM file with the client certificate, and its key unless --key is given
     #[arg(long, value_name = "FILE")]
     pub cert: Option<String>,
     /// PEM file with the key of --cert
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<String>,
-    /// A whole TLS handshake for each connection
+    /// Do a full TLS handshake for each connection
     #[arg(long)]
     pub no_session_resumption: bool,
     /// Connect to this address for the host and port of the URL; may be given several times
     #[arg(long, value_name = "HOST:PORT:ADDRESS")]
     pub resolve: Vec<Resolve>,
-    /// Connect to another server than the URL's; an empty part is any, or stays
+    /// Connect to HOST2:PORT2 for HOST1:PORT1; an empty part matches any, or stays the same
     #[arg(long, value_name = "HOST1:PORT1:HOST2:PORT2")]
     pub connect_to: Vec<ConnectTo>,
     /// Connect to a Unix domain socket
     #[arg(long, value_name = "PATH", conflicts_with_all = ["resolve", "connect_to"])]
     pub unix: Option<PathBuf>,
-    /// Print what a reader of this tool expects
+    /// Print the report in the format of this tool
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = StyleName::Text)]
     pub style: StyleName,
-    /// No progress line
+    /// Do not show progress
     #[arg(short = 'q', long)]
     pub quiet: bool,
     /// With -R, open connections and send one request on each before the clock starts (the default)
     #[arg(long, overrides_with = "no_warmup")]
     pub warmup: bool,
-    /// With -R, start the clock before connections are open
+    /// With -R, start the clock before connections are opened
     #[arg(long)]
     pub no_warmup: bool,
-    /// After a closed-loop run of 1 s or more, do not try fewer connections to see whether the server is full
+    /// After a closed-loop run of 1 s or more, do not test fewer connections to see whether the server is saturated
     #[arg(long)]
     pub no_probe: bool,
-    /// Write the whole outcome to a file, for `tidegate bench compare`
+    /// Write the complete result to a file, for `tidegate bench compare`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write a report in Markdown
@@ -135,22 +135,22 @@ pub(crate) struct Load {
     /// Write a report with charts as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write a row for each tenth of a second
+    /// Write one row per 0.1 s
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write those rows and sums as JSON, an object a line
+    /// Write these rows and totals as JSON, one object per line
     #[arg(long, value_name = "FILE")]
     pub jsonl: Option<PathBuf>,
-    /// Write the figures as metrics of Prometheus, for a textfile collector
+    /// Write the figures as Prometheus metrics, for the textfile collector
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
     /// Sample this process with Linux perf during the run and draw a flame graph
     #[arg(long, value_name = "PID")]
     pub flamegraph: Option<u32>,
-    /// Where the flame graph goes
+    /// Output file of the flame graph
     #[arg(long, value_name = "FILE", default_value = "flamegraph.svg", requires = "flamegraph")]
     pub flamegraph_file: PathBuf,
-    /// Print what {{...}} can stand for
+    /// Print the templates that {{...}} accepts
     #[arg(long)]
     pub help_templates: bool,
 }

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     progress::follow(&running, total, arguments.quiet);
     let mut outcome = running.finish()?;
     if wants_probe(arguments) && probe::applies(&plan) {
-        progress::say("the same with fewer connections ...", arguments.quiet);
+        progress::say("repeating with fewer connections ...", arguments.quiet);
         probe::run(&plan, &mut outcome, &stop);
         progress::say("", arguments.quiet);
     }
@@ -119,7 +119,7 @@ pub(super) fn plan(arguments: &Load) -> Result<Plan, Problem> {
     let Wanted { origin, requests, order } = requests::wanted(arguments)?;
     let connections = arguments.connections.unwrap_or(if jitter { 1 } else { DEFAULT_CONNECTIONS });
     if jitter && connections != 1 {
-        return Err(Problem::usage("--style jitter is one request after the other; it needs -c 1"));
+        return Err(Problem::usage("--style jitter sends one request at a time; it needs -c 1"));
     }
     let count = arguments.requests.or((jitter && arguments.duration.is_none()).then_some(JITTER_REQUESTS));
     let stages = arguments.stages.clone().map(|stages| stages.0).unwrap_or_default();

@@ -10,7 +10,7 @@ use tidegate_bench::plan::{
 
 use super::time::Time;
 
-const FORM: &str = "stages are TIME:RATE with commas between them, such as 10s:100,30s:1000";
+const FORM: &str = "expected TIME:RATE pairs separated by commas, such as 10s:100,30s:1000";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Stages(pub Vec<Stage>);
@@ -22,7 +22,7 @@ impl FromStr for Stages {
         let stages: Result<Vec<Stage>, String> = text.split(',').map(stage).collect();
         let stages = stages?;
         if Ramp::of(&stages).total() < 1.0 {
-            return Err(format!("these stages come to no request; {FORM}"));
+            return Err(format!("these stages send no request; {FORM}"));
         }
         Ok(Stages(stages))
     }

@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
     /// Suites, such as perf/suites/*.yaml
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Short measurements: all shipped suites in a quarter of an hour
+    /// Short measurements: all shipped suites in about 15 minutes
     #[arg(long)]
     quick: bool,
-    /// Also measure a server that runs already, as NAME=URL; may be given several times
+    /// Also measure a running server, as NAME=URL; may be given several times
     #[arg(long = "target", value_name = "NAME=URL", value_parser = target)]
     targets: Vec<(String, String)>,
     /// Only scenarios whose name contains this

@@ -17,9 +17,10 @@ impl FromStr for Time {
             "" | "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            _ => return Err("a time is a number and ms, s, m or h, such as 10s".into()),
+            _ => return Err("expected a number followed by ms, s, m or h, such as 10s".into()),
         };
-        let number: f64 = number.parse().map_err(|_| "a time is a number and ms, s, m or h, such as 10s")?;
+        let number: f64 =
+            number.parse().map_err(|_| "expected a number followed by ms, s, m or h, such as 10s")?;
         let time = Duration::try_from_secs_f64(number * seconds);
         time.map(Time).map_err(|_| "a time must not be negative or endless".into())
     }

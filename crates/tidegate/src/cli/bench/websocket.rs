@@ -32,7 +32,7 @@ pub(super) fn into_upgrade(request: &mut RequestSpec) -> Result<(), Problem> {
 
 fn check_field(request: &RequestSpec, name: &str) -> Result<(), Problem> {
     if request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
-        return Err(Problem::usage(format!("{name} is up to --websocket; leave it out of -H")));
+        return Err(Problem::usage(format!("--websocket sets {name}; leave it out of -H")));
     }
     Ok(())
 }

@@ -15,10 +15,10 @@ use tidegate_store::embedded::{
 
 use crate::{
     boot::{
-        commands::{self, Answer, Command},
+        commands::{self, Command, CommandReply},
         pid_file,
     },
-    cli::place::Place,
+    cli::place::SharedOptions,
 };
 
 /// Something would be lost, and the operator has not accepted that.
@@ -27,7 +27,7 @@ const LOSS: u8 = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings, provided that there is a store of the gateway's own.
-fn with_store(place: &Place) -> anyhow::Result<Settings> {
+fn with_store(place: &SharedOptions) -> anyhow::Result<Settings> {
     let settings = place.load()?.settings;
     match settings.provider {
         Provider::Embedded => Ok(settings),
@@ -46,7 +46,7 @@ fn with_store(place: &Place) -> anyhow::Result<Settings> {
     }
 }
 
-pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     let same = |own: &Path| file.exists() && own.canonicalize().ok() == file.canonicalize().ok();
@@ -59,10 +59,10 @@ pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
             let answer = commands::send(&socket, &Command::Backup, PATIENCE)
                 .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
             match answer {
-                Answer::Done(path) => {
+                CommandReply::Done(path) => {
                     copy::duplicate(&PathBuf::from(path), file).map_err(anyhow::Error::msg)?
                 }
-                Answer::Failed(reason) => bail!("{reason}"),
+                CommandReply::Failed(reason) => bail!("{reason}"),
             }
         }
         None => repair::backup(database, file)?,
@@ -71,7 +71,7 @@ pub(super) fn backup(place: &Place, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
+pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!("the gateway runs as process {pid}; stop it first (`tidegate quit`)");
@@ -79,14 +79,14 @@ pub(super) fn restore(place: &Place, file: &Path) -> anyhow::Result<()> {
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);
     println!(
-        "{path} holds the {} objects of revision {} now, as revision {}; its history starts over",
+        "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
     );
     tell_aside(&restored.aside);
     Ok(())
 }
 
-pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
     // One that serves the last good configuration has no store open; without a file nothing would show it.
@@ -96,7 +96,7 @@ pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow:
         bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
     }
     let Some(found) = repair::look(database)? else {
-        println!("{} is good: there is nothing to repair", database.display());
+        println!("{} is intact; there is nothing to repair", database.display());
         return Ok(ExitCode::SUCCESS);
     };
     println!("{}", found.problem);
@@ -106,13 +106,13 @@ pub(super) fn repair(place: &Place, accept_loss: bool, dry_run: bool) -> anyhow:
     }
     if found.lost != Lag::Nothing && !accept_loss {
         eprintln!(
-            "tidegate: nothing was changed, since what was closed or guarded by the lost changes would be open; \
-             --accept-loss goes on without them"
+            "tidegate: nothing was changed, because what the lost changes closed or guarded would be open; \
+             use --accept-loss to go on without them"
         );
         return Ok(ExitCode::from(LOSS));
     }
     let done = repair::carry_out(database, found)?;
-    println!("{} is good again", database.display());
+    println!("{} is repaired", database.display());
     tell_aside(&done.aside);
     Ok(ExitCode::SUCCESS)
 }

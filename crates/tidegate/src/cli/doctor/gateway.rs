@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     boot::{pid_file, preflight},
-    cli::place::Place,
+    cli::place::SharedOptions,
 };
 
 const CONFIGURATION: &str = "config.yaml";
 const CORRECT: &str = "correct what the message names: conf/config.yaml of this program explains each key";
 
-pub(super) fn checks(place: &Place) -> Vec<Check> {
+pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     let loaded = match place.load() {
         Ok(loaded) => loaded,
         Err(error) => {

@@ -21,7 +21,7 @@ pub(super) fn render(explanation: &Value) -> String {
         at("/revision"),
     );
     route(&mut out, explanation.get("route").unwrap_or(&Value::Null));
-    out.push_str("\ncandidates, in the order of trying\n");
+    out.push_str("\ncandidates, in the order tried\n");
     for candidate in items(explanation, "candidates") {
         let field = |name: &str| candidate.get(name).map(shown).unwrap_or_default();
         let host = candidate.get("host").filter(|host| !host.is_null()).map(shown).unwrap_or("*".to_owned());
@@ -83,7 +83,7 @@ fn phases(out: &mut String, explanation: &Value) {
         out.push_str("\nno plugins\n");
         return;
     }
-    out.push_str("\nplugins by phase, in the order of running\n");
+    out.push_str("\nplugins by phase, in execution order\n");
     for phase in phases {
         let _ = writeln!(out, "  {}", phase.get("phase").map(shown).unwrap_or_default());
         for entry in items(phase, "plugins") {

@@ -6,7 +6,7 @@ use anyhow::bail;
 use tidegate_config::Loaded;
 use tidegate_model::catalog::built_without;
 
-use super::Place;
+use super::SharedOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -18,10 +18,16 @@ pub(crate) struct Arguments {
 #[derive(clap::Args)]
 pub(crate) struct Reading {}
 
-pub(crate) fn run(_: &Place, _: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(_: &SharedOptions, _: &Arguments) -> anyhow::Result<()> {
     bail!("import: {}", built_without("import"))
 }
 
-pub(crate) fn serve(from: &str, _: &Place, _: &Reading, _: bool, _: &mut Loaded) -> anyhow::Result<()> {
+pub(crate) fn serve(
+    from: &str,
+    _: &SharedOptions,
+    _: &Reading,
+    _: bool,
+    _: &mut Loaded,
+) -> anyhow::Result<()> {
     bail!("--from {from}: {}", built_without("import"))
 }

@@ -21,16 +21,16 @@ const NOT_COMPARED: [&str; 12] = [
 ];
 
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct ObservedResponse {
     /// 0: the connection closed without one.
     status: u16,
     fields: BTreeMap<String, Vec<String>>,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ObservedResponse {
     /// The address of the server that answered does not count in a Location.
-    pub(super) fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> Answer {
+    pub(super) fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> ObservedResponse {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in head.headers.iter() {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
@@ -38,7 +38,7 @@ impl Answer {
             let value = if name == "location" { place(&value, address.port()) } else { value.into_owned() };
             fields.entry(name).or_default().push(value);
         }
-        Answer { status: head.status, fields, body }
+        ObservedResponse { status: head.status, fields, body }
     }
 
     /// By the import.
@@ -56,7 +56,7 @@ impl Answer {
     }
 
     /// `status: nginx 200, here 403`
-    pub(super) fn differences(&self, ours: &Answer) -> Vec<String> {
+    pub(super) fn differences(&self, ours: &ObservedResponse) -> Vec<String> {
         let mut list = Vec::new();
         if self.status != ours.status {
             list.push(format!("status: nginx {}, here {}", self.status_text(), ours.status_text()));
@@ -70,7 +70,7 @@ impl Answer {
             if NOT_COMPARED.contains(&name.as_str()) || is_of_page || !seen.insert(name) {
                 continue;
             }
-            let of = |answer: &Answer| {
+            let of = |answer: &ObservedResponse| {
                 answer.fields.get(name).map_or("nothing".to_owned(), |values| values.join(", "))
             };
             if of(self) != of(ours) {
@@ -104,14 +104,14 @@ mod tests {
         let answer = |text: &[u8]| {
             let mut head = ResponseHead::default();
             let end = head.parse(text, 1000, 100).unwrap().expect("a whole head");
-            Answer::new(head, text[end..].to_vec(), at)
+            ObservedResponse::new(head, text[end..].to_vec(), at)
         };
         let one = answer(b"HTTP/1.1 301 M\r\nServer: nginx\r\nLocation: http://h:8080/a/\r\n\r\npage");
         let same = answer(b"HTTP/1.1 301 M\r\nLocation: /a/\r\n\r\nanother");
         assert!(one.differences(&same).is_empty(), "{:?}", one.differences(&same));
         let other = answer(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n");
         assert_eq!(one.differences(&other), ["location: nginx /a/, here /b/", "x-a: nginx nothing, here 1"]);
-        let none = Answer::default();
+        let none = ObservedResponse::default();
         assert_eq!(one.differences(&none), ["status: nginx 301, here closes the connection"]);
     }
 }

@@ -21,16 +21,16 @@ const AS_IN_C: MatchOptions =
 
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Reading {
-    /// nginx: where /etc/nginx, or a copy of it, is; by default the file's folder, then /etc/nginx
+    /// nginx: location of /etc/nginx or a copy of it [default: the file's folder, then /etc/nginx]
     #[arg(long, value_name = "DIR")]
     nginx_prefix: Option<PathBuf>,
-    /// nginx: take includes of this name as empty
+    /// nginx: treat includes of this name as empty
     #[arg(long, value_name = "GLOB")]
     include_empty: Vec<String>,
-    /// Kong: leave out this plugin knowingly, though it may guard; routes with others that are not converted answer 501
+    /// Kong: ignore this plugin even though it may guard routes; routes with other unconverted plugins answer 501
     #[arg(long, value_name = "PLUGIN")]
     allow_missing: Vec<String>,
-    /// Kong: NAME=VALUE lines for `${{ env "DECK_NAME" }}`, before the environment
+    /// Kong: file with NAME=VALUE lines for `${{ env "DECK_NAME" }}`, taking precedence over the environment
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
     /// nginx: the port of the file that the one listener stands for

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use tidegate_clients::verbatim::Excess;
 use tidegate_import::{Imported, Sample};
 
-use super::{Reading, answer::Answer};
+use super::{Reading, answer::ObservedResponse};
 use crate::cli::{
     daemon,
     exchange::{Bounds, exchange},
@@ -57,7 +57,7 @@ pub(super) fn run(
     imported: &Imported,
 ) -> anyhow::Result<()> {
     if imported.samples.is_empty() {
-        bail!("no server of {} listens at port {}", file.display(), target.port());
+        bail!("no server of {} listens on port {}", file.display(), target.port());
     }
     let gateway = Gateway::start(target, file, reading)?;
     let (mut same, mut closed, mut different) = (0, 0, 0);
@@ -95,15 +95,15 @@ fn print(line: &str) {
     print!("{}", printable_lines(&format!("{line}\n")));
 }
 
-/// With HTTP/1.0, as the samples are made for. `Answer::default`: the connection closes without an answer.
-fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<Answer> {
+/// With HTTP/1.0, as the samples are made for. `ObservedResponse::default`: the connection closes without an answer.
+fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<ObservedResponse> {
     let Sample { host, target, .. } = sample;
     let request =
         format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: tidegate-import\r\n\r\n");
     match exchange(address, method, request.as_bytes(), BOUNDS) {
-        Ok(answer) => Ok(Answer::new(answer.head, answer.body, address)),
+        Ok(answer) => Ok(ObservedResponse::new(answer.head, answer.body, address)),
         Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-            Ok(Answer::default())
+            Ok(ObservedResponse::default())
         }
         Err(error) => Err(error).with_context(|| format!("no answer from {address} to {method} {target}")),
     }

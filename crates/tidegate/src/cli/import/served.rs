@@ -9,12 +9,12 @@ use tidegate_config::{
 use tidegate_import::{Listeners, Placement};
 
 use super::{Reading, prepare::prepare};
-use crate::cli::place::Place;
+use crate::cli::place::SharedOptions;
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
 pub(crate) fn serve(
     from: &str,
-    place: &Place,
+    place: &SharedOptions,
     reading: &Reading,
     strict: bool,
     loaded: &mut Loaded,

@@ -32,11 +32,11 @@ fn check(head: &ResponseHead) -> Result<(), Broken> {
     if head.status != 101 {
         return Err(Broken::new(
             Failure::Connect,
-            format!("websocket: {} in place of 101; is it the path of a WebSocket?", head.status),
+            format!("websocket: {} instead of 101; is it the path of a WebSocket?", head.status),
         ));
     }
     match head.headers.get_str("sec-websocket-accept") {
         Some(ACCEPT) => Ok(()),
-        _ => Err(malformed("101 with a wrong Sec-WebSocket-Accept; the server speaks no WebSocket")),
+        _ => Err(malformed("101 with a wrong Sec-WebSocket-Accept; the server does not speak WebSocket")),
     }
 }
