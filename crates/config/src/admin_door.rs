@@ -223,9 +223,9 @@ mod tests {
         check("allow_admin: ['unix:']", &["no client can use"]);
         check("allow_admin: ['unix:', '::1']", &[]);
         check(r#"admin_key: [{name: a, key: "  "}]"#, &["the admin key \"a\" is blank"]);
-        check(r#"admin_key: [{name: a, key: "k "}]"#, &["the admin key \"a\" has blanks"]);
-        check(r#"admin_key: [{name: a, key: "k\n"}]"#, &["the admin key \"a\" has blanks"]);
-        check("admin_key: [{name: a, key: schlüssel}]", &["the admin key \"a\" has letters"]);
+        check(r#"admin_key: [{name: a, key: "k "}]"#, &["the admin key \"a\" has leading"]);
+        check(r#"admin_key: [{name: a, key: "k\n"}]"#, &["the admin key \"a\" has leading"]);
+        check("admin_key: [{name: a, key: schlüssel}]", &["the admin key \"a\" has characters"]);
         check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is used literally"]);
         check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is used literally"]);
         check(

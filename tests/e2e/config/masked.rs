@@ -114,7 +114,7 @@ fn secrets_are_for_admins() {
             gateway.admin("PUT", &format!("/apisix/admin/{path}?wait=applied"), &body.to_string());
         assert!(matches!(status, 200 | 201), "{path}: {status} {answer}");
         if path == "plugin_metadata/key-auth" {
-            gateway.wait_for_log("unknown field keyy has no effect");
+            gateway.wait_for_log("unknown field key-auth.keyy has no effect");
         }
         if body.to_string().contains(SECRET) {
             holding.push(path);

@@ -199,7 +199,7 @@ fn a_checkpoint_outlives_its_history() {
     assert_eq!((&list["total"], &list["oldest"]), (&json!(3), &json!(11)), "{list}");
     let refused = checked(&gateway, "POST", "/rollback", &json!({"revision": 2}), 410);
     assert!(
-        refused["error_msg"].as_str().is_some_and(|text| text.contains("back to revision 11")),
+        refused["error_msg"].as_str().is_some_and(|text| text.contains("begins at revision 11")),
         "{refused}"
     );
 

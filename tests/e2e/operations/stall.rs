@@ -65,7 +65,7 @@ fn a_plugin_that_computes_is_named() {
         assert!(started.elapsed() < PATIENCE, "the plugin is named: {log}");
         assert_eq!(client.get("h", "/busy").expect("an answer").status(), 204);
     };
-    assert!(line.contains("was held up for") && line.contains("without a processor"), "{line}");
+    assert!(line.contains("was blocked for") && line.contains("without a CPU"), "{line}");
 }
 
 /// Waits, and computes when it is at work again: another poll than the one in which the plugin began.
@@ -90,7 +90,7 @@ fn a_plugin_that_computes_after_it_waited_is_named() {
         // One line a second; the first may be of what the plugin did before it waited.
         let log = gateway.error_log();
         let took = |line: &&str| -> Option<f64> {
-            line.split_once("was held up for ")?.1.split_once(" ms")?.0.parse().ok()
+            line.split_once("was blocked for ")?.1.split_once(" ms")?.0.parse().ok()
         };
         if let Some(line) = log.lines().find(|line| took(line).is_some_and(|ms| ms >= 25.0)) {
             assert!(line.contains("(access serverless-pre-function)"), "{line}");
@@ -141,7 +141,7 @@ fn time_without_a_processor_is_not_warned_of() {
         done.store(true, Relaxed);
     });
     let unscheduled = count(&page(&gateway), "apisix_worker_stall_without_processor_seconds_total");
-    assert!(unscheduled >= 0.1, "{unscheduled} s without a processor");
+    assert!(unscheduled >= 0.1, "{unscheduled} s without a CPU");
     let log = gateway.error_log();
     assert!(!log.contains("was held up"), "nothing to act on: {log}");
 }

@@ -164,7 +164,7 @@ fn another_worker_takes_the_place() {
 
         gateway.wait_for_log("has been stuck for 1.");
         let log = gateway.error_log();
-        let line = log.lines().find(|line| line.contains("is stuck")).unwrap_or_default();
+        let line = log.lines().find(|line| line.contains("has been stuck")).unwrap_or_default();
         assert!(line.contains("plugin request-id (rewrite), route: first"), "{line}");
         let worker = if line.contains("worker 0 ") { "0" } else { "1" };
         let series = format!(

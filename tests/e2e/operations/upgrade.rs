@@ -307,7 +307,7 @@ fn a_successor_that_fails_changes_nothing() {
     replace(&file, Path::new("/bin/false"));
     gateway.process.signal(Signal::USR2);
     eventually("the new process ended before it served", || {
-        gateway.error_log().contains("it ended (exit status: 1) before it served")
+        gateway.error_log().contains("it ended (exit status: 1) before it was ready")
     });
     serves("another program");
     fs::remove_file(&file).expect("removed");

@@ -147,7 +147,7 @@ fn response_bodies_kept_for_the_log_are_bounded() {
         })
         .collect();
     gateway.wait_for_log(
-        "a response body is not logged: those that are kept take too much memory (apisix.log_memory)",
+        "a response body is not logged: bodies kept for logs take too much memory (apisix.log_memory)",
     );
     drop(clients);
 }

@@ -44,7 +44,7 @@ fn an_answer_that_unfolds_takes_what_log_entries_may() {
     let gateway = start(&upstream, &json!({"http-logger": conf}));
     let (status, grown) = growth(&gateway, || {
         let status = gateway.client().get("h", "/").expect("an answer").status();
-        gateway.wait_for_log("a response body is not logged: those that are kept take too much memory");
+        gateway.wait_for_log("a response body is not logged: bodies kept for logs take too much memory");
         status
     });
     println!("512 MB in {} KB: +{} MB", gzip_of(b' ', 512).len() >> 10, grown >> 20);

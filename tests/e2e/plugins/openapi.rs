@@ -101,7 +101,7 @@ fn what_fits() {
             ("GET /v1/pets?status=sold", "", "", ""),
             ("GET /v1/pets", "", "", "query status: it is required"),
             ("GET /v1/pets?status=married", "", "", "query status: "),
-            ("GET /v1/pets?status=sold&status=pending", "", "", "it is there twice"),
+            ("GET /v1/pets?status=sold&status=pending", "", "", "duplicate parameter"),
             ("GET /v1/pets?status=sold&ids=1&ids=2&some=1,2", "", "", ""),
             ("GET /v1/pets?status=sold&ids=1&ids=x", "", "", "query ids[1]: expected integer"),
             ("GET /v1/pets?status=sold&some=1,x", "", "", "query some[1]: expected integer"),

@@ -66,7 +66,7 @@ fn patterns_of_one_request_have_a_time_together() {
         assert!(took < Duration::from_millis(1500), "{path:.20} took {took:?}");
     }
     // A busy machine may charge one pattern more than a single search has; then the next request says it.
-    let said = "asked of one request took more than 16 ms together";
+    let said = "for one request took more than 16 ms in total";
     let vars = format!("/vars?a={text}");
     let is_said =
         (0..20).any(|_| gateway.error_log().contains(said) || ask(&gateway, &vars, "curl").0.status() != 500);

@@ -140,7 +140,7 @@ fn of_two_objects_the_one_that_asks_answers() {
     shut("alone");
     for id in ["a", "z"] {
         let warned = warning(gateway, id, &open).expect("a warning");
-        assert!(warned.contains("only ssls/m asks"), "{warned}");
+        assert!(warned.contains("only ssls/m requests client certificates"), "{warned}");
         shut(id);
     }
     assert!(gateway.error_log().contains("ssls/m and ssls/a both have the server name mtls.test"));
@@ -201,7 +201,7 @@ fn an_ssl_object_that_cannot_be_read_shuts_its_names() {
     eventually("names of wildcards are shut", || fixture.secure("any.test", "any.test", None) == 0);
     assert_eq!((fixture.host("any.test"), fixture.host("other.org")), (400, 400));
     assert_eq!((fixture.secure("own.test", "own.test", None), fixture.host("own.test")), (200, 200));
-    let named = "ssls/m cannot be used: not all of its server names can be read";
+    let named = "ssls/m cannot be used: some of its server names cannot be read";
     assert!(fixture.gateway.error_log().contains(named));
     // One that was known before is shut, and the others are not: also those of before that are no longer named.
     write("");

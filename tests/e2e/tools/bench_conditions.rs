@@ -86,7 +86,7 @@ fn a_bad_expression_is_refused_before_the_run() {
     check("p99", "expected > or <");
     check("p98>20ms", "unknown metric \"p98\"");
     check("p99>20", "needs us, ms or s");
-    check("p99<20ms", "is p99>20ms meant");
+    check("p99<20ms", "did you mean p99>20ms");
     check("errors>200%", "cannot exceed 100%");
     assert!(upstream.seen().is_empty() && upstream.connections() == 0);
 }

@@ -145,7 +145,7 @@ fn what_is_no_stream_of_events_is_told() {
     let server = server();
     let run = bench(&[&url(&server, "/page"), "--sse", "-c", "1", "-d", "200ms"]);
     assert_eq!(run.code, Some(1), "{}", run.out);
-    assert!(run.err.contains("text/html in place of text/event-stream"), "{}", run.err);
+    assert!(run.err.contains("text/html instead of text/event-stream"), "{}", run.err);
     let run = bench(&[&url(&server, "/none"), "--sse", "-c", "1", "-d", "200ms"]);
     assert_eq!((run.code, run.err.contains("no event came")), (Some(1), true), "{}", run.err);
     let check = |words: &[&str], reason: &str| {

@@ -76,7 +76,7 @@ fn rates_that_make_no_sense_are_refused() {
         assert_eq!((run.code, run.err.contains(reason)), (Some(2), true), "{words:?}: {}", run.err);
     };
     check(&["--stages", "10s"], "invalid stage \"10s\"");
-    check(&["--stages", "10s:fast"], "invalid rate \"fast\"; stages are TIME:RATE");
+    check(&["--stages", "10s:fast"], "invalid rate \"fast\"; expected TIME:RATE");
     check(&["--stages", "10x:5"], "expected a number");
     check(&["--stages", "10s:-5"], "0 or more");
     check(&["--stages", "10s:0"], "send no request");

@@ -193,11 +193,11 @@ fn what_goes_wrong_is_named() {
     check(&at("/masked"), &["-n", "1"], 1, "a masked frame from a server");
     check(&at("/wrong"), &["-n", "1"], 1, "a wrong Sec-WebSocket-Accept");
     let upstream = Upstream::start();
-    check(&url(&upstream, "/bytes/1"), &["-n", "3"], 1, "200 in place of 101");
+    check(&url(&upstream, "/bytes/1"), &["-n", "3"], 1, "200 instead of 101");
     let before = upstream.connections();
     check(&url(&upstream, "/"), &["-n", "1", "-m", "POST"], 2, "cannot be used with");
     check(&url(&upstream, "/"), &["-n", "1", "--http2"], 2, "extended CONNECT (RFC 8441)");
-    check(&url(&upstream, "/"), &["-n", "1", "-H", "Upgrade: x"], 2, "Upgrade is up to --websocket");
+    check(&url(&upstream, "/"), &["-n", "1", "-H", "Upgrade: x"], 2, "--websocket sets Upgrade");
     check(&url(&upstream, "/"), &["-n", "1", &url(&upstream, "/b")], 2, "measures one URL");
     check(&url(&upstream, "/"), &["-n", "1", "--body", "{{no}}"], 2, "unknown placeholder");
     assert_eq!(upstream.connections(), before);

@@ -136,8 +136,8 @@ mod tests {
         check("p99>20", "needs us, ms or s");
         check("p99>", "is not a value");
         check("p99>fast", "is not a value");
-        check("p99<20ms", "is p99>20ms meant");
-        check("errors<1%", "is errors>1% meant");
+        check("p99<20ms", "did you mean p99>20ms");
+        check("errors<1%", "did you mean errors>1%");
         check("errors>101%", "cannot exceed 100%");
         check("errors>1ms", "a number or a share");
         check("rps<1%", "without a unit");

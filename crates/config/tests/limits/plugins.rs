@@ -173,7 +173,7 @@ pub(super) const PLUGINS: &[Row] = &[
     ),
     row(
         [
-            "Part of it that the answers to one client may hold, more than one answer: one in",
+            "Part of it that the responses to one client may hold, more than one response: one in",
             "其中一个客户端所得应答可占的份额，超过一个应答时：几分之一",
         ],
         Const("plugin-api/src/answers.rs", "CLIENT_PART", Count),
@@ -213,7 +213,7 @@ pub(super) const PLUGINS: &[Row] = &[
         ["the object is refused", "拒绝该对象"],
     ),
     row(
-        ["authz-casdoor: logins of a browser under way", "authz-casdoor：一个浏览器进行中的登录"],
+        ["authz-casdoor: logins of a browser in progress", "authz-casdoor：一个浏览器进行中的登录"],
         Const("plugins/src/authentication/authz_casdoor/session.rs", "MAX_LOGINS", Count),
         ["the oldest begins again", "最早的重新开始"],
     ),
@@ -233,7 +233,7 @@ pub(super) const PLUGINS: &[Row] = &[
         ["401, and a log line", "401，并写日志"],
     ),
     row(
-        ["Replies of Redis to the commands under way on a connection", "Redis 对一个连接上进行中命令的应答"],
+        ["Replies of Redis to the commands in flight on a connection", "Redis 对一个连接上进行中命令的应答"],
         Const("clients/src/redis/tls.rs", "MAX_REPLY_BYTES", Bytes),
         ["as if Redis had failed", "按 Redis 失败处理"],
     ),

@@ -31,7 +31,7 @@ const FORGOTTEN: [&str; 2] = ["nothing; the oldest are forgotten", "无影响；
 const DROPPED: [&str; 2] = ["nothing; entries are dropped and counted", "无影响；条目被丢弃并计数"];
 
 const LINES_LOST: [&str; 2] = [
-    "nothing; lines are lost and counted (log_lines_lost_total), and a log line tells how many",
+    "nothing; lines are lost and counted (log_lines_lost_total), and a log line says how many",
     "无影响；行丢失并计数（log_lines_lost_total），并有一条日志说明数目",
 ];
 

@@ -271,7 +271,7 @@ mod tests {
             ),
             (
                 json!(["consumer_name", "==", "ja ck"]),
-                Some("the condition consumer_name == ja ck never holds: names of consumers"),
+                Some("the condition consumer_name == ja ck never holds: consumer names"),
             ),
             (json!(["server_protocol", "==", "HTTP/2.0"]), None),
             (json!(["arg_x", "==", " 1"]), None),
@@ -338,7 +338,7 @@ mod tests {
             (json!(["host", "==", "a.b."]), Some("the condition host == a.b. never holds: write a.b")),
             (
                 json!(["host", "~~", r"^A\.T$"]),
-                Some(r"the condition host ~~ ^A\.T$ never holds: names are in lower"),
+                Some(r"the condition host ~~ ^A\.T$ never holds: names are lowercase"),
             ),
             (json!(["host", "~~", r"(?i)^A\.T$"]), None),
             (json!(["host", "~*", r"^A\.T$"]), None),

@@ -140,7 +140,11 @@ mod tests {
     #[test]
     fn names_that_nobody_has() {
         for (name, conf, expected) in [
-            ("key-auth", json!({"anonymous_consumer": "any one"}), &["anonymous_consumer: no consumer"][..]),
+            (
+                "key-auth",
+                json!({"anonymous_consumer": "any one"}),
+                &["anonymous_consumer: invalid consumer name"][..],
+            ),
             (
                 "key-auth",
                 json!({"anonymous_consumer": "any_one-1"}),
@@ -148,7 +152,11 @@ mod tests {
             ),
             ("key-auth", json!({"anonymous_consumer": "rose"}), &[]),
             ("key-auth", json!({"anonymous_consumer": "$env://ANY"}), &[]),
-            ("consumer-restriction", json!({"whitelist": ["jack ", "rose"]}), &["whitelist: no consumer"]),
+            (
+                "consumer-restriction",
+                json!({"whitelist": ["jack ", "rose"]}),
+                &["whitelist: invalid consumer name"],
+            ),
             (
                 "consumer-restriction",
                 json!({"whitelist": ["a", "b", "rose", "c", "d", "e"]}),
@@ -157,14 +165,18 @@ mod tests {
             (
                 "consumer-restriction",
                 json!({"type": "route_id", "blacklist": ["a.b", "a b"]}),
-                &["blacklist: no object", "blacklist: route a.b does not"],
+                &["blacklist: invalid object name", "blacklist: route a.b does not"],
             ),
             (
                 "consumer-restriction",
                 json!({"allowed_by_methods": [{"user": "a.b", "methods": ["GET"]}]}),
-                &["allowed_by_methods: no consumer"],
+                &["allowed_by_methods: invalid consumer name"],
             ),
-            ("sla", json!({"consumers": {"rose": "gold", " b": "gold"}}), &["consumers: no consumer"]),
+            (
+                "sla",
+                json!({"consumers": {"rose": "gold", " b": "gold"}}),
+                &["consumers: invalid consumer name"],
+            ),
             ("cors", json!({"allow_origins_by_metadata": ["a", "b"]}), &["allow_origins_by_metadata: b not"]),
             ("cors", json!({"allow_origins_by_metadata": ["a"]}), &[]),
         ] {

@@ -116,7 +116,7 @@ fn remarks(conf: &Value) -> Vec<String> {
         found.push("cas_callback_uri is a path: the service URL that the CAS server gets has the host that a client names".to_owned());
     }
     if text("cas_callback_uri") == text("logout_uri") {
-        found.push("cas_callback_uri is logout_uri: nobody can log in".to_owned());
+        found.push("cas_callback_uri equals logout_uri: no client can log in".to_owned());
     }
     found
 }

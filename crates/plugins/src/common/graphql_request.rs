@@ -132,7 +132,7 @@ fn argument(query: &[u8], name: &str) -> Result<Option<String>, Box<Reply>> {
         uri::query_pairs(query).filter(|(key, _)| uri::percent_decode(key, true) == name.as_bytes());
     let Some((_, value)) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(refused(&format!("invalid graphql request, args[{name}] is there twice")));
+        return Err(refused(&format!("invalid graphql request, args[{name}] is duplicated")));
     }
     let value = uri::percent_decode(value.unwrap_or_default(), true);
     let text = String::from_utf8(value);

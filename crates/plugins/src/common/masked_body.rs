@@ -14,7 +14,7 @@ struct Waiting {
     masks: Vec<Mask>,
 }
 
-/// Puts a masked body in the place of the request's, which has gone to the upstream by then.
+/// Replaces the request's body, which has gone to the upstream by then, with a masked one.
 pub(crate) fn mask(request: &mut Request, mask: Mask) {
     if let Some(waiting) = request.extensions.get_mut::<Waiting>() {
         waiting.masks.push(mask);

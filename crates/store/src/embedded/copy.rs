@@ -285,7 +285,7 @@ mod tests {
         }
         // A head with a wrong number of objects and a correct checksum.
         write(&path, &head, &mut objects().into_iter().take(1)).unwrap();
-        assert!(read(&path).err().is_some_and(|reason| reason.contains("1 objects in place of 2")));
+        assert!(read(&path).err().is_some_and(|reason| reason.contains("1 objects instead of 2")));
         assert!(matches!(read(&folder.path().join("none")), Ok(None)));
     }
 }

@@ -54,9 +54,9 @@ impl Places for Text {
     }
 }
 
-/// The part of an object at whose path the message begins: `plugins.key-auth.hide_credental is not known`.
+/// The part of an object that the message begins with: `unknown field plugins.key-auth.hide_credental`, or `plugins.limit-count:`.
 fn place_of_path(item: &Node, message: &str) -> Option<(usize, usize)> {
-    let path = message.split([' ', ':']).next()?;
+    let path = message.strip_prefix("unknown field ").unwrap_or(message).split([' ', ':']).next()?;
     let (mut node, mut place) = (item, None);
     for step in path.split(['.', '[']) {
         let found = match step.strip_suffix(']').and_then(|index| index.parse().ok()) {

@@ -111,7 +111,7 @@ fn a_text_that_looks_like_a_reference_is_warned_of() {
     for key in ["$env:/API_KEY", "$SECRET://vault/1/a/b", "${API_KEY}", "${{API_KEY}}"] {
         let consumer = json!({"username": "v", "plugins": {"key-auth": {"key": key}}});
         let told = warning(&gateway, "consumers/v", &consumer);
-        assert!(told.contains("plugins.key-auth.key is taken as it stands"), "{key}: {told}");
+        assert!(told.contains("plugins.key-auth.key is used literally"), "{key}: {told}");
     }
     let consumer = json!({"username": "v", "plugins": {"key-auth": {"key": "plain"}}});
     assert_eq!(warning(&gateway, "consumers/v", &consumer), "");

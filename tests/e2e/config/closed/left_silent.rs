@@ -73,7 +73,7 @@ fn references_that_are_none() {
     check(
         &gateway,
         "consumers/v/credentials/c",
-        &[(credential, "plugins.basic-auth.password is taken as it stands")],
+        &[(credential, "plugins.basic-auth.password is used literally")],
     );
     // These are references: what they lead to is not there.
     for key in ["$ENV://TIDEGATE_UNSET", "$env://TIDEGATE_UNSET"] {
@@ -90,11 +90,8 @@ fn references_that_are_none() {
         "routes/z",
         &[
             (set("Bearer $env://TOKEN"), "a reference is resolved only where it is the whole string"),
-            (
-                set("$vault://1/token"),
-                "plugins.proxy-rewrite.headers.set.Authorization is taken as it stands",
-            ),
-            (oidc("${CLIENT_SECRET}"), "plugins.openid-connect.client_secret is taken as it stands"),
+            (set("$vault://1/token"), "plugins.proxy-rewrite.headers.set.Authorization is used literally"),
+            (oidc("${CLIENT_SECRET}"), "plugins.openid-connect.client_secret is used literally"),
             (set("$remote_addr"), ""),
             (route(&json!({"response-rewrite": {"body": "{{X}} ${Y} $HOME"}})), ""),
             (route(&json!({"body-transformer": {"request": {"template": "{{name}}"}}})), ""),
@@ -114,7 +111,7 @@ fn references_that_are_none() {
         ],
     );
     let manager = json!({"uri": "http://127.0.0.1:1", "prefix": "p", "token": "$VAULT_TOKEN"});
-    check(&gateway, "secrets/vault/2", &[(manager, "token is taken as it stands")]);
+    check(&gateway, "secrets/vault/2", &[(manager, "token is used literally")]);
 }
 
 #[test]

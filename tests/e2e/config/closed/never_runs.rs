@@ -19,16 +19,16 @@ const DENY: &str = "function() ngx.exit(403) end";
 /// Members of a script beside one that runs, and what is said of them.
 fn members() -> Vec<(&'static str, String, &'static str)> {
     vec![
-        ("misspelled", format!("acess = {DENY}"), "nobody calls acess; did you mean access?"),
-        ("number", format!("[1] = {DENY}"), "nobody calls the member [1]"),
-        ("preread", format!("preread = {DENY}"), "nobody calls preread"),
-        ("balancer", format!("balancer = {DENY}"), "nobody calls balancer"),
-        ("inside", format!("access_phase = {DENY}"), "nobody calls access_phase; did you mean access?"),
+        ("misspelled", format!("acess = {DENY}"), "acess is never called; did you mean access?"),
+        ("number", format!("[1] = {DENY}"), "the member [1] is never called"),
+        ("preread", format!("preread = {DENY}"), "preread is never called"),
+        ("balancer", format!("balancer = {DENY}"), "balancer is never called"),
+        ("inside", format!("access_phase = {DENY}"), "access_phase is never called; did you mean access?"),
         ("false", "access = false".to_owned(), "access is false"),
         (
             "callable",
             format!("acces = setmetatable({{}}, {{__call = {DENY}}})"),
-            "nobody calls acces; did you mean access?",
+            "acces is never called; did you mean access?",
         ),
     ]
 }

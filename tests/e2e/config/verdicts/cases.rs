@@ -145,7 +145,7 @@ pub(super) fn wrong_files() -> Vec<Case> {
         keys(&[("discovery.nacos", json!({"host": []}))], Refused("invalid discovery nacos configuration")),
         keys(
             &[("discovery.zookeeper", json!({"host": []}))],
-            Refused("discovery.zookeeper is not supported"),
+            Refused("unknown registry discovery.zookeeper"),
         ),
         keys(
             &[("deployment.role_data_plane.config_provider", json!("xds"))],
@@ -209,12 +209,12 @@ pub(super) fn unusable() -> Vec<Case> {
     damaged.files.push(("data/tidegate.redb", "not a store at all".repeat(500)));
     vec![
         https(Some("absent"), None, None, "deployment.admin.admin_api_mtls.admin_ssl_cert: cannot read"),
-        https(Some("no certificate"), None, None, "admin_ssl_cert: conf/cert.pem: certificate: none in it"),
+        https(Some("no certificate"), None, None, "admin_ssl_cert: conf/cert.pem: certificate: none found"),
         https(None, Some("absent"), None, "admin_ssl_cert_key: cannot read"),
         https(None, Some("no key"), None, "deployment.admin.admin_api_mtls.admin_ssl_cert_key: conf/key.pem"),
         https(None, Some(&other.key), None, "conf/key.pem: the key does not match the certificate"),
         https(None, None, Some("absent"), "admin_ssl_ca_cert: cannot read"),
-        https(None, None, Some("nothing"), "admin_ssl_ca_cert: conf/ca.pem: no certificate in it"),
+        https(None, None, Some("nothing"), "admin_ssl_ca_cert: conf/ca.pem: no certificate found"),
         trusts("conf/absent.pem", "apisix.ssl.ssl_trusted_certificate"),
         empty,
         keys(
@@ -222,7 +222,7 @@ pub(super) fn unusable() -> Vec<Case> {
                 "apisix.ssl",
                 json!({"listen": [{"port": "@ADMIN@"}], "ssl_ciphers": "DHE-RSA-AES128-GCM-SHA256"}),
             )],
-            Refused("apisix.ssl.ssl_ciphers: none of these cipher suites is served"),
+            Refused("apisix.ssl.ssl_ciphers: none of these cipher suites is supported"),
         ),
         etcd(&[("deployment.etcd.host", json!(["127.0.0.1:2379"]))], "should begin with http:// or https://"),
         etcd(&[("deployment.etcd.host", json!(["http://127.0.0.1:1"]))], "127.0.0.1:1"),

@@ -165,11 +165,7 @@ fn an_etcd_that_is_none_is_told_of() {
         ];
         embedded(&set)
     };
-    refused(
-        &etcd(port),
-        |_| {},
-        &["the server does not respond like etcd", "config.yaml:1:", "data/etcd.snapshot"],
-    );
+    refused(&etcd(port), |_| {}, &["it does not respond like etcd", "config.yaml:1:", "data/etcd.snapshot"]);
     refused(&etcd(1), |_| {}, &["config.yaml:1:", "data/etcd.snapshot"]);
 }
 

@@ -139,9 +139,9 @@ fn contradictions() -> Vec<(&'static str, Value, &'static str)> {
         ("plugin_attr.prometheus.default_buckets", json!([5, 1]), "each above the one before"),
         ("plugin_attr.prometheus.default_buckets", json!([]), "one at least"),
         (labels, json!([{"host": "$host"}, {"host": "$host"}]), "label \"host\" is given twice"),
-        (labels, json!([{"a-b": "$host"}]), "label \"a-b\" is not a name of a label"),
+        (labels, json!([{"a-b": "$host"}]), "label \"a-b\" is not a valid label name"),
         (labels, json!([{"a": "host"}]), "should have a variable"),
-        (labels, json!([{"route": "$host"}]), "label \"route\" is one that every series has"),
+        (labels, json!([{"route": "$host"}]), "label \"route\" is reserved"),
         (
             "apisix.http2",
             json!({"stream_window": "2m", "connection_window": "1m"}),
@@ -252,7 +252,7 @@ fn what_has_no_effect_is_warned_of() {
                 "apisix.ssl",
                 json!({"listen": [{"ip": "127.0.0.1", "port": "@ADMIN@"}], "ssl_protocols": "TLSv1.1 TLSv1.2"}),
             )],
-            Warns("TLSv1.1 is not served"),
+            Warns("TLSv1.1 is not supported"),
         ),
         keys(
             &[

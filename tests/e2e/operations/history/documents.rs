@@ -185,6 +185,6 @@ fn the_commands_ask_the_running_gateway() {
     check(&["config", "history", "12"], true, &["create routes/1", "/mocked"]);
     check(&["config", "rollback", "13", "--dry-run"], true, &["create routes/1", "13 objects would change"]);
     check(&["config", "rollback", "full"], true, &["13 objects changed", "at revision 15"]);
-    check(&["config", "rollback", "77"], false, &["404", "revision 77 is not there yet"]);
+    check(&["config", "rollback", "77"], false, &["404", "revision 77 does not exist yet"]);
     assert_eq!(export(&gateway), exported);
 }

@@ -109,7 +109,7 @@ fn a_receiver_that_cannot_be_is_refused() {
         (json!({"host": "", "port": 1}), "property \\\"host\\\" is empty"),
         (
             json!({"host": "http://127.0.0.1:1/a b", "protocol": "http"}),
-            "it has a blank or a control character",
+            "it contains a space or a control character",
         ),
         (json!({"host": "127.0.0.1", "port": 70_000}), "port"),
     ] {

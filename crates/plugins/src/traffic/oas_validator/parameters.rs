@@ -188,7 +188,7 @@ impl Parameter {
         }
         if named().nth(1).is_some() {
             // Servers differ in which of them they take.
-            return Err(Failed::Invalid(format!("query {}: it is there twice", self.name)));
+            return Err(Failed::Invalid(format!("query {}: duplicate parameter", self.name)));
         }
         if self.is_json {
             return self.simple(first, schemas).map(Some);
