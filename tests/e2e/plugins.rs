@@ -31,6 +31,7 @@ mod pages;
 mod path_escapes;
 mod prometheus;
 mod quota;
+mod quota_bound;
 mod quota_sync;
 mod remade_answers;
 mod search_time;

@@ -1,6 +1,10 @@
 //! `sync_interval`: requests are judged by what this process knows, and what it let through is written to Redis at
 //! intervals. So a request waits for Redis only when its key is new or its window over.
 //!
+//! What others let through is known only once they and this process have written. A window can therefore let through more than
+//! its quota: at most the requests that arrive, at all gateways, within two intervals and the time of two writes. What comes
+//! before the quota is spent is written one interval later, and known everywhere after another one.
+//!
 //! A Redis that is away for a few intervals is bridged by counts of this process. After that each request asks it, and fails
 //! as it would without `sync_interval`, unless `allow_degradation` wants the counts of this process to do.
 
@@ -54,6 +58,30 @@ struct Known {
     quota: Option<Quota>,
     /// It waits to be written.
     queued: bool,
+}
+
+impl Known {
+    /// Whether Redis has to be asked before anything is decided.
+    fn is_unknown(&self, now: f64) -> bool {
+        self.ends.is_none_or(|ends| ends <= now)
+    }
+
+    /// Decides by what is known.
+    fn take(&mut self, cost: f64, now: f64) -> Taken {
+        let remaining = self.remaining - self.unwritten - cost;
+        let allowed = remaining >= 0.0;
+        if allowed {
+            self.unwritten += cost;
+        }
+        Taken { allowed, remaining, reset_seconds: (self.ends.unwrap_or(0.0) - now).max(0.0) }
+    }
+
+    /// `written` of what was let through is counted, with this outcome.
+    fn learn(&mut self, written: f64, counted: Taken, now: f64) {
+        self.unwritten -= written;
+        self.remaining = if counted.allowed { counted.remaining } else { 0.0 };
+        self.ends = Some(now + counted.reset_seconds);
+    }
 }
 
 /// A key that waits to be written. Its bytes count as long as it lasts.
@@ -157,18 +185,13 @@ impl Syncer {
         let Some(known) = self.known(key) else { return remote::take(&self.redis, key, quota, cost).await };
         let mut known = known.lock().await;
         known.quota = Some(quota);
-        if known.ends.is_none_or(|ends| ends <= now()) || self.is_overdue() {
+        if known.is_unknown(now()) || self.is_overdue() {
             let written = self.write(key, &mut known, quota).await;
             if self.is_overdue() {
                 written?;
             }
         }
-        let reset_seconds = (known.ends.unwrap_or(0.0) - now()).max(0.0);
-        let remaining = known.remaining - known.unwritten - cost;
-        let allowed = remaining >= 0.0;
-        if allowed {
-            known.unwritten += cost;
-        }
+        let taken = known.take(cost, now());
         if !known.queued {
             match Queued::new(key) {
                 Some(queued) => {
@@ -181,7 +204,7 @@ impl Syncer {
                 }
             }
         }
-        Ok(Taken { allowed, remaining, reset_seconds })
+        Ok(taken)
     }
 
     fn known(&self, key: &[u8]) -> Option<Arc<tokio::sync::Mutex<Known>>> {
@@ -198,9 +221,7 @@ impl Syncer {
             Ok(taken) => (taken, Ok(())),
             Err(reason) => (Counters::global().take(key, quota, unwritten, now()), Err(reason)),
         };
-        known.unwritten -= unwritten;
-        known.remaining = if taken.allowed { taken.remaining } else { 0.0 };
-        known.ends = Some(now() + taken.reset_seconds);
+        known.learn(unwritten, taken, now());
         outcome
     }
 
@@ -302,6 +323,67 @@ mod tests {
         drop(first);
         assert_eq!(KEYS.load(Relaxed), elsewhere);
         assert!(second.known(key(0), 100.0).is_some());
+    }
+
+    /// Gateways and a Redis, in steps of a millisecond. Each gateway gets requests at an even distance, and writes `interval` after
+    /// the first request since its last write. Returns how many are let through in a window, and how many arrive.
+    fn let_through(gateways: u64, count: f64, distance: u64, interval: u64, window: u64, seed: u64) -> (u64, u64) {
+        let mut all: Vec<(Known, Option<u64>)> = (0..gateways).map(|_| Default::default()).collect();
+        let (mut counted, mut passed, mut arrived) = (0.0, 0, 0);
+        for ms in 0..window {
+            for (number, (known, due)) in (0..).zip(&mut all) {
+                let now = ms as f64 / 1000.0;
+                // As `remote::commit`: what was let through counts, also beyond the quota.
+                let mut write = |known: &mut Known| {
+                    let written = known.unwritten;
+                    counted += written;
+                    let remaining = count - counted;
+                    let reset_seconds = window as f64 / 1000.0 - now;
+                    known.learn(written, Taken { allowed: remaining >= 0.0, remaining, reset_seconds }, now);
+                };
+                if *due == Some(ms) {
+                    *due = None;
+                    write(known);
+                }
+                if (ms + seed * (number + 1) * 7919) % distance != 0 {
+                    continue;
+                }
+                arrived += 1;
+                if known.is_unknown(now) {
+                    write(known);
+                }
+                passed += u64::from(known.take(1.0, now).allowed);
+                due.get_or_insert(ms + interval);
+            }
+        }
+        (passed, arrived)
+    }
+
+    /// The bound that docs/plugins/limit-count.md states, for loads from half to 40 times the quota.
+    #[test]
+    fn a_window_lets_through_no_more_than_two_intervals_bring() {
+        let (interval, window) = (1000, 10_000);
+        let mut most = 0.0_f64;
+        for gateways in [1, 2, 4, 16] {
+            for distance in [1, 3, 10, 50, 200] {
+                for part in [0.05, 0.5, 1.0, 2.0] {
+                    for seed in 0..5 {
+                        let offered = (gateways * window / distance) as f64;
+                        let count = (offered * part / 2.0).ceil();
+                        let (passed, arrived) = let_through(gateways, count, distance, interval, window, seed);
+                        let within = (gateways * (2 * interval / distance + 1)) as f64;
+                        let case = format!("{gateways} gateways, {distance} ms, {count} of {arrived}");
+                        assert!(passed as f64 <= count + within, "{case}: {passed} passed");
+                        assert!(passed as f64 >= count.min(arrived as f64), "{case}: only {passed} passed");
+                        most = most.max((passed as f64 - count) / within);
+                        // One alone knows all of it.
+                        assert!(gateways > 1 || passed as f64 <= count, "{case}: {passed} passed");
+                    }
+                }
+            }
+        }
+        // The bound is not far from what happens.
+        assert!(most > 0.4, "{most}");
     }
 
     #[test]
