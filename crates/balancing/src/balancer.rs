@@ -50,17 +50,17 @@ pub(crate) struct Candidates<'a> {
 }
 
 /// One group for each priority, highest first, of the nodes for which `usable` holds.
-pub(crate) fn groups(algorithm: Algorithm, nodes: &[NodeSpec], usable: &dyn Fn(u16) -> bool) -> Vec<Group> {
+pub(crate) fn groups(algorithm: Algorithm, nodes: &[Node], usable: &dyn Fn(u16) -> bool) -> Vec<Group> {
     let mut members: Vec<u16> =
         (0u16..).zip(nodes).map(|(position, _)| position).filter(|node| usable(*node)).collect();
-    let priority = |member: &u16| nodes.get(usize::from(*member)).map_or(0, |node| node.priority);
+    let priority = |member: &u16| nodes.get(usize::from(*member)).map_or(0, |node| node.spec.priority);
     members.sort_by_key(|member| std::cmp::Reverse(priority(member)));
-    members
+    let mut groups: Vec<Group> = members
         .chunk_by(|left, right| priority(left) == priority(right))
         .map(|members| {
             let weighted: Vec<(u16, &NodeSpec)> = members
                 .iter()
-                .filter_map(|member| Some((*member, nodes.get(usize::from(*member))?)))
+                .filter_map(|member| Some((*member, &nodes.get(usize::from(*member))?.spec)))
                 .collect();
             let method = match algorithm {
                 Algorithm::RoundRobin => Method::Cycle(Cycle::new(&weighted)),
@@ -70,7 +70,10 @@ pub(crate) fn groups(algorithm: Algorithm, nodes: &[NodeSpec], usable: &dyn Fn(u
             };
             Group { members: members.to_vec(), method }
         })
-        .collect()
+        .collect();
+    // Room for four is where one is collected, and there may be 50,000 upstreams.
+    groups.shrink_to_fit();
+    groups
 }
 
 impl Group {

@@ -18,4 +18,4 @@ pub use health::{Checks, Health, HealthSignal, Source};
 pub use node::Node;
 pub use pool::Upstream;
 pub use retry::RetryPolicy;
-pub use spec::{Algorithm, HashOn, NodeSpec, PassHost, Scheme, Timeouts, UpstreamSpec};
+pub use spec::{Algorithm, HashOn, NodeSpec, PassHost, UpstreamSpec};

@@ -23,7 +23,7 @@ use crate::{
 /// Share it in an `Arc`; every method takes `&self` and none blocks or, but for a change of health, allocates.
 #[derive(Debug)]
 pub struct Upstream {
-    /// What it was built from.
+    /// What it was built from, but for the nodes.
     pub spec: UpstreamSpec,
     /// In the order of the specification.
     pub nodes: Vec<Node>,
@@ -46,15 +46,15 @@ impl Upstream {
     pub fn new(mut spec: UpstreamSpec, lanes: usize, previous: Option<&Upstream>) -> Self {
         spec.nodes.truncate(usize::from(u16::MAX));
         let known = Known::of(previous);
-        let nodes: Vec<Node> = spec
-            .nodes
-            .iter()
-            .map(|node| Node { spec: node.clone(), statistics: known.statistics(node) })
+        // Kept once, by the nodes: there may be 50,000 upstreams.
+        let nodes: Vec<Node> = std::mem::take(&mut spec.nodes)
+            .into_iter()
+            .map(|spec| Node { statistics: known.statistics(&spec), spec })
             .collect();
         let health = spec.checks.clone().map(|checks| {
             let kept = previous.and_then(|previous| previous.health.as_deref());
             let kept = kept.filter(|health| health.checks == *checks);
-            let targets = spec.nodes.iter().map(|node| known.target(node, kept.is_some())).collect();
+            let targets = nodes.iter().map(|node| known.target(&node.spec, kept.is_some())).collect();
             let health = Box::new(Health::new(*checks, targets));
             if kept.is_some_and(Health::is_used) {
                 health.mark_used();
@@ -64,7 +64,7 @@ impl Upstream {
         let seed = RandomState::new();
         // A single node needs no lanes: there is no choice to make.
         let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
-        let all = groups(spec.algorithm, &spec.nodes, &|_| true);
+        let all = groups(spec.algorithm, &nodes, &|_| true);
         let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());
         let upstream = Self {
             limited,
@@ -176,7 +176,7 @@ impl Upstream {
         let usable = health.targets.iter().filter(|target| target.state().is_usable()).count();
         let narrowed = usable > 0 && usable < health.targets.len();
         if narrowed && self.spec.algorithm == Algorithm::RoundRobin {
-            let healthy = groups(self.spec.algorithm, &self.spec.nodes, &|node| health.is_usable(node));
+            let healthy = groups(self.spec.algorithm, &self.nodes, &|node| health.is_usable(node));
             self.healthy.store(Some(Arc::new(healthy)));
         } else {
             self.healthy.store(None);

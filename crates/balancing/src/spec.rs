@@ -15,16 +15,10 @@ pub struct UpstreamSpec {
     pub hash_on: HashOn,
     /// What `hash_on` looks up: a variable, a header, a cookie or a text with variables.
     pub key: Option<Box<str>>,
-    /// `None`: the gateway's defaults.
-    pub timeouts: Option<Timeouts>,
-    /// `None`: the gateway's pool.
-    pub keepalive: Option<Keepalive>,
     /// `pass_host`
     pub pass_host: PassHost,
     /// The `Host` sent with [`PassHost::Rewrite`].
     pub upstream_host: Option<Box<str>>,
-    /// `scheme`
-    pub scheme: Scheme,
     /// Boxed: most upstreams have none, and there may be 50,000.
     pub checks: Option<Box<Checks>>,
 }
@@ -80,29 +74,6 @@ pub enum HashOn {
     VarsCombinations,
 }
 
-/// `timeout` of an upstream, or its defaults. Each is for one wait and not for the whole exchange, as nginx's
-/// `proxy_*_timeout`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// To connect; a TLS handshake may take as long again.
-    pub connect_ms: u64,
-    /// Between two writes of the request.
-    pub send_ms: u64,
-    /// Between two reads of the answer.
-    pub read_ms: u64,
-}
-
-/// `keepalive_pool`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keepalive {
-    /// Idle connections kept.
-    pub size: u32,
-    /// How long a connection may be idle.
-    pub idle_timeout_ms: u64,
-    /// Requests after which a connection is closed.
-    pub requests: u32,
-}
-
 /// Which `Host` the upstream gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PassHost {
@@ -113,40 +84,6 @@ pub enum PassHost {
     Node,
     /// `upstream_host`.
     Rewrite,
-}
-
-/// What the nodes speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheme {
-    /// HTTP/1.1 in clear text.
-    #[default]
-    Http,
-    /// HTTP/1.1 over TLS.
-    Https,
-    /// gRPC over HTTP/2 in clear text.
-    Grpc,
-    /// gRPC over HTTP/2 and TLS.
-    Grpcs,
-    /// A byte stream; of stream routes only.
-    Tcp,
-    /// A byte stream over TLS; of stream routes only.
-    Tls,
-    /// Datagrams; of stream routes only.
-    Udp,
-    /// Kafka's protocol; not for HTTP routes.
-    Kafka,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect_ms: 60_000, send_ms: 60_000, read_ms: 60_000 }
-    }
-}
-
-impl Default for Keepalive {
-    fn default() -> Self {
-        Self { size: 320, idle_timeout_ms: 60_000, requests: 1000 }
-    }
 }
 
 impl NodeSpec {
@@ -209,31 +146,5 @@ impl PassHost {
             "rewrite" => Self::Rewrite,
             _ => return None,
         })
-    }
-}
-
-impl Scheme {
-    /// The scheme of that name; `None` for others.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "http" => Self::Http,
-            "https" => Self::Https,
-            "grpc" => Self::Grpc,
-            "grpcs" => Self::Grpcs,
-            "tcp" => Self::Tcp,
-            "tls" => Self::Tls,
-            "udp" => Self::Udp,
-            "kafka" => Self::Kafka,
-            _ => return None,
-        })
-    }
-
-    /// The port of a node that names none, and the one left out of a `Host` header.
-    pub fn default_port(self) -> Option<u16> {
-        match self {
-            Self::Http | Self::Grpc => Some(80),
-            Self::Https | Self::Grpcs => Some(443),
-            Self::Tcp | Self::Tls | Self::Udp | Self::Kafka => None,
-        }
     }
 }

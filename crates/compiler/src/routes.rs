@@ -314,13 +314,14 @@ fn spec(
     spec.methods = conf.methods.iter().fold(Methods::EMPTY, |all, name| all.with(Methods::of(name)));
     let addresses: Vec<&str> = conf.client_addresses().collect();
     if !addresses.is_empty() {
-        spec.remote_addrs = AddressSet::parse(addresses).map_err(|reason| faults.push(reason)).ok();
+        spec.remote_addrs =
+            AddressSet::parse(addresses).map_err(|reason| faults.push(reason)).ok().map(Box::new);
     }
     if let Some(vars) = &conf.vars {
         let expression = Expression::compile(vars, &mut |name| Variable::resolve(name)).map_err(|reason| {
             faults.push(format!("failed to validate the 'vars' expression: {reason}"));
         });
-        spec.vars = expression.ok().filter(|expression| !expression.is_always_true());
+        spec.vars = expression.ok().filter(|expression| !expression.is_always_true()).map(Box::new);
     }
     spec.priority = conf.priority;
     spec.has_filter = has_filter;

@@ -56,7 +56,11 @@ impl Compiler {
         let mark = pool_mark(tls.as_ref().map(|(number, _)| *number), proxy_protocol);
         let discovered = conf.discovered().map(|service| self.discover(key, service));
         let configured = discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten();
-        let (nodes, specs) = configured.flat_map(|node| self.expand(key, node, scheme, &mark)).unzip();
+        let (mut nodes, mut specs): (Vec<_>, Vec<_>) =
+            configured.flat_map(|node| self.expand(key, node, scheme, &mark)).unzip();
+        // Room for four is where one is pushed, and there may be 50,000 upstreams.
+        nodes.shrink_to_fit();
+        specs.shrink_to_fit();
         let spec = UpstreamSpec {
             nodes: specs,
             algorithm: Algorithm::from_name(&conf.balancer)
@@ -66,7 +70,6 @@ impl Compiler {
             checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf, proxy_protocol))),
             pass_host: tidegate_balancing::PassHost::from_name(&conf.pass_host).unwrap_or_default(),
             upstream_host: conf.upstream_host.as_deref().map(Box::from),
-            ..UpstreamSpec::default()
         };
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
         Ok(UpstreamHandle {

@@ -67,28 +67,15 @@ impl PluginChain {
     }
 
     fn in_order(instances: Vec<Arc<Instance>>) -> PluginChain {
-        let of = |phase: Phases| {
+        let (mut positions, mut ends) = (Vec::new(), [0; Phases::COUNT]);
+        for (end, phase) in ends.iter_mut().zip(Phases::each()) {
             let runs = |instance: &Arc<Instance>| {
                 instance.def.phases.contains(phase) && instance.plugin.phases().contains(phase)
             };
-            (0u16..)
-                .zip(&instances)
-                .filter(|(_, instance)| runs(instance))
-                .map(|(at, _)| at)
-                .collect::<Vec<u16>>()
-        };
-        PluginChain {
-            rewrite: of(Phases::REWRITE),
-            access: of(Phases::ACCESS),
-            before_proxy: of(Phases::BEFORE_PROXY),
-            header_filter: of(Phases::HEADER_FILTER),
-            body_filter: of(Phases::BODY_FILTER),
-            log: of(Phases::LOG),
-            stored: of(Phases::STORED),
-            received: of(Phases::RECEIVED),
-            departing: of(Phases::DEPARTING),
-            instances,
+            positions.extend((0u32..).zip(&instances).filter(|(_, one)| runs(one)).map(|(at, _)| at));
+            *end = positions.len() as u32;
         }
+        PluginChain { instances: instances.into(), positions: positions.into(), ends }
     }
 
     /// All plugins, by falling priority.
@@ -101,19 +88,11 @@ impl PluginChain {
         self.instances.iter().find(|instance| instance.def.name == name)
     }
 
-    fn indices(&self, phase: Phases) -> &[u16] {
-        match phase {
-            Phases::REWRITE => &self.rewrite,
-            Phases::ACCESS => &self.access,
-            Phases::BEFORE_PROXY => &self.before_proxy,
-            Phases::HEADER_FILTER => &self.header_filter,
-            Phases::BODY_FILTER => &self.body_filter,
-            Phases::LOG => &self.log,
-            Phases::STORED => &self.stored,
-            Phases::RECEIVED => &self.received,
-            Phases::DEPARTING => &self.departing,
-            _ => &[],
-        }
+    fn indices(&self, phase: Phases) -> &[u32] {
+        let Some(number) = phase.number() else { return &[] };
+        let end = |number: usize| self.ends.get(number).copied().unwrap_or_default();
+        let begin = number.checked_sub(1).map_or(0, end);
+        self.positions.get(begin as usize..end(number) as usize).unwrap_or_default()
     }
 
     /// Whether any plugin takes part in the phase. Costs no search.
@@ -123,6 +102,6 @@ impl PluginChain {
 
     /// The plugins that take part in one phase, in order. Other sets of phases yield nothing.
     pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
-        self.indices(phase).iter().filter_map(|&at| self.instances.get(usize::from(at)))
+        self.indices(phase).iter().filter_map(|&at| self.instances.get(at as usize))
     }
 }

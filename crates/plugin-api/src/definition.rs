@@ -35,6 +35,21 @@ impl Phases {
     pub const RECEIVED: Phases = Phases(128);
     /// APISIX has no such phase: see [`crate::Plugin::departing`].
     pub const DEPARTING: Phases = Phases(256);
+    /// How many phases there are.
+    pub(crate) const COUNT: usize = 9;
+
+    /// Each phase, in the order of its bit.
+    pub(crate) fn each() -> impl Iterator<Item = Phases> {
+        (0..Self::COUNT).map(|number| Phases(1 << number))
+    }
+
+    /// The number of a single phase; of other sets none.
+    pub(crate) const fn number(self) -> Option<usize> {
+        match self.0.is_power_of_two() {
+            true => Some(self.0.trailing_zeros() as usize),
+            false => None,
+        }
+    }
 
     /// Both sets together.
     pub const fn and(self, other: Phases) -> Phases {

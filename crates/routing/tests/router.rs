@@ -111,9 +111,10 @@ impl Plain {
         );
         spec.hosts = self.hosts.iter().map(|host| HostPattern::new(host)).collect();
         spec.methods = self.methods.iter().copied().collect();
-        spec.remote_addrs = self.local_only.then(|| AddressSet::parse(["127.0.0.0/8"]).unwrap());
+        spec.remote_addrs = self.local_only.then(|| Box::new(AddressSet::parse(["127.0.0.0/8"]).unwrap()));
         spec.vars = self.argument.map(|value| {
-            Expression::compile(&serde_json::json!([["arg", "==", value]]), &mut str::to_owned).unwrap()
+            let condition = serde_json::json!([["arg", "==", value]]);
+            Box::new(Expression::compile(&condition, &mut str::to_owned).unwrap())
         });
         spec.has_filter = self.filter;
         spec.priority = self.priority;

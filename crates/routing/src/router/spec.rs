@@ -24,10 +24,10 @@ pub struct RouteSpec<N> {
     pub first_of_equals: bool,
     /// Empty: any method.
     pub methods: Methods,
-    /// `None`: any client.
-    pub remote_addrs: Option<AddressSet>,
+    /// `None`: any client. Boxed, as are the conditions: most routes have none, and there may be 50,000.
+    pub remote_addrs: Option<Box<AddressSet>>,
     /// `None`: no conditions.
-    pub vars: Option<Expression<N>>,
+    pub vars: Option<Box<Expression<N>>>,
     /// The highest is asked first.
     pub priority: i64,
     /// The route has a `filter_func`.

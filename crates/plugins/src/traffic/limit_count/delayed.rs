@@ -327,7 +327,14 @@ mod tests {
 
     /// Gateways and a Redis, in steps of a millisecond. Each gateway gets requests at an even distance, and writes `interval` after
     /// the first request since its last write. Returns how many are let through in a window, and how many arrive.
-    fn let_through(gateways: u64, count: f64, distance: u64, interval: u64, window: u64, seed: u64) -> (u64, u64) {
+    fn let_through(
+        gateways: u64,
+        count: f64,
+        distance: u64,
+        interval: u64,
+        window: u64,
+        seed: u64,
+    ) -> (u64, u64) {
         let mut all: Vec<(Known, Option<u64>)> = (0..gateways).map(|_| Default::default()).collect();
         let (mut counted, mut passed, mut arrived) = (0.0, 0, 0);
         for ms in 0..window {
@@ -370,7 +377,8 @@ mod tests {
                     for seed in 0..5 {
                         let offered = (gateways * window / distance) as f64;
                         let count = (offered * part / 2.0).ceil();
-                        let (passed, arrived) = let_through(gateways, count, distance, interval, window, seed);
+                        let (passed, arrived) =
+                            let_through(gateways, count, distance, interval, window, seed);
                         let within = (gateways * (2 * interval / distance + 1)) as f64;
                         let case = format!("{gateways} gateways, {distance} ms, {count} of {arrived}");
                         assert!(passed as f64 <= count + within, "{case}: {passed} passed");
