@@ -27,11 +27,11 @@ def main():
     binaries = {"before": os.path.abspath(options.before), "after": os.path.abspath(options.after)}
     with tempfile.TemporaryDirectory(prefix="tidegate-check-") as folder:
         os.chmod(folder, 0o755)
-        port = processes.free_port()
-        upstream = processes.Server("upstream", nginx.upstream(folder, port), processes.load_core(), folder)
+        port, frames_port = processes.free_port(), processes.free_port()
+        upstream = processes.Server("upstream", nginx.upstream(folder, port, frames_port), processes.load_core(), folder)
         try:
             upstream.wait_for_port(port)
-            counted = against.instructions(folder, binaries, port, SCENARIOS)
+            counted = against.instructions(folder, binaries, (port, frames_port), SCENARIOS)
         finally:
             upstream.stop()
     ratios = {name: one["after"] / one["before"] for name, one in counted.items()}

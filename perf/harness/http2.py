@@ -9,11 +9,11 @@ CONNECTIONS, STREAMS = 8, 100
 TARGETS = {"cpu_us": 1.0}
 
 
-def load(server, port, requests, path="/"):
+def load(server, port, requests, path="/", connections=CONNECTIONS):
     """The server's CPU for each request. Any failed request is an error: it was not measured."""
     before = server.cpu_seconds()
     output = subprocess.run(
-        ["taskset", "-c", str(processes.load_core()), "h2load", "-t1", f"-c{CONNECTIONS}", f"-m{STREAMS}",
+        ["taskset", "-c", str(processes.load_core()), "h2load", "-t1", f"-c{connections}", f"-m{STREAMS}",
          f"-n{requests}", f"https://{tls.NAME}:{port}{path}"],
         capture_output=True, text=True, check=False,
     )
