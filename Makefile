@@ -57,8 +57,9 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures"]]'
 	scripts/deny
+	scripts/pictures --check
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)
