@@ -299,7 +299,7 @@ async fn send<T: Send + Sync + 'static>(
 async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) {
     let count = entries.len();
     let name = &shared.conf.name;
-    let mut failures = 0;
+    let (mut failures, mut is_delivered) = (0, true);
     while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
         shared.say(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
         failures += 1;
@@ -307,6 +307,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
             shared.say(format_args!(
                 "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
             ));
+            is_delivered = false;
             break;
         }
         tokio::select! {
@@ -315,7 +316,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
             () = stop::requested() => failures = failures.max(shared.conf.max_retry_count),
         }
     }
-    shared.pending.lost(entries.lost());
+    shared.pending.lost(entries.lost(is_delivered));
     drop(entries);
     shared.done(count, bytes);
 }

@@ -44,8 +44,10 @@ impl Signer<'_> {
         if let Some(token) = self.credentials.session_token {
             all.push(("X-Amz-Security-Token".to_owned(), token.to_owned()));
         }
-        let mut canonical: Vec<(String, &str)> =
-            all.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.trim())).collect();
+        // "Trimall": no blanks around, and one for each run within.
+        let collapsed = |value: &str| value.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+        let mut canonical: Vec<(String, String)> =
+            all.iter().map(|(name, value)| (name.to_ascii_lowercase(), collapsed(value))).collect();
         canonical.sort();
         let names: Vec<&str> = canonical.iter().map(|(name, _)| name.as_str()).collect();
         let names = names.join(";");

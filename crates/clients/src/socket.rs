@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidegate_plugin_api::descriptors;
+use tidegate_plugin_api::{descriptors, stop};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpStream, UdpSocket},
     sync::Mutex,
 };
@@ -57,11 +57,18 @@ impl SocketSink {
             return self.datagrams().await?.send(data).await;
         }
         let mut stream = self.connect().await?;
+        self.finish(stream.as_mut(), data).await
+    }
+
+    /// Sends the last data of a connection.
+    async fn finish(&self, stream: &mut dyn Stream, data: &[u8]) -> Result<(), String> {
         let sent = async {
             stream.write_all(data).await?;
             stream.shutdown().await
         };
-        self.within(sent).await.map_err(|reason| self.failed("send data to TCP server", &reason))
+        let failed = |reason: String| self.failed("send data to TCP server", &reason);
+        self.within(sent).await.map_err(failed)?;
+        read_out(stream).await.map_err(|error| failed(error.to_string()))
     }
 
     async fn connect(&self) -> Result<Box<dyn Stream>, String> {
@@ -106,6 +113,31 @@ impl SocketSink {
     }
 }
 
+/// How long a receiver has to close a connection that is finished.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What it may say before.
+const MOST_HEARD: usize = 1 << 20;
+
+/// Reads what the receiver still says, until it closes: to close a socket with unread bytes resets the connection, and what is on its
+/// way is lost (RFC 9293, 3.10.4). A TLS 1.3 server that sends session tickets has always said something. The error is an
+/// alert: the receiver has refused the connection.
+async fn read_out(stream: &mut dyn Stream) -> std::io::Result<()> {
+    let reading = async {
+        let (mut buffer, mut heard) = ([0; 4096], 0);
+        while heard < MOST_HEARD {
+            match stream.read(&mut buffer).await {
+                Ok(0) => break,
+                Ok(count) => heard += count,
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Err(error),
+                // It is gone. Whether it had read everything, only it knows.
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap_or(Ok(()))
+}
+
 /// What UDP over IPv4 carries at most.
 pub const MAX_DATAGRAM: usize = 65_507;
 
@@ -141,14 +173,18 @@ impl KeptSink {
     /// Batches are sent one after the other.
     pub async fn send(&self, data: &[u8]) -> Result<(), String> {
         let mut kept = self.kept.lock().await;
-        let usable = |(stream, since): &mut (Box<dyn Stream>, Instant)| {
-            since.elapsed() < self.keepalive && !has_ended(stream.as_mut())
-        };
-        let known = kept.take().and_then(|mut known| usable(&mut known).then_some(known.0));
+        let known = kept.take().and_then(|(mut stream, since)| {
+            let is_usable = since.elapsed() < self.keepalive && !has_ended(stream.as_mut());
+            if is_usable { Some(stream) } else { close(stream) }
+        });
         let mut stream = match known {
             Some(stream) => stream,
             None => self.sink.connect().await?,
         };
+        if stop::is_requested() {
+            // The process ends: there may be no later batch.
+            return self.sink.finish(stream.as_mut(), data).await;
+        }
         let sent = async {
             stream.write_all(data).await?;
             stream.flush().await
@@ -158,6 +194,28 @@ impl KeptSink {
         *kept = Some((stream, Instant::now()));
         Ok(())
     }
+}
+
+impl Drop for KeptSink {
+    fn drop(&mut self) {
+        if let Some((stream, _)) = self.kept.get_mut().take() {
+            close(stream);
+        }
+    }
+}
+
+/// Closes a connection in the background, so that what is on its way arrives. Returns no stream to go on with.
+fn close(mut stream: Box<dyn Stream>) -> Option<Box<dyn Stream>> {
+    let guard = stop::guard();
+    tidegate_plugin_api::host()?.background.spawn(async move {
+        let closing = async {
+            stream.shutdown().await?;
+            read_out(stream.as_mut()).await
+        };
+        let _ = tokio::time::timeout(PATIENCE * 2, closing).await;
+        drop(guard);
+    });
+    None
 }
 
 /// Whether the other side has closed the connection. What it says is ignored.

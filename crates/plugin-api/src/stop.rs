@@ -39,6 +39,11 @@ pub async fn requested() {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
+/// Whether the process is about to end.
+pub fn is_requested() -> bool {
+    *STOPPING.borrow()
+}
+
 /// Requests the stop and waits for the guarded work, at most that long. Returns whether all of it ended.
 pub fn finish(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;

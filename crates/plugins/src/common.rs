@@ -29,6 +29,7 @@ pub mod number;
 pub(crate) mod outage;
 pub(crate) mod protobuf;
 pub(crate) mod random_token;
+pub(crate) mod receiver;
 pub(crate) mod receivers;
 pub mod regexes;
 pub(crate) mod return_url;

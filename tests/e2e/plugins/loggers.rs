@@ -2,6 +2,7 @@
 
 mod clickhouse;
 mod datadog;
+mod delivered;
 mod error_log;
 mod google;
 mod lago;

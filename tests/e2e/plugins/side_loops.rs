@@ -30,7 +30,7 @@ fn page(gateway: &Gateway) -> String {
 }
 
 /// A number of the page; 0 while it is not there.
-fn metric(gateway: &Gateway, start: &str) -> f64 {
+pub(super) fn metric(gateway: &Gateway, start: &str) -> f64 {
     let page = page(gateway);
     let line = page.lines().find(|line| line.starts_with(start));
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()

@@ -29,9 +29,10 @@ impl<T> Lot<T> {
         self.done.fetch_add(count, Relaxed);
     }
 
-    /// Of the whole batch, once nothing more is tried.
-    pub(super) fn lost(&self) -> usize {
-        self.dropped.load(Relaxed) + self.len()
+    /// Of the whole batch, once nothing more is tried. `is_delivered`: the last try has succeeded, also for those that were not
+    /// noted one by one.
+    pub(super) fn lost(&self, is_delivered: bool) -> usize {
+        self.dropped.load(Relaxed) + if is_delivered { 0 } else { self.len() }
     }
 }
 
@@ -51,8 +52,8 @@ mod tests {
     fn what_is_delivered_is_not_seen_again() {
         let lot = Lot::new(vec![1, 2, 3]);
         lot.delivered(2);
-        assert_eq!((&*lot, lot.lost()), ([3].as_slice(), 1));
+        assert_eq!((&*lot, lot.lost(false), lot.lost(true)), ([3].as_slice(), 1, 0));
         lot.dropped(1);
-        assert_eq!((lot.first(), lot.lost()), (None, 1));
+        assert_eq!((lot.first(), lot.lost(false), lot.lost(true)), (None, 1, 1));
     }
 }

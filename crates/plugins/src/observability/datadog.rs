@@ -8,6 +8,7 @@ use tidegate_clients::{
     batch::{Lot, Weigh},
     socket::{SocketKind, SocketSink},
 };
+use tidegate_model::SchemaKind;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, variables::Named};
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -15,6 +16,7 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     log_entry::{self, Latencies, LogEntry, Made},
+    receiver,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -25,6 +27,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("datadog.json"),
     metadata_schema: Some(include_str!("datadog.metadata.json")),
     phases: Phases::LOG,
+    check,
     build,
     ..PluginDef::DEFAULT
 };
@@ -60,6 +63,21 @@ impl Default for Metadata {
             namespace: "apisix".to_owned(),
             constant_tags: vec!["source:apisix".to_owned()],
         }
+    }
+}
+
+/// An agent that cannot be reached, or whose metrics would end within their name, is refused when it is written.
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind != SchemaKind::Metadata {
+        return Ok(());
+    }
+    receiver::place(conf)?;
+    let namespace = conf.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match namespace.contains(|letter: char| letter.is_control() || ":|@#".contains(letter)) {
+        true => {
+            Err(format!("property \"namespace\": {namespace:?} has characters that end the name of a metric"))
+        }
+        false => Ok(()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     log_entry::{self, LogEntry, Made},
+    receiver,
     rfc5424::{self, Facility, Severity},
 };
 
@@ -71,10 +72,9 @@ impl Default for Metadata {
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     if kind == SchemaKind::Metadata {
         let metadata: Metadata = typed(conf)?;
-        if metadata.host.is_empty() {
-            return Err("property \"host\" is empty: entries would go nowhere".to_owned());
-        }
-        if metadata.protocol != "syslog" {
+        if metadata.protocol == "syslog" || metadata.host.is_empty() {
+            receiver::place(conf)?;
+        } else {
             Endpoint::parse(&metadata.base())?;
         }
     }

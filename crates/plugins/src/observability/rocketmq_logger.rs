@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::batch::Lot;
-use tidegate_model::header_text::Text;
+use tidegate_model::{SchemaKind, header_text::Text};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use self::{
@@ -24,6 +24,7 @@ use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::{self, LogEntry},
+    receiver,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -35,7 +36,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("rocketmq_logger.metadata.json")),
     encrypt_fields: &["secret_key"],
     phases: LogEntry::ALL_PHASES,
-    check: log_entry::check,
+    check,
     // Properties of messages, not header fields, but control characters part them.
     headers: &[("key", Text::Value), ("tag", Text::Value)],
     build,
@@ -55,6 +56,16 @@ struct Conf {
     access_key: String,
     secret_key: String,
     batch_max_size: usize,
+}
+
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind == SchemaKind::Plugin {
+        let servers = conf.get("nameserver_list").and_then(Value::as_array).into_iter().flatten();
+        for server in servers.filter_map(Value::as_str) {
+            receiver::address("nameserver_list", server)?;
+        }
+    }
+    log_entry::check(conf, kind)
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -13,7 +13,8 @@ use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request};
 use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
-    log_entry::{self, LogEntry},
+    log_entry::LogEntry,
+    receiver,
     rfc5424::{self, Facility, Severity},
 };
 
@@ -26,7 +27,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("sls_logger.metadata.json")),
     encrypt_fields: &["access_key_secret"],
     phases: LogEntry::ALL_PHASES,
-    check: log_entry::check,
+    check: receiver::check,
     build,
     ..PluginDef::DEFAULT
 };

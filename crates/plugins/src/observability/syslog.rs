@@ -17,6 +17,7 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     log_entry::LogEntry,
+    receiver,
     rfc5424::{Facility, NO_DATA, Severity, message},
 };
 
@@ -28,6 +29,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("syslog.json"),
     metadata_schema: Some(include_str!("syslog.metadata.json")),
     phases: LogEntry::ALL_PHASES,
+    check: receiver::check,
     build,
     ..PluginDef::DEFAULT
 };

@@ -11,7 +11,7 @@ use tidegate_clients::{
     batch::Lot,
     http::{self, Body, ClientOptions, Endpoint, Outgoing, TlsWanted},
 };
-use tidegate_model::header_text::Text;
+use tidegate_model::{SchemaKind, header_text::Text};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef, Request, host};
 use tidegate_protocol::uri::encoded_component;
 use tidegate_telemetry::{
@@ -25,6 +25,7 @@ use crate::common::{
     batch_logger::BatchLogger,
     conf::typed,
     log_entry::{self, LogEntry, Made},
+    receiver,
     sampled::sampled,
 };
 
@@ -37,7 +38,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("tencent_cloud_cls.metadata.json")),
     encrypt_fields: &["secret_key"],
     phases: LogEntry::ALL_PHASES,
-    check: log_entry::check,
+    check,
     headers: &[("secret_id", Text::Value)],
     build,
     ..PluginDef::DEFAULT
@@ -70,6 +71,16 @@ struct Service {
     options: ClientOptions,
     /// The address of this machine, empty if its name has none.
     source: OnceCell<String>,
+}
+
+fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
+    if kind == SchemaKind::Plugin
+        && let Some(host) = conf.get("cls_host").and_then(Value::as_str)
+    {
+        receiver::name("cls_host", host)?;
+        Endpoint::parse(&format!("http://{host}/"))?;
+    }
+    log_entry::check(conf, kind)
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

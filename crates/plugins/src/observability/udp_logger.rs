@@ -14,6 +14,7 @@ use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::LogEntry,
+    receiver,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -24,6 +25,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("udp_logger.json"),
     metadata_schema: Some(include_str!("udp_logger.metadata.json")),
     phases: LogEntry::ALL_PHASES,
+    check: receiver::check,
     build,
     ..PluginDef::DEFAULT
 };

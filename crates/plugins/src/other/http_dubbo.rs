@@ -139,7 +139,7 @@ impl HttpDubbo {
                 .map_err(|aside::Undone| Reply::page(503))?;
             read.map_err(|error| failed(error.status(), &format!("the body cannot be read: {error}")))?
         };
-        let count = if lines.is_empty() { 0 } else { lines.split(|&byte| byte == b'\n').count() };
+        let count = call::count_lines(&lines);
         let wanted = call::parameters(&self.params_type_desc).unwrap_or_default();
         // Further lines would be read as attachments, which are not the client's to set.
         if count != wanted {

@@ -191,7 +191,19 @@ fn target(own: &str, request: &Request) -> String {
         target.push(if number == 0 { b'?' } else { b'&' });
         target.extend_from_slice(query);
     }
-    String::from_utf8_lossy(&target).into_owned()
+    ascii(&target)
+}
+
+/// Bytes that no URI has are percent-encoded: nginx passes them on as they are, and HTTP clients and signatures cannot.
+fn ascii(target: &[u8]) -> String {
+    let mut text = String::with_capacity(target.len());
+    for &byte in target {
+        match byte.is_ascii() {
+            true => text.push(char::from(byte)),
+            false => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 /// The client's fields, without those of its connection.
@@ -254,6 +266,7 @@ mod tests {
             request.matched.parameters.extend(parameters);
             assert_eq!(target(own, &request), expected, "{own} {rest:?} {asked}");
         }
+        assert_eq!(ascii(b"/f?x=\xff\xc3\xbc"), "/f?x=%FF%C3%BC");
     }
 
     #[test]

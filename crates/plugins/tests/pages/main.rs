@@ -233,9 +233,10 @@ fn collect(schema: &Value, prefix: &str, required_above: bool, depth: usize, fou
             continue;
         }
         let preset = match (field.get("default"), required(name)) {
-            (Some(default), _) => Preset::Default(default.to_string()),
-            (None, true) if required_above => Preset::Required,
-            (None, true) => Preset::RequiredIn(prefix.trim_end_matches(['.', '[', ']']).to_owned()),
+            // A default does not stand in for a field that has to be there.
+            (_, true) if required_above => Preset::Required,
+            (_, true) => Preset::RequiredIn(prefix.trim_end_matches(['.', '[', ']']).to_owned()),
+            (Some(default), false) => Preset::Default(default.to_string()),
             (None, false) => Preset::Nothing,
         };
         found.push(Field { name: path, kind: kind(field), preset });

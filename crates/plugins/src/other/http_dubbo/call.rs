@@ -47,6 +47,13 @@ impl Call<'_> {
     }
 }
 
+/// As Java's `readLine` counts them, by which Dubbo reads: a carriage return ends a line, too.
+pub(super) fn count_lines(lines: &[u8]) -> usize {
+    let ends = (lines.iter().enumerate())
+        .filter(|&(at, &byte)| byte == b'\n' || byte == b'\r' && lines.get(at + 1) != Some(&b'\n'));
+    if lines.is_empty() { 0 } else { ends.count() + 1 }
+}
+
 /// Parameters as lines: the items of a list, or the members of an object in their order.
 pub(super) fn lines(value: &Value) -> Vec<u8> {
     let lines: Vec<String> = match value {
