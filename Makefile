@@ -1,7 +1,7 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
@@ -45,6 +45,7 @@ test: deps
 
 # What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
 test-all: test
+	scripts/openapi-tools
 	$(CARGO) test --workspace --test e2e -- --ignored --nocapture
 
 upgrade-test: build

@@ -15,6 +15,7 @@ required=(
     openssl           # TLS seen by another implementation; examples of the documentation sign with it
     iproute2          # ss: tests count the segments of an answer
     brotli            # tests decode what the plugin compressed
+    prometheus        # promtool tests deploy/prometheus/rules.yaml
     nginx             # a real upstream in tests, the peer in perf/
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
@@ -37,6 +38,7 @@ declare -A services=(
     [etcd-server]=etcd
     [haproxy]=haproxy
     [slapd]=slapd
+    [prometheus]=prometheus
 )
 
 installed() {

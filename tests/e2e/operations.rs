@@ -3,6 +3,7 @@
 pub(crate) mod admin_bounds;
 mod admin_keys;
 mod admin_lists;
+mod api_document;
 mod audit;
 mod command_line;
 mod config_diff;
@@ -18,6 +19,7 @@ mod log_floods;
 mod lost_lines;
 mod lost_store;
 mod memory_pages;
+mod monitoring;
 mod nginx;
 mod plugin_list;
 mod priorities;

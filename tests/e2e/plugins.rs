@@ -27,7 +27,7 @@ mod masked_logs;
 mod oidc;
 mod openapi;
 mod own_pages;
-mod pages;
+pub(crate) mod pages;
 mod path_escapes;
 mod prometheus;
 mod quota;

@@ -17,6 +17,7 @@ mod bench_truth;
 mod bench_websocket;
 mod doctor;
 mod echo;
+mod examples;
 mod import_bounds;
 mod imports;
 mod install_deps;

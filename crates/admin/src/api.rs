@@ -51,6 +51,9 @@ impl AdminApi {
             let message = format!("unknown argument {name}; nothing was written");
             return Response::error(400, &message);
         }
+        if (request.method.as_str(), segments.as_slice()) == ("GET", &["openapi.json"]) {
+            return self.openapi().await;
+        }
         if let Some(standalone) = &self.standalone {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;
         }

@@ -16,6 +16,7 @@ mod documents;
 mod hosts;
 pub mod listener;
 mod message;
+pub mod openapi;
 mod resource;
 pub mod settings;
 #[cfg(test)]

@@ -103,7 +103,13 @@ impl Response {
 
     /// With a plain text body.
     pub fn text(status: u16, body: &str) -> Response {
-        Response { body: Bytes::copy_from_slice(body.as_bytes()), ..Response::empty(status) }
+        Response::typed(status, "text/plain; charset=utf-8", body)
+    }
+
+    /// With a body of this content type.
+    pub(crate) fn typed(status: u16, kind: &str, body: &str) -> Response {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        Response { body, ..Response::empty(status) }.with_header("Content-Type", kind)
     }
 
     /// `{"error_msg": message}`
@@ -123,7 +129,7 @@ impl Response {
              <body><h1>{reason}</h1><p>Tidegate, compatible with \
              <a href=\"https://apisix.apache.org/\">Apache APISIX</a></p></body>\n</html>\n"
         );
-        Response::text(status, &page).with_header("Content-Type", "text/html; charset=utf-8")
+        Response::typed(status, "text/html; charset=utf-8", &page)
     }
 
     /// Adds a field.

@@ -37,12 +37,13 @@ pub fn secret(manager: &str) -> Option<&'static Schema> {
     SECRETS.compiled.get(manager)
 }
 
-/// Its document.
-pub(crate) fn secret_document(manager: &str) -> Option<&'static Value> {
+/// The schema document of a secret manager.
+pub fn secret_document(manager: &str) -> Option<&'static Value> {
     SECRETS.documents.get(manager)
 }
 
-pub(crate) fn name_of_kind(kind: Kind) -> Option<&'static str> {
+/// The name in APISIX of a kind's schema.
+pub fn name_of_kind(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Proto => "proto",
         Kind::Ssl => "ssl",

@@ -17,8 +17,8 @@ pub struct Host {
     pub metrics: Arc<tidegate_telemetry::metrics::Registry>,
     /// The thread that writes the log files; to be asked to reopen after they are moved.
     pub log_writer: tidegate_telemetry::log_writer::LogWriter,
-    /// Renders the metrics page, compressed by gzip if asked for. Takes its time: never on a worker.
-    pub metrics_text: Box<dyn Fn(bool) -> Bytes + Send + Sync>,
+    /// Renders the metrics page. Takes its time: never on a worker.
+    pub metrics_page: Box<dyn Fn(tidegate_telemetry::metrics::Form) -> Bytes + Send + Sync>,
     /// Sums over all workers, at the moment of the call.
     pub connections: Box<dyn Fn() -> ConnectionCounts + Send + Sync>,
     /// `APISIX/3.18.0`, or `APISIX` with `enable_server_tokens: false`.

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use tidegate_telemetry::metrics::{
-    ExtraLabels, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Registry,
+    ExtraLabels, Format, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Registry,
 };
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
     }
     for name in ["first rendering", "next rendering"] {
         let start = Instant::now();
-        let (text, stats) = registry.render(|_| {});
+        let (text, stats) = registry.render(Format::Text, |_| {});
         println!("{name}: {:?}, {} MiB, {stats:?}", start.elapsed(), text.len() >> 20);
     }
 }

@@ -14,6 +14,7 @@
 
 mod block;
 mod budget;
+mod form;
 mod group;
 mod http;
 mod registry;
@@ -22,6 +23,7 @@ mod shard;
 mod text;
 
 pub use block::{Block, Labels};
+pub use form::{Form, Format};
 pub use group::Group;
 pub use http::{
     ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, label_position,

@@ -14,6 +14,7 @@ mod help;
 #[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
+mod openapi;
 mod place;
 mod printable;
 mod proxy;
@@ -89,6 +90,8 @@ enum Verb {
     Import(import::Arguments),
     /// Benchmark an HTTP server: throughput, latency, and the causes of tail latency
     Bench(Box<bench::Arguments>),
+    /// Print the Admin, Control and status APIs as an OpenAPI 3.1 document
+    Openapi(openapi::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
     /// Pass signals on to the gateway until it ends
@@ -147,6 +150,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Import(arguments) => import::run(&place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments, &mut command()),
+        Verb::Openapi(arguments) => openapi::run(&arguments),
         Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {

@@ -1,19 +1,20 @@
-//! The examples of docs/plugins, run as a reader would: the `sh` block's commands against the Admin API, then each `$`
+//! The examples of docs/plugins, run as a reader would after `tidegate echo`: the `sh` block's commands against the Admin API, then each `$`
 //! command of the `console` block, whose output must contain the lines shown below it, in their order. `...` in a line
 //! stands for anything.
 //!
 //! `UPDATE_DOCS=1` writes the output below commands that show none yet. `PAGES=key-auth,cors` runs these pages only.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, workspace_root};
-use tidegate_testkit::upstream::{Behaviour, Step};
-use tidegate_testkit::{Message, Upstream};
+use tidegate_testkit::free_port;
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, binary, workspace_root};
+use tidegate_testkit::process::Process;
 
-use crate::protocols::grpc_peer::Server;
+/// Lines of a request as `tidegate echo` shows it that are the same on every page.
+const USUAL: [&str; 5] = ["Host: ", "User-Agent: ", "Accept: ", "X-Real-IP: ", "X-Forwarded-"];
 
 /// Header fields of answers that differ from run to run, or say nothing about the plugin.
 const UNTOLD: [&str; 7] =
@@ -27,12 +28,11 @@ fn examples_do_what_the_pages_show() {
         names.retain(|name| wanted.split(',').any(|one| one == name));
         assert!(!names.is_empty(), "PAGES={wanted}: docs/plugins has no such page");
     }
-    let (upstream, other) = (upstream(None), upstream(Some("X-Upstream: 1981\r\n")));
+    let (upstream, other) = (Echo::start(), Echo::start());
     let gateway = Gateway::start(&config, None);
     // Its port opens after the proxy's; this waits for it.
     gateway.admin("GET", "/apisix/admin/routes", "");
-    let grpc = Server::start();
-    let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other, grpc: &grpc };
+    let shell = Shell { gateway: &gateway, upstream: &upstream, other: &other };
     let mut wrong = Vec::new();
     for name in &names {
         let page = workspace_root().join(format!("docs/plugins/{name}.md"));
@@ -139,7 +139,8 @@ fn told(output: &str) -> String {
         if line.is_empty() {
             shown += if head { "\n" } else { "" };
             head = false;
-        } else if !(head && UNTOLD.contains(&name.as_str())) {
+        } else if !(head && UNTOLD.contains(&name.as_str()) || !head && USUAL.iter().any(|one| line.starts_with(one)))
+        {
             shown += &format!("{line}\n");
         }
     }
@@ -147,7 +148,7 @@ fn told(output: &str) -> String {
 }
 
 /// `...` stands for anything.
-fn matches(pattern: &str, line: &str) -> bool {
+pub(crate) fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split("...");
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = line.strip_prefix(first) else { return false };
@@ -169,9 +170,8 @@ fn matches(pattern: &str, line: &str) -> bool {
 
 struct Shell<'a> {
     gateway: &'a Gateway,
-    upstream: &'a Upstream,
-    other: &'a Upstream,
-    grpc: &'a Server,
+    upstream: &'a Echo,
+    other: &'a Echo,
 }
 
 impl Shell<'_> {
@@ -181,9 +181,8 @@ impl Shell<'_> {
             (":9080", self.gateway.http.port()),
             (":9180", self.gateway.admin.port()),
             (":9091", self.gateway.metrics.port()),
-            (":1980", self.upstream.address.port()),
-            (":1981", self.other.address.port()),
-            (":50051", self.grpc.address.port()),
+            (":1980", self.upstream.port),
+            (":1981", self.other.port),
         ];
         let with_ports = |text: String, (known, port): &(&str, u16)| text.replace(known, &format!(":{port}"));
         let output = Command::new("timeout")
@@ -199,31 +198,20 @@ impl Shell<'_> {
     }
 }
 
-/// The upstream of the examples: answers with the request line, the `X-` fields that are not about the way the request
-/// came, and the body. `/status/N` answers N, `/delay/N` after N milliseconds.
-fn upstream(field: Option<&'static str>) -> Upstream {
-    Upstream::with(move |request: &Message| {
-        let path = request.target().split('?').next().unwrap_or_default();
-        let number = |prefix| path.strip_prefix(prefix).and_then(|number| number.parse().ok());
-        let status = if number("/status/") == Some(500) { "500 Internal Server Error" } else { "200 OK" };
-        let delay = Step::Wait(Duration::from_millis(number("/delay/").unwrap_or(0)));
-        let field = field.unwrap_or_default();
-        let answer = Upstream::answer(move |request| {
-            let mut body = request.start_line.trim_end_matches(" HTTP/1.1").to_owned() + "\n";
-            for (name, value) in &request.headers {
-                let lower = name.to_ascii_lowercase();
-                let way = lower.starts_with("x-forwarded-") || lower == "x-real-ip";
-                if lower.starts_with("x-") && !way {
-                    body += &format!("{name}: {value}\n");
-                }
-            }
-            body += &request.body_text();
-            let length = body.len();
-            let type_ = "Content-Type: text/plain\r\n";
-            format!("HTTP/1.1 {status}\r\n{field}{type_}Content-Length: {length}\r\n\r\n{body}").into_bytes()
-        });
-        Behaviour { read_body: true, steps: vec![Step::ReadBody, delay, answer] }
-    })
+/// `tidegate echo`, the upstream of the examples.
+struct Echo {
+    port: u16,
+    _process: Process,
+}
+
+impl Echo {
+    fn start() -> Echo {
+        let port = free_port();
+        let mut command = Command::new(binary());
+        let mut process = Process::start("tidegate echo", command.args(["echo", "-p", &port.to_string()]));
+        process.wait_for_port(SocketAddr::from(([127, 0, 0, 1], port)));
+        Echo { port, _process: process }
+    }
 }
 
 #[test]

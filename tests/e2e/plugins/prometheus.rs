@@ -302,10 +302,71 @@ fn a_page_is_compressed_for_those_who_accept_it() {
         assert_eq!((plain.status(), plain.header("Content-Encoding")), (200, None));
         let compressed = ask(address, "gzip, deflate");
         assert_eq!(compressed.header("Content-Encoding"), Some("gzip"));
-        assert_eq!(compressed.header("Vary"), Some("Accept-Encoding"));
+        assert_eq!(compressed.header("Vary"), Some("Accept, Accept-Encoding"));
         let mut text = String::new();
         GzDecoder::new(&compressed.body[..]).read_to_string(&mut text).expect("gzip");
         assert!(samples(&text).iter().any(|sample| sample.name == "apisix_node_info"), "{text}");
         assert!(compressed.body.len() * 3 < plain.body.len());
     }
+}
+
+/// What Prometheus asks for by default, and where it looks. A series has one name, whichever format is asked for.
+#[test]
+fn openmetrics_is_for_those_who_ask() {
+    let upstream = Upstream::start();
+    let gateway = Gateway::start(EMBEDDED, None);
+    let route = json!({"uri": "/*", "plugins": {"prometheus": {}}, "upstream": {"nodes": {upstream.address.to_string(): 1}}});
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string()).0, 201);
+    assert_eq!(gateway.client().get("a.example", "/").expect("a response").status(), 200);
+    let page = |accept: &str| {
+        let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: m\r\nAccept: {accept}\r\n\r\n");
+        let answer = client.request(&request).expect("a page");
+        assert_eq!(answer.header("Vary"), Some("Accept, Accept-Encoding"));
+        (answer.header("Content-Type").unwrap_or_default().to_owned(), answer.body_text())
+    };
+    let (kind, text) = page("*/*");
+    assert_eq!(kind, "text/plain; version=0.0.4");
+    let (kind, open) =
+        page("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1");
+    assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let names = |page: &str| {
+        let lines = page.lines().filter(|line| !line.starts_with('#'));
+        let names = lines.map(|line| line.split(['{', ' ']).next().unwrap_or_default().to_owned());
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    assert_eq!(names(&text), names(&open));
+    check_openmetrics(&open);
+}
+
+/// The rules of OpenMetrics 1.0 that differ from those of the text format.
+fn check_openmetrics(page: &str) {
+    assert!(page.ends_with("\n# EOF\n") && page.matches("# EOF").count() == 1);
+    let mut families = std::collections::BTreeMap::new();
+    let (mut family, mut kind) = ("", "");
+    for line in page.lines().filter(|line| *line != "# EOF") {
+        assert!(!line.is_empty(), "no empty lines");
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            (family, kind) = rest.split_once(' ').expect("a type");
+            assert!(families.insert(family, kind).is_none(), "{family} is there twice");
+            assert!(!(kind == "counter" && family.ends_with("_total")), "{family}");
+        } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').expect("a unit");
+            assert!(name == family && name.ends_with(&format!("_{unit}")), "{line}");
+        } else if !line.starts_with("# HELP ") {
+            let name = line.split(['{', ' ']).next().unwrap_or_default();
+            let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line} in the family {family}"));
+            let allowed: &[&str] = match kind {
+                "counter" => &["_total"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                _ => &[""],
+            };
+            assert!(allowed.contains(&suffix), "{line} in the {kind} {family}");
+            if let Some((_, bound)) = line.split_once("le=\"") {
+                assert!(bound.starts_with("+Inf\"") || bound.contains('.'), "{line}");
+            }
+        }
+    }
+    assert_eq!(families.get("apisix_http_status"), Some(&"unknown"), "APISIX's name has no _total");
+    assert_eq!(families.get("apisix_log_lines_lost"), Some(&"counter"));
 }

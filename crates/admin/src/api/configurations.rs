@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
-pub(super) const COLLECTIONS: [(&str, Option<Kind>); 13] = [
+pub(crate) const COLLECTIONS: [(&str, Option<Kind>); 13] = [
     ("routes", Some(Kind::Route)),
     ("services", Some(Kind::Service)),
     ("upstreams", Some(Kind::Upstream)),

@@ -26,7 +26,7 @@ pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
         (method, segments),
         ("POST", ["configs", "validate"] | ["explain"])
             | ("GET" | "PUT" | "HEAD", ["configs"])
-            | ("GET", ["revision"])
+            | ("GET", ["revision"] | ["openapi.json"])
     )
 }
 
@@ -180,11 +180,11 @@ fn get_configuration(yaml: bool, current: Option<&Value>) -> Response {
     let shown = current.cloned().unwrap_or_else(none);
     let response = if yaml {
         match serde_saphyr::to_string(&shown) {
-            Ok(text) => Response::text(200, text.trim_end()).with_header("Content-Type", "application/yaml"),
+            Ok(text) => Response::typed(200, "application/yaml", text.trim_end()),
             Err(_) => Response::error(500, "failed to encode yaml"),
         }
     } else {
-        Response::text(200, &shown.to_string()).with_header("Content-Type", "application/json")
+        Response::typed(200, "application/json", &shown.to_string())
     };
     with_metadata(response, current)
 }

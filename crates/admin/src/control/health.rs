@@ -100,7 +100,7 @@ fn page(checkers: &[Value]) -> Response {
          <h1>{title}</h1>\n<table cellspacing=\"0\" cellpadding=\"3\" border=\"1\">\n<tr>{heads}</tr>\n{rows}\
          </table>\n</body>\n</html>\n"
     );
-    Response::text(200, &html).with_header("Content-Type", "text/html")
+    Response::typed(200, "text/html", &html)
 }
 
 fn row(rows: &mut String, index: usize, checker: &Value, node: &Value) {

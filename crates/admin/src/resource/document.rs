@@ -31,8 +31,7 @@ fn exported(store: &dyn Store) -> Response {
         return Response::error(409, &reason);
     }
     match text_of(&state) {
-        Ok(text) => Response::text(200, &text)
-            .with_header("Content-Type", "application/yaml")
+        Ok(text) => Response::typed(200, "application/yaml", &text)
             .with_header(REVISION, state.revision.to_string()),
         Err(error) => Response::error(500, &format!("failed to encode yaml: {error}")),
     }

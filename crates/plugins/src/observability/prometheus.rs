@@ -16,7 +16,7 @@ use tidegate_plugin_api::{
     upstream::Peer,
 };
 use tidegate_telemetry::metrics::{
-    ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,
+    ExtraLabels, Form, Format, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,
     label_position,
 };
 
@@ -226,15 +226,16 @@ impl Prometheus {
 
 /// The metrics through `public-api`, rendered on a thread for blocking work of the control runtime.
 fn metrics_api<'a>(request: &'a mut Request) -> Step<'a> {
-    let gzip = client_accepts(request, "gzip", false);
+    let accept = request.head.headers.get_all("accept");
+    let form = Form { format: Format::accepted(accept), gzip: client_accepts(request, "gzip", false) };
     Step::wait(async move {
         let Some(host) = host() else { return Err(Box::new(Reply::page(503))) };
-        let Ok(text) = host.background.spawn_blocking(move || (host.metrics_text)(gzip)).await else {
+        let Ok(text) = host.background.spawn_blocking(move || (host.metrics_page)(form)).await else {
             return Err(Box::new(Reply::page(500)));
         };
         let reply = Reply::bytes(200, text)
-            .content_type("text/plain; version=0.0.4")
-            .header("Vary", "Accept-Encoding");
-        Err(Box::new(if gzip { reply.header("Content-Encoding", "gzip") } else { reply }))
+            .content_type(form.format.content_type())
+            .header("Vary", "Accept, Accept-Encoding");
+        Err(Box::new(if form.gzip { reply.header("Content-Encoding", "gzip") } else { reply }))
     })
 }

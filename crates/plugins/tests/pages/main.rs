@@ -1,5 +1,5 @@
 //! The tables of fields in docs/plugins are made from the plugins' schemas: names, types, limits and defaults. The last
-//! column, what a field means, is written by hand and kept. So is a page's translation, `NAME.zh-CN.md`, if there is one.
+//! column, what a field means, is written by hand and kept. So is a page's translation, `NAME.zh-CN.md`. The example comes first.
 //!
 //! `UPDATE_DOCS=1 cargo test --workspace --test pages` writes the pages; without it the test fails where one is out of
 //! date, misses a field, or leaves a meaning empty.
@@ -22,6 +22,8 @@ struct Language {
     required: &'static str,
     /// `{}` stands for the object that the field is in.
     required_in: &'static str,
+    /// The heading of the part that a page begins with.
+    example: &'static str,
 }
 
 const ENGLISH: Language = Language {
@@ -29,12 +31,14 @@ const ENGLISH: Language = Language {
     head: "| Field | Type | Default | Meaning |\n|---|---|---|---|\n",
     required: "required",
     required_in: "required in `{}`",
+    example: "Example",
 };
 const CHINESE: Language = Language {
     ending: ".zh-CN.md",
     head: "| 字段 | 类型 | 默认值 | 含义 |\n|---|---|---|---|\n",
     required: "必填",
     required_in: "在 `{}` 中必填",
+    example: "示例",
 };
 
 /// What `scripts/new-plugin` leaves to the author. In two pieces, so that a search does not find it here.
@@ -75,14 +79,13 @@ impl Preset {
 fn tables_of_fields_are_what_the_schemas_say() {
     let mut wrong = Vec::new();
     for def in tidegate_plugins::registry::PLUGINS {
-        if !page(def.name, &ENGLISH).exists() {
-            wrong.push(format!("{} has no page; scripts/new-plugin makes one with a plugin", def.name));
-        }
         for language in [ENGLISH, CHINESE] {
             let path = page(def.name, &language);
-            // Only some pages are translated.
-            let Ok(text) = fs::read_to_string(&path) else { continue };
-            let fresh = with_tables(&text, def, &language, &mut wrong);
+            let Ok(text) = fs::read_to_string(&path) else {
+                wrong.push(format!("{} has no page {}", def.name, path.display()));
+                continue;
+            };
+            let fresh = example_first(&with_tables(&text, def, &language, &mut wrong), &language);
             let name = path.file_name().unwrap_or_default().display();
             if fresh.contains(UNWRITTEN) {
                 wrong.push(format!("{name}: something is still to be written"));
@@ -93,6 +96,17 @@ fn tables_of_fields_are_what_the_schemas_say() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A page shows how the plugin is used before it lists its fields.
+fn example_first(text: &str, language: &Language) -> String {
+    let mut parts: Vec<&str> = text.trim_end().split("\n## ").map(str::trim_end).collect();
+    let Some(place) = parts.iter().position(|part| part.lines().next() == Some(language.example)) else {
+        return text.to_owned();
+    };
+    let example = parts.remove(place);
+    parts.insert(1, example);
+    parts.join("\n\n## ") + "\n"
 }
 
 /// Whether a file has to change. With `UPDATE_DOCS` it is changed instead.

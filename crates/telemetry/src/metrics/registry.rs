@@ -10,6 +10,7 @@ use super::block::Block;
 use super::group::{Group, GroupBuilder};
 use super::series::Family;
 use super::shard::{NewBlock, Shard, Signals};
+use super::Format;
 use super::text::{Kind, TextWriter};
 use crate::background::give_way;
 
@@ -117,15 +118,16 @@ impl Registry {
         control.expire(now);
     }
 
-    /// All metrics as text. `collect` adds families that are computed now (connections, upstream health).
-    pub fn render(&self, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
-        self.render_at(Instant::now(), collect)
+    /// All metrics as a page. `collect` adds families that are computed now (connections, upstream health).
+    pub fn render(&self, format: Format, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
+        self.render_at(Instant::now(), format, collect)
     }
 
     /// As [`Registry::render`], with the time that decides what expired.
     pub(crate) fn render_at(
         &self,
         now: Instant,
+        format: Format,
         collect: impl FnOnce(&mut TextWriter),
     ) -> (Vec<u8>, RenderStats) {
         self.look_at(now);
@@ -137,7 +139,8 @@ impl Registry {
             blocks: control.blocks.len(),
             overflowed,
         };
-        let mut text = TextWriter { out: Vec::with_capacity(control.last_page + control.last_page / 8) };
+        let out = Vec::with_capacity(control.last_page + control.last_page / 8);
+        let mut text = TextWriter { out, format };
         for family in &control.families {
             family.write(&self.prefix, &mut text);
         }
@@ -155,7 +158,7 @@ impl Registry {
         );
         text.line_integer(&name, "", "", overflowed);
         collect(&mut text);
-        (text.out, stats)
+        (text.finish(), stats)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Control> {

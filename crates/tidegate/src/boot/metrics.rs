@@ -18,7 +18,7 @@ use tidegate_protocol::content_coding;
 use tidegate_proxy::Workers;
 use tidegate_telemetry::{
     log_writer::{LogSink, lines_lost},
-    metrics::{Kind, Registry, TextWriter},
+    metrics::{Form, Format, Kind, Registry, TextWriter},
 };
 use tokio::runtime::Runtime;
 
@@ -52,6 +52,9 @@ const INDEXED: [(&str, ObjectKind); 8] = [
     ("stream_routes", ObjectKind::StreamRoute),
     ("upstreams", ObjectKind::Upstream),
 ];
+
+/// Where scrapers look if nothing is configured; answered beside `plugin_attr.prometheus.export_uri`.
+const USUAL_PATH: &str = "/metrics";
 
 /// `plugin_attr.prometheus.export_addr.port`
 const DEFAULT_PORT: u16 = 9091;
@@ -92,8 +95,8 @@ impl Metrics {
         let _ = self.log_sinks.set(logs.sinks());
     }
 
-    pub(super) fn page(&self, gzip: bool) -> Bytes {
-        self.pages.get(gzip, || self.registry.render(|writer| self.collect(writer)).0)
+    pub(super) fn page(&self, form: Form) -> Bytes {
+        self.pages.get(form, || self.registry.render(form.format, |writer| self.collect(writer)).0)
     }
 
     pub(super) fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
@@ -418,19 +421,22 @@ impl Metrics {
 
 impl tidegate_admin::listener::Page for Metrics {
     async fn answer(&self, request: AdminHead) -> AdminResponse {
-        if request.path != self.uri {
+        if request.path != self.uri && request.path != USUAL_PATH {
             return AdminResponse::page(404);
         }
         let Some(host) = tidegate_plugin_api::host() else { return AdminResponse::page(500) };
-        let mut codings =
-            request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("accept-encoding"));
-        let gzip = codings.any(|(_, line)| content_coding::accepts(line.as_bytes(), "gzip", false));
-        let Ok(body) = tokio::task::spawn_blocking(move || (host.metrics_text)(gzip)).await else {
+        let lines = |wanted: &'static str| {
+            let lines = request.headers.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+            lines.map(|(_, line)| line.as_bytes())
+        };
+        let gzip = lines("accept-encoding").any(|line| content_coding::accepts(line, "gzip", false));
+        let form = Form { format: Format::accepted(lines("accept")), gzip };
+        let Ok(body) = tokio::task::spawn_blocking(move || (host.metrics_page)(form)).await else {
             return AdminResponse::page(500);
         };
         let response = AdminResponse { body, ..AdminResponse::empty(200) }
-            .with_header("Content-Type", "text/plain; version=0.0.4")
-            .with_header("Vary", "Accept-Encoding");
+            .with_header("Content-Type", form.format.content_type())
+            .with_header("Vary", "Accept, Accept-Encoding");
         if gzip { response.with_header("Content-Encoding", "gzip") } else { response }
     }
 }

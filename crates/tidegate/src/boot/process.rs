@@ -34,7 +34,7 @@ pub(super) fn install_host(
         catalog: catalog.clone(),
         metrics: metrics.registry.clone(),
         log_writer: logs.writer.clone(),
-        metrics_text: Box::new(move |gzip| text.page(gzip)),
+        metrics_page: Box::new(move |form| text.page(form)),
         connections: Box::new(move || counts.connections()),
         server_token: data_plane::server_token(settings),
         hostname: metrics::hostname(),

@@ -13,9 +13,10 @@ use tidegate_telemetry::{
     background::give_way,
     error_log::{self, Level},
     limiter::Limiter,
+    metrics::{Form, Format},
 };
 
-/// Pages that are held at a time.
+/// Pages that are held at a time before no further one of the same format is made.
 const MOST_PAGES: usize = 4;
 
 /// Some 50 us.
@@ -26,6 +27,7 @@ pub(super) struct Pages(Mutex<Vec<Held>>);
 
 struct Held {
     page: Weak<Page>,
+    format: Format,
     begun: Instant,
 }
 
@@ -72,11 +74,12 @@ fn compressed(text: &[u8]) -> Vec<u8> {
 
 impl Pages {
     /// A page that was begun after this call, or, while too many are held, the newest of them. Blocks.
-    pub(super) fn get(&self, gzip: bool, render: impl FnOnce() -> Vec<u8>) -> Bytes {
+    pub(super) fn get(&self, form: Form, render: impl FnOnce() -> Vec<u8>) -> Bytes {
+        let Form { format, gzip } = form;
         let asked = Instant::now();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|one| one.page.strong_count() > 0);
-        if let Some(newest) = held.last()
+        if let Some(newest) = held.iter().rfind(|one| one.format == format)
             && let Some(page) = newest.page.upgrade()
         {
             if newest.begun > asked {
@@ -89,7 +92,7 @@ impl Pages {
         }
         let begun = Instant::now();
         let page = Arc::new(Page { text: render(), gzip: OnceLock::new() });
-        held.push(Held { page: Arc::downgrade(&page), begun });
+        held.push(Held { page: Arc::downgrade(&page), format, begun });
         drop(held);
         page.reader(gzip)
     }
@@ -119,17 +122,22 @@ mod tests {
 
     use super::*;
 
+    const TEXT: Form = Form { format: Format::Text, gzip: false };
+
     #[test]
     fn a_few_pages_are_made_and_then_shared() {
         let pages = Pages::default();
         let render = |text: &'static str| move || text.as_bytes().to_vec();
-        let mut held: Vec<Bytes> = ["1", "2", "3", "4"].map(|text| pages.get(false, render(text))).into();
+        let mut held: Vec<Bytes> = ["1", "2", "3", "4"].map(|text| pages.get(TEXT, render(text))).into();
         assert_eq!(held, ["1", "2", "3", "4"]);
-        assert_eq!(pages.get(false, render("5")), "4", "the newest that is held");
+        assert_eq!(pages.get(TEXT, render("5")), "4", "the newest that is held");
+        let open = Form { format: Format::OpenMetrics, gzip: false };
+        let other = pages.get(open, render("open"));
+        assert_eq!((other, pages.get(open, render("again"))), (Bytes::from("open"), Bytes::from("again")));
         held.remove(0);
-        assert_eq!(pages.get(false, render("6")), "6");
+        assert_eq!(pages.get(TEXT, render("6")), "6");
         drop(held);
-        assert_eq!(pages.get(false, render("7")), "7");
+        assert_eq!(pages.get(TEXT, render("7")), "7");
         assert_eq!(pages.0.lock().unwrap().len(), 1);
     }
 
@@ -137,7 +145,7 @@ mod tests {
     fn a_page_is_compressed_for_those_who_accept_it() {
         let pages = Pages::default();
         let text = "apisix_http_status{code=\"200\"} 1\n".repeat(1000);
-        let compressed = pages.get(true, || text.clone().into_bytes());
+        let compressed = pages.get(Form { gzip: true, ..TEXT }, || text.clone().into_bytes());
         assert!(compressed.len() < text.len() / 20, "{}", compressed.len());
         let mut read = String::new();
         GzDecoder::new(&compressed[..]).read_to_string(&mut read).expect("gzip");
