@@ -4,19 +4,16 @@ mod build;
 mod components;
 mod control;
 mod convert;
+mod fragments;
 mod objects;
 mod resources;
 mod whole;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tidegate_model::PluginCatalog;
 
 use self::build::Paths;
-use crate::{
-    admin_api::AdminApi,
-    documents::Holds,
-    message::Response,
-};
+use crate::{admin_api::AdminApi, documents::Holds, message::Response};
 
 /// What the Admin API offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,19 +72,6 @@ fn tags() -> Vec<Value> {
         ("Status", "For load balancers, orchestrators and Prometheus"),
     ];
     tags.map(|(name, description)| json!({"name": name, "description": description})).to_vec()
-}
-
-/// A reference to a schema of [`components`].
-fn schema(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-/// An object with these properties, all of them required.
-fn object(properties: &[(&str, Value)]) -> Value {
-    let names: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> =
-        properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    json!({"type": "object", "properties": properties, "required": names})
 }
 
 impl AdminApi {
@@ -156,7 +140,11 @@ mod tests {
             let Some(below) = path.strip_prefix("/apisix/admin").filter(|below| !below.is_empty()) else {
                 continue;
             };
-            let below = below.replace("{revision}", "1").replace("{resource}", "routes").replace('{', "").replace('}', "");
+            let below = below
+                .replace("{revision}", "1")
+                .replace("{resource}", "routes")
+                .replace('{', "")
+                .replace('}', "");
             for method in item.as_object().expect("operations").keys() {
                 let method = method.to_uppercase();
                 if ["PARAMETERS", "SERVERS"].contains(&method.as_str()) {

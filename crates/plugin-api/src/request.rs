@@ -146,6 +146,12 @@ impl Request {
         lines.find_map(|line| cookie_in(line, name.as_bytes()))
     }
 
+    /// The value of each cookie of that name.
+    pub fn cookies<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let lines = self.head.headers.all_known(HeaderId::Cookie);
+        lines.flat_map(move |line| cookies_in(line, name.as_bytes()))
+    }
+
     /// Reads the body into memory, at most `limit` bytes: 413 past that.
     pub async fn collect_body(&mut self, limit: usize) -> Result<Bytes, Box<Reply>> {
         let allowed = self.body_limit.map_or(limit, |allowed| usize::try_from(allowed).unwrap_or(limit));
@@ -254,7 +260,11 @@ fn memchr_any(key: &[u8]) -> bool {
 
 /// The value of a cookie in a line of them, as sent.
 pub fn cookie_in<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    line.split(|&byte| byte == b';').find_map(|pair| {
+    cookies_in(line, name).next()
+}
+
+fn cookies_in<'a>(line: &'a [u8], name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+    line.split(|&byte| byte == b';').filter_map(move |pair| {
         let pair = pair.trim_ascii();
         let at = pair.iter().position(|&byte| byte == b'=')?;
         (pair.get(..at)? == name).then(|| pair.get(at + 1..)).flatten()

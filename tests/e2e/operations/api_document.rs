@@ -54,7 +54,10 @@ fn the_gateway_has_the_document_of_its_own_plugins() {
     let (status, text) = gateway.admin("GET", "/apisix/admin/openapi.json", "");
     let document: Value = serde_json::from_str(&text).expect("JSON");
     let plugins = document["components"]["schemas"]["Plugins"]["properties"].as_object().expect("plugins");
-    assert_eq!((status, plugins.keys().map(String::as_str).collect::<Vec<_>>()), (200, vec!["key-auth", "limit-count"]));
+    assert_eq!(
+        (status, plugins.keys().map(String::as_str).collect::<Vec<_>>()),
+        (200, vec!["key-auth", "limit-count"])
+    );
 }
 
 /// Ten seconds of the Admin API find what is plainly wrong.
@@ -118,5 +121,4 @@ fn only(document: &Value, prefix: &str) -> Value {
     document
 }
 
-const CHECKS: &str =
-    "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,ignored_auth";
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,ignored_auth";

@@ -7,7 +7,8 @@ use tidegate_testkit::Client;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, workspace_root};
 
 /// Series that are there only with etcd, certificates, loggers or health checks; `tests/e2e` has tests of each.
-const ELSEWHERE: [&str; 2] = ["apisix_ssl_certificate_expiry_timestamp_seconds", "apisix_log_entries_dropped_total"];
+const ELSEWHERE: [&str; 2] =
+    ["apisix_ssl_certificate_expiry_timestamp_seconds", "apisix_log_entries_dropped_total"];
 
 #[test]
 fn the_rules_do_what_their_tests_say() {
@@ -49,7 +50,8 @@ fn what_rules_and_dashboard_ask_for_is_there() {
         let asked = metrics(&text);
         assert!(asked.len() > 10, "{file}: {asked:?}");
         let base = |name: &String| name.strip_suffix("_bucket").unwrap_or(name).to_owned();
-        let missing: Vec<String> = asked.iter().map(base).filter(|name| !known.contains(name.as_str())).collect();
+        let missing: Vec<String> =
+            asked.iter().map(base).filter(|name| !known.contains(name.as_str())).collect();
         assert!(missing.is_empty(), "{file} asks for {missing:?}");
     }
 }

@@ -250,7 +250,7 @@ fn answers_are_kept_by_what_was_asked() {
         let cache = json!({"graphql-proxy-cache": {"cache_zone": strategy, "cache_strategy": strategy}});
         let routes = json!({"routes": [
             {"id": "1", "uri": "/graphql", "plugins": cache, "upstream": node},
-            {"id": "2", "uri": "/other", "plugins": cache, "upstream": node},
+            {"id": "2", "uri": "/other*", "plugins": cache, "upstream": node},
             {"id": "3", "uri": "/apisix/plugin/graphql-proxy-cache/*", "plugins": {"public-api": {}}},
         ]});
         let gateway = Gateway::start(&config, Some(&routes.to_string()));
@@ -264,6 +264,8 @@ fn answers_are_kept_by_what_was_asked() {
         let again = || state("POST", "/graphql", &query("{ a }"));
         assert_eq!(again(), ("HIT".to_owned(), one.clone(), key.clone()), "{strategy}");
         assert_eq!(state("POST", "/other", &query("{ a }")).0, "MISS", "another route");
+        assert_eq!(state("POST", "/other/tenant", &query("{ a }")).0, "MISS", "another path");
+        assert_eq!(state("POST", "/other?tenant=b", &query("{ a }")).0, "MISS", "other arguments");
         assert_eq!(state("POST", "/graphql", &query("{ b }")).0, "MISS", "another query");
         let variables = json!({"query": "{ a }", "variables": {"x": 1}}).to_string();
         assert_eq!(state("POST", "/graphql", &variables).0, "MISS", "other variables");

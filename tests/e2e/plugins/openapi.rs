@@ -84,6 +84,8 @@ fn what_fits() {
             ("POST /v1/pets", JSON, r#"{"age":3}"#, r#"body: property \"name\" is required"#),
             ("POST /v1/pets", JSON, r#"{"name":"Rex","age":"3"}"#, "body.age: expected integer"),
             ("POST /v1/pets", JSON, "{", "body: Expected"),
+            ("POST /v1/pets", JSON, r#"{"name":5,"name":"a"}"#, "body: "),
+            ("POST /v1/pets", JSON, r#"{"name":5,"\u006eame":"a"}"#, "body: "),
             ("POST /v1/pets", JSON, "", "body: it is required"),
             ("POST /v1/pets", "", r#"{"name":"Rex"}"#, "media type"),
             (
@@ -111,6 +113,13 @@ fn what_fits() {
             ("GET /v1/pets?status=sold&doc=1", "", "", "query doc: expected object"),
             ("GET /v1/pets?status=sold", "X-Count: 2\r\nCookie: session=abc\r\n", "", ""),
             ("GET /v1/pets?status=sold", "X-Count: 0\r\n", "", "header X-Count: 0 is less"),
+            ("GET /v1/pets?status=sold", "X-Count: 2\r\nX-Count: x\r\n", "", "header X-Count: duplicate"),
+            (
+                "GET /v1/pets?status=sold",
+                "Cookie: session=abc; session=a\r\n",
+                "",
+                "cookie session: duplicate",
+            ),
             ("GET /v1/pets?status=sold", "Cookie: session=a\r\n", "", "cookie session: it is too short"),
             ("GET /v1/pets/1", "", "", ""),
             ("GET /v1/pets/x", "", "", "path id: expected integer"),

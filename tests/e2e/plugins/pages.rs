@@ -139,7 +139,8 @@ fn told(output: &str) -> String {
         if line.is_empty() {
             shown += if head { "\n" } else { "" };
             head = false;
-        } else if !(head && UNTOLD.contains(&name.as_str()) || !head && USUAL.iter().any(|one| line.starts_with(one)))
+        } else if !(head && UNTOLD.contains(&name.as_str())
+            || !head && USUAL.iter().any(|one| line.starts_with(one)))
         {
             shown += &format!("{line}\n");
         }

@@ -31,6 +31,9 @@ fn wolf() -> Upstream {
                 403,
                 json!({"ok": false, "reason": "ERR_ACCESS_DENIED", "data": {"userInfo": user}}).to_string(),
             ),
+            // Nothing but a plain yes lets through.
+            _ if query.ends_with("vague") => (200, json!({"OK": true}).to_string()),
+            _ if query.ends_with("list") => (200, json!([true]).to_string()),
             _ if query.ends_with("broken") => refused(502, "ERR_SERVER_ERROR"),
             _ if query.ends_with("text") => (200, "<html>".to_owned()),
             _ if query.ends_with("no") => refused(200, "ERR_NO"),
@@ -137,6 +140,8 @@ fn users_whom_wolf_does_not_let_through() {
         ("/guarded/moved", &token, 500, failed("status:302")),
         ("/guarded/text", &token, 500, message("check permission failed! parse response json failed!")),
         ("/guarded/no", &token, 403, message("ERR_NO")),
+        ("/guarded/vague", &token, 403, message("check permission failed! wolf-server does not permit it")),
+        ("/guarded/list", &token, 403, message("check permission failed! wolf-server does not permit it")),
         ("/guarded/split", &token, 500, failed("err:invalid user info")),
     ] {
         let answer = scene.send("GET", target, fields, "");

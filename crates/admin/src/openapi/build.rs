@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema;
+use super::fragments::schema;
 
 /// The default address of the Admin API.
 pub(super) const ADMIN: &str = "http://127.0.0.1:9180";
@@ -42,15 +42,11 @@ fn names_in(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn of_path(name: &str) -> Value {
-    let words = |description: &str, schema: Value| {
-        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
-    };
+    let words = |description: &str, schema: Value| json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema});
     let id = || json!({"type": "string", "pattern": r"^[a-zA-Z0-9\-_.]+$", "minLength": 1, "maxLength": 64});
     match name {
         "revision" => words("A revision of the history", json!({"type": "integer", "minimum": 0})),
-        "manager" => {
-            words("The secret manager", json!({"type": "string", "enum": ["vault", "aws", "gcp"]}))
-        }
+        "manager" => words("The secret manager", json!({"type": "string", "enum": ["vault", "aws", "gcp"]})),
         "registry" => words("The type of a service registry, as in `discovery` of config.yaml", id()),
         "part" => words(
             "The names that lead to the changed part, separated by `/`, as in `upstream/nodes`",

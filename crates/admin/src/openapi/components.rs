@@ -8,9 +8,8 @@ use tidegate_model::{
 
 use super::{
     convert::{modern, stored},
-    object,
+    fragments::{object, schema},
     resources::{RESOURCES, Resource, SECRET_MANAGERS},
-    schema,
 };
 
 pub(super) fn schemas(plugins: &dyn PluginCatalog) -> Value {
@@ -66,10 +65,7 @@ fn rules_of(resource: &Resource) -> Value {
             json!({"type": "object", "anyOf": managers.collect::<Vec<_>>()})
         }
         Kind::PluginMetadata => json!({"type": "object"}),
-        kind => name_of_kind(kind)
-            .and_then(document)
-            .cloned()
-            .unwrap_or_else(|| json!({"type": "object"})),
+        kind => name_of_kind(kind).and_then(document).cloned().unwrap_or_else(|| json!({"type": "object"})),
     }
 }
 
@@ -123,7 +119,8 @@ fn others(all: &mut Map<String, Value>) {
     }, "required": ["error"]});
     let change = object(&[("resource", text.clone()), ("action", text.clone())]);
     let nullable = json!({"type": ["string", "null"]});
-    let who = object(&[("name", nullable.clone()), ("role", nullable.clone()), ("address", nullable.clone())]);
+    let who =
+        object(&[("name", nullable.clone()), ("role", nullable.clone()), ("address", nullable.clone())]);
     let time = json!({"type": "string", "format": "date-time"});
     let entry = object(&[
         ("revision", count.clone()),
@@ -156,8 +153,7 @@ fn others(all: &mut Map<String, Value>) {
     let deleted = object(&[("deleted", json!({"const": "1"})), ("key", text.clone())]);
     let message = object(&[("message", text.clone())]);
     let workers = json!({"type": "array", "items": count});
-    let revision =
-        object(&[("stored", count.clone()), ("compiled", count.clone()), ("applied", workers)]);
+    let revision = object(&[("stored", count.clone()), ("compiled", count.clone()), ("applied", workers)]);
     let configuration: Map<String, Value> = crate::api::configurations::COLLECTIONS
         .iter()
         .map(|(name, _)| ((*name).to_owned(), json!({"type": "array", "items": {}})))
@@ -186,10 +182,9 @@ fn others(all: &mut Map<String, Value>) {
 pub(super) fn responses() -> Value {
     let error = || json!({"schema": schema("Error")});
     let page = || json!({"schema": {"type": "string"}});
-    let json_only = |description: &str| json!({"description": description, "content": {"application/json": error()}});
-    let or = |description: &str, other: &str| {
-        json!({"description": description, "content": {"application/json": error(), other: page()}})
-    };
+    let json_only =
+        |description: &str| json!({"description": description, "content": {"application/json": error()}});
+    let or = |description: &str, other: &str| json!({"description": description, "content": {"application/json": error(), other: page()}});
     let unauthorized = object(&[
         ("error_msg", json!({"type": "string"})),
         ("description", json!({"type": "string"})),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     build::{Operation, Paths, list_or_empty},
-    object, schema,
+    fragments::{object, schema},
 };
 
 const CONTROL: (&str, &str) = ("http://127.0.0.1:9090", "Control API (apisix.control)");
@@ -61,9 +61,11 @@ fn add_objects(paths: &mut Paths) {
         ("/v1/upstreams", "/v1/upstream/{id}", "Upstream"),
     ] {
         let entry = format!("{name}Entry");
-        let operation = read(&format!("controlList{name}s"), &format!("Each {name} with its defaults filled in"));
+        let operation =
+            read(&format!("controlList{name}s"), &format!("Each {name} with its defaults filled in"));
         add_control(paths, list, "get", operation.json(200, "The objects", list_or_empty(&entry)));
-        let operation = read(&format!("controlGet{name}"), &format!("One {name} with its defaults filled in"));
+        let operation =
+            read(&format!("controlGet{name}"), &format!("One {name} with its defaults filled in"));
         let operation = operation.refusals(&[(404, "NotFound")]).json(200, "The object", schema(&entry));
         add_control(paths, one, "get", operation);
     }

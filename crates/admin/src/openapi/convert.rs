@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::schemas::document;
 
-use super::schema;
+use super::fragments::schema;
 
 /// The same schema in the newer dialect. `plugins` names the component for maps of plugins.
 pub(super) fn modern(old: &Value, plugins: &str) -> Value {

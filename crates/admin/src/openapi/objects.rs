@@ -5,8 +5,8 @@ use tidegate_model::Kind;
 
 use super::{
     build::{Operation, Paths},
+    fragments::schema,
     resources::{RESOURCES, Resource},
-    schema,
 };
 use crate::resource::target::Target;
 
@@ -55,12 +55,17 @@ fn list(resource: &Resource) -> Operation {
     let pattern = json!({"type": "string"});
     let summary = format!("List {}", resource.plural);
     let mut operation = Operation::admin(&format!("list{}", resource.plural), "Resources", &summary)
-        .query("page", "The page, from 1; takes effect with page_size", json!({"type": "integer", "minimum": 1}))
+        .query(
+            "page",
+            "The page, from 1; takes effect with page_size",
+            json!({"type": "integer", "minimum": 1}),
+        )
         .query("page_size", "Objects on a page", json!({"type": "integer", "minimum": 10, "maximum": 500}))
         .query("name", "A regular expression that the name matches", pattern.clone())
         .query("label", "The name of a label that the object has", pattern.clone());
     if resource.kind == Kind::Route {
-        operation = operation.query("uri", "A regular expression that a path of the route matches", pattern.clone());
+        operation =
+            operation.query("uri", "A regular expression that a path of the route matches", pattern.clone());
     }
     if matches!(resource.kind, Kind::Route | Kind::StreamRoute) {
         let about = "service_id=ID or upstream_id=ID, encoded as a value of a query";
@@ -70,14 +75,19 @@ fn list(resource: &Resource) -> Operation {
 }
 
 fn get(resource: &Resource) -> Operation {
-    read(resource, "get", &format!("Get one of the {}", resource.plural))
-        .json(200, "The object", shown(resource, "Entry"))
+    read(resource, "get", &format!("Get one of the {}", resource.plural)).json(
+        200,
+        "The object",
+        shown(resource, "Entry"),
+    )
 }
 
 fn create(resource: &Resource) -> Operation {
-    with_ttl(write(resource, "create", "Create an object with a new id"))
-        .body(shown(resource, ""))
-        .written(201, "Created", shown(resource, "Written"))
+    with_ttl(write(resource, "create", "Create an object with a new id")).body(shown(resource, "")).written(
+        201,
+        "Created",
+        shown(resource, "Written"),
+    )
 }
 
 fn put(resource: &Resource) -> Operation {
@@ -110,7 +120,9 @@ fn patch(resource: &Resource) -> Operation {
 fn patch_part(resource: &Resource) -> Operation {
     let id = format!("patchPartOf{}", resource.name);
     with_ttl(Operation::write(&id, "Resources", "Replace one part of an object"))
-        .description("The path goes on behind the id with the names that lead to the part; the body is its new value.")
+        .description(
+            "The path goes on behind the id with the names that lead to the part; the body is its new value.",
+        )
         .body(json!({}))
         .written(200, "Changed", shown(resource, "Written"))
 }

@@ -59,24 +59,30 @@ pub(super) fn add(paths: &mut Paths) {
     let subsystem = |operation: Operation| {
         operation.query("subsystem", "Of HTTP or of stream routes", json!({"enum": ["http", "stream"]}))
     };
-    let list = subsystem(admin("listPlugins", "The names of the enabled plugins, those that run first in front"));
+    let list =
+        subsystem(admin("listPlugins", "The names of the enabled plugins, those that run first in front"));
     paths.add("/apisix/admin/plugins/list", "get", list.json(200, "Names", names()));
-    let all = subsystem(admin("getPlugins", "Every enabled plugin with its schemas"))
-        .query("all", "Required here", json!({"const": "true"}));
+    let all = subsystem(admin("getPlugins", "Every enabled plugin with its schemas")).query(
+        "all",
+        "Required here",
+        json!({"const": "true"}),
+    );
     paths.add("/apisix/admin/plugins", "get", all.json(200, "Plugins by name", any()));
     let one = subsystem(admin("getPlugin", "The schema of a plugin"));
     paths.add("/apisix/admin/plugins/{plugin}", "get", of_schema(one));
     let one = subsystem(admin("getPluginSchema", "The schema of a plugin, as /plugins/{plugin}"));
     paths.add("/apisix/admin/schema/plugins/{plugin}", "get", of_schema(one));
-    let reload = Operation::admin("reloadPlugins", "Plugins", "Read the list of plugins in config.yaml again")
-        .refusals(&[(405, "NotFound")])
-        .text(200, "done", "text/plain");
+    let reload =
+        Operation::admin("reloadPlugins", "Plugins", "Read the list of plugins in config.yaml again")
+            .refusals(&[(405, "NotFound")])
+            .text(200, "done", "text/plain");
     paths.add("/apisix/admin/plugins/reload", "put", reload);
     let schema = admin("getSchema", "The schema of a resource, by its name in APISIX: route, upstream, ssl");
     paths.add("/apisix/admin/schema/{id}", "get", schema.json(200, "The schema", any()));
-    let validate = admin("validateResource", "Check a body against the schema of a resource; nothing is written")
-        .body(json!({}))
-        .empty(200, "It agrees with the schema");
+    let validate =
+        admin("validateResource", "Check a body against the schema of a resource; nothing is written")
+            .body(json!({}))
+            .empty(200, "It agrees with the schema");
     paths.add("/apisix/admin/schema/validate/{resource}", "post", validate);
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     build::{Operation, Paths},
-    object, schema,
+    fragments::{object, schema},
 };
 
 const TAG: &str = "Configuration";
@@ -32,9 +32,11 @@ fn of_history(operation: Operation) -> Operation {
 
 fn paged(operation: Operation) -> Operation {
     let number = |most: Value| json!({"type": "integer", "minimum": 1, "maximum": most});
-    operation
-        .query("page", "The page, from 1", json!({"type": "integer", "minimum": 1}))
-        .query("page_size", "Entries on a page (20)", number(json!(500)))
+    operation.query("page", "The page, from 1", json!({"type": "integer", "minimum": 1})).query(
+        "page_size",
+        "Entries on a page (20)",
+        number(json!(500)),
+    )
 }
 
 fn list_of(name: &str) -> Value {
@@ -71,7 +73,11 @@ fn add_writes(paths: &mut Paths) {
     paths.add("/apisix/admin/transactions", "post", transaction);
     let import = write("import", "Import a configuration in the form of apisix.yaml, all of it or nothing")
         .description("YAML ends with the line `#END`, so that half of a file is not taken for the whole.")
-        .query("mode", "What becomes of objects that the body does not have", json!({"enum": ["merge", "replace"]}))
+        .query(
+            "mode",
+            "What becomes of objects that the body does not have",
+            json!({"enum": ["merge", "replace"]}),
+        )
         .query("dry_run", "Say what would change; write nothing", json!({"enum": ["true", "false"]}))
         .bodies(json!({
             "application/yaml": {"schema": schema("Configuration")},
@@ -86,7 +92,8 @@ fn add_writes(paths: &mut Paths) {
             "dry_run": {"type": "boolean", "default": false},
         },
     });
-    let rollback = of_history(write("rollback", "Bring the configuration back to a revision or checkpoint")).body(point);
+    let rollback =
+        of_history(write("rollback", "Bring the configuration back to a revision or checkpoint")).body(point);
     paths.add("/apisix/admin/rollback", "post", rollback);
 }
 
@@ -112,7 +119,8 @@ fn add_history(paths: &mut Paths) {
 
 /// What is offered whether objects are written one by one or all at once.
 pub(super) fn add_shared(paths: &mut Paths) {
-    let revision = read("getRevision", "How far the newest write has got: stored, compiled, used by each worker");
+    let revision =
+        read("getRevision", "How far the newest write has got: stored, compiled, used by each worker");
     paths.add("/apisix/admin/revision", "get", revision.json(200, "Revisions", schema("Revision")));
     let question = json!({"type": "object", "required": ["url"], "additionalProperties": false, "properties": {
         "url": {"type": "string", "description": "http://HOST/PATH?QUERY, or a path"},
@@ -121,9 +129,10 @@ pub(super) fn add_shared(paths: &mut Paths) {
         "body": {"type": "string"},
         "client_ip": {"type": "string"},
     }});
-    let explain = read("explain", "Which route a request would match, why the others do not, and what would run")
-        .body(question)
-        .json(200, "The explanation", json!({"type": "object"}));
+    let explain =
+        read("explain", "Which route a request would match, why the others do not, and what would run")
+            .body(question)
+            .json(200, "The explanation", json!({"type": "object"}));
     paths.add("/apisix/admin/explain", "post", explain);
     let validate = read("validateConfiguration", "Check a whole configuration; nothing is written")
         .bodies(configurations())

@@ -31,8 +31,9 @@ fn exported(store: &dyn Store) -> Response {
         return Response::error(409, &reason);
     }
     match text_of(&state) {
-        Ok(text) => Response::typed(200, "application/yaml", &text)
-            .with_header(REVISION, state.revision.to_string()),
+        Ok(text) => {
+            Response::typed(200, "application/yaml", &text).with_header(REVISION, state.revision.to_string())
+        }
         Err(error) => Response::error(500, &format!("failed to encode yaml: {error}")),
     }
 }

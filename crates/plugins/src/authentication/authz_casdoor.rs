@@ -60,6 +60,12 @@ struct AuthzCasdoor {
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+    for name in ["client_id", "client_secret"] {
+        // The secret seals sessions, too: an empty one could be guessed.
+        if conf.get(name).and_then(Value::as_str).is_some_and(str::is_empty) {
+            return Err(format!("property \"{name}\" is empty"));
+        }
+    }
     check_url(conf, "endpoint_addr")?;
     check_url(conf, "callback_url")?;
     let callback = conf.get("callback_url").and_then(Value::as_str).unwrap_or_default();
@@ -159,7 +165,8 @@ impl AuthzCasdoor {
         }
         let argument =
             |name: &str| request.arg(name).map(|value| String::from_utf8_lossy(&value).into_owned());
-        let (Some(code), Some(state)) = (argument("code"), argument("state")) else {
+        let code = argument("code").filter(|code| !code.is_empty());
+        let (Some(code), Some(state)) = (code, argument("state")) else {
             return Err(refused("failed when accessing token. Invalid code or state"));
         };
         let now = now_ms();

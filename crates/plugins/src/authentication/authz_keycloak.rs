@@ -103,6 +103,7 @@ impl AuthzKeycloak {
         }
         let missing = || Box::new(Reply::message(401, "Missing JWT token in request"));
         let token = match auth::credentials(request, "Authorization") {
+            Ok(Some(b"" | b"Bearer" | b"bearer" | b"Bearer " | b"bearer ")) => return Err(missing()),
             Ok(Some(token)) => match token.get(..7) {
                 Some(b"Bearer " | b"bearer ") => token.to_vec(),
                 _ => [b"Bearer ", token].concat(),

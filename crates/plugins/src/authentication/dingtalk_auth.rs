@@ -98,7 +98,7 @@ impl DingtalkAuth {
         let mut answer = asked.await.map_err(|reason: String| failed(503, unavailable, &reason))?;
         match answer.get("errcode").and_then(Value::as_i64) {
             Some(0) => match answer.get_mut("result").map(Value::take) {
-                Some(user @ Value::Object(_)) => Ok(user),
+                Some(Value::Object(user)) if !user.is_empty() => Ok(Value::Object(user)),
                 _ => Err(failed(503, unavailable, &format!("{url} answered no result"))),
             },
             Some(error) => {

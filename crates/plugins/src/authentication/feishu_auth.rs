@@ -88,7 +88,7 @@ impl FeishuAuth {
         }
         let mut value = service::json(url, &answer).await?;
         match (value.get("code").and_then(Value::as_i64), value.get_mut("data").map(Value::take)) {
-            (Some(0), Some(user @ Value::Object(_))) => Ok(user),
+            (Some(0), Some(Value::Object(user))) if !user.is_empty() => Ok(Value::Object(user)),
             (code, _) => Err(format!("{url} answered code {code:?}")),
         }
     }

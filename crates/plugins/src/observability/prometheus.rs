@@ -16,8 +16,8 @@ use tidegate_plugin_api::{
     upstream::Peer,
 };
 use tidegate_telemetry::metrics::{
-    ExtraLabels, Form, Format, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels, Shard,
-    label_position,
+    ExtraLabels, Form, Format, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, Labels,
+    Shard, label_position,
 };
 
 use crate::common::{compression::client_accepts, conf::typed};

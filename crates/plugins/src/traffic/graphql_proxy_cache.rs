@@ -49,7 +49,7 @@ fn of_proxy_cache(conf: &Value, version: u64) -> Value {
         "consumer_isolation": field("consumer_isolation"),
         "cache_set_cookie": field("cache_set_cookie"),
         // Answers from before a change of the configuration are not given any more.
-        "cache_key": [format!("{version}:"), "$host", format!("${QUESTION}")],
+        "cache_key": [format!("{version}:"), "$host", "$request_uri", format!("${QUESTION}")],
         "cache_method": ["GET", "POST"],
         "cache_http_status": [200],
         "max_resp_body_size": 64 << 20,

@@ -46,6 +46,9 @@ const MOST_BYTES: usize = 16 << 20;
 
 const DEFAULT_LIFETIME: u64 = 3600;
 
+/// Visits of schemas on a worker: about a millisecond. What needs more of a body goes on elsewhere.
+const WORKER_STEPS: usize = 10_000;
+
 /// For checks on another thread.
 const PATIENT_STEPS: usize = 20 * MOST_STEPS;
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -181,7 +184,7 @@ impl OasValidator {
     /// All but the body.
     fn head(&self, spec: &Spec, request: &Request, method: &str, path: &str) -> Result<(), Failed> {
         let (operation, values) = spec.find(method, path).map_err(Failed::Invalid)?;
-        let check = Check::new(&spec.schemas, MOST_STEPS, SearchTime::default());
+        let check = Check::new(&spec.schemas, WORKER_STEPS, SearchTime::default());
         let settings = &self.settings;
         for parameter in &operation.parameters {
             let is_skipped = match parameter.place {
@@ -224,17 +227,20 @@ impl OasValidator {
         let (is_coded, client, spec) = (request.has_coded_body(), request.remote_addr, spec.clone());
         let is_long = body.len() > aside::SMALL;
         let (method, path) = (method.to_owned(), path.to_owned());
-        let checked = aside::run_by_size(request.remote_addr, body.len(), move || {
-            let (steps, time) = match is_long {
-                true => (PATIENT_STEPS, SearchTime::of(PATIENCE)),
-                false => (MOST_STEPS, SearchTime::default()),
-            };
+        let judge = move |steps, time| {
             let check = Check::new(&spec.schemas, steps, time);
             let Ok((operation, _)) = spec.find(&method, &path) else { return Ok(()) };
             let Some(said) = &operation.body else { return Ok(()) };
             let kind = body::Kind { content_type: &content_type, is_coded, client };
             body::check(said, &body, &kind, &check, &spec.schemas)
-        });
-        Ok(checked.await.unwrap_or(Err(Failed::Unjudged)))
+        };
+        if !is_long {
+            let judged = judge(WORKER_STEPS, SearchTime::default());
+            if judged != Err(Failed::Unjudged) {
+                return Ok(judged);
+            }
+        }
+        let judged = aside::run(client, move || judge(PATIENT_STEPS, SearchTime::of(PATIENCE)));
+        Ok(judged.await.unwrap_or(Err(Failed::Unjudged)))
     }
 }

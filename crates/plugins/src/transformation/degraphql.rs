@@ -128,7 +128,7 @@ async fn chosen_of_body(
     let (client, names) = (request.remote_addr, names.to_vec());
     let read = move || {
         let document = json::decode(&body, &Allowance::of_a_body(Some(client)))?;
-        if !document.is_object() && !document.is_array() {
+        if !document.is_object() {
             return Err(json::Undecoded::Invalid("bad type".to_owned()));
         }
         let found = chosen(&names, &document);

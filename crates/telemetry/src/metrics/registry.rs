@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::Format;
 use super::block::Block;
 use super::group::{Group, GroupBuilder};
 use super::series::Family;
 use super::shard::{NewBlock, Shard, Signals};
-use super::Format;
 use super::text::{Kind, TextWriter};
 use crate::background::give_way;
 

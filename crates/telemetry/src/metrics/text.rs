@@ -192,7 +192,10 @@ mod tests {
             a_latency_bucket{le=\"+Inf\"} 1\n# EOF\n";
         assert_eq!(page(Format::OpenMetrics), expected);
         let text = page(Format::Text);
-        assert!(text.starts_with("# HELP a_lost_total Lost \"lines\"\n# TYPE a_lost_total counter\n"), "{text}");
+        assert!(
+            text.starts_with("# HELP a_lost_total Lost \"lines\"\n# TYPE a_lost_total counter\n"),
+            "{text}"
+        );
         assert!(text.ends_with("a_latency_bucket{le=\"5\"} 1\na_latency_bucket{le=\"+Inf\"} 1\n"), "{text}");
     }
 }

@@ -184,6 +184,8 @@ fn what_no_browser_can_come_back_from_is_refused_when_it_is_written() {
     let gateway = Gateway::start(EMBEDDED, None);
     let good = conf("http://casdoor.test", "c", "/app");
     for (field, value) in [
+        ("client_id", ""),
+        ("client_secret", ""),
         ("callback_url", "http://site.test"),
         ("callback_url", "site.test/app/callback"),
         ("callback_url", "http://site.test/callback/"),

@@ -151,11 +151,13 @@ async fn read(address: &str, answer: &http::Incoming) -> Answer {
     let said = |name: &str| value.get(name).filter(|value| !value.is_null()).cloned();
     let user = value.pointer("/data/userInfo").filter(|user| user.is_object()).cloned();
     let status = match answer.status {
-        200 if said("ok").is_some_and(|ok| ok != Value::Bool(true)) => 403,
-        200 => 200,
+        200 if said("ok") == Some(Value::Bool(true)) => 200,
+        // Nothing but a plain yes lets through.
+        200 => 403,
         // No status of a refusal.
         ..400 => return Answer::failed(&format!("request to wolf-server failed, status:{}", answer.status)),
         status => status,
     };
-    Answer { status, reason: said("reason"), user }
+    let silent = || (status == 403).then(|| "check permission failed! wolf-server does not permit it".into());
+    Answer { status, reason: said("reason").or_else(silent), user }
 }

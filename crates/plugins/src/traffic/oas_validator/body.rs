@@ -45,8 +45,7 @@ pub(super) fn check(
         return Err(invalid("body: it is compressed, or in another charset than UTF-8"));
     }
     let value = match media_type.as_str() {
-        name if values::is_json(name) => json::decode(body, &Allowance::of_a_body(Some(kind.client)))
-            .map_err(|error| invalid(format!("body: {error}")))?,
+        name if values::is_json(name) => of_json(body, kind.client)?,
         "application/x-www-form-urlencoded" => {
             let decode =
                 |bytes: &[u8]| String::from_utf8_lossy(&uri::percent_decode(bytes, true)).into_owned();
@@ -74,6 +73,16 @@ pub(super) fn check(
         _ => return Ok(()),
     };
     check.check(schema, &value, &At::root("body"))
+}
+
+/// Servers differ in which of two members of one name they take.
+fn of_json(body: &[u8], client: IpAddr) -> Result<Value, Failed> {
+    let value = json::decode(body, &Allowance::of_a_body(Some(client)))
+        .map_err(|error| invalid(format!("body: {error}")))?;
+    match tidegate_model::json::parse(body) {
+        Err(fault @ tidegate_model::json::Fault::Twice { .. }) => Err(invalid(format!("body: {fault}"))),
+        _ => Ok(value),
+    }
 }
 
 fn of_pairs(schemas: &Schemas, schema: &Value, pairs: &[(String, String)]) -> Value {

@@ -105,15 +105,9 @@ impl Parameter {
             Place::Path => (self.of_path(path, schemas)?, "path"),
             Place::Query => (self.of_query(request.head.query().unwrap_or_default(), schemas)?, "query"),
             Place::Header => {
-                let value =
-                    request.header(&self.name).map(|value| String::from_utf8_lossy(value).into_owned());
-                (value.map(|value| self.simple(&value, schemas)).transpose()?, "header")
+                (self.of_lines(request.head.headers.get_all(&self.name), "header", schemas)?, "header")
             }
-            Place::Cookie => {
-                let value =
-                    request.cookie(&self.name).map(|value| String::from_utf8_lossy(value).into_owned());
-                (value.map(|value| self.simple(&value, schemas)).transpose()?, "cookie")
-            }
+            Place::Cookie => (self.of_lines(request.cookies(&self.name), "cookie", schemas)?, "cookie"),
         };
         let name = format!("{place} {}", self.name);
         match value {
@@ -121,6 +115,28 @@ impl Parameter {
             None if self.required => Err(Failed::Invalid(format!("{name}: it is required"))),
             None => Ok(()),
         }
+    }
+
+    /// Of a field or cookie that may be there once: servers differ in which of two they take.
+    fn of_lines<'r>(
+        &self,
+        mut lines: impl Iterator<Item = &'r [u8]>,
+        place: &str,
+        schemas: &Schemas,
+    ) -> Result<Option<Value>, Failed> {
+        let Some(line) = lines.next() else { return Ok(None) };
+        let others: Vec<_> = lines.collect();
+        let is_list = values::types(schemas, &self.schema).contains(&"array") && !self.is_json;
+        if is_list && place == "header" && !others.is_empty() {
+            // RFC 9110, section 5.3: lines of one list.
+            let all: Vec<&[u8]> = std::iter::once(line).chain(others).collect();
+            let all = all.join(&b',');
+            return self.simple(&String::from_utf8_lossy(&all), schemas).map(Some);
+        }
+        if !others.is_empty() {
+            return Err(Failed::Invalid(format!("{place} {}: duplicate parameter", self.name)));
+        }
+        self.simple(&String::from_utf8_lossy(line), schemas).map(Some)
     }
 
     fn of_path(&self, path: &[(&str, String)], schemas: &Schemas) -> Result<Option<Value>, Failed> {
@@ -139,8 +155,8 @@ impl Parameter {
     /// One text: a value, a list with commas, an object with commas.
     fn simple(&self, text: &str, schemas: &Schemas) -> Result<Value, Failed> {
         if self.is_json {
-            let read = serde_json::from_str(text);
-            return read.map_err(|_| Failed::Invalid(format!("{}: it is not JSON", self.name)));
+            let read = tidegate_model::json::parse(text.as_bytes());
+            return read.map_err(|fault| Failed::Invalid(format!("{}: {fault}", self.name)));
         }
         let types = values::types(schemas, &self.schema);
         let parts = || text.split(',').map(str::trim);
