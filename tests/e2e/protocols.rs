@@ -43,6 +43,7 @@ mod silence;
 mod slow_clients;
 mod slow_readers;
 mod smuggling;
+mod stream;
 mod tls;
 mod tls_server;
 mod tls_upstream;

@@ -19,6 +19,7 @@ mod problems;
 mod references;
 mod routes;
 mod secrets;
+mod streams;
 mod tls;
 mod trial;
 mod upstreams;
@@ -29,6 +30,7 @@ use references::References;
 use routes::table::{Replaced, Routes};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
+use streams::table::Streams;
 use tidegate_model::{
     Kind, Object,
     idle::Matching,
@@ -81,6 +83,8 @@ pub struct Options {
     pub keepalive: tidegate_plugin_api::upstream::KeepalivePool,
     /// For upstreams without `timeout`.
     pub timeouts: tidegate_plugin_api::upstream::Timeouts,
+    /// The plugins of stream routes; `None`: `apisix.proxy_mode` has no stream.
+    pub stream: Option<Arc<Catalog>>,
 }
 
 impl Options {
@@ -91,6 +95,7 @@ impl Options {
             parameters: self.router == Mode::UriWithParameter,
             encoded_slash: self.options.match_uri_encoded_slash,
             is_document: false,
+            stream: self.stream.is_some(),
         }
     }
 }
@@ -124,6 +129,7 @@ pub struct Compiler {
     /// Upstreams in the configurations of an object's plugins.
     inline_upstreams: FxHashMap<Key, Vec<Arc<UpstreamHandle>>>,
     routes: Routes,
+    streams: Streams,
     consumers: consumers::claims::Consumers,
     problems: BTreeMap<Key, Vec<problems::masked::Problem>>,
     /// What to know of objects in use: references that are there as texts, because they lead nowhere; patterns that are large.
@@ -182,6 +188,7 @@ impl Compiler {
             checked: FxHashSet::default(),
             inline_upstreams: FxHashMap::default(),
             routes: Routes::default(),
+            streams: Streams::default(),
             consumers: consumers::claims::Consumers::default(),
             problems: BTreeMap::new(),
             remarks: BTreeMap::new(),
@@ -307,7 +314,12 @@ impl Compiler {
             self.build_consumer(key);
             self.note_checks(key);
         }
-        for key in self.references.closure(dirty).iter().filter(|key| key.0 == Kind::Route) {
+        let users = self.references.closure(dirty);
+        for key in users.iter().filter(|key| key.0 == Kind::StreamRoute) {
+            self.build_stream_route(key);
+            self.note_checks(key);
+        }
+        for key in users.iter().filter(|key| key.0 == Kind::Route) {
             if compiled_again.contains(key) {
                 self.build_route(key);
             } else {
@@ -418,6 +430,10 @@ impl Compiler {
                     self.check_references(key);
                     self.build_route(key);
                 }
+                Kind::StreamRoute => {
+                    self.build_upstream_of(key);
+                    self.build_stream_route(key);
+                }
                 Kind::Consumer | Kind::Credential => {
                     self.build_consumer(key);
                     self.check_references(key);
@@ -442,6 +458,7 @@ impl Compiler {
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
+        let stream = self.streams.table();
         let graphql_weights = self.graphql_weights();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
         let metadata =
@@ -450,6 +467,7 @@ impl Compiler {
             revision,
             router: self.routes.router(self.options.router),
             routes: self.routes.table(),
+            stream,
             globals,
             consumers: self.consumers.index(),
             upstreams,

@@ -186,7 +186,7 @@ impl Compiler {
     }
 
     /// The upstreams written inside a plugin's configuration; `previous`: those of the owner before the change.
-    fn compile_inline(
+    pub(crate) fn compile_inline(
         &mut self,
         key: &Key,
         owner: &Owner,

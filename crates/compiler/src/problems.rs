@@ -14,9 +14,12 @@ use crate::{Compiler, object::Key, problems::masked::Problem, references, secret
 /// Whether an object of `user` cannot do without one of `named`. Missing certificates, protos and secrets are noticed
 /// where they are built in; metadata is never needed.
 fn is_needed(user: Kind, named: Kind) -> bool {
-    use Kind::{Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, Upstream};
+    use Kind::{
+        Consumer, ConsumerGroup, Credential, GlobalRule, PluginConfig, Route, Service, StreamRoute, Upstream,
+    };
     match user {
         Route => matches!(named, Service | PluginConfig | Upstream),
+        StreamRoute => matches!(named, Service | Upstream),
         Service | PluginConfig | ConsumerGroup | GlobalRule => named == Upstream,
         Consumer => matches!(named, ConsumerGroup | Upstream),
         Credential => named == Consumer,

@@ -242,24 +242,33 @@ impl Compiler {
         conf: &resources::Route,
         service: Option<&resources::Service>,
     ) -> RouteUpstream {
+        let service = service.zip(conf.service_id.as_deref());
+        self.upstream_of(key, (conf.upstream_id.as_deref(), conf.upstream.is_some()), service)
+    }
+
+    /// The upstream of a route of either kind: named, or its own, else that of its service.
+    pub(crate) fn upstream_of(
+        &self,
+        key: &Key,
+        (named, has_own): (Option<&str>, bool),
+        service: Option<(&resources::Service, &str)>,
+    ) -> RouteUpstream {
         let by_id = |id: &str| match self.upstreams.get(&(Kind::Upstream, Arc::from(id))) {
             Some(handle) => RouteUpstream::Some(handle.clone()),
             None => RouteUpstream::Missing,
         };
         let inline =
             |key: &Key| self.upstreams.get(key).cloned().map_or(RouteUpstream::None, RouteUpstream::Some);
-        if let Some(id) = &conf.upstream_id {
+        if let Some(id) = named {
             return by_id(id);
         }
-        if conf.upstream.is_some() {
+        if has_own {
             return inline(key);
         }
-        let (Some(service), Some(service_id)) = (service, &conf.service_id) else {
-            return RouteUpstream::None;
-        };
+        let Some((service, service_id)) = service else { return RouteUpstream::None };
         match &service.upstream_id {
             Some(id) => by_id(id),
-            None => inline(&(Kind::Service, Arc::from(service_id.as_str()))),
+            None => inline(&(Kind::Service, Arc::from(service_id))),
         }
     }
 }

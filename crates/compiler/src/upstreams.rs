@@ -13,7 +13,7 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{
     Template, UpstreamHandle, Variable,
-    upstream::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, TlsClient},
+    upstream::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, StreamSide, TlsClient},
 };
 
 use crate::{Compiler, object::Key, routes::timeouts, tls::Wanted};
@@ -51,7 +51,11 @@ impl Compiler {
     ) -> Result<UpstreamHandle, String> {
         let conf = resources::Upstream::from_value(value)?;
         let scheme = scheme(&conf.scheme)?;
-        let tls = self.tls_client(&conf, scheme)?;
+        let tls = self.tls_client(&conf, scheme.is_tls())?;
+        let stream = StreamSide {
+            tls: self.tls_client(&conf, conf.scheme == "tls")?.map(|(_, config)| TlsClient { config }),
+            timeouts: conf.timeout.map(timeouts),
+        };
         let proxy_protocol = conf.proxy_protocol.as_deref().map(proxy_protocol).transpose()?;
         let mark = pool_mark(tls.as_ref().map(|(number, _)| *number), proxy_protocol);
         let discovered = conf.discovered().map(|service| self.discover(key, service));
@@ -96,6 +100,7 @@ impl Compiler {
             }),
             proxy_protocol,
             hash_key,
+            stream,
             tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
             document: Document::new(value),
             version,
@@ -134,9 +139,9 @@ impl Compiler {
     fn tls_client(
         &mut self,
         conf: &resources::Upstream,
-        scheme: Scheme,
+        is_tls: bool,
     ) -> Result<Option<(u64, Arc<rustls::ClientConfig>)>, String> {
-        if !scheme.is_tls() {
+        if !is_tls {
             return Ok(None);
         }
         let mut wanted = Wanted::default();

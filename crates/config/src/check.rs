@@ -334,7 +334,6 @@ mod tests {
             &[],
             &[
                 "2:21: apisix.enable_reuseport: false has no effect: each worker always has a listening socket of its own",
-                "3:35: no effect: apisix.proxy_protocol.enable_tcp_pp: true, stream_plugins (line 4): TCP and UDP are not proxied",
             ],
         );
         check(
@@ -345,18 +344,18 @@ mod tests {
                 "4:9: nginx_config.user has no effect: start the process as the user it should run as",
             ],
         );
+        check("apisix: {proxy_mode: stream}", &[], &[]);
         check(
-            "apisix: {proxy_mode: stream}",
-            &["1:22: apisix.proxy_mode: stream is refused: TCP and UDP are not proxied, so nothing would \
-                 be served; remove the key to serve HTTP"],
+            "apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [{addr: 9100, tls: true}], udp: [x]}}",
+            &[
+                "1:88: apisix.stream_proxy.udp[] should be a whole number from 1 to 65535 or a port, an address with a port or a range of ports, like 9100, 127.0.0.1:9100 or 2000-2100, but is the text \"x\"",
+            ],
             &[],
         );
         check(
-            "apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [{addr: 9100, tls: true}], udp: []}}",
+            "apisix: {stream_proxy: {only: true}}",
+            &["1:32: apisix.stream_proxy.only: true is refused: write apisix.proxy_mode: stream"],
             &[],
-            &[
-                "1:22: no effect: apisix.proxy_mode: http&stream, apisix.stream_proxy.tcp (line 1): TCP and UDP are not proxied; nothing listens on these ports, HTTP is served",
-            ],
         );
         check("apisix: {stream_proxy: {tcp: [], only: false}, extra_lua_path: ''}\next-plugin:\n", &[], &[]);
     }

@@ -44,10 +44,13 @@ fn claims(settings: &Settings) -> Vec<Claim> {
     let mut claim = |key, listener: Listener| claims.push(Claim { key, listener });
     if settings.role != Role::ControlPlane {
         let apisix = &settings.apisix;
-        apisix.node_listen.iter().cloned().for_each(|listener| claim("apisix.node_listen", listener));
-        if apisix.tls.enable {
+        let http: &[Listener] = if settings.stream.only { &[] } else { &apisix.node_listen };
+        http.iter().cloned().for_each(|listener| claim("apisix.node_listen", listener));
+        if apisix.tls.enable && !settings.stream.only {
             apisix.tls.listen.iter().cloned().for_each(|listener| claim("apisix.ssl.listen", listener));
         }
+        let tcp = settings.stream.tcp.iter().map(|tcp| tcp.listener.clone());
+        tcp.for_each(|listener| claim("apisix.stream_proxy.tcp", listener));
         let everywhere = |port| Listener::new("0.0.0.0", port);
         let http = apisix.proxy_protocol.http_port.map(everywhere);
         http.into_iter().for_each(|listener| claim("apisix.proxy_protocol.listen_http_port", listener));

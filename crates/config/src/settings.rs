@@ -11,6 +11,7 @@ mod http2;
 pub(crate) mod listener;
 mod nginx;
 mod reader;
+mod stream;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub use self::{
     listener::Listener,
     nginx::{AccessLog, Level, Nginx, Timeouts},
     reader::Reader,
+    stream::{Stream, TcpListener},
 };
 
 /// The settings of the process: config.yaml, the defaults below it, and a few of the command line.
@@ -35,6 +37,8 @@ pub struct Settings {
     pub files: Files,
     /// Section `apisix`.
     pub apisix: Apisix,
+    /// What is proxied below HTTP.
+    pub stream: Stream,
     /// Section `nginx_config`.
     pub nginx: Nginx,
     /// `deployment.role`.
@@ -90,6 +94,7 @@ impl Settings {
         Self {
             files,
             apisix: Apisix::read(&reader),
+            stream: Stream::read(&reader),
             nginx: Nginx::read(&reader, cores),
             role: Role::read(&reader),
             provider: Provider::read(&reader),
@@ -125,7 +130,11 @@ impl Settings {
 
     /// The data ports whose connections the Admin API would take, too: it is served there.
     pub fn shared_with_admin(&self) -> impl Iterator<Item = &Listener> {
-        let nodes = if self.role == Role::ControlPlane { &[] } else { self.apisix.node_listen.as_slice() };
+        let nodes = if self.role == Role::ControlPlane || self.stream.only {
+            &[]
+        } else {
+            self.apisix.node_listen.as_slice()
+        };
         let admin = self.admin.listen.as_ref();
         nodes.iter().filter(move |node| admin.is_some_and(|admin| listener::overlap(node, admin)))
     }

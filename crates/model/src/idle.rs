@@ -29,7 +29,7 @@ pub struct Field {
     pub why: &'static str,
 }
 
-const NO_STREAM: &str = "TCP and UDP are not proxied";
+const NO_STREAM: &str = "TCP and UDP are proxied where apisix.proxy_mode has stream";
 const ONLY_HTTP: &str = "requests are sent to these nodes as HTTP";
 const NO_TYPE: &str = "all answers and failures of requests count, whatever the type";
 const NOT_HTTP: &[&str] = &["tcp", "udp", "tls", "kafka"];
@@ -64,6 +64,11 @@ impl Field {
     /// Its name in the message: `upstream.scheme`; empty for a whole object.
     pub fn name(&self) -> String {
         self.path.trim_start_matches('/').replace('/', ".")
+    }
+
+    /// Whether it has an effect on sessions of TCP and UDP.
+    fn is_of_streams(&self) -> bool {
+        self.kind == Kind::StreamRoute || (self.kind != Kind::Route && self.why == ONLY_HTTP)
     }
 
     fn is_in(&self, object: &Object) -> bool {
@@ -171,8 +176,8 @@ fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
 }
 
 /// The fields of an object that have no effect.
-pub fn fields(object: &Object) -> impl Iterator<Item = &'static Field> {
-    FIELDS.iter().filter(|field| field.is_in(object))
+pub fn fields(object: &Object, matching: Matching) -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().filter(move |field| !(matching.stream && field.is_of_streams()) && field.is_in(object))
 }
 
 #[cfg(test)]
@@ -186,7 +191,7 @@ mod tests {
         let document = Document::new(&value);
         let object =
             Object { kind, id: "1".into(), document, created: 1, modified: 1, fault: None, unread: None };
-        let found: Vec<String> = fields(&object).map(Field::name).collect();
+        let found: Vec<String> = fields(&object, Matching::default()).map(Field::name).collect();
         assert_eq!(found, expected, "{value}");
     }
 

@@ -299,7 +299,7 @@ pub struct PluginMetadata {
     pub fields: Map<String, Value>,
 }
 
-/// A route for TCP and UDP. Stored and checked, not proxied.
+/// A route for TCP and UDP.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StreamRoute {
     /// Key in the store.

@@ -9,7 +9,7 @@ use tidegate_model::{
     header_text,
 };
 
-use crate::{BuildContext, Phases, Plugin, PluginDef};
+use crate::{BuildContext, Phases, Plugin, PluginDef, StreamPlugin};
 
 fn as_it_is(_: &Value, reason: String) -> String {
     reason
@@ -21,6 +21,10 @@ fn no_check(_: &Value, _: SchemaKind) -> Result<(), String> {
 
 fn no_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     Err("plugin has no build function".to_owned())
+}
+
+fn no_stream_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn StreamPlugin>, String> {
+    Err("plugin is not for stream routes".to_owned())
 }
 
 impl PluginDef {
@@ -57,6 +61,7 @@ impl PluginDef {
         remarks: no_remarks,
         metadata_headers: &[],
         build: no_build,
+        build_stream: no_stream_build,
         consumer: None,
         inline_upstreams: None,
         apis: &[],

@@ -34,8 +34,10 @@ use crate::{
     graphql::weights::Weights,
     outcome::RequestLog,
     route::{Birth, Matched, RouteUpstream, RouterOptions},
+    session::StreamPlugin,
     sharded::Sharded,
     step::WholeBody,
+    stream_route::StreamTable,
     table::Table,
     upstream::{Timeouts, UpstreamHandle},
     variables::BodyValues,
@@ -141,6 +143,8 @@ pub struct PluginDef {
     pub metadata_headers: &'static [HeaderField],
     /// Makes an instance of a configuration that passed schema and `check`. The error names what does not fit.
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,
+    /// The same of a plugin of stream routes, which has a declaration of its own.
+    pub build_stream: fn(&Value, &BuildContext) -> Result<Arc<dyn StreamPlugin>, String>,
     /// Authentication plugins: how consumers are found.
     pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
     /// The upstreams written inside a configuration. They are compiled, resolved and checked like any other.
@@ -299,6 +303,8 @@ pub struct Snapshot {
     pub metadata: Arc<FxHashMap<Arc<str>, Arc<Value>>>,
     /// Some route's `vars` depend on request bodies: they must be read before matching.
     pub matches_on_body: bool,
+    /// The stream routes.
+    pub stream: Arc<StreamTable>,
     /// By server name.
     pub certificates: Arc<Certificates>,
     /// What fields of GraphQL cost, by service.

@@ -135,10 +135,21 @@ pub struct UpstreamHandle {
     pub hash_key: Option<HashKey>,
     /// Of `https` and `grpcs`.
     pub tls: Option<TlsClient>,
+    /// What only sessions of stream routes use of it.
+    pub stream: StreamSide,
     /// The object as configured.
     pub document: Document,
     /// The revision that wrote it.
     pub version: u64,
+}
+
+/// An upstream, as sessions of stream routes use it.
+#[derive(Default)]
+pub struct StreamSide {
+    /// Of scheme `tls`.
+    pub tls: Option<TlsClient>,
+    /// `timeout`; `None`: nginx's defaults for streams.
+    pub timeouts: Option<Timeouts>,
 }
 
 /// One address. A name that resolves to several is several nodes.

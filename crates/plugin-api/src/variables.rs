@@ -22,8 +22,8 @@ use crate::{Request, host, upstream::Peer};
 pub(crate) use self::known::BodyValues;
 pub(crate) use client_certificate::ClientCertificate;
 pub use json_path::{is_valid as is_json_path, select as json_path};
-pub(crate) use time_text::iso8601;
 pub use time_text::{http_date, local};
+pub(crate) use time_text::{iso8601, msec};
 
 pub use self::variable::{Named, RATE_LIMITING_INFO, Variable, wants_rate_limiting_info};
 

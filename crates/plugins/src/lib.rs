@@ -10,6 +10,7 @@ mod lua;
 #[doc(hidden)]
 pub mod parsers;
 pub mod registry;
+mod stream;
 
 // The list of plugins: each `pub(crate) mod` below is one. `build.rs` makes the registry out of these lines, and tests hold
 // conf/config.yaml and docs/plugins/README.md against it. `scripts/new-plugin` adds a line, with all that belongs to it.
@@ -179,6 +180,11 @@ pub fn shared_memory() -> Vec<(String, usize, usize)> {
 /// What compressing and decompressing bodies holds.
 pub fn compression_memory() -> common::compression::memory::Usage {
     common::compression::memory::usage()
+}
+
+/// What plugin prometheus has counted of stream routes.
+pub fn stream_counts() -> Vec<(&'static str, Vec<(&'static str, String)>, f64)> {
+    stream::prometheus::samples()
 }
 
 /// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.

@@ -6,6 +6,16 @@ use tidegate_plugin_api::PluginDef;
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));
 
+/// The plugins of stream routes.
+pub static STREAM_PLUGINS: &[&PluginDef] = &[
+    &crate::stream::ip_restriction::PLUGIN,
+    &crate::stream::limit_conn::PLUGIN,
+    &crate::stream::mqtt_proxy::PLUGIN,
+    &crate::stream::prometheus::PLUGIN,
+    &crate::stream::syslog::PLUGIN,
+    &crate::stream::traffic_split::PLUGIN,
+];
+
 /// Names of the plugins that are on when config.yaml has no list. What runs first comes first.
 pub fn on_by_default() -> Vec<&'static str> {
     let mut on: Vec<&PluginDef> = PLUGINS.iter().copied().filter(|def| def.on_by_default).collect();

@@ -216,7 +216,7 @@ mod tests {
         balance.leave(1);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let listen = Listen { address, tls: false, proxy_protocol: false, optional: false };
+        let listen = Listen { address, tls: false, proxy_protocol: false, optional: false, stream: None };
         let stream = TcpStream::connect(address).expect("connects");
         let stream = balance.pass(target, stream, address, &listen).expect_err("given back");
         assert_eq!(open(&loads), [1, 0]);

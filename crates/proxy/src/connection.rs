@@ -17,10 +17,12 @@ use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
 use crate::{
-    admission::Admitted,
     buffer::Buffer,
     client::{Downstream, HeadError},
-    handshake, http2, plain, proxy_protocol, refusal, request, respond,
+    handshake::{self, Alpn},
+    http2, layer4,
+    open::{Open, admit},
+    plain, proxy_protocol, refusal, request, respond,
     settings::Listen,
     stall, stats,
     stream::Stream,
@@ -37,11 +39,10 @@ enum After {
 }
 
 pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr, listen: &Listen) {
-    // A listener for all addresses does not say which one the client chose; any other does, without asking the kernel.
-    let local = match listen.address.ip().is_unspecified() {
-        true => stream.local_addr().unwrap_or(listen.address),
-        false => listen.address,
-    };
+    if let Some(stream_listen) = listen.stream {
+        return layer4::spawn(worker, stream, peer, listen, stream_listen);
+    }
+    let local = listen.reached(&stream);
     let ends = Ends { peer, local, proxy_header: None };
     if listen.proxy_protocol {
         let task = accept_announced(worker, stream, ends, listen.tls, Open::new(worker));
@@ -49,7 +50,8 @@ pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr
         return;
     }
     let Some(admitted) = admit(worker, peer) else { return };
-    let guard = Open { admitted, ..Open::new(worker) };
+    let mut guard = Open::new(worker);
+    guard.admitted = admitted;
     if listen.tls {
         let task = accept_tls(worker, stream, ends, guard);
         tokio::task::spawn_local(stall::watched(worker, "a TLS connection", task));
@@ -74,20 +76,6 @@ pub(crate) fn spawn_inner(
     Ok(())
 }
 
-/// The outer `None`: too many connections are open. The inner one: connections are not limited.
-fn admit(worker: &Worker, address: SocketAddr) -> Option<Option<Box<Admitted>>> {
-    let Some(admission) = &worker.settings.admission else { return Some(None) };
-    let admitted = admission.admit(address.ip());
-    if admitted.is_none() {
-        stats::add(&worker.stats.refused, 1);
-        error_log::log(
-            error_log::Level::Info,
-            format_args!("connection from {address} refused: apisix.client_limits"),
-        );
-    }
-    admitted.map(|admitted| Some(Box::new(admitted)))
-}
-
 /// The addresses of both ends.
 struct Ends {
     peer: SocketAddr,
@@ -107,32 +95,6 @@ impl Ends {
             requests: Default::default(),
             at_end: Default::default(),
         }
-    }
-}
-
-/// Counts an open connection for as long as it lives.
-struct Open {
-    _counted: Counted,
-    /// Apart, since most have none.
-    admitted: Option<Box<Admitted>>,
-}
-
-struct Counted(&'static Worker);
-
-impl Open {
-    fn new(worker: &'static Worker) -> Open {
-        worker.connections.set(worker.connections.get() + 1);
-        stats::add(&worker.stats.active, 1);
-        worker.load.opened();
-        Open { _counted: Counted(worker), admitted: None }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.set(self.0.connections.get() - 1);
-        stats::sub(&self.0.stats.active, 1);
-        self.0.load.closed();
     }
 }
 
@@ -175,7 +137,7 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
     let accepting = async {
         match plain::begins_plainly(&stream).await {
             true => Err(stream),
-            false => Ok(handshake::accept(worker, stream).await),
+            false => Ok(handshake::accept(worker, stream, Alpn::Offered).await),
         }
     };
     let accepted = tokio::select! {

@@ -9,7 +9,6 @@ mod http2;
 mod http2_answer;
 mod record;
 mod send_limit;
-mod tls;
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
@@ -34,7 +33,7 @@ use crate::{
 
 pub(crate) use self::connection::UpstreamConnection;
 pub(crate) use connect::crowded::Crowded;
-use failure::{Failure, FailureKind};
+pub(crate) use failure::{Failure, FailureKind};
 
 /// Proxies the request. `Ok`: answered, and whether the client's connection can be reused.
 pub(crate) async fn proxy(
@@ -172,7 +171,7 @@ fn verdict(
     )
 }
 
-fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
+pub(crate) fn report_failure(handle: &UpstreamHandle, node: u16, failure: &Failure) {
     // A node whose streams are all taken is not unhealthy.
     if handle.balancer.has_passive_checks() && !matches!(failure.kind, FailureKind::NoStream) {
         let outcome = if failure.timed_out() {

@@ -44,9 +44,18 @@ impl Failed {
     }
 }
 
+/// Whether the handshake offers the protocols of HTTP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alpn {
+    Offered,
+    /// What a stream route carries, only its two ends know.
+    None,
+}
+
 pub(crate) async fn accept(
     worker: &Runtime,
     stream: TcpStream,
+    alpn: Alpn,
 ) -> Result<(TlsStream<TcpStream>, TlsFacts), Failed> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(normal_name);
@@ -70,7 +79,15 @@ pub(crate) async fn accept(
         };
         return Err(io::Error::new(io::ErrorKind::NotFound, reason).into());
     };
-    let stream = match start.into_stream(server.config.clone()).await {
+    let config = match alpn {
+        Alpn::Offered => server.config.clone(),
+        Alpn::None => {
+            let mut config = (*server.config).clone();
+            config.alpn_protocols.clear();
+            Arc::new(config)
+        }
+    };
+    let stream = match start.into_stream(config).await {
         Ok(stream) => stream,
         Err(error) => return Err(Failed { error, server_name: name, server: Some(server) }),
     };

@@ -3,12 +3,15 @@
 //! Each worker has its own sockets (SO_REUSEPORT), and each socket has its own queue of connections that are not
 //! accepted yet. Closing the last descriptor of such a socket resets what is in its queue. A successor therefore takes
 //! the sockets themselves, all of them, and never binds an address a second time; see docs/adr.
+//!
+//! Sockets for datagrams are among them: what holds a descriptor here is a [`TcpListener`] of the library, whatever it is.
 
 use std::{
     io,
     net::{SocketAddr, TcpListener},
 };
 
+use rustix::net::SocketType;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{Settings, port_owner, settings::Listen};
@@ -42,11 +45,11 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
     listeners.kept.resize_with(count, Vec::new);
     for listen in &settings.listen {
         let mut listen = listen.clone();
-        let taken = take(inherited, listen.address);
+        let taken = take(inherited, &listen);
         if taken.is_empty() {
             // Port 0: all workers use the port that the first one gets.
             if listen.address.port() == 0 {
-                listen.address = bind(listen.address)?.local_addr()?;
+                listen.address = bind(&listen)?.local_addr()?;
             }
             if let Some(problem) = problem(&listen)? {
                 listeners.left_out.push(problem);
@@ -72,7 +75,11 @@ pub fn try_out(settings: &Settings, is_held: &dyn Fn(SocketAddr) -> bool) -> io:
 
 /// Why an optional address cannot be listened on; for any other one that is an error.
 fn problem(listen: &Listen) -> io::Result<Option<String>> {
-    match refuse_shared(listen.address) {
+    let refused = match listen.is_udp() {
+        true => refuse_shared_as(listen.address, Kind::Datagrams),
+        false => refuse_shared(listen.address),
+    };
+    match refused {
         Ok(()) => Ok(None),
         Err(error) if listen.optional => Ok(Some(error.to_string())),
         Err(error) => Err(error),
@@ -84,7 +91,7 @@ impl Listeners {
     fn add(&mut self, listen: Listen, mut sockets: Vec<TcpListener>) -> io::Result<()> {
         let count = self.workers.len();
         while sockets.len() < count {
-            let opened = bind(listen.address).or_else(|error| match sockets.first() {
+            let opened = bind(&listen).or_else(|error| match sockets.first() {
                 // A socket without SO_REUSEPORT, or a port that only root may open: workers share one queue.
                 Some(first) => first.try_clone(),
                 None => Err(error),
@@ -105,8 +112,41 @@ impl Listeners {
 }
 
 /// The sockets that listen on an address.
-fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Vec<TcpListener> {
-    inherited.extract_if(.., |socket| socket.local_addr().is_ok_and(|local| local == address)).collect()
+fn take(inherited: &mut Vec<TcpListener>, listen: &Listen) -> Vec<TcpListener> {
+    let kind = if listen.is_udp() { Kind::Datagrams } else { Kind::Connections };
+    inherited.extract_if(.., |socket| kind.is_at(socket, listen.address)).collect()
+}
+
+/// Whether a socket takes connections at this address.
+pub fn listens_at(socket: &TcpListener, address: SocketAddr) -> bool {
+    Kind::Connections.is_at(socket, address)
+}
+
+/// What a socket takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Connections,
+    Datagrams,
+}
+
+impl Kind {
+    fn is_at(self, socket: &TcpListener, address: SocketAddr) -> bool {
+        let wanted = if self == Kind::Datagrams { SocketType::DGRAM } else { SocketType::STREAM };
+        socket.local_addr().is_ok_and(|local| local == address)
+            && rustix::net::sockopt::socket_type(socket).is_ok_and(|found| found == wanted)
+    }
+
+    fn socket(self, address: SocketAddr) -> io::Result<Socket> {
+        let (kind, protocol) = match self {
+            Kind::Connections => (Type::STREAM, Protocol::TCP),
+            Kind::Datagrams => (Type::DGRAM, Protocol::UDP),
+        };
+        let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        Ok(socket)
+    }
 }
 
 /// SO_REUSEPORT would let a second gateway take half of the connections of a first one unnoticed. A socket without it
@@ -114,26 +154,30 @@ fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Vec<TcpListene
 ///
 /// Binding is enough to know; listening would take a client's connection and drop it.
 pub fn refuse_shared(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
+    refuse_shared_as(address, Kind::Connections)
+}
+
+fn refuse_shared_as(address: SocketAddr, kind: Kind) -> io::Result<()> {
+    let socket = kind.socket(address)?;
+    // Of datagrams it would share the address.
+    socket.set_reuse_address(kind == Kind::Connections)?;
     socket.bind(&address.into()).map_err(|error| cannot_listen(address, error))
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
+fn bind(listen: &Listen) -> io::Result<TcpListener> {
+    let kind = if listen.is_udp() { Kind::Datagrams } else { Kind::Connections };
+    let socket = kind.socket(listen.address)?;
     socket.set_reuse_port(true)?;
-    // Accepted sockets inherit it: no system call per connection.
-    socket.set_tcp_nodelay(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+    if kind == Kind::Connections {
+        socket.set_reuse_address(true)?;
+        // Accepted sockets inherit it: no system call per connection.
+        socket.set_tcp_nodelay(true)?;
     }
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
+    socket.bind(&listen.address.into())?;
+    if kind == Kind::Connections {
+        socket.listen(4096)?;
+    }
     Ok(socket.into())
 }
 
@@ -147,8 +191,13 @@ mod tests {
     use super::*;
 
     fn settings(address: &str, workers: usize) -> Settings {
-        let listen =
-            Listen { address: address.parse().unwrap(), tls: false, proxy_protocol: false, optional: false };
+        let listen = Listen {
+            address: address.parse().unwrap(),
+            tls: false,
+            proxy_protocol: false,
+            optional: false,
+            stream: None,
+        };
         Settings { listen: vec![listen], workers, ..Settings::default() }
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use tidegate_plugin_api::Request;
+use tidegate_plugin_api::{Request, Session};
 
 pub use tidegate_protocol::RequestLimits;
 
@@ -22,6 +22,63 @@ pub struct Listen {
     pub proxy_protocol: bool,
     /// Skipped, with a log line, when another process listens there.
     pub optional: bool,
+    /// For sessions of stream routes; `None`: for HTTP.
+    pub stream: Option<StreamListen>,
+}
+
+impl Listen {
+    /// The address that the client of a connection chose. A listener for all addresses does not say; any other does, without
+    /// asking the kernel.
+    pub(crate) fn reached(&self, stream: &tokio::net::TcpStream) -> SocketAddr {
+        match self.address.ip().is_unspecified() {
+            true => stream.local_addr().unwrap_or(self.address),
+            false => self.address,
+        }
+    }
+
+    /// Whether it takes datagrams, not connections.
+    pub fn is_udp(&self) -> bool {
+        self.stream.is_some_and(|stream| stream.udp)
+    }
+}
+
+/// What an address for sessions of stream routes does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamListen {
+    /// Takes datagrams.
+    pub udp: bool,
+    /// Connections to nodes begin with a PROXY header (`proxy_protocol_to_upstream`).
+    pub announce: bool,
+}
+
+/// Settings of stream routes.
+#[derive(Clone)]
+pub struct StreamSettings {
+    /// Sessions of datagrams over all workers.
+    pub udp_sessions: Option<Arc<Admission>>,
+    /// Open sessions of one stream route; 0: no limit.
+    pub sessions_per_route: usize,
+    /// For what a client sends before its node is known.
+    pub preread_timeout_ms: u64,
+    /// Without traffic, where the upstream has no `timeout`.
+    pub idle_timeout_ms: u64,
+    /// Peers whose PROXY headers are believed (`nginx_config.stream.real_ip_from`).
+    pub real_ip: Option<Arc<tidegate_routing::AddressSet>>,
+    /// `None`: sessions are not logged.
+    pub log: Option<Arc<dyn StreamLog>>,
+}
+
+impl Default for StreamSettings {
+    fn default() -> StreamSettings {
+        StreamSettings {
+            udp_sessions: None,
+            sessions_per_route: 0,
+            preread_timeout_ms: 30_000,
+            idle_timeout_ms: 600_000,
+            real_ip: None,
+            log: None,
+        }
+    }
 }
 
 /// Where the client's address comes from when a trusted peer connects.
@@ -150,6 +207,8 @@ pub struct Settings {
     pub fallback_sni: Option<String>,
     /// `None`: HTTP/1 only (`apisix.enable_http2: false`).
     pub http2: Option<Http2>,
+    /// Of stream routes.
+    pub stream: StreamSettings,
 }
 
 impl Default for Settings {
@@ -182,6 +241,7 @@ impl Default for Settings {
             release_memory: None,
             fallback_sni: None,
             http2: Some(Http2::default()),
+            stream: StreamSettings::default(),
         }
     }
 }
@@ -191,5 +251,13 @@ pub trait AccessLog: Send + Sync {
     /// Logs a finished request; called on its worker, and must not block.
     fn write(&self, worker: usize, request: &Request);
     /// About once per second, so that a quiet worker's lines do not wait.
+    fn tick(&self, worker: usize);
+}
+
+/// As [`AccessLog`], of sessions.
+pub trait StreamLog: Send + Sync {
+    /// Logs a session that has ended; called on its worker, and must not block.
+    fn write(&self, worker: usize, session: &Session);
+    /// About once per second.
     fn tick(&self, worker: usize);
 }

@@ -174,6 +174,9 @@ async fn tick(worker: &'static Worker) {
             if let Some(log) = &worker.settings.access_log {
                 log.tick(worker.index);
             }
+            if let Some(log) = &worker.settings.stream.log {
+                log.tick(worker.index);
+            }
         }
     }
 }

@@ -70,7 +70,11 @@ const STACK_BYTES: usize = 4 << 20;
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
     tidegate_plugin_api::hops::install(
-        listeners.listening.iter().map(|listen| listen.address.port()),
+        listeners
+            .listening
+            .iter()
+            .filter(|listen| listen.stream.is_none())
+            .map(|listen| listen.address.port()),
         settings.max_own_hops,
     );
     tidegate_plugin_api::reroute::install(crate::matching::route_of);

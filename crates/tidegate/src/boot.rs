@@ -10,6 +10,7 @@ mod admin_tls;
 mod administration;
 mod body_memory;
 mod bounds;
+mod catalogs;
 pub(crate) mod commands;
 mod compiler_options;
 mod control;
@@ -51,6 +52,7 @@ pub(crate) mod signals;
 mod sockets;
 mod status;
 pub(crate) mod stay;
+mod stream_log;
 pub(crate) mod trial;
 pub(crate) mod welcome;
 
@@ -68,8 +70,8 @@ use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::Catalog;
 use tidegate_telemetry::error_log;
 
+pub(crate) use self::catalogs::catalog;
 pub(crate) use self::languages::check_object;
-pub(crate) use self::process::catalog;
 
 use self::{
     handover::predecessor::Predecessor,

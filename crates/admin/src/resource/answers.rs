@@ -27,7 +27,7 @@ pub(super) fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -
 /// The parts of an object that have no effect.
 pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec<String> {
     let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref(), all);
-    found.extend(idle::fields(object).map(idle::Field::in_words));
+    found.extend(idle::fields(object, api.settings.matching).map(idle::Field::in_words));
     found
 }
 

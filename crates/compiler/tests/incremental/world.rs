@@ -65,6 +65,7 @@ pub(crate) fn compiler(world: &Arc<World>) -> Compiler {
         session_tickets: false,
         keepalive: Default::default(),
         timeouts: Default::default(),
+        stream: None,
     };
     let lua = Arc::new(probe::Scripts);
     let sources = (world.clone(), world.clone(), world.clone());

@@ -10,9 +10,10 @@ pub(super) fn hint(table: &str, name: &str) -> String {
         return format!("; did you mean {known}?");
     }
     let named = |key: &&crate::keys::key::Key| key.path.rsplit('.').next() == Some(name);
-    // Rather where it does something, and rather below the same table.
+    // Rather where it does something, rather below the same table, and rather of HTTP.
     let rank = |key: &&crate::keys::key::Key| {
-        (key.fate != Fate::Served, !key.path.starts_with(&format!("{table}.")))
+        let is_elsewhere = !key.path.starts_with(&format!("{table}."));
+        (key.fate != Fate::Served, is_elsewhere, key.path.contains(".stream."))
     };
     let elsewhere = keys::all().filter(named).min_by_key(rank);
     elsewhere.map(|key| format!("; it belongs at {}", key.path)).unwrap_or_default()

@@ -4,7 +4,7 @@ use super::{
     forms,
     key::Otherwise::*,
     key::Takes::*,
-    key::{COUNT, Key, NO_STREAM, NO_STREAM_PORTS, ONLY_STREAM, PORT, key, unset},
+    key::{COUNT, Key, ONLY_STREAM, PORT, key, unset},
 };
 
 const LISTEN_IP: super::key::Takes = Form(&forms::LISTEN_IP);
@@ -45,10 +45,8 @@ pub(super) const KEYS: &[Key] = &[
     unset("apisix.proxy_protocol", Table, "{}", "Accept the PROXY protocol."),
     unset("apisix.proxy_protocol.listen_http_port", PORT, "9181", "Port for HTTP behind the PROXY protocol."),
     unset("apisix.proxy_protocol.listen_https_port", PORT, "9182", "Port for HTTPS behind the PROXY protocol."),
-    unset("apisix.proxy_protocol.enable_tcp_pp", Bool, "true", "Accept it on all ports of stream_proxy.tcp.")
-        .only("false", Ignored(NO_STREAM)),
-    unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes.")
-        .only("false", Ignored(NO_STREAM)),
+    unset("apisix.proxy_protocol.enable_tcp_pp", Bool, "true", "Accept it on all ports of stream_proxy.tcp."),
+    unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes."),
     key("apisix.enable_server_tokens", Bool, "true", "Show the version in the Server header."),
     key("apisix.extra_lua_path", Text, "\"\"", "Folders with Lua modules.")
         .no_effect(NO_LUA_PATH),
@@ -90,24 +88,18 @@ pub(super) const KEYS: &[Key] = &[
         "\"radixtree_host_uri\"", "By host and then path, by path, or by path with :parameters."),
     key("apisix.router.ssl", Word(&["radixtree_sni"]), "\"radixtree_sni\"", "Certificates are found by SNI.")
         .only("\"radixtree_sni\"", Ignored("certificates are found by SNI")),
-    key("apisix.proxy_mode", Word(&["http", "stream", "http&stream"]), "\"http\"", "What is proxied.")
-        .only("\"http\"", RefusedIf("\"stream\"", ONLY_STREAM, NO_STREAM_PORTS)),
-    unset("apisix.stream_proxy", Table, "{}", "Listening for TCP and UDP."),
+    key("apisix.proxy_mode", Word(&["http", "stream", "http&stream"]), "\"http\"",
+        "What is proxied: HTTP, or TCP and UDP as stream routes say, or both."),
+    unset("apisix.stream_proxy", Table, "{}", "Listening for TCP and UDP, where proxy_mode has stream."),
     unset("apisix.stream_proxy.only", Bool, "false", "Old spelling of proxy_mode: true is stream, false is http&stream.")
         .only("false", Refused(ONLY_STREAM)),
-    unset("apisix.stream_proxy.tcp", List(&AnyOf(&[PORT, Text, Table])), "[9100, \"127.0.0.1:9101\"]",
-        "Ports, addresses, ranges like 2000-2100, or {addr, tls, proxy_protocol, proxy_protocol_to_upstream}.")
-        .no_effect(NO_STREAM_PORTS),
-    unset("apisix.stream_proxy.tcp[].addr", AnyOf(&[PORT, Text]), "9100", "Port, address with port, or range.")
-        .no_effect(NO_STREAM_PORTS),
-    unset("apisix.stream_proxy.tcp[].tls", Bool, "true", "Terminate TLS there.")
-        .no_effect(NO_STREAM_PORTS),
-    unset("apisix.stream_proxy.tcp[].proxy_protocol", Bool, "true", "Accept the PROXY protocol there.")
-        .no_effect(NO_STREAM_PORTS),
-    unset("apisix.stream_proxy.tcp[].proxy_protocol_to_upstream", Bool, "true", "Send the PROXY protocol on.")
-        .no_effect(NO_STREAM_PORTS),
-    unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Text])), "[9200]", "Ports, addresses or ranges.")
-        .no_effect(NO_STREAM_PORTS),
+    unset("apisix.stream_proxy.tcp", List(&AnyOf(&[PORT, Form(&forms::STREAM_ADDRESS), Table])), "[9100, \"127.0.0.1:9101\"]",
+        "Ports, addresses, ranges like 2000-2100, or {addr, tls, proxy_protocol, proxy_protocol_to_upstream}."),
+    unset("apisix.stream_proxy.tcp[].addr", AnyOf(&[PORT, Form(&forms::STREAM_ADDRESS)]), "9100", "Port, address with port, or range."),
+    unset("apisix.stream_proxy.tcp[].tls", Bool, "true", "Terminate TLS there."),
+    unset("apisix.stream_proxy.tcp[].proxy_protocol", Bool, "true", "Accept the PROXY protocol there."),
+    unset("apisix.stream_proxy.tcp[].proxy_protocol_to_upstream", Bool, "true", "Send the PROXY protocol on."),
+    unset("apisix.stream_proxy.udp", List(&AnyOf(&[PORT, Form(&forms::STREAM_ADDRESS)])), "[9200]", "Ports, addresses or ranges."),
     unset("apisix.dns_resolver", List(&Form(&forms::NAME_SERVER)), "[\"1.1.1.1\"]", "Name servers; otherwise those of /etc/resolv.conf."),
     unset("apisix.dns_resolver_valid", COUNT, "30", "Seconds to keep a name, overriding its TTL."),
     key("apisix.resolver_timeout", Integer(1, i64::MAX), "5", "Seconds to wait for a name server."),
@@ -158,6 +150,12 @@ pub(super) const KEYS: &[Key] = &[
     unset("apisix.client_limits.handshakes_per_address", Integer(1, i64::MAX), "1000",
         "The same for one address, or network of 64 bits with IPv6. Unset: a quarter of handshakes."),
     key("apisix.client_limits.handshake_timeout", Duration, "\"10s\"", "Time for a TLS handshake, from the first byte to the last."),
+    key("apisix.client_limits.udp_sessions", Integer(1, i64::MAX), "16384",
+        "Sessions of UDP that may be open, each with a socket of its own. Beyond it the oldest one that no node has answered ends; else new datagrams are dropped."),
+    unset("apisix.client_limits.udp_sessions_per_address", Integer(1, 4_294_967_295), "4096",
+        "The same for one address, or network of 64 bits with IPv6. Unset: a quarter of udp_sessions."),
+    key("apisix.client_limits.sessions_per_stream_route", COUNT, "0",
+        "Open sessions of one stream route, of TCP and UDP; 0 means no limit. Others are closed at once."),
     key("apisix.client_limits.min_body_rate", Size, "0",
         "Bytes a second that a client has to send of a body while it is waited for, else 408; 0 means no limit."),
     key("apisix.client_limits.min_answer_rate", Size, "0",

@@ -16,6 +16,10 @@ pub(crate) const LISTEN_IP: Form = Form {
     is: "a valid listen address: an IP address like 127.0.0.1 or ::1",
     fits: |text| listen_ip(text).is_some(),
 };
+pub(crate) const STREAM_ADDRESS: Form = Form {
+    is: "a port, an address with a port or a range of ports, like 9100, 127.0.0.1:9100 or 2000-2100",
+    fits: |text| stream_address(text).is_some(),
+};
 pub(crate) const NAME_SERVER: Form = Form {
     is: "the IP address of a name server, with a port if that is not 53, like 1.1.1.1 or 127.0.0.1:5353",
     fits: |text| name_server(text).is_some(),
@@ -129,6 +133,21 @@ fn is_metric_name(text: &str, others: &[u8]) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
 }
 
+/// The address (`None`: all of IPv4) and the ports of a text.
+pub(crate) fn stream_address(
+    text: &str,
+) -> Option<(Option<std::net::IpAddr>, std::ops::RangeInclusive<u16>)> {
+    let (host, ports) = text.rsplit_once(':').map_or((None, text), |(host, ports)| (Some(host), ports));
+    let ip = match host {
+        None | Some("*") => None,
+        Some(host) => Some(listen_ip(host)?),
+    };
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    let number = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last).then_some((ip, first..=last))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +166,11 @@ mod tests {
             &LISTEN_IP,
             &["127.0.0.1", "::", "[::1]"],
             &["", "banana", "localhost", "[127.0.0.1]", "1.1.1.1:80"],
+        );
+        check(
+            &STREAM_ADDRESS,
+            &["9100", "127.0.0.1:9100", "[::1]:9100", "2000-2100", "*:9100", "127.0.0.1:2000-2001"],
+            &["", "x", "0", "70000", "2100-2000", "localhost:9100", "unix:/a", "1-70000", "127.0.0.1"],
         );
         check(
             &NAME_SERVER,

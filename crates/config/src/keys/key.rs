@@ -133,13 +133,7 @@ pub enum Takes {
     Snippet,
 }
 
-pub(super) const NO_STREAM: &str = "TCP and UDP are not proxied";
-
-pub(super) const NO_STREAM_PORTS: &str =
-    "TCP and UDP are not proxied; nothing listens on these ports, HTTP is served";
-
-pub(super) const ONLY_STREAM: &str =
-    "TCP and UDP are not proxied, so nothing would be served; remove the key to serve HTTP";
+pub(super) const ONLY_STREAM: &str = "write apisix.proxy_mode: stream";
 
 /// A port of TCP or UDP.
 pub const PORT: Takes = Takes::Integer(1, 65_535);

@@ -4,7 +4,7 @@ use super::{
     forms,
     key::Otherwise::*,
     key::Takes::*,
-    key::{COUNT, Key, NO_STREAM, key, unset},
+    key::{COUNT, Key, key, unset},
 };
 
 const NO_TIMER_LIMIT: &str = "timers have no limit";
@@ -39,22 +39,17 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.meta", FreeTable, "{}", "Shared dictionaries of nginx.")
         .no_effect(NO_DICT),
     key("nginx_config.stream", Table, "{}", "TCP and UDP proxying."),
-    key("nginx_config.stream.enable_access_log", Bool, "false", "Log each connection.")
-        .only("false", Ignored(NO_STREAM)),
-    key("nginx_config.stream.access_log", Text, "\"logs/access_stream.log\"", "The file.")
-        .no_effect(NO_STREAM),
+    key("nginx_config.stream.enable_access_log", Bool, "false", "Log each session of a stream route."),
+    key("nginx_config.stream.access_log", Form(&forms::LOG_FILE), "\"logs/access_stream.log\"", "The file, below the prefix."),
     key("nginx_config.stream.access_log_format", Text,
-        "\"$remote_addr [$time_local] $protocol $status $bytes_sent $bytes_received $session_time\"", "One line.")
-        .no_effect(NO_STREAM),
-    key("nginx_config.stream.access_log_format_escape", ESCAPES, "\"default\"", "How variables are escaped.")
-        .no_effect(NO_STREAM),
+        "\"$remote_addr [$time_local] $protocol $status $bytes_sent $bytes_received $session_time\"", "One line, with variables of sessions."),
+    key("nginx_config.stream.access_log_format_escape", ESCAPES, "\"default\"", "How variables are escaped."),
     key("nginx_config.stream.metrics_zone_size", Size, "\"1m\"", "Memory for metrics.")
-        .no_effect(NO_STREAM),
+        .no_effect(NO_DICT),
     key("nginx_config.stream.lua_shared_dict", FreeTable, "{}", "Shared dictionaries of nginx.")
         .no_effect(NO_DICT),
     unset("nginx_config.stream.real_ip_from", List(&Network), "[\"192.168.1.0/24\"]",
-        "Peers whose PROXY protocol headers are trusted.")
-        .no_effect(NO_STREAM),
+        "Peers whose PROXY protocol headers name the client of a session."),
     key("nginx_config.main_configuration_snippet", Snippet, "\"\"", "Text for nginx.conf.")
         .no_effect(NO_NGINX),
     key("nginx_config.http_configuration_snippet", Snippet, "\"\"", "Text for nginx.conf.")

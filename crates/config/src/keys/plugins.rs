@@ -2,8 +2,10 @@
 
 use super::{
     key::Takes::*,
-    key::{Key, NO_STREAM, key, unset},
+    key::{Key, key, unset},
 };
+
+const NO_XRPC: &str = "there are no protocols on top of TCP: a stream route that names one is refused";
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
@@ -12,8 +14,7 @@ pub(super) const KEYS: &[Key] = &[
         "The largest request in bytes whose graphql_* variables routes can match."),
     key("plugins", List(&Text), "[]",
         "The plugins that are on. A list here takes the place of the whole default list."),
-    key("stream_plugins", List(&Text), "[\"ip-restriction\", \"limit-conn\", \"mqtt-proxy\", \"syslog\", \"traffic-split\"]", "The plugins for TCP and UDP that are on.")
-        .no_effect(NO_STREAM),
+    key("stream_plugins", List(&Text), "[\"ip-restriction\", \"limit-conn\", \"mqtt-proxy\", \"syslog\", \"traffic-split\"]", "The plugins of stream routes that are on."),
     unset("ext-plugin", Table, "{}", "External plugins."),
     unset("ext-plugin.cmd", List(&Text), "[\"/path/to/runner\"]", "The runner of external plugins.")
         .no_effect("there are no external plugins: a route that names one is refused"),
@@ -25,5 +26,5 @@ pub(super) const KEYS: &[Key] = &[
         .no_effect("there are no plugins in WebAssembly: a route that names one is refused"),
     unset("xrpc", Table, "{}", "Protocols on top of TCP."),
     unset("xrpc.protocols", List(&FreeTable), "[{\"name\": \"pingpong\"}]", "Their names.")
-        .no_effect(NO_STREAM),
+        .no_effect(NO_XRPC),
 ];

@@ -83,7 +83,18 @@ fn listening(settings: &Settings) -> Vec<Said> {
     let mut said = Vec::new();
     let mut warn = |key: &str, message: String| said.push((key.to_owned(), message));
     let apisix = &settings.apisix;
-    let serves = settings.role != Role::ControlPlane;
+    let serves = settings.role != Role::ControlPlane && !settings.stream.only;
+    if !settings.stream.enable && !settings.places.is_set("apisix.proxy_mode") {
+        for name in ["tcp", "udp"] {
+            let key = format!("apisix.stream_proxy.{name}");
+            if settings.places.is_set(&key) {
+                let message = format!(
+                    "nothing listens on the ports of {key}: apisix.proxy_mode is http; write http&stream"
+                );
+                warn(&key, message);
+            }
+        }
+    }
     if serves && apisix.node_listen.is_empty() {
         warn("apisix.node_listen", "no port for HTTP: nothing listens for it; add a port".to_owned());
     }

@@ -95,6 +95,10 @@ pub struct ClientLimits {
     pub handshakes: Option<usize>,
     /// Unset: a part of them.
     pub handshakes_per_address: Option<usize>,
+    pub udp_sessions: usize,
+    /// Unset: a part of them.
+    pub udp_sessions_per_address: Option<usize>,
+    pub sessions_per_stream_route: usize,
     pub handshake_timeout: Duration,
     pub rate_window: Duration,
 }
@@ -295,6 +299,9 @@ impl ClientLimits {
             min_answer_rate: rate("min_answer_rate"),
             handshakes: limit("handshakes"),
             handshakes_per_address: limit("handshakes_per_address"),
+            udp_sessions: limit("udp_sessions").unwrap_or(16_384),
+            udp_sessions_per_address: limit("udp_sessions_per_address"),
+            sessions_per_stream_route: limit("sessions_per_stream_route").unwrap_or(0),
             handshake_timeout: reader.duration(&key("handshake_timeout")).unwrap_or(Duration::from_secs(10)),
             rate_window: reader.duration(&key("rate_window")).unwrap_or(Duration::from_secs(10)),
         }

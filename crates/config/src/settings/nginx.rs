@@ -23,6 +23,8 @@ pub struct Nginx {
     pub error_log_level: Level,
     /// The access log of HTTP.
     pub access_log: AccessLog,
+    /// That of sessions of stream routes.
+    pub stream_log: AccessLog,
     /// Of clients.
     pub timeouts: Timeouts,
     /// 0: no limit.
@@ -116,6 +118,7 @@ impl Nginx {
             error_log: reader.text("nginx_config.error_log").unwrap_or_else(|| "logs/error.log".to_owned()),
             error_log_level: Level::read(reader),
             access_log: AccessLog::read(reader, "nginx_config.http", "logs/access.log"),
+            stream_log: AccessLog::read(reader, "nginx_config.stream", "logs/access_stream.log"),
             timeouts: Timeouts {
                 keepalive: reader.duration(&http("keepalive_timeout")).unwrap_or(minute),
                 client_header: reader.duration(&http("client_header_timeout")).unwrap_or(minute),

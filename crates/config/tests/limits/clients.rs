@@ -49,6 +49,29 @@ pub(super) const CONNECTIONS: &[Row] = &[
         CLOSED,
     ),
     row(
+        ["Sessions of UDP", "UDP 会话"],
+        Key("apisix.client_limits.udp_sessions"),
+        [
+            "the oldest one without an answer ends, or datagrams are dropped",
+            "结束最早的未应答会话，或丢弃数据报",
+        ],
+    ),
+    row(
+        ["The same of one address (unset: a quarter)", "单个地址的 UDP 会话（未设置：四分之一）"],
+        Key("apisix.client_limits.udp_sessions_per_address"),
+        ["datagrams are dropped", "丢弃数据报"],
+    ),
+    row(
+        ["Sessions of one stream route (0: no limit)", "一个 stream 路由的会话（0 为不限）"],
+        Key("apisix.client_limits.sessions_per_stream_route"),
+        CLOSED,
+    ),
+    row(
+        ["Read of a session before its node is known", "会话在确定节点之前读取的字节"],
+        Const("proxy/src/layer4/begin.rs", "MOST_EARLY", Bytes),
+        CLOSED,
+    ),
+    row(
         ["Rounds of a request that comes back to the gateway", "请求返回网关自身的次数"],
         Key("apisix.max_own_hops"),
         ["508", "508"],
@@ -513,7 +536,7 @@ pub(super) const UPSTREAMS: &[Row] = &[
     ),
     row(
         ["Sent bytes without acknowledgement (TCP)", "已发送字节未被确认（TCP）"],
-        Const("proxy/src/exchange/connect.rs", "UNACKNOWLEDGED_MS", Milliseconds),
+        Const("proxy/src/dial.rs", "UNACKNOWLEDGED_MS", Milliseconds),
         GONE_502,
     ),
     row(

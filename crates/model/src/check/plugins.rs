@@ -45,6 +45,7 @@ pub(super) fn check_stream_field(context: &Context<'_>, conf: &mut Value) -> Res
         {
             return Err(format!("failed to check the configuration of stream plugin [{name}]: {error}"));
         }
+        check_meta(context, name, plugin)?;
     }
     Ok(())
 }

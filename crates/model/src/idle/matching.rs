@@ -14,6 +14,8 @@ pub struct Matching {
     /// Secrets are used as written: the configuration is a document (`apisix.yaml`, `PUT /configs`), which is never
     /// decrypted.
     pub is_document: bool,
+    /// Sessions of TCP and UDP are proxied (`apisix.proxy_mode`).
+    pub stream: bool,
 }
 
 /// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.

@@ -21,7 +21,7 @@ pub fn http_date(at: SystemTime) -> String {
 }
 
 /// Seconds since the epoch with milliseconds.
-pub(super) fn msec() -> String {
+pub(crate) fn msec() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:03}", since.as_secs(), since.subsec_millis())
 }

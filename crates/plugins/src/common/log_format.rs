@@ -1,7 +1,7 @@
 //! Formats of log entries that users give: `{"field": "$variable", "other": {"nested": "text"}}`.
 
 use serde_json::{Map, Value};
-use tidegate_plugin_api::{Request, RequestBody, Variable, variables::Named};
+use tidegate_plugin_api::{Request, RequestBody, Session, Variable, variables::Named};
 
 use super::masked_body;
 
@@ -46,16 +46,37 @@ impl Format {
 
     /// Fields whose variable has no value are left out.
     pub fn render(&self, request: &Request, limits: &Limits) -> Map<String, Value> {
+        self.fill(&Source {
+            variable: &|variable| request.variable(variable).map(|value| text(&value)),
+            body: &|| request_body(request, limits),
+        })
+    }
+
+    /// The same of a session, which has no body.
+    pub(crate) fn render_session(&self, session: &Session) -> Map<String, Value> {
+        self.fill(&Source {
+            variable: &|variable| session.variable(variable).map(|value| text(&value)),
+            body: &|| None,
+        })
+    }
+
+    fn fill(&self, source: &Source) -> Map<String, Value> {
         let values = self
             .fields
             .iter()
-            .filter_map(|(name, field)| field.value(request, limits).map(|value| (name.clone(), value)));
+            .filter_map(|(name, field)| field.value(source).map(|value| (name.clone(), value)));
         values.collect()
     }
 }
 
 fn entries(fields: &Map<String, Value>) -> Vec<(String, &Value)> {
     fields.iter().map(|(name, value)| (name.clone(), value)).collect()
+}
+
+/// Where values come from.
+struct Source<'a> {
+    variable: &'a dyn Fn(&Variable) -> Option<String>,
+    body: &'a dyn Fn() -> Option<Value>,
 }
 
 impl Field {
@@ -79,10 +100,10 @@ impl Field {
         }
     }
 
-    fn value(&self, request: &Request, limits: &Limits) -> Option<Value> {
+    fn value(&self, source: &Source) -> Option<Value> {
         match self {
             Field::Variable(variable) => {
-                let value = text(&request.variable(variable)?);
+                let value = (source.variable)(variable)?;
                 match variable {
                     Variable::Named(Named::Status | Named::BytesSent | Named::RequestLength) => {
                         Some(value.parse::<u64>().map_or_else(|_| value.into(), Value::from))
@@ -90,11 +111,11 @@ impl Field {
                     _ => Some(value.into()),
                 }
             }
-            Field::RequestBody => request_body(request, limits),
+            Field::RequestBody => (source.body)(),
             Field::Fixed(value) => Some(value.clone()),
-            Field::Nested { format, list: false } => Some(format.render(request, limits).into()),
+            Field::Nested { format, list: false } => Some(format.fill(source).into()),
             Field::Nested { format, list: true } => {
-                Some(format.render(request, limits).into_iter().map(|(_, value)| value).collect())
+                Some(format.fill(source).into_iter().map(|(_, value)| value).collect())
             }
         }
     }

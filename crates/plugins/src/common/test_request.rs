@@ -31,6 +31,7 @@ pub(crate) fn request(text: &str) -> Request {
             std::iter::empty(),
         ),
         routes: Default::default(),
+        stream: Default::default(),
         globals: PluginChain::default(),
         consumers: ConsumerIndex::default(),
         upstreams: Default::default(),

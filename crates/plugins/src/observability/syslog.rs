@@ -5,9 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tidegate_clients::{
-    batch::Lot,
+    batch::{Lot, Sending},
     socket::{SocketKind, SocketSink},
 };
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
@@ -47,6 +47,23 @@ struct Conf {
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let make = |entry: &LogEntry, request: &mut tidegate_plugin_api::Request| {
+        let host = String::from_utf8_lossy(&request.host).into_owned();
+        entry.entry(request).then(move |entry| line(&host, entry))
+    };
+    BatchLogger::build(PLUGIN.name, conf, context, make, sending(conf)?)
+}
+
+/// An entry as a message.
+pub(crate) fn line(host: &str, entry: Map<String, Value>) -> String {
+    let text = Value::from(entry).to_string() + "\n";
+    message(Facility::Syslog, Severity::Informational, host, NO_DATA, &text)
+}
+
+/// How the batches of a configuration are sent.
+pub(crate) fn sending(
+    conf: &Value,
+) -> Result<impl Fn(Arc<Lot<String>>) -> Sending + Send + Sync + 'static, String> {
     let typed: Conf = typed(conf)?;
     let kind = match (typed.sock_type.as_str(), typed.tls) {
         ("udp", _) => SocketKind::Udp,
@@ -55,14 +72,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     };
     let timeout = Duration::from_millis(typed.timeout);
     let sink = Arc::new(SocketSink { host: typed.host, port: typed.port, timeout, kind });
-    let make = |entry: &LogEntry, request: &mut tidegate_plugin_api::Request| {
-        let host = String::from_utf8_lossy(&request.host).into_owned();
-        entry.entry(request).then(move |entry| {
-            let text = Value::from(entry).to_string() + "\n";
-            message(Facility::Syslog, Severity::Informational, &host, NO_DATA, &text)
-        })
-    };
-    BatchLogger::build(PLUGIN.name, conf, context, make, move |entries: Arc<Lot<String>>| {
+    Ok(move |entries: Arc<Lot<String>>| -> Sending {
         let sink = sink.clone();
         Box::pin(async move {
             let data = entries.concat();

@@ -1,6 +1,6 @@
 //! Lets clients through, or keeps them out, by their address.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,14 +29,37 @@ struct Conf {
 }
 
 struct IpRestriction {
-    addresses: AddressSet,
-    /// The set names who may pass; else who may not.
-    is_whitelist: bool,
+    listed: Listed,
     rejection: Reply,
 }
 
+/// Who may pass.
+pub(crate) struct Listed {
+    addresses: AddressSet,
+    /// The set names who may pass; else who may not.
+    is_whitelist: bool,
+}
+
+impl Listed {
+    fn new(whitelist: Option<Vec<String>>, blacklist: Option<Vec<String>>) -> Result<Listed, String> {
+        let is_whitelist = whitelist.is_some();
+        let items = whitelist.or(blacklist).unwrap_or_default();
+        Ok(Listed { addresses: AddressSet::parse(items.iter().map(String::as_str))?, is_whitelist })
+    }
+
+    /// Of a configuration that passed its schema, with the status of those who may not pass.
+    pub(crate) fn of(conf: &Value) -> Result<(Listed, u16), String> {
+        let conf: Conf = typed(conf)?;
+        Ok((Listed::new(conf.whitelist, conf.blacklist)?, conf.response_code))
+    }
+
+    pub(crate) fn may_pass(&self, address: IpAddr) -> bool {
+        self.addresses.contains(address) == self.is_whitelist
+    }
+}
+
 /// The schema's pattern lets some impossible IPv6 addresses through.
-fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+pub(crate) fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     for list in ["whitelist", "blacklist"] {
         let items = conf.get(list).and_then(Value::as_array).into_iter().flatten();
         for item in items.filter_map(Value::as_str) {
@@ -48,18 +71,15 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
-    let is_whitelist = conf.whitelist.is_some();
-    let items = conf.whitelist.or(conf.blacklist).unwrap_or_default();
     Ok(Arc::new(IpRestriction {
-        addresses: AddressSet::parse(items.iter().map(String::as_str))?,
-        is_whitelist,
+        listed: Listed::new(conf.whitelist, conf.blacklist)?,
         rejection: Reply::message(conf.response_code, &conf.message),
     }))
 }
 
 impl Plugin for IpRestriction {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if self.addresses.contains(request.remote_addr) == self.is_whitelist {
+        if self.listed.may_pass(request.remote_addr) {
             Step::Next
         } else {
             Step::reply(self.rejection.clone())

@@ -1,6 +1,6 @@
 //! Limits the requests of a key that are served at the same time. A few more may wait, the rest is refused.
 
-mod held;
+pub(crate) mod held;
 
 use std::{sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ struct LimitConn {
 }
 
 /// Shorter waits are not worth a timer.
-const SHORTEST_DELAY: f64 = 0.001;
+pub(crate) const SHORTEST_DELAY: f64 = 0.001;
 
 /// A rule that applies to the request at hand.
 struct Applied {
@@ -224,7 +224,7 @@ impl LimitConn {
 }
 
 /// Each further `conn` requests wait one more delay.
-fn delay(count: f64, conn: f64, unit: f64) -> f64 {
+pub(crate) fn delay(count: f64, conn: f64, unit: f64) -> f64 {
     if count > conn { unit * ((count - 1.0) / conn).floor() } else { 0.0 }
 }
 

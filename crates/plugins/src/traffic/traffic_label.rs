@@ -146,7 +146,8 @@ impl TrafficLabel {
 
 impl Rule {
     fn apply(&self, request: &mut Request) {
-        let action = self.turns.next(request).and_then(|index| self.actions.get(index));
+        let action =
+            self.turns.next(request.worker, request.started).and_then(|index| self.actions.get(index));
         for (name, template) in action.into_iter().flatten() {
             let mut value = Vec::new();
             template.render_into(request, &mut value);

@@ -1,13 +1,14 @@
 //! Sends shares of the traffic to other upstreams, by weight and by conditions on the request.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable,
 };
-use tidegate_routing::expr::Expression;
+use tidegate_routing::expr::{Expression, Variables};
 
 use crate::common::{conf::typed, turns::Turns};
 
@@ -32,7 +33,7 @@ struct TrafficSplit {
     needs_body: bool,
 }
 
-struct Rule {
+pub(crate) struct Rule {
     /// One of them must hold; `None`: always.
     conditions: Option<Vec<Expression<Variable>>>,
     targets: Vec<Target>,
@@ -61,7 +62,7 @@ fn inline(target: &Value) -> Option<&Value> {
     target.get("upstream").filter(|_| target.get("upstream_id").is_none())
 }
 
-fn inline_upstreams(conf: &Value) -> Vec<&Value> {
+pub(crate) fn inline_upstreams(conf: &Value) -> Vec<&Value> {
     rules(conf).flat_map(targets).filter_map(inline).collect()
 }
 
@@ -80,11 +81,17 @@ fn conditions(rule: &Value, needs_body: &mut bool) -> Result<Option<Vec<Expressi
     list.map(|list| list.iter().map(compile).collect()).transpose()
 }
 
-fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
+pub(crate) fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     rules(conf).try_for_each(|rule| conditions(rule, &mut false).map(|_| ()))
 }
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    let (rules, needs_body) = built(conf, context)?;
+    Ok(Arc::new(TrafficSplit { rules, needs_body }))
+}
+
+/// The rules, and whether a condition looks into the request's body.
+pub(crate) fn built(conf: &Value, context: &BuildContext) -> Result<(Vec<Rule>, bool), String> {
     let mut compiled = context.upstreams.iter();
     let (mut built, mut needs_body) = (Vec::new(), false);
     for rule in rules(conf) {
@@ -108,7 +115,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             turns: Turns::new(&weights),
         });
     }
-    Ok(Arc::new(TrafficSplit { rules: built, needs_body }))
+    Ok((built, needs_body))
 }
 
 impl Plugin for TrafficSplit {
@@ -135,8 +142,10 @@ impl TrafficSplit {
     /// The first rule whose conditions hold.
     fn choose(&self, request: &Request) -> Result<Option<&Rule>, Box<Reply>> {
         for rule in &self.rules {
-            rule.require_named(request)?;
-            if rule.conditions.as_ref().is_none_or(|list| list.iter().any(|rule| rule.eval(request))) {
+            if let Some(id) = rule.missing(&request.snapshot.upstreams) {
+                return Err(Box::new(Reply::bytes(500, missing_upstream(id))));
+            }
+            if rule.holds(request) {
                 return Ok(Some(rule));
             }
         }
@@ -144,28 +153,44 @@ impl TrafficSplit {
     }
 }
 
+pub(crate) fn missing_upstream(id: &str) -> String {
+    format!("failed to fetch upstream info by upstream id: {id}")
+}
+
+type Upstreams = FxHashMap<Arc<str>, Arc<UpstreamHandle>>;
+
 impl Rule {
     /// A rule that is looked at must name existing upstreams, whichever of them would be chosen.
-    fn require_named(&self, request: &Request) -> Result<(), Box<Reply>> {
-        for target in &self.targets {
-            if let Target::Named(id) = target
-                && !request.snapshot.upstreams.contains_key(id.as_str())
-            {
-                let message = format!("failed to fetch upstream info by upstream id: {id}");
-                return Err(Box::new(Reply::bytes(500, message)));
-            }
+    pub(crate) fn missing(&self, upstreams: &Upstreams) -> Option<&str> {
+        let named = self.targets.iter().filter_map(|target| match target {
+            Target::Named(id) => Some(id.as_str()),
+            _ => None,
+        });
+        named.into_iter().find(|id| !upstreams.contains_key(*id))
+    }
+
+    pub(crate) fn holds<V: Variables<Name = Variable>>(&self, values: &V) -> bool {
+        self.conditions.as_ref().is_none_or(|list| list.iter().any(|rule| rule.eval(values)))
+    }
+
+    /// `None`: it is the route's own turn.
+    pub(crate) fn choose(
+        &self,
+        worker: usize,
+        started: Instant,
+        upstreams: &Upstreams,
+    ) -> Option<Arc<UpstreamHandle>> {
+        match self.targets.get(self.turns.next(worker, started)?)? {
+            Target::Inline(handle) => Some(handle.clone()),
+            Target::Named(id) => upstreams.get(id.as_str()).cloned(),
+            Target::Route => None,
         }
-        Ok(())
     }
 
     fn apply(&self, request: &mut Request) {
-        let Some(index) = self.turns.next(request) else { return };
-        match self.targets.get(index) {
-            Some(Target::Inline(handle)) => request.edits.upstream = Some(handle.clone()),
-            Some(Target::Named(id)) => {
-                request.edits.upstream = request.snapshot.upstreams.get(id.as_str()).cloned();
-            }
-            Some(Target::Route) | None => {}
+        let chosen = self.choose(request.worker, request.started, &request.snapshot.upstreams);
+        if let Some(chosen) = chosen {
+            request.edits.upstream = Some(chosen);
         }
     }
 }

@@ -13,7 +13,7 @@ const SPEAKS_TLS: &str = "speaks TLS, not plain HTTP; set the upstream's scheme 
 const SPEAKS_PLAIN: &str = "speaks plain HTTP, not TLS";
 
 /// Why an attempt failed.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub kind: FailureKind,
     /// Bytes of the request have gone out.
     pub(crate) request_sent: bool,
@@ -67,11 +67,11 @@ impl Failure {
         matches!(self.kind, FailureKind::Client(_))
     }
 
-    pub(super) fn timed_out(&self) -> bool {
+    pub(crate) fn timed_out(&self) -> bool {
         matches!(self.kind, FailureKind::ConnectTimeout | FailureKind::SendTimeout | FailureKind::ReadTimeout)
     }
 
-    pub(super) fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         match &self.kind {
             FailureKind::Client(error) => error.status(),
             _ if self.timed_out() || matches!(self.kind, FailureKind::NoStream) => 504,
@@ -81,7 +81,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match &self.kind {
             FailureKind::Unresolved => "upstream host could not be resolved".to_owned(),
             FailureKind::Connect(error) => {

@@ -85,7 +85,7 @@ impl Stage {
         }
         let theirs = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(theirs))).expect("a stream");
         let address = SocketAddr::from(([127, 0, 0, 1], 9080));
-        let listen = Listen { address, tls: false, proxy_protocol: false, optional: false };
+        let listen = Listen { address, tls: false, proxy_protocol: false, optional: false, stream: None };
         connection::spawn(self.worker, theirs, CLIENT, &listen);
         Peer::new(UnixStream::from_std(ours).expect("a stream"))
     }
@@ -153,6 +153,7 @@ fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
             requests: 1000,
         },
         timeouts: Default::default(),
+        stream: None,
     };
     let nobody = Arc::new(Nobody);
     let mut compiler =

@@ -19,15 +19,15 @@ use tokio::{
 use super::{shared::Worker, signals::Signals};
 use crate::{
     accept_balance::{AcceptBalance, Choice, Passed, Target},
-    connection,
+    connection, layer4,
     listeners::Doors,
     settings::Listen,
     stall, stats,
     timers::TICK_MS,
 };
 
-/// The task, its socket, and what the socket is for.
-pub(super) type Accepting = (JoinHandle<()>, Rc<TcpListener>, Listen);
+/// The task, its socket (`None`: it takes datagrams), and what the socket is for.
+pub(super) type Accepting = (JoinHandle<()>, Option<Rc<TcpListener>>, Listen);
 
 /// A task that accepts for each socket.
 pub(super) fn accept_at(
@@ -37,6 +37,10 @@ pub(super) fn accept_at(
 ) -> Vec<Accepting> {
     let mut accepting = Vec::new();
     for (listener, listen) in doors {
+        if listen.is_udp() {
+            accepting.extend(receive_at(worker, listener, listen));
+            continue;
+        }
         match TcpListener::from_std(listener) {
             Ok(listener) => {
                 let listener = Rc::new(listener);
@@ -45,7 +49,7 @@ pub(super) fn accept_at(
                     "new connections",
                     accept(worker, listener.clone(), listen.clone(), balance.clone()),
                 ));
-                accepting.push((task, listener, listen));
+                accepting.push((task, Some(listener), listen));
             }
             Err(error) => {
                 error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address))
@@ -53,6 +57,22 @@ pub(super) fn accept_at(
         }
     }
     accepting
+}
+
+/// A task that receives the datagrams of a socket.
+fn receive_at(worker: &'static Worker, socket: std::net::TcpListener, listen: Listen) -> Option<Accepting> {
+    let socket = std::net::UdpSocket::from(std::os::fd::OwnedFd::from(socket));
+    match tokio::net::UdpSocket::from_std(socket) {
+        Ok(socket) => {
+            let receiving = layer4::udp::receive(worker, Rc::new(socket), listen.address);
+            let task = tokio::task::spawn_local(stall::watched(worker, "datagrams", receiving));
+            Some((task, None, listen))
+        }
+        Err(error) => {
+            error_log::log(error_log::Level::Emergency, format_args!("{}: {error}", listen.address));
+            None
+        }
+    }
 }
 
 /// What a worker has accepted with, and why it ends.
@@ -76,7 +96,7 @@ pub(super) async fn end_accepting(
         task.abort();
         let _ = task.await;
         let nobody_else = !ended.lost && (!ended.handed_over || left.contains(&listen.address));
-        if nobody_else && let Ok(listener) = Rc::try_unwrap(listener) {
+        if nobody_else && let Some(Ok(listener)) = listener.map(Rc::try_unwrap) {
             accept_waiting(worker, listener, &listen, signals);
         }
     }

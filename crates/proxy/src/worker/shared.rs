@@ -5,6 +5,7 @@ use std::ops::Deref;
 use crate::{
     exchange::Crowded,
     http2::pool::Http2Pool,
+    layer4::unanswered::Unanswered,
     pool::{Pool, own::OwnPool},
     runtime::Runtime,
 };
@@ -16,6 +17,7 @@ pub(crate) struct Worker {
     pub(crate) own_pool: OwnPool,
     pub(crate) http2_pool: Http2Pool,
     pub(crate) crowded: Crowded,
+    pub(crate) unanswered: Unanswered,
 }
 
 impl Worker {
@@ -26,6 +28,7 @@ impl Worker {
             own_pool: OwnPool::default(),
             http2_pool: Http2Pool::default(),
             crowded: Crowded::default(),
+            unanswered: Unanswered::default(),
         }
     }
 }

@@ -54,6 +54,8 @@ impl Apis {
         let compiled = UntilCompiled { published: control.published.clone(), at_most };
         let store = provider.store();
         let plugins: Arc<dyn PluginCatalog> = catalog.clone();
+        let stream_plugins =
+            super::catalogs::stream_catalog(settings)?.map(|catalog| catalog as Arc<dyn PluginCatalog>);
         let standalone = provider.api_driven().map(|store| {
             Arc::new(ApiDrivenView { store: store.clone(), compiled: compiled.clone() })
                 as Arc<dyn Standalone>
@@ -71,7 +73,7 @@ impl Apis {
                 settings: admin_settings(settings),
                 store: store.clone(),
                 plugins: plugins.clone(),
-                stream_plugins: None,
+                stream_plugins: stream_plugins.clone(),
                 languages: Arc::new(Checks),
                 hooks: hooks.clone() as Arc<dyn Hooks>,
                 standalone,
@@ -87,7 +89,7 @@ impl Apis {
             server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },
             store,
             plugins,
-            stream_plugins: None,
+            stream_plugins,
             health: control.health.clone(),
             hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
             audit,
@@ -170,8 +172,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         cors: admin.cors,
         hosts: hosts(settings),
         allow: allowed(settings),
-        // TCP and UDP are not proxied: a stream route would wait for connections that never come.
-        stream: false,
+        stream: settings.stream.enable,
         server_tokens: settings.apisix.enable_server_tokens,
         matching: super::compiler_options::matching(settings),
         protocols: Vec::new(),

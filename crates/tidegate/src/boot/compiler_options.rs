@@ -1,15 +1,19 @@
 //! What config.yaml says to the compiler, and to those who judge objects as it does.
 
+use std::sync::Arc;
+
 use tidegate_compiler::{Options, UpstreamTrust};
 use tidegate_config::{Provider, Settings, settings::HttpRouter};
 use tidegate_model::idle::Matching;
 use tidegate_plugin_api::{
+    Catalog,
     route::RouterOptions,
     upstream::{KeepalivePool, Timeouts},
 };
 use tidegate_routing::router::Mode;
 
-pub(super) fn of(settings: &Settings) -> Options {
+/// `stream`: see [`super::catalogs::stream_catalog`].
+pub(super) fn of(settings: &Settings, stream: Option<Arc<Catalog>>) -> Options {
     let nginx = &settings.nginx;
     let apisix = &settings.apisix;
     Options {
@@ -40,11 +44,12 @@ pub(super) fn of(settings: &Settings) -> Options {
             requests: u32::try_from(nginx.upstream.requests).unwrap_or(u32::MAX),
         },
         timeouts: Timeouts::default(),
+        stream,
     }
 }
 
 /// How routes are matched.
 pub(super) fn matching(settings: &Settings) -> Matching {
     let is_document = matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven);
-    Matching { is_document, ..of(settings).matching() }
+    Matching { is_document, stream: settings.stream.enable, ..of(settings, None).matching() }
 }

@@ -17,8 +17,8 @@ use tidegate_telemetry::background::{give_way, lower_priority};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
-    compiler_options, health::Health, kept_places::KeptPlaces, names::Names, nodes::Nodes,
-    provider::Provider, secrets::Secrets,
+    catalogs::stream_catalog, compiler_options, health::Health, kept_places::KeptPlaces, names::Names,
+    nodes::Nodes, provider::Provider, secrets::Secrets,
 };
 
 /// How long a change may wait for the addresses of names that are new.
@@ -103,7 +103,7 @@ pub(super) fn start(
     let warnings = follower.warnings.subscribe();
     let secrets = follower.secrets.clone();
     let trial = Trial::new(
-        compiler_options::of(settings),
+        compiler_options::of(settings, stream_catalog(settings)?),
         catalog.clone(),
         secrets,
         tidegate_plugins::lua_compiler(),
@@ -134,7 +134,7 @@ fn follower(
     let secrets = Secrets::start(settings, runtime.handle());
     let places = Arc::new(KeptPlaces::of(provider.store()));
     let mut compiler = Compiler::new(
-        compiler_options::of(settings),
+        compiler_options::of(settings, stream_catalog(settings)?),
         catalog.clone(),
         names.clone(),
         nodes.clone(),

@@ -12,7 +12,7 @@ use tidegate_proxy::{
     admission::Admission,
     handshake_room::Room,
     pace::LeastRate,
-    settings::{Http2, Listen},
+    settings::{Http2, Listen, StreamListen, StreamSettings},
 };
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     debug_file,
     logs::Logs,
     memory::release_memory,
+    stream_log::FormattedStreamLog,
 };
 
 pub(super) fn server_token(settings: &Settings) -> String {
@@ -81,7 +82,26 @@ pub(super) fn settings(
         http2: settings.apisix.enable_http2.then(|| http2(settings)),
         release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
+        stream: stream(settings, logs)?,
         ..tidegate_proxy::Settings::default()
+    })
+}
+
+fn stream(settings: &Settings, logs: &Logs) -> anyhow::Result<StreamSettings> {
+    let limits = &settings.apisix.client_limits;
+    let of_address = limits.udp_sessions_per_address.unwrap_or(limits.udp_sessions.div_ceil(4));
+    let log = logs.stream.clone().map(|sink| FormattedStreamLog::new(&settings.nginx.stream_log, sink));
+    let log = log.transpose().context("nginx_config.stream.access_log_format")?;
+    let trusted = settings.stream.real_ip_from.iter().map(String::as_str);
+    let trusted: Vec<&str> = trusted.filter(|peer| !peer.starts_with("unix:")).collect();
+    let real_ip = tidegate_routing::AddressSet::parse(trusted)
+        .map_err(|reason| anyhow::anyhow!("nginx_config.stream.real_ip_from: {reason}"))?;
+    Ok(StreamSettings {
+        udp_sessions: Admission::new(limits.udp_sessions, u32::try_from(of_address).unwrap_or(u32::MAX)),
+        sessions_per_route: limits.sessions_per_stream_route,
+        real_ip: Some(Arc::new(real_ip)).filter(|set| !set.is_empty()),
+        log: log.map(|log| Arc::new(log) as Arc<dyn tidegate_proxy::settings::StreamLog>),
+        ..StreamSettings::default()
     })
 }
 
@@ -102,15 +122,23 @@ fn listeners(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
     if settings.role == Role::ControlPlane {
         return Ok(listen);
     }
+    for tcp in &settings.stream.tcp {
+        let how = StreamListen { udp: false, announce: tcp.announce };
+        let (tls, proxy_protocol) = (tcp.tls, tcp.proxy_protocol);
+        let address = address(&tcp.listener)?;
+        listen.push(Listen { address, tls, proxy_protocol, optional: false, stream: Some(how) });
+    }
+    for listener in &settings.stream.udp {
+        let how = StreamListen { udp: true, announce: false };
+        listen.push(Listen { stream: Some(how), ..plain(address(listener)?) });
+    }
+    if settings.stream.only {
+        return Ok(listen);
+    }
     for listener in &settings.apisix.node_listen {
         // The IPv6 twin of a bare port is wanted only where there is IPv6.
         if !listener.implied || ipv6_available() {
-            listen.push(Listen {
-                address: address(listener)?,
-                tls: false,
-                proxy_protocol: false,
-                optional: false,
-            });
+            listen.push(plain(address(listener)?));
         }
     }
     if settings.apisix.tls.enable {
@@ -118,17 +146,16 @@ fn listeners(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
             if !listener.implied || ipv6_available() {
                 // Open by default and often unused: a second gateway on the machine does without, and says so.
                 let optional = !settings.apisix.tls.listen_is_set;
-                listen.push(Listen {
-                    address: address(listener)?,
-                    tls: true,
-                    proxy_protocol: false,
-                    optional,
-                });
+                listen.push(Listen { tls: true, optional, ..plain(address(listener)?) });
             }
         }
     }
     listen.extend(announced(settings)?);
     Ok(listen)
+}
+
+fn plain(address: SocketAddr) -> Listen {
+    Listen { address, tls: false, proxy_protocol: false, optional: false, stream: None }
 }
 
 /// The ports behind balancers that speak the PROXY protocol.
@@ -142,7 +169,7 @@ fn announced(settings: &Settings) -> anyhow::Result<Vec<Listen>> {
         for ip in everywhere {
             if ip.is_ipv4() || (settings.apisix.enable_ipv6 && ipv6_available()) {
                 let address = SocketAddr::new(ip, port);
-                listen.push(Listen { address, tls, proxy_protocol: true, optional: false });
+                listen.push(Listen { tls, proxy_protocol: true, ..plain(address) });
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn log<'a>(
     for object in objects {
         let texts = idle::of(object, matching, catalog, all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
-        for field in idle::fields(object) {
+        for field in idle::fields(object, matching) {
             seen.entry((object.kind.directory(), field.path))
                 .and_modify(|seen| seen.more += 1)
                 .or_insert_with(|| Seen { first: object, name: field.name(), more: 0, why: field.why });

@@ -63,9 +63,11 @@ pub(crate) fn check_object(
     id: &str,
     value: &Value,
 ) -> Result<(), String> {
+    // Whatever config.yaml says of them.
+    let stream = super::catalogs::all_stream_plugins();
     let context = CheckContext {
         plugins: catalog,
-        stream_plugins: None,
+        stream_plugins: stream.map(|catalog| catalog as &dyn PluginCatalog),
         languages: &FileChecks,
         references: &NoReferences,
         skip_references: true,

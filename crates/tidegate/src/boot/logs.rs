@@ -12,12 +12,15 @@ use tidegate_telemetry::{
 
 const ERROR: &str = "nginx_config.error_log";
 const ACCESS: &str = "nginx_config.http.access_log";
+const STREAM: &str = "nginx_config.stream.access_log";
 const AUDIT: &str = "deployment.admin.audit_log";
 
 pub(crate) struct Logs {
     pub writer: LogWriter,
     streams: LogWriter,
     pub access: Option<LogSink>,
+    /// Of sessions of stream routes.
+    pub stream: Option<LogSink>,
     /// Of the Admin and the Control API.
     pub audit: Option<LogSink>,
     error: LogSink,
@@ -46,16 +49,21 @@ impl Logs {
         error_log::init(level(nginx.error_log_level), error_sink.clone());
         log_panics();
         let access = nginx.access_log.enable.then(|| open(ACCESS, &nginx.access_log.path)).transpose()?;
+        let stream = stream_log(settings).map(|path| open(STREAM, path)).transpose()?;
         let audit = audit_log(settings).map(|path| if is_stderr(path) { "/dev/stderr" } else { path });
         let audit = audit.map(|path| open(AUDIT, path));
         let audit = audit.transpose()?;
-        Ok(Logs { writer, streams, access, audit, error: error_sink })
+        Ok(Logs { writer, streams, access, stream, audit, error: error_sink })
     }
 
     /// Each with its name in metrics.
     pub(crate) fn sinks(&self) -> Vec<(&'static str, LogSink)> {
-        let all =
-            [("access", self.access.as_ref()), ("audit", self.audit.as_ref()), ("error", Some(&self.error))];
+        let all = [
+            ("access", self.access.as_ref()),
+            ("stream", self.stream.as_ref()),
+            ("audit", self.audit.as_ref()),
+            ("error", Some(&self.error)),
+        ];
         all.into_iter().filter_map(|(name, sink)| Some((name, sink?.clone()))).collect()
     }
 
@@ -94,12 +102,18 @@ fn audit_log(settings: &Settings) -> Option<&str> {
     settings.admin.audit_log.as_deref().filter(|_| served)
 }
 
+fn stream_log(settings: &Settings) -> Option<&str> {
+    let log = &settings.nginx.stream_log;
+    (settings.stream.enable && log.enable).then_some(log.path.as_str())
+}
+
 /// The files that a start opens, each with its key.
 pub(super) fn files(settings: &Settings) -> Vec<(&'static str, &str)> {
     let nginx = &settings.nginx;
     let access = nginx.access_log.enable.then_some((ACCESS, nginx.access_log.path.as_str()));
     let audit = audit_log(settings).map(|path| (AUDIT, path));
-    let all = [Some((ERROR, nginx.error_log.as_str())), access, audit];
+    let stream = stream_log(settings).map(|path| (STREAM, path));
+    let all = [Some((ERROR, nginx.error_log.as_str())), access, stream, audit];
     all.into_iter().flatten().filter(|(_, path)| !is_stderr(path)).collect()
 }
 

@@ -135,6 +135,7 @@ impl Metrics {
         self.collect_slow_answers(writer);
         self.collect_compressors(writer);
         self.collect_limiter_keys(writer);
+        self.collect_streams(writer);
         let loops = self.name("loops_ended_total");
         let help = "Requests answered 508 because they came back to this gateway more often than \
         apisix.max_own_hops allows, or as requests of its plugins";
@@ -167,6 +168,28 @@ impl Metrics {
         have looped";
         writer.family(&left_out, help, Kind::Counter);
         writer.sample(&left_out, &[], tidegate_plugin_api::hops::left_out() as f64);
+    }
+
+    /// What plugin prometheus has counted of stream routes.
+    fn collect_streams(&self, writer: &mut TextWriter) {
+        let mut last = "";
+        for (family, labels, value) in tidegate_plugins::stream_counts() {
+            let name = self.name(family);
+            if family != std::mem::replace(&mut last, family) {
+                let (help, kind) = match family {
+                    "stream_connection_total" => ("Sessions of each stream route", Kind::Counter),
+                    "stream_active_connections" => {
+                        ("Open sessions of stream routes, by address", Kind::Gauge)
+                    }
+                    "stream_status" => ("Sessions of stream routes by how they ended", Kind::Counter),
+                    _ => ("Bytes of sessions that have ended", Kind::Counter),
+                };
+                writer.family(&name, help, kind);
+            }
+            let labels: Vec<(&str, &str)> =
+                labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            writer.sample(&name, &labels, value);
+        }
     }
 
     fn collect_limiter_keys(&self, writer: &mut TextWriter) {

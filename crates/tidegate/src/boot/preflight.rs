@@ -8,8 +8,10 @@ use tidegate_model::catalog::built_without;
 use super::{
     access_log,
     pem::{Fault, pair},
+    stream_log,
 };
 
+const STREAM_LOG_FORMAT: &str = "nginx_config.stream.access_log_format";
 const LOG_FORMAT: &str = "nginx_config.http.access_log_format";
 
 /// The first fault that keeps the gateway from starting.
@@ -29,8 +31,10 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     labels(settings).map_err(fault)?;
     zones(settings).map_err(fault)?;
     access_log::unknown_variables(&settings.nginx.access_log.format)
+        .map_err(|error| fault((LOG_FORMAT.into(), error.to_string())))?;
+    stream_log::unknown_variables(&settings.nginx.stream_log.format)
         .map(|_| ())
-        .map_err(|error| fault((LOG_FORMAT.into(), error.to_string())))
+        .map_err(|error| fault((STREAM_LOG_FORMAT.into(), error.to_string())))
 }
 
 /// What starts nevertheless, ready to print.
@@ -40,6 +44,7 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     absent
         .into_iter()
         .chain(unknown_variables(settings))
+        .chain(unknown_in_stream_log(settings))
         .chain(admin_key(settings))
         .chain(socket(settings))
         .chain(unread_resources(settings))
@@ -58,6 +63,17 @@ fn unknown_variables(settings: &Settings) -> Option<String> {
         unknown.join(" and $")
     );
     Some(settings.places.message(LOG_FORMAT, &text))
+}
+
+/// The same in the log of sessions.
+fn unknown_in_stream_log(settings: &Settings) -> Option<String> {
+    let log = &settings.nginx.stream_log;
+    let unknown = stream_log::unknown_variables(&log.format).unwrap_or_default();
+    if !settings.stream.enable || !log.enable || unknown.is_empty() {
+        return None;
+    }
+    let text = format!("{STREAM_LOG_FORMAT}: unknown variable ${}; - is logged", unknown.join(" and $"));
+    Some(settings.places.message(STREAM_LOG_FORMAT, &text))
 }
 
 /// A key file that cannot be used; one that is not there is made.

@@ -54,7 +54,7 @@ pub(super) fn prepare(
     let logs = Logs::open(settings)?;
     warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;
-    let catalog = Arc::new(super::process::catalog(Some(&settings.plugins))?);
+    let catalog = Arc::new(super::catalogs::catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);
     start_plugins(settings, &catalog)?;
@@ -100,6 +100,8 @@ fn taken(settings: &Settings, proxy: &tidegate_proxy::Settings, error: &std::io:
         text.contains(&format!("listen on {}: ", listen.address))
     };
     let key = proxy.listen.iter().find(named).map(|listen| match (listen.proxy_protocol, listen.tls) {
+        _ if listen.is_udp() => "apisix.stream_proxy.udp",
+        _ if listen.stream.is_some() => "apisix.stream_proxy.tcp",
         (false, false) => "apisix.node_listen",
         (false, true) => "apisix.ssl.listen",
         (true, false) => "apisix.proxy_protocol.listen_http_port",

@@ -73,9 +73,3 @@ pub(super) fn start_plugins(settings: &Settings, catalog: &Catalog) -> anyhow::R
     }
     Ok(())
 }
-
-/// The plugins of this program. `enabled`: all of them, or those of these names.
-pub(crate) fn catalog(enabled: Option<&[String]>) -> anyhow::Result<Catalog> {
-    let catalog = Catalog::new(tidegate_plugins::registry::PLUGINS, enabled).map_err(anyhow::Error::msg)?;
-    Ok(catalog.with_lua(tidegate_plugins::lua_compiler()).without(tidegate_plugins::registry::MISSING))
-}

@@ -86,7 +86,7 @@ impl Sockets {
             };
         }
         let mut inherited = lock(&self.inherited);
-        let of_address = |socket: &StdListener| socket.local_addr().is_ok_and(|local| local == address);
+        let of_address = |socket: &StdListener| tidegate_proxy::listeners::listens_at(socket, address);
         let socket = match inherited.iter().position(of_address) {
             Some(index) => inherited.swap_remove(index),
             None => StdListener::bind(address).map_err(|error| port_owner::explained(address, error))?,

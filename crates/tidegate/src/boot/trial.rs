@@ -40,6 +40,7 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
     settings.nginx.error_log = "stderr".to_owned();
     settings.nginx.error_log_level = settings.nginx.error_log_level.min(Level::Warn);
     settings.nginx.access_log.enable = false;
+    settings.nginx.stream_log.enable = false;
     settings.admin.audit_log = None;
     // A trial does not probe upstreams.
     settings.apisix.disable_upstream_healthcheck = true;

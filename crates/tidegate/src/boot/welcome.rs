@@ -181,7 +181,8 @@ fn resource_file(settings: &Settings) -> Option<&Path> {
 
 /// A port for plain HTTP that takes requests from any client.
 fn proxy_url(listening: &[Listen]) -> Option<String> {
-    let plain = listening.iter().find(|listen| !listen.tls && !listen.proxy_protocol)?;
+    let plain =
+        listening.iter().find(|listen| listen.stream.is_none() && !listen.tls && !listen.proxy_protocol)?;
     Some(format!("http://{}:{}", reached_at(&plain.address.ip().to_string()), plain.address.port()))
 }
 
@@ -209,7 +210,13 @@ fn quoted(path: &str) -> String {
 }
 
 fn urls(listening: &[Listen]) -> String {
-    let scheme = |listen: &Listen| if listen.tls { "https" } else { "http" };
+    let scheme = |listen: &Listen| match (listen.stream, listen.tls) {
+        (None, false) => "http",
+        (None, true) => "https",
+        (Some(_), _) if listen.is_udp() => "udp",
+        (Some(_), false) => "tcp",
+        (Some(_), true) => "tls",
+    };
     let urls: Vec<String> =
         listening.iter().map(|listen| format!("{}://{}", scheme(listen), listen.address)).collect();
     urls.join("  ")
@@ -220,7 +227,13 @@ mod tests {
     use super::*;
 
     fn listen(address: &str, tls: bool) -> Listen {
-        Listen { address: address.parse().unwrap(), tls, proxy_protocol: false, optional: false }
+        Listen {
+            address: address.parse().unwrap(),
+            tls,
+            proxy_protocol: false,
+            optional: false,
+            stream: None,
+        }
     }
 
     #[test]

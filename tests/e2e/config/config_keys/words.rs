@@ -27,10 +27,9 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("apisix.ssl.listen", json!([{"port": 9443, "enable_http3": true}]), "HTTP/3 is not served"),
         ("deployment.admin.enable_admin_ui", json!(true), "there is no dashboard"),
         ("apisix.tracing", json!(true), "whole requests are traced"),
-        ("xrpc.protocols", json!([{"name": "redis"}]), "TCP and UDP are not proxied"),
+        ("xrpc.protocols", json!([{"name": "redis"}]), "there are no protocols on top of TCP"),
         ("ext-plugin.cmd", json!(["/bin/true"]), "there are no external plugins"),
         ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
-        ("stream_plugins", json!(["mqtt-proxy"]), "TCP and UDP are not proxied"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
         ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not available"),
@@ -59,20 +58,16 @@ fn names_of_absent_plugins_are_one_line() {
 
 #[test]
 fn listeners_that_would_not_exist_keep_the_gateway_from_starting() {
-    for (key, value) in [("apisix.proxy_mode", json!("stream")), ("apisix.stream_proxy.only", json!(true))] {
-        let shown = format!("{key}: {}", value.to_string().replace('"', ""));
-        refuses(&[(key, value)], &format!("{shown} is refused: TCP and UDP are not proxied"));
-    }
-    // HTTP beside them is served, and the start names the ports that stay closed.
-    for (key, value) in [
-        ("apisix.proxy_mode", json!("http&stream")),
-        ("apisix.stream_proxy.tcp", json!([9100])),
-        ("apisix.stream_proxy.udp", json!([9200])),
-    ] {
+    let only = [("apisix.stream_proxy.only", json!(true))];
+    refuses(&only, "apisix.stream_proxy.only: true is refused: write apisix.proxy_mode: stream");
+    // Without the mode the start names the ports that stay closed.
+    for (key, value) in
+        [("apisix.stream_proxy.tcp", json!([9100])), ("apisix.stream_proxy.udp", json!([9200]))]
+    {
         let gateway = Gateway::start(&standalone(&[(key, value)]), Some("routes: []\n"));
-        let words = "TCP and UDP are not proxied; nothing listens on these ports";
-        gateway.process.wait_for_output(words);
-        assert!(gateway.process.output().contains(key), "{}", gateway.process.output());
+        gateway
+            .process
+            .wait_for_output(&format!("nothing listens on the ports of {key}: apisix.proxy_mode is http"));
     }
     refuses(&[("discovery.tars", json!({"db_conf": {}}))], "discovery.tars is refused");
     let xds = [("deployment.role_data_plane.config_provider", json!("xds"))];
@@ -103,7 +98,12 @@ fn stream_routes_are_refused_wherever_they_come_from() {
     let routes = format!("stream_routes:\n- {{\"id\": 1, {}\n", route.trim_start_matches('{'));
     let file = Gateway::start(&standalone(&[]), Some(&routes));
     let log = file.error_log();
-    assert!(log.contains("stream_routes/1 has no effect: TCP and UDP are not proxied"), "{log}");
+    assert!(
+        log.contains(
+            "stream_routes/1 has no effect: TCP and UDP are proxied where apisix.proxy_mode has stream"
+        ),
+        "{log}"
+    );
 }
 
 #[test]

@@ -104,6 +104,10 @@ routes:
         keys(&[("apisix.node_listen", json!("@HTTP@"))], Starts),
         keys(&[("apisix.node_lisen", json!(1))], Starts),
         keys(&[("apisix.proxy_mode", json!("http"))], Starts),
+        keys(
+            &[("apisix.proxy_mode", json!("http&stream")), ("apisix.stream_proxy.tcp", json!(["@ADMIN@"]))],
+            Starts,
+        ),
         keys(&[("plugins", json!(["mocking", "ai-proxy"]))], Starts),
         keys(&[("plugins", json!([]))], Starts),
         keys(&[("plugin_attr.prometheus.enable_export_server", json!(false))], Starts),
@@ -136,7 +140,6 @@ pub(super) fn wrong_files() -> Vec<Case> {
         ),
         keys(&[("apisix.node_listen", json!([70_000]))], Refused("apisix.node_listen[] should be")),
         keys(&[("apisix.id", json!("${{TIDEGATE_NO_SUCH}}"))], Refused("TIDEGATE_NO_SUCH")),
-        keys(&[("apisix.proxy_mode", json!("stream"))], Refused("apisix.proxy_mode: stream is refused")),
         keys(
             &[("apisix.stream_proxy.only", json!(true))],
             Refused("apisix.stream_proxy.only: true is refused"),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 use tidegate_clients::redis::{Argument, Cmd, RedisClient, Script};
 use tidegate_model::random::random_u64;
-use tidegate_plugin_api::Request;
+use tidegate_plugin_api::{Request, Session};
 use tidegate_telemetry::error_log;
 
 use crate::common::{
@@ -27,10 +27,10 @@ impl Forgettable for Count {
 }
 
 /// The places of this process.
-pub(super) struct Places(Shards<Count>);
+pub(crate) struct Places(Shards<Count>);
 
 impl Places {
-    pub(super) fn global() -> &'static Places {
+    pub(crate) fn global() -> &'static Places {
         static PLACES: LazyLock<Places> = LazyLock::new(|| Places(Shards::new("limit-conn")));
         &PLACES
     }
@@ -40,6 +40,20 @@ impl Places {
         let key = Key::new(key);
         let count = self.enter(&key, limit)?;
         hold(request, HeldSlot::Local { places: self, key });
+        Some(count)
+    }
+
+    /// The same for a session, until it ends.
+    pub(crate) fn take_for_session(
+        &'static self,
+        session: &mut Session,
+        key: &[u8],
+        limit: f64,
+    ) -> Option<f64> {
+        let key = Key::new(key);
+        let count = self.enter(&key, limit)?;
+        let place = HeldSlot::Local { places: self, key };
+        session.extensions.get_or_insert_with(Held::default).0.push(place);
         Some(count)
     }
 
@@ -61,9 +75,9 @@ impl Places {
     }
 }
 
-/// What a request holds.
+/// What a request or session holds.
 #[derive(Default)]
-pub(super) struct Held(SmallVec<[HeldSlot; 1]>);
+pub(crate) struct Held(SmallVec<[HeldSlot; 1]>);
 
 enum HeldSlot {
     Local { places: &'static Places, key: Key },

@@ -59,7 +59,7 @@ pub(super) fn read(
 
 /// What the gateway would leave out: values that the other one takes and this one does not.
 pub(super) fn check(imported: &mut Imported) -> anyhow::Result<()> {
-    let catalog = crate::boot::process::catalog(None)?;
+    let catalog = crate::boot::catalog(None)?;
     for (collection, objects) in imported.output.lists() {
         let Some((_, kind)) = tidegate_store::COLLECTIONS.iter().find(|(name, _)| *name == collection) else {
             continue;
