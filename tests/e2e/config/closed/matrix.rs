@@ -169,7 +169,9 @@ fn check_all(gateway: &Gateway, when: &str) {
 fn the_list_has_every_plugin_that_guards() {
     let mut guards = BTreeSet::new();
     let groups = fs::read_dir(workspace_root().join("crates/plugins/src")).expect("the plugins' sources");
-    for entry in groups.flatten().flat_map(|group| fs::read_dir(group.path())).flatten().flatten() {
+    // Guards of streams have tests of their own (protocols::stream).
+    let groups = groups.flatten().filter(|group| group.file_name() != "stream");
+    for entry in groups.flat_map(|group| fs::read_dir(group.path())).flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         for declaration in text.split("static PLUGIN: PluginDef = PluginDef {").skip(1) {
             let (declaration, _) = declaration.split_once("};").expect("its end");

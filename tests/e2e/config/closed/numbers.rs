@@ -8,7 +8,10 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 55] = [
+const NEEDED: [(&str, &str); 58] = [
+    ("rocketmq-logger", r#"{"nameserver_list":["127.0.0.1:1"],"topic":"t"}"#),
+    ("tcp-logger", r#"{"host":"127.0.0.1","port":1}"#),
+    ("udp-logger", r#"{"host":"127.0.0.1","port":1}"#),
     ("degraphql", r#"{"query":"{ a }"}"#),
     ("graphql-limit-count", r#"{"count":1,"time_window":60}"#),
     (
