@@ -97,12 +97,8 @@ fn stream_routes_are_refused_wherever_they_come_from() {
 
     let routes = format!("stream_routes:\n- {{\"id\": 1, {}\n", route.trim_start_matches('{'));
     let file = Gateway::start(&standalone(&[]), Some(&routes));
-    let log = file.error_log();
-    assert!(
-        log.contains(
-            "stream_routes/1 has no effect: TCP and UDP are proxied where apisix.proxy_mode has stream"
-        ),
-        "{log}"
+    file.wait_for_log(
+        "stream_routes/1 has no effect: TCP and UDP are proxied where apisix.proxy_mode has stream",
     );
 }
 
