@@ -1,13 +1,15 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/check-deb scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build run test test-all upgrade-test lint perf soak attack suites fuzz deps
+.PHONY: help build dist dist-twice run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
+	@echo 'make dist    archive, .deb, .rpm, OCI image, bill of materials and sums in ./dist; no root, no docker'
+	@echo 'make dist-twice  the same in two other folders, to compare each byte'
 	@echo 'make run     build with less optimization, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make test    run all tests, black-box tests included, after make deps'
@@ -30,6 +32,13 @@ QUICK = $(TARGET)/quick/tidegate
 build:
 	$(CARGO) build --release -p tidegate
 	scripts/split-debug $(BINARY)
+
+dist:
+	scripts/dist/make $(DIST_ARGS)
+
+# From two checkouts in folders with other names.
+dist-twice:
+	scripts/dist/twice
 
 # Everything it writes is in run/, which git ignores. Remove the folder to begin again.
 run:
@@ -58,7 +67,7 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures", "scripts/dist/make"]]'
 	scripts/deny
 	scripts/pictures --check
 

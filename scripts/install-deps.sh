@@ -30,6 +30,10 @@ required=(
 optional=(
     shellcheck        # make lint uses it when it is there
     linux-perf        # profiles
+    minisign          # signs the sums of make dist
+    rpm               # reads the .rpm that make dist writes
+    umoci             # unpacks the image that make dist writes
+    debootstrap       # a Debian of its own to install the .deb in
 )
 # Packages that bring a service, and its name.
 declare -A services=(

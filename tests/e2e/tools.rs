@@ -15,6 +15,7 @@ mod bench_reach;
 mod bench_tls;
 mod bench_truth;
 mod bench_websocket;
+mod dist;
 mod doctor;
 mod echo;
 mod examples;

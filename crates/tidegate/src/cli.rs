@@ -10,10 +10,12 @@ mod doctor;
 mod echo;
 mod exchange;
 mod explain;
+mod health;
 mod help;
 #[cfg_attr(not(feature = "import"), path = "cli/import/absent.rs")]
 mod import;
 mod init;
+mod manual;
 mod openapi;
 mod place;
 mod printable;
@@ -77,6 +79,8 @@ enum Verb {
     Test(test::Arguments),
     /// Print version, commit, date and build features
     Version,
+    /// Ask the running gateway whether it serves: exit code 0 if so, else 1
+    Health,
     /// Print the routes of the running gateway
     Routes,
     /// Show which route a request would match and why, and which plugins would run
@@ -94,6 +98,9 @@ enum Verb {
     Openapi(openapi::Arguments),
     /// Print a shell completion script
     Completions(completions::Arguments),
+    /// Write manual pages
+    #[command(hide = true)]
+    Manual(manual::Arguments),
     /// Pass signals on to the gateway until it ends
     #[command(name = stay::VERB, hide = true)]
     Stay(stay::Arguments),
@@ -137,6 +144,7 @@ pub(crate) fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Verb::Version => version::run(),
+        Verb::Health => health::run(&place),
         Verb::Routes => routes::run(&place),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
         Verb::Doctor(arguments) => match doctor::run(&place, &arguments) {
@@ -151,6 +159,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments, &mut command()),
         Verb::Openapi(arguments) => openapi::run(&arguments),
+        Verb::Manual(arguments) => manual::run(&arguments, command()),
         Verb::Stay(arguments) => stay::run(&arguments),
     };
     match result {

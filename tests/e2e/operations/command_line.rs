@@ -63,3 +63,9 @@ fn stop_and_quit_say_what_happened() {
         assert!(!success && text.contains("not running"), "{text}");
     }
 }
+
+#[test]
+fn health_is_that_of_the_gateway() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    assert_eq!(gateway.verb("health"), (true, String::new()));
+}

@@ -2,7 +2,9 @@
 
 use std::{io, net::ToSocketAddrs, time::Duration};
 
+use anyhow::{Context, bail};
 use tidegate_clients::verbatim::{Connection, Excess, Limits, VerbatimResponse};
+use tidegate_config::Listener;
 use tokio::{net::TcpStream, time::timeout};
 
 /// What may be waited for at each step, and what is kept of the answer's body.
@@ -32,6 +34,35 @@ pub(super) fn exchange(
         let write = wait + Duration::from_secs((request.len() / LEAST_WRITE_RATE) as u64);
         Connection::new(stream, Limits { write, wait }).exchange(method, request, body_bytes, excess).await
     })
+}
+
+/// What one of a gateway's own pages answered.
+pub(super) struct Answer {
+    from: String,
+    response: VerbatimResponse,
+}
+
+impl Answer {
+    /// The body, if the status is 200.
+    pub(super) fn text(self) -> anyhow::Result<String> {
+        let status = self.response.head.status;
+        let body = String::from_utf8(self.response.body);
+        if status != 200 {
+            bail!("{} answered {status}", self.from);
+        }
+        body.with_context(|| format!("{} answered without text", self.from))
+    }
+}
+
+/// `GET path` from the page `name` of the running gateway, which listens there.
+pub(super) fn get(listener: &Listener, name: &str, path: &str, bounds: Bounds) -> anyhow::Result<Answer> {
+    let ip = reachable(&listener.ip);
+    let place = format!("{ip}:{}", listener.port);
+    let from = format!("the {name} at {place}");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
+    let response = exchange((ip, listener.port), "GET", request.as_bytes(), bounds)
+        .with_context(|| format!("cannot reach {from}; is the gateway running?"))?;
+    Ok(Answer { from, response })
 }
 
 /// Where a listener is reached from this machine.

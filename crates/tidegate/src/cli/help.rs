@@ -18,6 +18,7 @@ const READ: &[(&str, &[&str])] = &[
     ("quit", &["prefix"]),
     ("reload", &["prefix", "config"]),
     ("upgrade", &["prefix"]),
+    ("health", &["prefix", "config"]),
     ("routes", &["prefix", "config"]),
     ("explain", &["prefix", "config"]),
     ("config", &["prefix", "config"]),

@@ -18,7 +18,7 @@ pub(super) struct SharedOptions {
         default_value = ".")]
     prefix: PathBuf,
     /// Configuration file to use instead of conf/config.yaml
-    #[arg(short, long, global = true, help_heading = SHARED, value_name = "FILE")]
+    #[arg(short, long, global = true, help_heading = SHARED, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     config: Option<PathBuf>,
     /// HTTP port or address, overriding apisix.node_listen
     #[arg(long, global = true, help_heading = SHARED, value_name = "ADDR")]

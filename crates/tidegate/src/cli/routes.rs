@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::Value;
 use tidegate_clients::verbatim::Excess;
-use tidegate_config::Listener;
 
 use super::{
-    exchange::{Bounds, exchange, reachable},
+    exchange::{Bounds, get},
     place::SharedOptions,
     printable::printable,
 };
@@ -23,7 +22,7 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let Some(control) = settings.apisix.control.clone() else {
         bail!("the Control API is off; set apisix.enable_control: true");
     };
-    let body = get(&control, "/v1/routes")?;
+    let body = get(&control, "Control API", "/v1/routes", BOUNDS)?.text()?;
     // Without routes the answer is an empty object, as that of APISIX.
     let routes: Vec<Value> = match serde_json::from_str(&body) {
         Ok(Value::Object(fields)) if fields.is_empty() => Vec::new(),
@@ -39,18 +38,6 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
         crate::say::complain!("tidegate: {}; {how}\n  {}", welcome::NO_ROUTE, lines.join("\n  "));
     }
     Ok(())
-}
-
-fn get(control: &Listener, path: &str) -> anyhow::Result<String> {
-    let ip = reachable(&control.ip);
-    let place = format!("{ip}:{}", control.port);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
-    let answer = exchange((ip, control.port), "GET", request.as_bytes(), BOUNDS)
-        .with_context(|| format!("cannot reach the Control API at {place}; is the gateway running?"))?;
-    if answer.head.status != 200 {
-        bail!("the Control API at {place} answered {}", answer.head.status);
-    }
-    String::from_utf8(answer.body).context("the Control API answered without text")
 }
 
 fn table(routes: &[Value]) -> String {

@@ -1,0 +1,27 @@
+//! `tidegate health`: whether the gateway serves, for containers without another program to ask it with.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tidegate_clients::verbatim::Excess;
+
+use super::{
+    exchange::{Bounds, get},
+    place::SharedOptions,
+};
+
+/// What docker waits by default is 30 seconds; a gateway that needs as long as this is not well.
+const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(3), body_bytes: 64 << 10, excess: Excess::Cut };
+
+pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
+    let apisix = place.load_anywhere()?.settings.apisix;
+    if let Some(status) = &apisix.status {
+        let answer = get(status, "status page", "/status/ready", BOUNDS)?;
+        return answer.text().map(|_| ());
+    }
+    // It is served by the workers' own process; which upstreams are well is another question.
+    let Some(control) = &apisix.control else {
+        bail!("there is nothing to ask; set apisix.status or apisix.enable_control: true");
+    };
+    get(control, "Control API", "/v1/healthcheck", BOUNDS)?.text().map(|_| ())
+}
