@@ -287,7 +287,7 @@ fn numbers_that_cannot_be_open_nothing_in_files() {
     check_all(&gateway, "at the start");
     gateway.write_routes(&good);
     eventually("all is good", || rejected(&gateway).is_empty());
-    assert_eq!(status(&gateway, "/route/ip-restriction"), 403);
+    eventually("workers have it", || status(&gateway, "/route/ip-restriction") == 403);
     gateway.write_routes(&bad);
     eventually("all is bad again", || !rejected(&gateway).is_empty());
     check_all(&gateway, "while running");
