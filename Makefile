@@ -1,7 +1,7 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/check-deb scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run $(wildcard examples/*.sh examples/*/*.sh) scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/check-deb scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build dist dist-twice run test test-all upgrade-test lint perf soak attack suites fuzz deps

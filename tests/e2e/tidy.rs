@@ -6,6 +6,8 @@ mod claims;
 mod functions;
 mod picture;
 mod project;
+pub(crate) mod reference;
+mod translations;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! A line before a ```` ```sh ```` block says where it runs: `<!-- first run -->` in an empty folder with `tidegate` in
 //! the PATH, `<!-- after make run -->` in a checkout where `make run` is serving. What starts in the background ends with
-//! the block. Lines that start with `#=> ` tell what the command before them must print.
+//! the block. `<!-- run -->` stands before the blocks of a guide, which are run as one. Lines that start with `#=> ` tell what the command before them must print.
 //!
 //! Newcomers get the default ports. So do these tests, in a network of their own where the system allows it.
 
@@ -16,6 +16,8 @@ use tidegate_testkit::gateway::{binary, workspace_root};
 
 const FIRST_RUN: &str = "<!-- first run -->";
 const AFTER_MAKE_RUN: &str = "<!-- after make run -->";
+/// Of a guide whose blocks are typed one after the other.
+const RUN: &str = "<!-- run -->";
 
 #[test]
 fn the_readme_commands_work() {
@@ -46,6 +48,16 @@ fn the_readme_commands_work_after_make_run() {
             let asked = folder.path().join("asked");
             assert!(!asked.exists(), "make run called {}", fs::read_to_string(asked).unwrap_or_default());
         }
+    }
+}
+
+#[test]
+fn the_first_fifteen_minutes_work() {
+    for page in ["docs/getting-started.md", "docs/getting-started.zh-CN.md"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let blocks = blocks(page, RUN).join("\n");
+        let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{blocks}\n");
+        check(page, &blocks, &script, folder.path());
     }
 }
 

@@ -112,7 +112,7 @@ fn refuse(whose: Whose) {
             Level::Error,
             format_args!(
                 "{MOST_WAITING} large bodies of client {client} wait to be read, a further one is not; {others} more since the \
-                 line before"
+                 previous line"
             ),
         );
     }

@@ -85,6 +85,15 @@ impl TextWriter {
         self.line(name, "", &label_text(labels), value);
     }
 
+    /// The bound of a histogram's bucket, as the label `le` has it: OpenMetrics writes all of them with a fraction.
+    pub fn bound(&self, value: f64) -> String {
+        if self.format == Format::OpenMetrics && value.fract() == 0.0 {
+            format!("{value}.0")
+        } else {
+            value.to_string()
+        }
+    }
+
     pub(super) fn line(&mut self, name: &str, suffix: &str, labels: &str, value: f64) {
         self.start(name, suffix, labels, None);
         self.number(value);
@@ -99,11 +108,8 @@ impl TextWriter {
     pub(super) fn bucket(&mut self, name: &str, labels: &str, bound: Option<u64>, count: u64) {
         let mut digits = itoa::Buffer::new();
         let le = bound.map_or("+Inf", |bound| digits.format(bound));
-        let canonical = match (self.format, bound) {
-            (Format::OpenMetrics, Some(bound)) => format!("{bound}.0"),
-            _ => String::new(),
-        };
-        let le = if canonical.is_empty() { le } else { &canonical };
+        let canonical = bound.filter(|_| self.format == Format::OpenMetrics).map(|_| format!("{le}.0"));
+        let le = canonical.as_deref().unwrap_or(le);
         self.start(name, "_bucket", labels, Some(le));
         self.integer(count);
     }

@@ -85,7 +85,7 @@ fn collect_stalls(writer: &mut TextWriter, name: Naming<'_>, seats: &[SeatStats]
             let stalls = seat.all().filter_map(|stats| stats.stalls.get(position));
             count += stalls.map(|stalls| stalls.load(Relaxed)).sum::<u64>();
             let bound = tidegate_proxy::stats::BOUNDS_US.get(position).map(|us| *us as f64 / 1e6);
-            let bound = bound.map_or_else(|| "+Inf".to_owned(), |seconds| format!("{seconds:?}"));
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |seconds| writer.bound(seconds));
             writer.sample(&bucket, &[("worker", &worker), ("le", &bound)], count as f64);
         }
         let seconds = seat.count(|stats| &stats.stalled_us) as f64 / 1e6;
