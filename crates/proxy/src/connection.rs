@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     admission::Admitted,
+    boxed::boxed,
     buffer::Buffer,
     client::{Downstream, HeadError},
     handshake, http2, plain, proxy_protocol, refusal, request, respond,
@@ -255,14 +256,6 @@ async fn run(client: Rc<Downstream>, _guard: Open) {
             }
         }
     }
-}
-
-/// As `Box::pin`, but the future is built where it stays. `Box::pin` builds it on the stack and copies it, all of its
-/// seven kilobytes: should the allocation fail, it would have to be dropped.
-#[inline(always)]
-fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
-    let place = Box::new_uninit();
-    Box::into_pin(Box::write(place, make()))
 }
 
 /// Closes so that the answer arrives. Boxed as the next.

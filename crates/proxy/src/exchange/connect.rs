@@ -11,7 +11,7 @@ use tidegate_plugin_api::{
 use tokio::net::TcpStream;
 
 use super::{failure::FailureKind, tls};
-use crate::{client::Downstream, proxy_protocol, stream::Stream};
+use crate::{boxed::boxed, client::Downstream, proxy_protocol, stream::Stream};
 
 /// Sent and not acknowledged; by itself Linux waits a quarter of an hour.
 const UNACKNOWLEDGED_MS: u32 = 30_000;
@@ -65,7 +65,8 @@ pub(super) async fn connect(
     }
     let stream = match &upstream.tls {
         None => Stream::Plain(stream),
-        Some(settings) => tls::handshake(client, stream, settings, sni, timeouts).await?,
+        // Its future is big, and requests that take an idle connection should not carry it.
+        Some(settings) => boxed(|| tls::handshake(client, stream, settings, sni, timeouts)).await?,
     };
     Ok(Connected { stream, uses: 0, address })
 }
