@@ -251,6 +251,7 @@ async fn start(
         lease.retire();
         FailureKind::Send(io::Error::other(error))
     })?;
+    lease.added();
     Ok((response, Stream { lease, send, body, started, connect_seconds, granted: None }))
 }
 
