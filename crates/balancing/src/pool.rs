@@ -62,9 +62,10 @@ impl Upstream {
             health
         });
         let seed = RandomState::new();
-        // A single node needs no lanes: there is no choice to make.
-        let lanes = if nodes.len() > 1 { lanes.max(1) } else { 0 };
-        let all = groups(spec.algorithm, &nodes, &|_| true);
+        // A single node needs no lanes and no groups: there is no choice to make.
+        let is_choice = nodes.len() > 1;
+        let lanes = if is_choice { lanes.max(1) } else { 0 };
+        let all = if is_choice { groups(spec.algorithm, &nodes, &|_| true) } else { Vec::new() };
         let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());
         let upstream = Self {
             limited,

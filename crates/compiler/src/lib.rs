@@ -246,6 +246,7 @@ impl Compiler {
     pub fn apply(&mut self, changes: impl IntoIterator<Item = (Key, Option<Object>)>) {
         self.resolved.forget();
         let mut dirty: FxHashSet<Key> = FxHashSet::default();
+        let first = self.objects.is_empty();
         for (key, object) in changes {
             dirty.insert(key.clone());
             match object {
@@ -259,6 +260,12 @@ impl Compiler {
                         objects.remove(&key.1);
                     }
                 }
+            }
+        }
+        if first {
+            // They came in the order of their ids, which leaves each node of a map half empty.
+            for objects in self.objects.values_mut() {
+                *objects = std::mem::take(objects).into_iter().collect();
             }
         }
         let dirty = self.references.closure(dirty);

@@ -4,6 +4,8 @@
 //! wrote must not be copied unchanged behind a template's `/`. Every `Location` of ours is put together here, of
 //! pieces whose origin is known. (Answers of an upstream or an authorization service pass unchanged.)
 
+use std::borrow::Cow;
+
 use crate::{
     Request, Slashes, Variable,
     uri_text::{Kind, UriPart},
@@ -347,11 +349,11 @@ pub(crate) fn origin(variable: &Variable) -> Origin {
 
 /// The value of a response field that a configuration describes with a template. `None`: it would be a `Location` on a
 /// host that the client chose.
-pub fn field(name: &str, template: &crate::Template, request: &Request) -> Option<Vec<u8>> {
+pub fn field<'a>(name: &str, template: &'a crate::Template, request: &Request) -> Option<Cow<'a, [u8]>> {
     if name.eq_ignore_ascii_case("location") {
-        return template.location(request).finish();
+        return template.location(request).finish().map(Cow::Owned);
     }
-    Some(template.render(request))
+    Some(template.render_or_borrow(request))
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ pub struct Head {
     pub(crate) left_out: LeftOut,
 }
 
+/// Room for the first fields that are added to a head without memory.
+const FIRST_BYTES: usize = 240;
+
 /// How many fields of a received head were left out; 255 also means more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
@@ -149,24 +152,29 @@ impl Head {
         });
     }
 
-    fn append_line(&mut self, name: &[u8], value: &[u8]) -> Field {
+    /// Appends a line whose value `write` appends.
+    #[inline]
+    fn append_line(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Field {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FIRST_BYTES);
+        }
         let name_at = self.bytes.len();
-        self.bytes.reserve(name.len() + value.len() + 4);
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
         let value_at = self.bytes.len();
-        self.bytes.extend_from_slice(value);
+        write(&mut self.bytes);
         // A line break inside a value would start a new field: it becomes a space.
-        for byte in &mut self.bytes[value_at..] {
+        for byte in self.bytes.get_mut(value_at..).unwrap_or_default() {
             if matches!(*byte, b'\r' | b'\n' | 0) {
                 *byte = b' ';
             }
         }
+        let value_len = self.bytes.len().saturating_sub(value_at);
         self.bytes.extend_from_slice(b"\r\n");
         Field {
             name_at: name_at as u32,
             value_at: value_at as u32,
-            value_len: value.len() as u32,
+            value_len: value_len as u32,
             name_len: name.len().min(u16::MAX as usize) as u16,
             id: HeaderId::of(name),
             canonical: true,
@@ -275,18 +283,51 @@ impl Head {
     /// Adds a field at the end. Line breaks in the value become spaces.
     pub fn add(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let name = name.as_ref();
-        let field = self.append_line(name, value.as_ref());
+        let field = self.append_line(name, |bytes| bytes.extend_from_slice(value.as_ref()));
         self.seen |= seen_bits(field.id, name);
         self.fields.push(field);
     }
 
     /// Replaces the first field of that name and removes the others, or adds it.
+    #[inline]
     pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.set_with(name, |bytes| bytes.extend_from_slice(value.as_ref()));
+    }
+
+    /// As [`Head::set`], with the value that `write` appends.
+    #[inline]
+    pub fn set_with(&mut self, name: impl AsRef<[u8]>, write: impl FnOnce(&mut Vec<u8>)) {
         let name = name.as_ref();
-        let new = self.append_line(name, value.as_ref());
+        let new = self.append_line(name, write);
+        self.put(new, seen_bits(new.id, name));
+    }
+
+    /// As [`Head::set`] of one field of another head after the other.
+    pub fn set_all(&mut self, other: &Head) {
+        for field in &other.fields {
+            let name = field.name_in(&other.bytes);
+            let line = match field.canonical {
+                true => other.bytes.get(field.name_at as usize..field.line_end()),
+                false => None,
+            };
+            let Some(line) = line else {
+                self.set(name, field.value_in(&other.bytes));
+                continue;
+            };
+            let name_at = self.bytes.len();
+            self.bytes.extend_from_slice(line);
+            let value_at = (name_at + (field.value_at - field.name_at) as usize) as u32;
+            let seen = field.id.bit() | other.seen & (PREFIXED | SIGNED);
+            self.put(Field { name_at: name_at as u32, value_at, ..*field }, seen);
+        }
+    }
+
+    /// Puts a line of this head in the place of the first field of its name.
+    fn put(&mut self, new: Field, seen: u64) {
         let may_be_there = self.has_seen(new.id);
-        self.seen |= seen_bits(new.id, name);
+        self.seen |= seen;
         let bytes = &self.bytes;
+        let name = new.name_in(bytes);
         let is_same = |field: &Field| {
             field.id == new.id
                 && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name))
@@ -429,6 +470,26 @@ mod tests {
         assert!(!head.remove("X-Two"));
         assert_eq!(lines(&head), "x-one: 4\r\nHost: a\r\n");
         assert_eq!(head.known(HeaderId::Host), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn all_fields_of_another_head_are_set() {
+        let mut head = Head::new();
+        for (name, value) in [("X-One", "1"), ("Server", "a"), ("x-one", "2"), ("X-Two", "3")] {
+            head.add(name, value);
+        }
+        let mut other = Head::new();
+        for (name, value) in
+            [("server", "b"), ("X-ONE", "4"), ("X_Three", "5"), ("x-four", "6"), ("X-Four", "7")]
+        {
+            other.add(name, value);
+        }
+        let mut one_by_one = head.clone();
+        other.iter().for_each(|(name, value)| one_by_one.set(name, value));
+        head.set_all(&other);
+        assert_eq!(lines(&head), "X-ONE: 4\r\nserver: b\r\nX-Two: 3\r\nX_Three: 5\r\nX-Four: 7\r\n");
+        assert_eq!(lines(&head), lines(&one_by_one));
+        assert_eq!((head.seen, head.get("x-four")), (one_by_one.seen, Some(&b"7"[..])));
     }
 
     #[test]

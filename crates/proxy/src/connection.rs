@@ -17,6 +17,7 @@ use tidegate_telemetry::error_log;
 use tokio::net::TcpStream;
 
 use crate::{
+    boxed::boxed,
     buffer::Buffer,
     client::{Downstream, HeadError},
     handshake::{self, Alpn},
@@ -217,14 +218,6 @@ async fn run(client: Rc<Downstream>, _guard: Open) {
             }
         }
     }
-}
-
-/// As `Box::pin`, but the future is built where it stays. `Box::pin` builds it on the stack and copies it, all of its
-/// seven kilobytes: should the allocation fail, it would have to be dropped.
-#[inline(always)]
-fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
-    let place = Box::new_uninit();
-    Box::into_pin(Box::write(place, make()))
 }
 
 /// Closes so that the answer arrives. Boxed as the next.

@@ -25,6 +25,7 @@ use tidegate_telemetry::error_log;
 
 use crate::{
     balancer::{self, InFlight},
+    boxed::boxed,
     client::Downstream,
     gather,
     phases::RequestChains,
@@ -74,9 +75,10 @@ pub(crate) async fn proxy(
                         answer::deliver(parties, answer, &mut connection, in_flight).await
                     }
                     NodeResponse::Http2(answer) => {
+                        let answer = *answer;
                         let way =
-                            http2_answer::deliver(request, client, chains, &upstream, *answer, in_flight);
-                        Box::pin(way).await
+                            || http2_answer::deliver(request, client, chains, &upstream, answer, in_flight);
+                        boxed(way).await
                     }
                 });
             }
@@ -130,7 +132,7 @@ async fn one_attempt(
     match peer.upstream.scheme.is_grpc() {
         false => attempt::attempt(request, client, peer, connection).await.map(NodeResponse::Http1),
         true => {
-            let answer = Box::pin(http2::attempt(request, client, peer)).await?;
+            let answer = boxed(|| http2::attempt(request, client, peer)).await?;
             Ok(NodeResponse::Http2(Box::new(answer)))
         }
     }

@@ -1,6 +1,6 @@
 //! Code that builds a head emits its fields once, to a writer for the protocol in use.
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use tidegate_protocol::{Field, Head};
 
 /// A name in both forms: as the start of an HTTP/1 line, and for HTTP/2.
@@ -89,15 +89,17 @@ impl Fields for Http1Lines<'_> {
     }
 }
 
-/// A field that is kept as a whole line, since it is in many heads.
+/// A field that is kept in both forms, since it is in many heads.
 pub(crate) struct FieldLine {
     name: &'static Name,
     line: Vec<u8>,
+    /// `None`: HTTP/2 cannot represent it.
+    http2: Option<HeaderValue>,
 }
 
 impl FieldLine {
     pub(crate) fn new(name: &'static Name, value: &str) -> FieldLine {
-        let mut line = FieldLine { name, line: Vec::new() };
+        let mut line = FieldLine { name, line: Vec::new(), http2: None };
         line.set(value);
         line
     }
@@ -106,15 +108,15 @@ impl FieldLine {
     pub(crate) fn set(&mut self, value: &str) {
         self.line.clear();
         Http1Lines(&mut self.line).add(self.name, |line| line.extend_from_slice(value.as_bytes()));
+        self.http2 = HeaderValue::from_bytes(value.trim_ascii().as_bytes()).ok();
     }
 
     pub(crate) fn name(&self) -> &'static Name {
         self.name
     }
 
-    pub(crate) fn value(&self) -> &[u8] {
-        let end = self.line.len().saturating_sub(b"\r\n".len());
-        self.line.get(self.name.line.len()..end).unwrap_or_default()
+    pub(crate) fn http2(&self) -> Option<&HeaderValue> {
+        self.http2.as_ref()
     }
 }
 
@@ -146,11 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_knows_its_value() {
-        let mut line = FieldLine::new(&SERVER, "Tidegate");
-        assert_eq!(line.value(), b"Tidegate");
+    fn a_line_has_both_forms() {
+        let mut line = FieldLine::new(&SERVER, "Tidegate ");
+        assert_eq!(line.line, b"Server: Tidegate \r\n");
+        assert_eq!(line.http2().map(HeaderValue::as_bytes), Some(&b"Tidegate"[..]));
         line.set("");
-        assert_eq!((line.value(), &line.line[..]), (&b""[..], &b"Server: \r\n"[..]));
+        assert_eq!(line.line, b"Server: \r\n");
+        assert_eq!(line.http2().map(HeaderValue::as_bytes), Some(&b""[..]));
+        line.set("\x01");
+        assert_eq!(line.http2(), None);
     }
 
     #[test]

@@ -15,9 +15,7 @@ pub(crate) fn header_filter(
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);
-    for (name, value) in request.early_headers.iter() {
-        response.headers.set(name, value);
-    }
+    response.headers.set_all(&request.early_headers);
     if let Some(attempt) = request.outcome.attempts.last() {
         let show_always = client.worker.settings.show_upstream_status;
         // 0: no answer at all, which counts as 502.

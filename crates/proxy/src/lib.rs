@@ -12,6 +12,7 @@ mod accept_balance;
 pub mod admission;
 mod answer;
 mod balancer;
+mod boxed;
 mod buffer;
 mod claims;
 mod clean_trailers;

@@ -31,16 +31,26 @@ impl Stream {
         context: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Stream::Http2(stream) = self {
-            return stream.poll_raw(context, room);
-        }
         let mut buffer = ReadBuf::new(room);
-        ready!(match self {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, &mut buffer),
-            Stream::Http2(_) => Poll::Pending,
-        })?;
+        ready!(self.poll_read_buffer(context, &mut buffer))?;
         Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// As [`Stream::poll_read`]. A plain socket writes into room that nobody has set to zero.
+    pub(crate) fn poll_read_buffer(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
+            Stream::Http2(stream) => {
+                let count = ready!(stream.poll_raw(context, buffer.initialize_unfilled()))?;
+                buffer.advance(count);
+                Poll::Ready(Ok(()))
+            }
+        }
     }
 
     /// Reads what is on the socket, still encrypted under TLS: for what is only dropped.

@@ -16,6 +16,9 @@ use crate::field_line::{
     X_FORWARDED_PROTO, X_REAL_IP, write_decimal,
 };
 
+/// Fields that are added to those of the client: five that say who asked, and the length.
+const ADDED: usize = 6;
+
 /// How the body follows the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyPlan {
@@ -104,6 +107,11 @@ impl<'a> OutgoingHead<'a> {
         out.extend_from_slice(b"\r\n");
         self.write_fields(&mut Http1Lines(out));
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// Not less than [`OutgoingHead::write_fields`] writes.
+    pub(crate) fn most_fields(&self) -> usize {
+        self.request.head.headers.len() + ADDED
     }
 
     /// All fields but Host.

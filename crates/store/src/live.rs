@@ -63,7 +63,8 @@ impl Inner {
 }
 
 impl Live {
-    pub(crate) fn new(state: State) -> Self {
+    pub(crate) fn new(mut state: State) -> Self {
+        state.pack();
         let revision = state.revision;
         let inner = Inner { state, log: VecDeque::new(), log_bytes: 0, complete_above: revision };
         Self { inner: RwLock::new(inner), bell: watch::Sender::new(revision) }

@@ -28,6 +28,13 @@ impl State {
         Self { revision, objects: BTreeMap::new() }
     }
 
+    /// Fills up the nodes of the maps: objects that came in the order of their ids have left each half empty.
+    pub(crate) fn pack(&mut self) {
+        for objects in self.objects.values_mut() {
+            *objects = std::mem::take(objects).into_iter().collect();
+        }
+    }
+
     /// The object, if there is one.
     pub fn get(&self, kind: Kind, id: &str) -> Option<&Object> {
         self.objects.get(&kind)?.get(id)

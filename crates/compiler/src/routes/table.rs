@@ -125,6 +125,10 @@ impl Routes {
             let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
             return Router::with_changes(base.clone(), self.stale.clone(), changed);
         }
+        if self.base.is_none() {
+            // As with the objects: the nodes of the map are half empty.
+            self.by_id = std::mem::take(&mut self.by_id).into_iter().collect();
+        }
         let specs = self.by_id.values().filter_map(|compiled| {
             give_way();
             compiled.spec.clone()

@@ -1,5 +1,7 @@
 //! Texts of templates for a request.
 
+use std::borrow::Cow;
+
 use tidegate_telemetry::{
     error_log::{self, Level},
     limiter::Limiter,
@@ -74,6 +76,15 @@ impl Template {
             }
         }
         location
+    }
+
+    /// As [`Template::render`], without a copy where the text is the same for all requests.
+    pub fn render_or_borrow(&self, request: &Request) -> Cow<'_, [u8]> {
+        match self.parts.as_slice() {
+            [] => Cow::Borrowed(&[]),
+            [Part::Literal(text)] => Cow::Borrowed(text),
+            _ => Cow::Owned(self.render(request)),
+        }
     }
 
     /// With the values of this request; a variable without one gives nothing.

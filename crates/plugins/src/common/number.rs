@@ -2,13 +2,37 @@
 
 /// `3` for 3.0, `0.5`, `1e+15`.
 pub fn lua(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e14 {
-        return (value as i64).to_string();
+    let mut text = Vec::new();
+    match write_short(value, &mut text) {
+        true => String::from_utf8(text).unwrap_or_default(),
+        false => long(value),
+    }
+}
+
+/// Appends what [`lua`] returns.
+pub(crate) fn write_lua(value: f64, out: &mut Vec<u8>) {
+    if !write_short(value, out) {
+        out.extend_from_slice(long(value).as_bytes());
+    }
+}
+
+/// Appends whole numbers and hundredths; `false`: it is something else.
+fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
+    let whole = value as i64;
+    if whole as f64 == value && whole.unsigned_abs() < 100_000_000_000_000 {
+        out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+        return true;
     }
     let hundredths = (value * 100.0).round();
-    if hundredths.abs() < 1e13 && hundredths / 100.0 == value {
-        return of_hundredths(hundredths as i64);
+    let is_short = hundredths.abs() < 1e13 && hundredths / 100.0 == value;
+    if is_short {
+        write_hundredths(hundredths as i64, out);
     }
+    is_short
+}
+
+/// All others.
+fn long(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {
             "nan".to_owned()
@@ -30,16 +54,16 @@ pub fn lua(value: f64) -> String {
 }
 
 /// What most limits show: seconds to two digits.
-fn of_hundredths(hundredths: i64) -> String {
+fn write_hundredths(hundredths: i64, out: &mut Vec<u8>) {
     let (whole, rest) = (hundredths.unsigned_abs() / 100, hundredths.unsigned_abs() % 100);
-    let mut text = if hundredths < 0 { "-".to_owned() } else { String::new() };
-    text += &whole.to_string();
-    text.push('.');
-    text.push(char::from(b'0' + (rest / 10) as u8));
-    if rest % 10 != 0 {
-        text.push(char::from(b'0' + (rest % 10) as u8));
+    if hundredths < 0 {
+        out.push(b'-');
     }
-    text
+    out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+    out.extend_from_slice(&[b'.', b'0' + (rest / 10) as u8]);
+    if rest % 10 != 0 {
+        out.push(b'0' + (rest % 10) as u8);
+    }
 }
 
 fn trim_fraction(text: &str) -> &str {

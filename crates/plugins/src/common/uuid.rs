@@ -33,9 +33,20 @@ pub(crate) fn v7(now: Duration) -> String {
 pub fn text(bits: u128, version: u128) -> String {
     let bits = bits & !(0xf << 76) | version << 76;
     let bits = bits & !(0x3 << 62) | 0x2 << 62;
-    let text = format!("{bits:032x}");
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bits.to_be_bytes().into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(hex_digit(byte >> 4));
+        text.push(hex_digit(byte & 0xf));
+    }
+    text
+}
+
+/// Of a number below 16.
+fn hex_digit(number: u8) -> char {
+    char::from(if number < 10 { b'0' + number } else { b'a' + number - 10 })
 }
 
 pub(crate) fn random_u128() -> u128 {

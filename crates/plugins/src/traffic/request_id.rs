@@ -66,15 +66,15 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for RequestId {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let id = match request.header(&self.header_name).filter(|id| !id.is_empty()) {
-            Some(id) => id.to_vec(),
+        let (id, text) = match request.header(&self.header_name).filter(|id| !id.is_empty()) {
+            Some(id) => (id.to_vec(), Box::from(String::from_utf8_lossy(id))),
             None => {
-                let id = self.new_id().into_bytes();
+                let id = self.new_id();
                 request.assert_header(&self.header_name, [&id]);
-                id
+                (id.clone().into_bytes(), id.into_boxed_str())
             }
         };
-        request.id = OnceCell::from(Box::from(String::from_utf8_lossy(&id)));
+        request.id = OnceCell::from(text);
         if self.include_in_response {
             let given = request.extensions.get_or_insert_with(|| Given(Vec::new()));
             given.0.push((self.header_name.clone(), id));

@@ -4,12 +4,13 @@ mod captures;
 mod header_value;
 mod target;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use captures::Captures;
 use header_value::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
+use smallvec::SmallVec;
 use target::{Reading, Target};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
@@ -150,7 +151,8 @@ impl Headers {
             }
         }
         for (name, values) in &self.set {
-            let values: Vec<Vec<u8>> = values.iter().map(|value| value.render(request, captures)).collect();
+            let values: SmallVec<[Cow<'_, [u8]>; 2]> =
+                values.iter().map(|value| value.render(request, captures)).collect();
             request.assert_header(name, values.iter().filter(|value| !value.is_empty()));
         }
         for name in &self.remove {

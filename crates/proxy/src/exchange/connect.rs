@@ -10,7 +10,7 @@ use tidegate_plugin_api::{
 };
 
 use super::failure::FailureKind;
-use crate::{client::Downstream, dial::Dial, proxy_protocol, stream::Stream};
+use crate::{boxed::boxed, client::Downstream, dial::Dial, proxy_protocol, stream::Stream};
 
 pub(crate) struct Connected {
     pub stream: Stream,
@@ -43,7 +43,9 @@ pub(super) async fn connect(
         tls: upstream.tls.as_ref(),
         sni,
     };
-    Ok(Connected { stream: dial.connect(address).await?, uses: 0, address })
+    // Its future is big, and requests that take an idle connection should not carry it.
+    let stream = boxed(|| dial.connect(address)).await?;
+    Ok(Connected { stream, uses: 0, address })
 }
 
 /// With `proxy_protocol` only the client's own, and then the shared pool has none of this node.

@@ -25,16 +25,18 @@ use tidegate_protocol::BodyLength;
 
 use super::{
     attempt::{MOST_INTERIM, TOO_MANY_INTERIM, note_failed},
-    connect,
+    connect::{self, Connected},
     failure::{Failure, FailureKind},
     send_limit::{Progress, SendLimit},
 };
 use crate::{
-    balancer, claims,
+    balancer,
+    boxed::boxed,
+    claims,
     client::Downstream,
     http2::{
         head,
-        pool::{self, Lease, Moment, Next, PoolKey, Waiting, Wanted},
+        pool::{self, Lease, Moment, Next, Opening, PoolKey, Waiting, Wanted},
     },
     read_ahead::Granted,
     upstream_head::OutgoingHead,
@@ -161,21 +163,32 @@ async fn lease(
         match worker.http2_pool.next(place, wanted) {
             Next::Use(lease) => return Ok(lease),
             Next::Wait(first) => wait(waiting.get_or_insert(first), client).await?,
+            // Its future is big, and few requests open a connection.
             Next::Open(opening) => {
-                let mut connecting =
-                    pin!(connect::connect(client, handle, node, timeouts, wanted.server_name, true));
-                let connected = poll_fn(|context| {
-                    still_there(client, context)?;
-                    connecting.as_mut().poll(context)
-                });
-                let connected = connected.await?;
-                let (stream, address) = (connected.stream, connected.address);
-                return pool::establish(opening, worker, stream, address, wanted, handle.keepalive)
-                    .await
-                    .map_err(FailureKind::Connect);
+                return boxed(|| open(opening, client, handle, node, timeouts, wanted)).await;
             }
         }
     }
+}
+
+/// A stream on a new connection.
+async fn open(
+    opening: Opening,
+    client: &Downstream,
+    handle: &UpstreamHandle,
+    node: &Node,
+    timeouts: Timeouts,
+    wanted: &Wanted<'_>,
+) -> Result<Lease, FailureKind> {
+    let mut connecting = pin!(connect::connect(client, handle, node, timeouts, wanted.server_name, true));
+    let connected = poll_fn(|context| {
+        still_there(client, context)?;
+        connecting.as_mut().poll(context)
+    });
+    let Connected { stream, address, .. } = connected.await?;
+    pool::establish(opening, client.worker, stream, address, wanted, handle.keepalive)
+        .await
+        .map_err(FailureKind::Connect)
 }
 
 /// Until there may be a stream.
@@ -238,6 +251,7 @@ async fn start(
         lease.retire();
         FailureKind::Send(io::Error::other(error))
     })?;
+    lease.added();
     Ok((response, Stream { lease, send, body, started, connect_seconds, granted: None }))
 }
 

@@ -15,7 +15,7 @@ use super::{
     line::Fresh,
     stream::{Http2Stream, StreamPermit},
 };
-use crate::{client::Downstream, refusal, request, respond, stall, stats, stream::Stream};
+use crate::{boxed::boxed, client::Downstream, refusal, request, respond, stall, stats, stream::Stream};
 
 /// Copies of a request's head in memory.
 const HEADS: usize = 3;
@@ -66,7 +66,9 @@ impl Life {
         let place = StreamPermit::new(shared.sending.clone());
         // The received head, the parsed one, and the one written for the upstream.
         place.weigh(fresh.head_bytes * HEADS);
-        let task = answer(Working(shared.clone()), fresh, place);
+        let working = Working(shared.clone());
+        // Tokio copies a task three times before its first poll and once after its last.
+        let task = boxed(|| answer(working, fresh, place));
         tokio::task::spawn_local(stall::watched(shared.worker, "an HTTP/2 request", task));
     }
 }

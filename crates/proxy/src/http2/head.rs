@@ -75,7 +75,9 @@ impl Fields for Map<'_> {
     }
 
     fn add_line(&mut self, line: &FieldLine) {
-        self.append(line.name().http2(), line.value());
+        if let Some(value) = line.http2() {
+            self.headers.append(line.name().http2(), value.clone());
+        }
     }
 
     fn add_hop_by_hop(&mut self, _: &[&[u8]]) {}
@@ -91,6 +93,7 @@ pub(crate) fn request(head: &OutgoingHead<'_>, https: bool) -> Result<http::Requ
     *message.uri_mut() = uri.map_err(|_| BAD)?;
     *message.version_mut() = http::Version::HTTP_2;
     let headers = message.headers_mut();
+    headers.reserve(head.most_fields() + 2);
     head.write_fields(&mut Map { headers, value: Vec::new() });
     // As APISIX does: gRPC servers refuse anything else.
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

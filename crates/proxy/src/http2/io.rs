@@ -1,8 +1,8 @@
 //! The bytes under an HTTP/2 connection.
 //!
 //! Crate `h2` flushes after every DATA frame, which would be one system call (and one TLS record) per response. So
-//! its flushes only set a flag; [`Wire::poll_send`] writes once per round of the connection's task, when every stream
-//! has been polled.
+//! its flushes do nothing; [`Wire::poll_send`] writes once per round of the connection's task, when every stream
+//! has been polled, or after some rounds that were cut short.
 
 use std::{
     cell::RefCell,
@@ -128,12 +128,11 @@ impl Wire {
             }
             return Poll::Ready(Ok(()));
         }
-        let count = ready!(self.stream.poll_read(context, buffer.initialize_unfilled()))?;
+        let start = buffer.filled().len();
+        ready!(self.stream.poll_read_buffer(context, buffer))?;
         let now_ms = self.worker.deadlines.now_ms();
         self.received_ms = now_ms;
-        self.reads += u64::from(count > 0);
-        let start = buffer.filled().len();
-        buffer.advance(count);
+        self.reads += u64::from(buffer.filled().len() > start);
         if let Some(watch) = &mut self.watch {
             watch.received(buffer.filled().get(start..).unwrap_or_default(), now_ms);
         }

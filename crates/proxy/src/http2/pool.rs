@@ -79,6 +79,8 @@ impl Wanted<'_> {
 struct State {
     /// Active streams.
     active: Cell<usize>,
+    /// A request was added since the connection's task last looked.
+    added: Cell<bool>,
     /// Takes no new streams.
     closed: Cell<bool>,
     /// Given up because the node was silent.
@@ -165,6 +167,11 @@ impl Lease {
 
     pub(crate) fn sender(&self) -> SendRequest<Bytes> {
         self.connection.send.clone()
+    }
+
+    /// A request has been handed to the connection, whose task sends it soon.
+    pub(crate) fn added(&self) {
+        self.connection.state.added.set(true);
     }
 
     /// The node sent GOAWAY, or the connection is broken: later requests go elsewhere.

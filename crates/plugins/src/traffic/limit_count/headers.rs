@@ -39,8 +39,9 @@ impl HeaderNames {
 
     pub(crate) fn write(&self, request: &mut Request, limit: f64, taken: &Taken) {
         let headers = &mut request.early_headers;
-        headers.set(&self.limit, number::lua(limit));
-        headers.set(&self.remaining, number::lua(if taken.allowed { taken.remaining } else { 0.0 }));
-        headers.set(&self.reset, number::lua((taken.reset_seconds * 100.0).floor() / 100.0));
+        let mut set = |name, value| headers.set_with(name, |out| number::write_lua(value, out));
+        set(&self.limit, limit);
+        set(&self.remaining, if taken.allowed { taken.remaining } else { 0.0 });
+        set(&self.reset, (taken.reset_seconds * 100.0).floor() / 100.0);
     }
 }

@@ -1,6 +1,6 @@
 //! A header value with variables and with `$1`, what `regex_uri` caught.
 
-use std::convert::Infallible;
+use std::{borrow::Cow, convert::Infallible};
 
 use serde_json::Value;
 use tidegate_plugin_api::{
@@ -37,7 +37,10 @@ impl HeaderValue {
         HeaderValue(pieces.into_iter().map(part).collect())
     }
 
-    pub(super) fn render(&self, request: &Request, captures: &Captures) -> Vec<u8> {
+    pub(super) fn render(&self, request: &Request, captures: &Captures) -> Cow<'_, [u8]> {
+        if let [Part::Text(template)] = self.0.as_slice() {
+            return template.render_or_borrow(request);
+        }
         let mut out = Vec::new();
         for part in &self.0 {
             match part {
@@ -47,7 +50,7 @@ impl HeaderValue {
                 Part::Capture(index) => out.extend_from_slice(captures.get(*index)),
             }
         }
-        out
+        Cow::Owned(out)
     }
 }
 

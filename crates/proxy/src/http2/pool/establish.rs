@@ -26,6 +26,9 @@ use crate::{buffer::Buffer, runtime::Runtime, stall, stream::Stream, timers::Tim
 /// Requests have their own time limits; this ends a connection on which none makes progress.
 const NODE_TAKES_NOTHING_MS: u64 = 60_000;
 
+/// How often a connection waits for what else is ready to run, while requests are added to it: they leave together.
+const LAPS: u32 = 2;
+
 /// Speaks HTTP/2 on a new connection and offers it to the other requests too.
 pub(crate) async fn establish(
     opening: Opening,
@@ -68,6 +71,7 @@ pub(crate) async fn establish(
         attached: false,
         reads: 0,
         probe,
+        laps: 0,
         existing,
     };
     tokio::task::spawn_local(stall::watched(runtime, "an HTTP/2 connection to an upstream", driver));
@@ -114,6 +118,8 @@ struct Driver {
     reads: u64,
     /// Until the node sends something, no other connection is opened.
     probe: Option<Turn>,
+    /// In a row.
+    laps: u32,
     // The last field: the socket is closed first.
     existing: Existing,
 }
@@ -144,6 +150,12 @@ impl Future for Driver {
         if !std::mem::replace(&mut driver.attached, true) {
             driver.timer.attach(context);
         }
+        if driver.state.added.take() && driver.laps < LAPS {
+            driver.laps += 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        driver.laps = 0;
         let ended = Pin::new(&mut driver.connection).poll(context);
         let received_ms = driver.listen();
         let sent = driver.wire.borrow_mut().poll_send(context);
