@@ -144,6 +144,10 @@ impl Serving<'_> {
             Command::Reload { timeout_seconds } => {
                 self.reload(Duration::from_secs(timeout_seconds), reply);
             }
+            Command::Connections { id, route, client, end } => {
+                let selection = tidegate_proxy::sessions::Selection { id, route, client };
+                reply.send(&CommandReply::Done(open_sessions::answer(&selection, end)));
+            }
             Command::Backup => {
                 let provider = Arc::clone(self.provider);
                 // Signals do not wait for the disk.

@@ -19,6 +19,7 @@ const READ: &[(&str, &[&str])] = &[
     ("reload", &["prefix", "config"]),
     ("upgrade", &["prefix"]),
     ("routes", &["prefix", "config"]),
+    ("connections", &["prefix"]),
     ("explain", &["prefix", "config"]),
     ("config", &["prefix", "config"]),
     ("doctor", &["prefix", "config"]),
