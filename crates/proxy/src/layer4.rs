@@ -15,7 +15,7 @@ mod reach;
 pub(crate) mod udp;
 pub(crate) mod unanswered;
 
-use std::{cell::RefCell, future::poll_fn, net::SocketAddr, sync::Arc, task::Poll};
+use std::{cell::RefCell, future::poll_fn, net::SocketAddr, pin::pin, sync::Arc, task::Poll};
 
 use tidegate_plugin_api::{Session, stream_route::StreamRoute};
 use tokio::net::TcpStream;
@@ -24,6 +24,7 @@ use self::{begin::Begun, guide::Slot, reach::Reached};
 use crate::{
     open::Open,
     relay::{Pipe, poll_pipe},
+    sessions::{DRAINED_IDLE_MS, Listed},
     settings::{Listen, StreamListen},
     stall,
     stream::Stream,
@@ -117,13 +118,27 @@ async fn establish(
 /// Both ways, until both have ended or nothing moved for the upstream's time.
 async fn relay(established: &mut Established, timer: &Timer) {
     let Established { session, client, early, node, .. } = established;
-    let idle_ms = node.idle_ms;
+    let listed = Listed::new(session);
+    let mut idle_ms = node.idle_ms;
+    let mut ordered = pin!(listed.order.given.notified());
     let (client, upstream) = (RefCell::new(client), RefCell::new(&mut node.stream));
     let (mut up, mut down) = (Pipe::of_session(&std::mem::take(early)), Pipe::of_session(&[]));
     timer.set(idle_ms);
     let log = &mut session.log;
     let started = session.started;
     poll_fn(|context| {
+        if ordered.as_mut().poll(context).is_ready() {
+            ordered.set(listed.order.given.notified());
+            // Polled, so that it wakes this task.
+            let _ = ordered.as_mut().poll(context);
+        }
+        if listed.order.is_close() {
+            return Poll::Ready(());
+        }
+        if listed.order.is_drain() && idle_ms > DRAINED_IDLE_MS {
+            idle_ms = DRAINED_IDLE_MS;
+            timer.set(idle_ms);
+        }
         let before = up.moved + down.moved;
         let first = poll_pipe(
             context,

@@ -60,6 +60,7 @@ mod respond;
 mod route;
 mod runtime;
 mod schedule;
+pub mod sessions;
 pub mod settings;
 mod slow_lane;
 mod stall;

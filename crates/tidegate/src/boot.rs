@@ -37,6 +37,7 @@ mod nodes;
 pub(crate) mod notices;
 pub(crate) mod notify;
 mod ocsp;
+mod open_sessions;
 mod pem;
 pub(crate) mod pid_file;
 pub(crate) mod preflight;

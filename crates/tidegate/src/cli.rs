@@ -5,6 +5,7 @@ mod admin_api;
 mod bench;
 mod completions;
 mod configuration;
+mod connections;
 mod daemon;
 mod doctor;
 mod echo;
@@ -83,6 +84,8 @@ enum Verb {
     Health,
     /// Print the routes of the running gateway
     Routes,
+    /// Print the open sessions of TCP and UDP, drain or close them
+    Connections(connections::Arguments),
     /// Show which route a request would match and why, and which plugins would run
     Explain(explain::Arguments),
     /// Check the machine and the configuration, and say what to do: exit code 3 if something is wrong
@@ -146,6 +149,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Version => version::run(),
         Verb::Health => health::run(&place),
         Verb::Routes => routes::run(&place),
+        Verb::Connections(arguments) => connections::run(&place, &arguments),
         Verb::Explain(arguments) => explain::run(&place, &arguments),
         Verb::Doctor(arguments) => match doctor::run(&place, &arguments) {
             Ok(code) => return code,

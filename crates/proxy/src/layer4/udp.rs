@@ -27,6 +27,7 @@ use tidegate_telemetry::{
 use tokio::{io::ReadBuf, net::UdpSocket, time::Instant};
 
 use super::{end, facts::facts, guide, reach, unanswered::Mark};
+use crate::sessions::{DRAINED_IDLE_MS, Listed};
 use crate::{
     admission::Admitted,
     balancer::InFlight,
@@ -56,7 +57,7 @@ type Sessions = RefCell<HashMap<SocketAddr, Rc<Link>, RandomState>>;
 struct Link {
     node: UdpSocket,
     timer: Timer,
-    idle_ms: u64,
+    idle_ms: Cell<u64>,
     /// The client's datagrams are held back until then.
     paused: Cell<bool>,
     mark: Rc<Mark>,
@@ -193,7 +194,7 @@ fn open(
     let link = Link {
         node: socket,
         timer: Timer::new(&worker.deadlines),
-        idle_ms: reach::idle_ms(worker, &upstream),
+        idle_ms: Cell::new(reach::idle_ms(worker, &upstream)),
         paused: Cell::new(!pause.is_zero()),
         mark: Rc::default(),
         received: Cell::new(0),
@@ -237,7 +238,7 @@ impl Link {
             return;
         }
         self.send(datagram);
-        self.timer.set(self.idle_ms);
+        self.timer.set(self.idle_ms.get());
     }
 }
 
@@ -264,17 +265,32 @@ async fn serve(
         // Counted when it came.
         link.send(&datagram);
     }
-    link.timer.set(link.idle_ms);
+    link.timer.set(link.idle_ms.get());
     let mut evicted = pin!(link.mark.wake.notified());
+    let listed = Listed::new(&session);
+    let mut ordered = pin!(listed.order.given.notified());
+    let mut is_drained = false;
     let mut draining_since: Option<Instant> = None;
     let ended = poll_fn(|context| {
         link.timer.attach(context);
         if evicted.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
+        if ordered.as_mut().poll(context).is_ready() {
+            ordered.set(listed.order.given.notified());
+            let _ = ordered.as_mut().poll(context);
+        }
+        if listed.order.is_close() {
+            return Poll::Ready(());
+        }
+        if listed.order.is_drain() && !is_drained {
+            is_drained = true;
+            link.idle_ms.set(DRAINED_IDLE_MS.min(link.idle_ms.get()));
+            link.timer.set(link.idle_ms.get());
+        }
         if way.worker.draining.get() && draining_since.is_none() {
             draining_since = Some(Instant::now());
-            link.timer.set(GRACE_MS.min(link.idle_ms));
+            link.timer.set(GRACE_MS.min(link.idle_ms.get()));
         }
         match poll_answers(&way, &link, &mut session, context) {
             Poll::Ready(()) => Poll::Ready(()),
@@ -309,7 +325,7 @@ fn poll_answers(way: &Way, link: &Link, session: &mut Session, context: &mut Con
                 log.bytes_sent += answer.len() as u64;
             }
             if !way.worker.draining.get() {
-                link.timer.set(link.idle_ms);
+                link.timer.set(link.idle_ms.get());
             }
         }
         context.waker().wake_by_ref();

@@ -6,6 +6,7 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
+    net::IpAddr,
     os::unix::{
         fs::PermissionsExt,
         net::{UnixListener, UnixStream},
@@ -38,6 +39,22 @@ pub(crate) enum Command {
     },
     /// The answer is the path of a file that holds everything acknowledged until now.
     Backup,
+    /// Sessions of TCP and UDP: the answer is a table of them, or how many end.
+    Connections {
+        id: Option<u64>,
+        route: Option<String>,
+        client: Option<IpAddr>,
+        end: Option<End>,
+    },
+}
+
+/// How sessions end.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum End {
+    Now,
+    /// As soon as each has been silent for a second.
+    Silent,
 }
 
 /// The answer: what was done, or why not.

@@ -16,7 +16,7 @@ use super::{
     commands::{Command, CommandReply, Reply},
     handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
-    notify,
+    notify, open_sessions,
     pid_file::{self, PidFile},
     provider::Provider,
     reload,
@@ -143,6 +143,10 @@ impl Serving<'_> {
             }
             Command::Reload { timeout_seconds } => {
                 self.reload(Duration::from_secs(timeout_seconds), reply);
+            }
+            Command::Connections { id, route, client, end } => {
+                let selection = tidegate_proxy::sessions::Selection { id, route, client };
+                reply.send(&CommandReply::Done(open_sessions::answer(&selection, end)));
             }
             Command::Backup => {
                 let provider = Arc::clone(self.provider);

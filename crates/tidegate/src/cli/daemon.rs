@@ -51,15 +51,19 @@ fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
 
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.
 pub(super) fn command(place: &SharedOptions, command: &Command, limit: Duration) -> anyhow::Result<()> {
+    let text = ask(place, command, limit)?;
+    crate::say::say!("tidegate: {text}");
+    Ok(())
+}
+
+/// As [`command`], for an answer that is not about what was done.
+pub(super) fn ask(place: &SharedOptions, command: &Command, limit: Duration) -> anyhow::Result<String> {
     let pid = find(place)?;
     let path = commands::path(&pid_file(place)?);
     let answer = commands::send(&path, command, limit + ANSWER_SLACK)
         .with_context(|| format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display()))?;
     match answer {
-        CommandReply::Done(text) => {
-            crate::say::say!("tidegate: {text}");
-            Ok(())
-        }
+        CommandReply::Done(text) => Ok(text),
         CommandReply::Failed(reason) => bail!("{reason}"),
     }
 }

@@ -20,6 +20,7 @@ const READ: &[(&str, &[&str])] = &[
     ("upgrade", &["prefix"]),
     ("health", &["prefix", "config"]),
     ("routes", &["prefix", "config"]),
+    ("connections", &["prefix"]),
     ("explain", &["prefix", "config"]),
     ("config", &["prefix", "config"]),
     ("doctor", &["prefix", "config"]),

@@ -147,6 +147,47 @@ fn a_broken_route_closes_what_it_was_for() {
 }
 
 #[test]
+fn the_operator_lists_drains_and_closes_sessions() {
+    let echo = echoing();
+    let ports = start(
+        "",
+        "",
+        &format!(
+            "stream_routes:\n- {{id: one, server_port: @TCP@, upstream: {{nodes: {{\"{echo}\": 1}}}}}}\n\
+             - {{id: other, server_port: @OTHER@, upstream: {{nodes: {{\"{echo}\": 1}}}}}}\n"
+        ),
+    );
+    let mut open: Vec<_> = [ports.tcp, ports.tcp, ports.other].map(connect).into();
+    for stream in &mut open {
+        stream.write_all(b"a").expect("sent");
+        assert_eq!(read(stream, 1), "a");
+    }
+    let verb = |words: &[&str]| {
+        let (done, said) = ports.gateway.verb_with(&[&["connections"], words].concat());
+        assert!(done, "{said}");
+        said
+    };
+    let listed = verb(&[]);
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    let listed = verb(&["--route", "one"]);
+    let rows: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["ID", "PROTOCOL", "CLIENT", "SERVER", "ROUTE", "NODE", "OPEN"]);
+    assert_eq!((rows.len(), rows[1][1], rows[1][4]), (3, "TCP", "one"), "{listed}");
+    assert!(verb(&["--close", rows[1][0]]).contains("closed 1 session"));
+    let mut closed = 0;
+    for stream in &mut open[..2] {
+        stream.set_nonblocking(true).expect("set");
+    }
+    eventually("one of them is closed", || {
+        closed = open[..2].iter_mut().filter(|stream| matches!(stream.peek(&mut [0; 1]), Ok(0))).count();
+        closed == 1
+    });
+    assert!(verb(&["--drain", "--route", "other"]).contains("1 session will close once silent"));
+    assert!(is_closed(&mut open[2]), "it was silent");
+    assert_eq!(verb(&["--client", "127.0.0.1"]).lines().count(), 2);
+}
+
+#[test]
 fn silence_ends_a_session() {
     let echo = echoing();
     let timeout = "{connect: 1, send: 1, read: 1}";

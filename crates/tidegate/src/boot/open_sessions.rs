@@ -1,0 +1,47 @@
+//! What `tidegate connections` is answered.
+
+use tidegate_proxy::sessions::{self, Selection, Shown};
+
+use super::commands::End;
+
+const HEAD: [&str; 7] = ["ID", "PROTOCOL", "CLIENT", "SERVER", "ROUTE", "NODE", "OPEN"];
+
+pub(super) fn answer(selection: &Selection, end: Option<End>) -> String {
+    match end {
+        None => table(&sessions::list(selection)),
+        Some(End::Now) => format!("closed {}\n", counted(sessions::end(selection, false))),
+        Some(End::Silent) => {
+            format!("{} will close once silent for a second\n", counted(sessions::end(selection, true)))
+        }
+    }
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") }
+}
+
+fn table(sessions: &[Shown]) -> String {
+    let mut rows: Vec<[String; 7]> = vec![HEAD.map(str::to_owned)];
+    rows.extend(sessions.iter().map(|one| {
+        let draining = if one.is_draining { " draining" } else { "" };
+        [
+            one.id.to_string(),
+            one.transport.to_owned(),
+            one.client.to_string(),
+            one.local.to_string(),
+            one.route.to_string(),
+            one.node.to_string(),
+            format!("{}s{draining}", one.open_for.as_secs()),
+        ]
+    }));
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
