@@ -32,6 +32,7 @@ pub(crate) mod random_token;
 pub(crate) mod receiver;
 pub(crate) mod receivers;
 pub mod regexes;
+pub(crate) mod relayed;
 pub(crate) mod return_url;
 pub(crate) mod rfc5424;
 pub(crate) mod sampled;
