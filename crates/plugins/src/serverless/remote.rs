@@ -46,6 +46,7 @@ impl Service {
             name,
             endpoint: Endpoint::parse(url)?,
             options: ClientOptions {
+                proxies: None,
                 timeout: Duration::from_millis(conf.timeout),
                 tls: TlsWanted { verify: conf.ssl_verify, client: None },
                 keepalive: conf.keepalive,
