@@ -113,6 +113,7 @@ mod observability {
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
     pub(crate) mod rocketmq_logger;
+    pub(crate) mod server_info;
     pub(crate) mod skywalking_logger;
     pub(crate) mod sls_logger;
     pub(crate) mod splunk_hec_logging;
@@ -175,6 +176,16 @@ pub fn check_proto(content: &str) -> Result<(), String> {
 /// Memory that all workers share: name, capacity and free bytes.
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
     traffic::proxy_cache::memory_zones()
+}
+
+/// Where plugin server-info keeps its report in etcd, below the prefix.
+pub fn server_info_key() -> String {
+    observability::server_info::key()
+}
+
+/// The report itself, to an etcd of this version.
+pub fn server_info(etcd_version: &str) -> serde_json::Value {
+    observability::server_info::report(Some(etcd_version))
 }
 
 /// What compressing and decompressing bodies holds.

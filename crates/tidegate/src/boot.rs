@@ -47,6 +47,7 @@ mod purpose;
 mod reload;
 mod renewal;
 mod secrets;
+mod server_info;
 pub(crate) mod serving;
 pub(crate) mod signals;
 mod sockets;
@@ -74,6 +75,7 @@ pub(crate) use self::catalogs::catalog;
 pub(crate) use self::languages::check_object;
 
 use self::{
+    control::Control,
     handover::predecessor::Predecessor,
     pid_file::PidFile,
     prepare::Prepared,
@@ -166,16 +168,19 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    flush_logs();
-    control.stop();
-    provider.close();
-    logs.close();
+    end(runner, &control, &provider, &logs);
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
     if stays {
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+fn end(runner: Option<Runner>, control: &Control, provider: &Provider, logs: &Logs) {
+    control.stop();
+    provider.close();
+    logs.close();
 }
 
 fn flush_logs() {
