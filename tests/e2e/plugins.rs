@@ -34,6 +34,7 @@ mod quota;
 mod quota_bound;
 mod quota_sync;
 mod remade_answers;
+mod runners;
 mod search_time;
 mod side_answers;
 mod side_connections;

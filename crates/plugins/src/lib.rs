@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod common;
+mod ext_plugin;
 #[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
 mod lua;
 #[cfg(feature = "lua")]
@@ -145,6 +146,9 @@ mod other {
     pub(crate) mod brotli;
     pub(crate) mod echo;
     pub(crate) mod example_plugin;
+    pub(crate) mod ext_plugin_post_req;
+    pub(crate) mod ext_plugin_post_resp;
+    pub(crate) mod ext_plugin_pre_req;
     pub(crate) mod gzip;
     pub(crate) mod http_dubbo;
     pub(crate) mod ocsp_stapling;
@@ -187,6 +191,8 @@ pub fn server_info_key() -> String {
 pub fn server_info(etcd_version: &str) -> serde_json::Value {
     observability::server_info::report(Some(etcd_version))
 }
+
+pub use ext_plugin::process::Runner;
 
 /// What compressing and decompressing bodies holds.
 pub fn compression_memory() -> common::compression::memory::Usage {

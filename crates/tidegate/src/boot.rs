@@ -46,6 +46,7 @@ mod provider;
 mod purpose;
 mod reload;
 mod renewal;
+mod runner;
 mod secrets;
 mod server_info;
 pub(crate) mod serving;
@@ -69,6 +70,7 @@ use serde_json::Value;
 use tidegate_config::Settings;
 use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::Catalog;
+use tidegate_plugins::Runner;
 use tidegate_telemetry::error_log;
 
 pub(crate) use self::catalogs::catalog;
@@ -77,9 +79,11 @@ pub(crate) use self::languages::check_object;
 use self::{
     control::Control,
     handover::predecessor::Predecessor,
+    logs::Logs,
     pid_file::PidFile,
     prepare::Prepared,
     process::{install_host, start_plugins},
+    provider::Provider,
     purpose::Purpose,
     serving::Origin,
 };
@@ -130,6 +134,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         control_api,
         status,
     } = prepare::prepare(&settings, &sockets, &purpose, &options.warnings)?;
+    let runner = runner::start(&settings, &catalog)?;
     let left = sockets.leave_rest();
     if let Some(predecessor) = &options.predecessor {
         predecessor.prepared(left)?;
@@ -177,7 +182,10 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     Ok(())
 }
 
+/// The runner's plugins have no more requests; what it says is still logged.
 fn end(runner: Option<Runner>, control: &Control, provider: &Provider, logs: &Logs) {
+    drop(runner);
+    flush_logs();
     control.stop();
     provider.close();
     logs.close();

@@ -183,6 +183,8 @@ const WITNESSES: &[(&str, &str)] = &[
     ("plugin_attr.serverless.time_limit_ms", "config/config_keys/process::functions_have_the_time_that_the_file_gives"),
     ("plugin_attr.serverless-pre-function.time_limit_ms", "config/config_keys/process::functions_have_the_time_that_the_file_gives"),
     ("plugin_attr.batch-requests.uri", "config/config_keys/requests::paths_answers_and_addresses_of_apis"),
+    ("ext-plugin.cmd", "plugins/runners::what_a_runner_says_is_logged_and_one_that_cannot_start_is_named"),
+    ("ext-plugin.path_for_test", "plugins/runners::requests_as_a_runner_sees_them"),
     ("plugin_attr.server-info.report_ttl", "config/etcd/reports::a_report_stays_as_long_as_its_gateway"),
     ("plugin_attr.node-status.uri", "config/config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("nginx_config.http.proxy_ssl_server_name", "config/config_keys/protocols::upstreams_are_told_the_name_that_is_meant_unless_the_file_says_no"),

@@ -28,7 +28,6 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("deployment.admin.enable_admin_ui", json!(true), "there is no dashboard"),
         ("apisix.tracing", json!(true), "whole requests are traced"),
         ("xrpc.protocols", json!([{"name": "redis"}]), "there are no protocols on top of TCP"),
-        ("ext-plugin.cmd", json!(["/bin/true"]), "there are no external plugins"),
         ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
