@@ -115,6 +115,7 @@ mod observability {
     pub(crate) mod prometheus;
     pub(crate) mod rocketmq_logger;
     pub(crate) mod server_info;
+    pub(crate) mod skywalking;
     pub(crate) mod skywalking_logger;
     pub(crate) mod sls_logger;
     pub(crate) mod splunk_hec_logging;

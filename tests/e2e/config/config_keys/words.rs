@@ -31,7 +31,7 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
-        ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not available"),
+        ("plugin_attr.inspect.delay", json!(9), "the plugin is not available"),
     ] {
         let said = said(&[(key, value)], reason);
         let line = said.lines().find(|line| line.contains(reason)).unwrap_or_default();
