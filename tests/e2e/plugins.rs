@@ -9,6 +9,7 @@ mod casbin;
 mod compression;
 mod directory;
 mod dubbo;
+mod dubbo_maps;
 mod fair_turns;
 mod firewall;
 mod functions;

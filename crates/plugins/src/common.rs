@@ -12,6 +12,7 @@ pub(crate) mod content_coding;
 pub(crate) mod cookies;
 pub(crate) mod decompress;
 pub(crate) mod deliver;
+pub(crate) mod dubbo;
 pub(crate) mod flight;
 pub mod form;
 pub(crate) mod graphql_request;

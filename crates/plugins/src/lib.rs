@@ -145,6 +145,7 @@ mod serverless {
 mod other {
     pub(crate) mod batch_requests;
     pub(crate) mod brotli;
+    pub(crate) mod dubbo_proxy;
     pub(crate) mod echo;
     pub(crate) mod example_plugin;
     pub(crate) mod ext_plugin_post_req;

@@ -88,7 +88,6 @@ pub(super) const KEYS: &[Key] = &[
     unset("plugin_attr.node-status", Table, "{}", "The status page of a node."),
     unset("plugin_attr.node-status.uri", PATH, "\"/apisix/status\"", "The path of its API, for plugin public-api."),
     key("plugin_attr.ai-proxy", FreeTable, "{\"http_client\": \"ngx_http_ffi_client\"}", "ai-proxy and ai-proxy-multi.").no_effect(NO_AI),
-    key("plugin_attr.dubbo-proxy", FreeTable, "{\"upstream_multiplex_count\": 32}", "Calls to Dubbo services.").no_effect(ABSENT),
     key("plugin_attr.skywalking", Table, "{}", "Traces for SkyWalking."),
     key("plugin_attr.skywalking.service_name", Text, "\"APISIX\"", "The service that this gateway is in traces."),
     key("plugin_attr.skywalking.service_instance_name", Text, "\"APISIX Instance Name\"", "Its instance; $hostname: the name of the machine."),
@@ -98,6 +97,9 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.server-info.report_ttl", Integer(3, 86_400), "60", "Seconds that a report stays when its gateway has gone."),
     unset("plugin_attr.server-info.report_interval", Free, "60", "Seconds between two reports, in APISIX 2.")
         .no_effect("a report is renewed twice in its report_ttl"),
+    key("plugin_attr.dubbo-proxy", Table, "{}", "Calls to Dubbo services."),
+    key("plugin_attr.dubbo-proxy.upstream_multiplex_count", Free, "32", "Calls at a time over one connection.")
+        .no_effect("each call has a connection for itself"),
     key("plugin_attr.inspect", FreeTable, "{\"delay\": 3, \"hooks_file\": \"/usr/local/apisix/plugin_inspect_hooks.lua\"}", "Breakpoints in Lua code.").no_effect(ABSENT),
     unset("plugin_attr.example-plugin", FreeTable, "{\"val\": 1}", "An example.").no_effect("the plugin here reads none"),
 ];
