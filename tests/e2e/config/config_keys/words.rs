@@ -53,6 +53,8 @@ fn names_of_absent_plugins_are_one_line() {
         "{said}"
     );
     assert!(!plain.contains("not available"), "the built-in list names what is here");
+    let with_reasons = self::said(&[("plugins", json!(["gm", "inspect"]))], "2 of 2 are not available");
+    assert!(with_reasons.contains("gm (the TLS library has neither SM2 nor NTLS)"), "{with_reasons}");
 }
 
 #[test]
