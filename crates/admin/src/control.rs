@@ -62,7 +62,11 @@ impl ControlApi {
                 Ok(()) => Response::text(200, "done"),
                 Err(error) => Response::text(503, &error),
             },
-            ("GET", ["v1", ..]) => self.document(request, &path).await,
+            ("GET", ["v1", ..]) => match self.parts.plugins.control(&path, &request.query) {
+                Some(Value::String(text)) => Response::text(200, &text),
+                Some(value) => Response::json(200, &value),
+                None => self.document(request, &path).await,
+            },
             _ => Response::page(404),
         }
     }

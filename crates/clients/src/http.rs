@@ -9,13 +9,15 @@ mod endpoint;
 mod heard;
 mod idle;
 mod kept;
+mod proxies;
 
 pub use connect::{TlsWanted, Transport, connect, tls_config};
 pub use connection::Body;
 pub use endpoint::Endpoint;
 pub use kept::{KeptClient, KeptResponse, Stream};
+pub use proxies::{Proxies, Proxy};
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use connection::{Connection, describe, gather};
@@ -43,6 +45,8 @@ pub struct ClientOptions {
     pub body: Body,
     /// A request may be sent once more when its connection ended before anything came back: it may have arrived.
     pub repeats: bool,
+    /// `None`: the server is asked directly.
+    pub proxies: Option<Arc<Proxies>>,
 }
 
 /// The size limit of an answer that decides something: a longer one is an error.
@@ -58,6 +62,7 @@ impl Default for ClientOptions {
             keepalive_pool: 5,
             body: Body::Whole(MAX_ANSWER_BYTES),
             repeats: true,
+            proxies: None,
         }
     }
 }
@@ -148,12 +153,13 @@ impl From<Error> for String {
 
 /// Sends the request and reads the whole answer.
 pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming, Error> {
-    let pool = idle::pool_name(&request.endpoint, &options.tls);
+    let proxy = options.proxies.as_ref().and_then(|proxies| proxies.of(&request.endpoint));
+    let pool = idle::pool_name(&request.endpoint, &options.tls, proxy);
     while let Some(mut connection) = idle::take(&pool, options.keepalive_timeout) {
         if !connection.is_ready().await {
             continue;
         }
-        let Some((message, _ticket)) = build(&request, &connection).map_err(Error::Ended)? else {
+        let Some((message, _ticket)) = build(&request, &connection, proxy).map_err(Error::Ended)? else {
             return Ok(refused_as_loop());
         };
         connection.expect_head();
@@ -175,10 +181,10 @@ pub async fn send(request: Outgoing, options: &ClientOptions) -> Result<Incoming
             },
         }
     }
-    let opened = within(options, Connection::open(&request.endpoint, &options.tls)).await;
+    let opened = within(options, Connection::open(&request.endpoint, &options.tls, proxy)).await;
     let opened = opened.unwrap_or_else(|| Err(Error::TimedOut.into()));
     let mut connection = opened.map_err(Error::NotConnected)?;
-    let Some((message, _ticket)) = build(&request, &connection).map_err(Error::Ended)? else {
+    let Some((message, _ticket)) = build(&request, &connection, proxy).map_err(Error::Ended)? else {
         return Ok(refused_as_loop());
     };
     connection.expect_head();
@@ -219,7 +225,11 @@ fn refused_as_loop() -> Incoming {
 }
 
 /// Builds the request for this connection. On one that leads back here it is marked, or not sent.
-fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, String> {
+fn build(
+    request: &Outgoing,
+    connection: &Connection,
+    proxy: Option<&Proxy>,
+) -> Result<Option<Built>, String> {
     let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
     let there = request.headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
     let marked = match hops::way(connection.peer, connection.local, there) {
@@ -228,7 +238,19 @@ fn build(request: &Outgoing, connection: &Connection) -> Result<Option<Built>, S
         Way::Round => return Ok(None),
     };
     let has = |name: &str| request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut builder = hyper::Request::builder().method(&request.method).uri(&request.endpoint.target);
+    // A tunnel is as good as a direct connection.
+    let proxy = proxy.filter(|_| !request.endpoint.tls);
+    let target = &request.endpoint.target;
+    let target = match proxy {
+        Some(_) => format!("http://{}{target}", request.endpoint.host_header()),
+        None => target.clone(),
+    };
+    let mut builder = hyper::Request::builder().method(&request.method).uri(target);
+    if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization.as_ref())
+        && !has("proxy-authorization")
+    {
+        builder = builder.header("Proxy-Authorization", authorization);
+    }
     if !has("host") {
         builder = builder.header("Host", request.endpoint.host_header());
     }

@@ -5,7 +5,7 @@ use aws_lc_rs::{
     rand::SystemRandom,
     signature::{
         ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair,
-        EcdsaSigningAlgorithm, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaEncoding, RsaKeyPair,
+        EcdsaSigningAlgorithm, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RsaEncoding, RsaKeyPair,
     },
 };
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
@@ -49,6 +49,7 @@ impl SigningKey {
         let key = match algorithm {
             Algorithm::Rs256 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA256),
             Algorithm::Rs512 => Key::Rsa(rsa(&der)?, &RSA_PKCS1_SHA512),
+            Algorithm::Ps256 => Key::Rsa(rsa(&der)?, &RSA_PSS_SHA256),
             Algorithm::Es256 => Key::Ec(ec(&ECDSA_P256_SHA256_FIXED_SIGNING, &der)?),
             Algorithm::Es512 => Key::Ec(ec(&ECDSA_P521_SHA512_FIXED_SIGNING, &der)?),
             other => return Err(format!("{} is not supported for signing with a private key", other.name())),
@@ -62,6 +63,16 @@ impl SigningKey {
         if let Some(id) = &self.id {
             header["kid"] = id.as_str().into();
         }
+        self.sign_under(&header, claims)
+    }
+
+    /// The name of the algorithm that it signs with.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm.name()
+    }
+
+    /// A token with a header of the caller's.
+    pub fn sign_under(&self, header: &Value, claims: &Value) -> Result<String, String> {
         let message = format!("{}.{}", encode_url(header.to_string()), encode_url(claims.to_string()));
         let failed = |_| "signing failed".to_owned();
         let random = SystemRandom::new();

@@ -13,6 +13,7 @@ pub mod jws;
 pub mod jws_sign;
 pub mod nginx_base64;
 mod paced;
+pub mod public_jwk;
 #[cfg_attr(not(feature = "redis"), path = "redis/absent.rs")]
 pub mod redis;
 pub mod secrets;

@@ -83,6 +83,10 @@ pub trait PluginCatalog: Send + Sync {
     fn unanswered(&self, _: &str) -> Option<String> {
         None
     }
+    /// What an enabled plugin answers to a path of the Control API: a text, or JSON.
+    fn control(&self, _path: &str, _query: &str) -> Option<Value> {
+        None
+    }
     /// A remark about a variable that no request has unless Lua sets it.
     fn variable_remark(&self, _: &str) -> Option<String> {
         None

@@ -171,6 +171,12 @@ impl PluginCatalog for Catalog {
         Some(format!("no enabled plugin answers {path}, so that it is 404{}", off.unwrap_or_default()))
     }
 
+    fn control(&self, path: &str, query: &str) -> Option<Value> {
+        let enabled = self.enabled.load();
+        let mut paths = enabled.iter().filter_map(|name| self.def(name)).flat_map(|def| def.control);
+        paths.find(|known| known.uri == path).map(|known| (known.handler)(query))
+    }
+
     fn variable_remark(&self, name: &str) -> Option<String> {
         crate::Variable::remark(name)
     }

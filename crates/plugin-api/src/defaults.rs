@@ -65,6 +65,7 @@ impl PluginDef {
         consumer: None,
         inline_upstreams: None,
         apis: &[],
+        control: &[],
         follow_metadata: None,
         start: None,
     };

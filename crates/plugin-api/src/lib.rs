@@ -72,8 +72,8 @@ pub use step::{Step, Verdict, WholeBody};
 pub use template::Template;
 pub use tidegate_model::SchemaKind;
 pub use types::{
-    Api, AuthEntry, Consumer, ConsumerIndex, FilterFunction, Instance, Plugin, PluginChain, PluginDef,
-    Request, Route, Snapshot, WorkerSnapshot,
+    Api, AuthEntry, Consumer, ConsumerIndex, ControlPath, FilterFunction, Instance, Plugin, PluginChain,
+    PluginDef, Request, Route, Snapshot, WorkerSnapshot,
 };
 pub use upstream::UpstreamHandle;
 pub use variables::variable::Variable;

@@ -151,6 +151,8 @@ pub struct PluginDef {
     pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
     /// URIs that the plugin answers itself.
     pub apis: &'static [Api],
+    /// Paths of the Control API that the plugin answers.
+    pub control: &'static [ControlPath],
     /// A plugin that works beside requests: called with its metadata, defaults filled in, after each change of the
     /// configuration. `None` where there is none, or the plugin is not enabled.
     pub follow_metadata: Option<fn(Option<&Value>)>,
@@ -167,6 +169,14 @@ pub struct Api {
     pub uri: &'static str,
     /// Answers requests for it.
     pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
+}
+
+/// A path of the Control API that a plugin answers to GET.
+pub struct ControlPath {
+    /// Exact.
+    pub uri: &'static str,
+    /// Gets the query; a string is answered as text, another value as JSON. It must not block.
+    pub handler: fn(&str) -> Value,
 }
 
 /// A built plugin with its `_meta` settings.

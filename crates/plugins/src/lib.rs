@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod common;
+mod ext_plugin;
 #[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
 mod lua;
 #[cfg(feature = "lua")]
@@ -113,6 +114,8 @@ mod observability {
     pub(crate) mod opentelemetry;
     pub(crate) mod prometheus;
     pub(crate) mod rocketmq_logger;
+    pub(crate) mod server_info;
+    pub(crate) mod skywalking;
     pub(crate) mod skywalking_logger;
     pub(crate) mod sls_logger;
     pub(crate) mod splunk_hec_logging;
@@ -142,8 +145,12 @@ mod serverless {
 mod other {
     pub(crate) mod batch_requests;
     pub(crate) mod brotli;
+    pub(crate) mod dubbo_proxy;
     pub(crate) mod echo;
     pub(crate) mod example_plugin;
+    pub(crate) mod ext_plugin_post_req;
+    pub(crate) mod ext_plugin_post_resp;
+    pub(crate) mod ext_plugin_pre_req;
     pub(crate) mod gzip;
     pub(crate) mod http_dubbo;
     pub(crate) mod ocsp_stapling;
@@ -176,6 +183,18 @@ pub fn check_proto(content: &str) -> Result<(), String> {
 pub fn shared_memory() -> Vec<(String, usize, usize)> {
     traffic::proxy_cache::memory_zones()
 }
+
+/// Where plugin server-info keeps its report in etcd, below the prefix.
+pub fn server_info_key() -> String {
+    observability::server_info::key()
+}
+
+/// The report itself, to an etcd of this version.
+pub fn server_info(etcd_version: &str) -> serde_json::Value {
+    observability::server_info::report(Some(etcd_version))
+}
+
+pub use ext_plugin::process::Runner;
 
 /// What compressing and decompressing bodies holds.
 pub fn compression_memory() -> common::compression::memory::Usage {

@@ -1,7 +1,7 @@
 //! Changes to the head of an answer by plugins and by the gateway itself.
 
 use tidegate_plugin_api::Request;
-use tidegate_protocol::HeaderId;
+use tidegate_protocol::{Head, HeaderId};
 
 use crate::{client::Downstream, phases::RequestChains};
 
@@ -15,7 +15,10 @@ pub(crate) fn header_filter(
     let response = &mut request.response;
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);
-    response.headers.set_all(&request.early_headers);
+    match repeats_a_name(&request.early_headers) {
+        false => response.headers.set_all(&request.early_headers),
+        true => set_and_add(&mut response.headers, &request.early_headers),
+    }
     if let Some(attempt) = request.outcome.attempts.last() {
         let show_always = client.worker.settings.show_upstream_status;
         // 0: no answer at all, which counts as 502.
@@ -33,4 +36,21 @@ pub(crate) fn header_filter(
         request.response.headers.set("Apisix-Plugins", executed);
     }
     request.response.take_refusal().map_or(Ok(()), Err)
+}
+
+/// Few fields are set early, and their names mostly differ in length.
+fn repeats_a_name(fields: &Head) -> bool {
+    let mut names = fields.iter().map(|(name, _)| name).enumerate();
+    names.any(|(at, name)| fields.iter().take(at).any(|(other, _)| other.eq_ignore_ascii_case(name)))
+}
+
+/// The first of a name replaces those that are there, further ones come after it.
+#[cold]
+fn set_and_add(headers: &mut Head, fields: &Head) {
+    for (at, (name, value)) in fields.iter().enumerate() {
+        match fields.iter().take(at).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            true => headers.add(name, value),
+            false => headers.set(name, value),
+        }
+    }
 }

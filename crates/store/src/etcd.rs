@@ -15,6 +15,7 @@ mod follow;
 mod keys;
 mod load;
 mod options;
+mod report;
 mod rpc;
 mod shared;
 mod snapshot;
@@ -34,11 +35,14 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, task};
 
-pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use self::{
     connection::{Member, Pings},
     shared::{Followed, Shared},
     snapshot::Earlier,
+};
+pub use self::{
+    options::{Options, Seal, TlsOptions, Unseal},
+    report::Report,
 };
 use crate::{
     BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError, live::Live,
@@ -49,6 +53,7 @@ pub struct Etcd {
     shared: Arc<Shared>,
     follower: task::JoinHandle<()>,
     runtime: Handle,
+    reporter: Mutex<Option<task::JoinHandle<()>>>,
     snapshots: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -93,7 +98,13 @@ impl Etcd {
             return Err(error);
         }
         let snapshots = snapshot::start(shared.clone(), receiver)?;
-        Ok(Self { shared, follower, runtime: runtime.clone(), snapshots: Mutex::new(Some(snapshots)) })
+        Ok(Self {
+            shared,
+            follower,
+            runtime: runtime.clone(),
+            reporter: Mutex::default(),
+            snapshots: Mutex::new(Some(snapshots)),
+        })
     }
 
     /// The list of plugins in etcd, if there is one.
@@ -111,9 +122,20 @@ impl Etcd {
         self.shared.cluster_revision.load(Relaxed)
     }
 
+    /// Keeps a report in etcd for as long as the store follows it.
+    pub fn keep(&self, report: Report) {
+        let kept = report::keep(self.shared.clone(), report);
+        if let Some(before) = self.reporter.lock().replace(self.runtime.spawn(kept)) {
+            before.abort();
+        }
+    }
+
     /// Stops following, and writes the snapshot if it is behind.
     pub fn close(&self) {
         self.follower.abort();
+        if let Some(reporter) = self.reporter.lock().take() {
+            reporter.abort();
+        }
         self.shared.changed.lock().take();
         let snapshots = self.snapshots.lock().take();
         if let Some(thread) = snapshots {

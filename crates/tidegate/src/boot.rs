@@ -47,7 +47,9 @@ mod provider;
 mod purpose;
 mod reload;
 mod renewal;
+mod runner;
 mod secrets;
+mod server_info;
 pub(crate) mod serving;
 pub(crate) mod signals;
 mod sockets;
@@ -69,16 +71,20 @@ use serde_json::Value;
 use tidegate_config::Settings;
 use tidegate_model::PluginCatalog;
 use tidegate_plugin_api::Catalog;
+use tidegate_plugins::Runner;
 use tidegate_telemetry::error_log;
 
 pub(crate) use self::catalogs::catalog;
 pub(crate) use self::languages::check_object;
 
 use self::{
+    control::Control,
     handover::predecessor::Predecessor,
+    logs::Logs,
     pid_file::PidFile,
     prepare::Prepared,
     process::{install_host, start_plugins},
+    provider::Provider,
     purpose::Purpose,
     serving::Origin,
 };
@@ -129,6 +135,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         control_api,
         status,
     } = prepare::prepare(&settings, &sockets, &purpose, &options.warnings)?;
+    let runner = runner::start(&settings, &catalog)?;
     let left = sockets.leave_rest();
     if let Some(predecessor) = &options.predecessor {
         predecessor.prepared(left)?;
@@ -167,16 +174,22 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    flush_logs();
-    control.stop();
-    provider.close();
-    logs.close();
+    end(runner, &control, &provider, &logs);
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
     if stays {
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+/// The runner's plugins have no more requests; what it says is still logged.
+fn end(runner: Option<Runner>, control: &Control, provider: &Provider, logs: &Logs) {
+    drop(runner);
+    flush_logs();
+    control.stop();
+    provider.close();
+    logs.close();
 }
 
 fn flush_logs() {

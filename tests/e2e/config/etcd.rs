@@ -8,6 +8,7 @@ mod made_again;
 mod masks;
 mod outages;
 mod quiet;
+mod reports;
 mod roles;
 mod second_version;
 mod secured;

@@ -9,6 +9,7 @@ mod lago;
 mod loggly;
 mod rocketmq;
 mod skywalking;
+mod skywalking_tracer;
 mod sls;
 mod splunk;
 mod tencent;

@@ -1,6 +1,7 @@
 //! openid-connect with a provider that does as it is told: what an unsigned ID token, a second callback and a cookie from
 //! before the logout are worth.
 
+mod bound;
 mod sessions;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -180,6 +180,7 @@ impl Shell<'_> {
     fn run(&self, script: &str) -> (String, bool) {
         let ports = [
             (":9080", self.gateway.http.port()),
+            (":9090", self.gateway.control.port()),
             (":9180", self.gateway.admin.port()),
             (":9091", self.gateway.metrics.port()),
             (":1980", self.upstream.port),

@@ -12,7 +12,10 @@ use tidegate_tls::{Anchors, Trust, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::endpoint::Endpoint;
+use super::{
+    endpoint::Endpoint,
+    proxies::{Proxy, tunnel},
+};
 
 /// The values that distinguish two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,8 +53,17 @@ impl Transport {
 
 /// The caller sets the time limit.
 pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, String> {
-    let Endpoint { host, port, .. } = endpoint;
-    let stream = TcpStream::connect((host.as_str(), *port))
+    connect_through(None, endpoint, tls).await
+}
+
+/// As [`connect`], through a proxy.
+pub(super) async fn connect_through(
+    proxy: Option<&Proxy>,
+    endpoint: &Endpoint,
+    tls: &TlsWanted,
+) -> Result<Transport, String> {
+    let Endpoint { host, port, .. } = proxy.map_or(endpoint, |proxy| &proxy.endpoint);
+    let mut stream = TcpStream::connect((host.as_str(), *port))
         .await
         .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;
@@ -59,6 +71,10 @@ pub async fn connect(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Transport, 
     if !endpoint.tls {
         return Ok(Transport::Plain(stream));
     }
+    if let Some(proxy) = proxy {
+        tunnel(&mut stream, proxy, endpoint).await?;
+    }
+    let Endpoint { host, port, .. } = endpoint;
     let name = ServerName::try_from(host.clone()).map_err(|error| format!("{host}: {error}"))?;
     let stream = tidegate_tls::connect(tls_config(tls)?, name, stream)
         .await

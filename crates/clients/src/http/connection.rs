@@ -9,9 +9,10 @@ use hyper_util::rt::TokioIo;
 use tidegate_plugin_api::answers::BoundedBody;
 
 use super::{
-    connect::{TlsWanted, Transport, connect},
+    connect::{TlsWanted, Transport, connect_through},
     endpoint::Endpoint,
     heard::Heard,
+    proxies::Proxy,
 };
 use crate::paced::{Credit, Grant, Paced};
 
@@ -49,8 +50,12 @@ pub(super) struct Connection {
 
 impl Connection {
     /// The caller sets the time limit. The driver runs until the connection is closed or dropped.
-    pub(super) async fn open(endpoint: &Endpoint, tls: &TlsWanted) -> Result<Connection, String> {
-        let transport = connect(endpoint, tls).await?;
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        tls: &TlsWanted,
+        proxy: Option<&Proxy>,
+    ) -> Result<Connection, String> {
+        let transport = connect_through(proxy, endpoint, tls).await?;
         let (peer, local) = transport.addresses().map_err(|error| error.to_string())?;
         let credit = Credit::new(usize::MAX, Grant::default());
         macro_rules! handshake {

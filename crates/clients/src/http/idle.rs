@@ -7,7 +7,7 @@ use std::{
 
 use ahash::AHashMap;
 
-use super::{connect::TlsWanted, connection::Connection, endpoint::Endpoint};
+use super::{connect::TlsWanted, connection::Connection, endpoint::Endpoint, proxies::Proxy};
 
 /// Servers with idle connections per thread; past that all are dropped.
 const MAX_POOLS: usize = 256;
@@ -17,13 +17,19 @@ thread_local! {
 }
 
 /// Requests with the same name may share connections.
-pub(super) fn pool_name(endpoint: &Endpoint, tls: &TlsWanted) -> String {
+pub(super) fn pool_name(endpoint: &Endpoint, tls: &TlsWanted, proxy: Option<&Proxy>) -> String {
     let identity = tls.client.as_ref().map_or("", |(chain, _)| chain);
     let Endpoint { host, port, .. } = endpoint;
-    match endpoint.tls {
+    let mut name = match endpoint.tls {
         false => format!("{host} {port}"),
         true => format!("{host} {port} {} {identity}", tls.verify),
+    };
+    if let Some(Proxy { endpoint, authorization }) = proxy {
+        // A tunnel belongs to those who were let through.
+        let shown = authorization.as_deref().unwrap_or_default();
+        name.push_str(&format!(" by {} {shown}", endpoint.host_header()));
     }
+    name
 }
 
 /// The connection that was used last, unless it is closed or too old.

@@ -138,7 +138,8 @@ impl KeptClient {
                 return Ok((response, connection));
             }
         }
-        let opened = tokio::time::timeout(self.connect, Connection::open(&self.endpoint, &self.tls)).await;
+        let opened =
+            tokio::time::timeout(self.connect, Connection::open(&self.endpoint, &self.tls, None)).await;
         let mut connection =
             opened.map_err(|_| format!("timeout while connecting to {}", self.server()))??;
         connection.expect_head();

@@ -88,10 +88,18 @@ pub(super) const KEYS: &[Key] = &[
     unset("plugin_attr.node-status", Table, "{}", "The status page of a node."),
     unset("plugin_attr.node-status.uri", PATH, "\"/apisix/status\"", "The path of its API, for plugin public-api."),
     key("plugin_attr.ai-proxy", FreeTable, "{\"http_client\": \"ngx_http_ffi_client\"}", "ai-proxy and ai-proxy-multi.").no_effect(NO_AI),
-    key("plugin_attr.skywalking", FreeTable,
-        "{\"service_name\": \"APISIX\", \"service_instance_name\": \"APISIX Instance Name\", \"endpoint_addr\": \"http://127.0.0.1:12800\", \"report_interval\": 3}", "Traces for SkyWalking.").no_effect(ABSENT),
-    key("plugin_attr.server-info", FreeTable, "{\"report_ttl\": 60}", "Reports of this process in etcd.").no_effect(ABSENT),
-    key("plugin_attr.dubbo-proxy", FreeTable, "{\"upstream_multiplex_count\": 32}", "Calls to Dubbo services.").no_effect(ABSENT),
+    key("plugin_attr.skywalking", Table, "{}", "Traces for SkyWalking."),
+    key("plugin_attr.skywalking.service_name", Text, "\"APISIX\"", "The service that this gateway is in traces."),
+    key("plugin_attr.skywalking.service_instance_name", Text, "\"APISIX Instance Name\"", "Its instance; $hostname: the name of the machine."),
+    key("plugin_attr.skywalking.endpoint_addr", Text, "\"http://127.0.0.1:12800\"", "Where SkyWalking takes reports over HTTP."),
+    key("plugin_attr.skywalking.report_interval", FROM_ONE, "3", "Seconds between two reports."),
+    key("plugin_attr.server-info", Table, "{}", "Reports of this process in etcd."),
+    key("plugin_attr.server-info.report_ttl", Integer(3, 86_400), "60", "Seconds that a report stays when its gateway has gone."),
+    unset("plugin_attr.server-info.report_interval", Free, "60", "Seconds between two reports, in APISIX 2.")
+        .no_effect("a report is renewed twice in its report_ttl"),
+    key("plugin_attr.dubbo-proxy", Table, "{}", "Calls to Dubbo services."),
+    key("plugin_attr.dubbo-proxy.upstream_multiplex_count", Free, "32", "Calls at a time over one connection.")
+        .no_effect("each call has a connection for itself"),
     key("plugin_attr.inspect", FreeTable, "{\"delay\": 3, \"hooks_file\": \"/usr/local/apisix/plugin_inspect_hooks.lua\"}", "Breakpoints in Lua code.").no_effect(ABSENT),
     unset("plugin_attr.example-plugin", FreeTable, "{\"val\": 1}", "An example.").no_effect("the plugin here reads none"),
 ];

@@ -16,10 +16,8 @@ pub(super) const KEYS: &[Key] = &[
         "The plugins that are on. A list here takes the place of the whole default list."),
     key("stream_plugins", List(&Text), "[\"ip-restriction\", \"limit-conn\", \"mqtt-proxy\", \"syslog\", \"traffic-split\"]", "The plugins of stream routes that are on."),
     unset("ext-plugin", Table, "{}", "External plugins."),
-    unset("ext-plugin.cmd", List(&Text), "[\"/path/to/runner\"]", "The runner of external plugins.")
-        .no_effect("there are no external plugins: a route that names one is refused"),
-    unset("ext-plugin.path_for_test", Text, "\"/tmp/runner.sock\"", "Socket of a runner that was started by hand.")
-        .no_effect("there are no external plugins: a route that names one is refused"),
+    unset("ext-plugin.cmd", List(&Text), "[\"/path/to/runner\"]", "The runner of external plugins."),
+    unset("ext-plugin.path_for_test", Text, "\"/tmp/runner.sock\"", "Socket of a runner that was started by hand."),
     unset("wasm", Table, "{}", "Plugins in WebAssembly."),
     unset("wasm.plugins", List(&FreeTable), "[{\"name\": \"wasm_log\", \"priority\": 7999, \"file\": \"log.wasm\"}]",
         "Their names, priorities and files.")

@@ -1,10 +1,11 @@
 //! OpenID Connect (Core 1.0): checks access tokens that requests bring, or logs browsers in with the code flow.
 //!
-//! Not there: DPoP and `proxy_opts`; a configuration that wants them is refused. Front- and back-channel logout.
+//! Not there: front- and back-channel logout.
 
 mod bearer;
 mod client;
 mod conf;
+mod dpop;
 mod ended;
 mod flow;
 mod id_token;
@@ -16,6 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use client::Client;
 use conf::Conf;
+use dpop::Dpop;
 use parking_lot::Mutex;
 use provider::Provider;
 use relying_party::OpenidConnect;
@@ -55,6 +57,19 @@ fn remarks(conf: &Value) -> Vec<String> {
     if conf.pointer("/session/redis").is_some() && storage.is_some_and(|storage| storage != "redis") {
         found.push("session.redis has no effect without session.storage redis".to_owned());
     }
+    if conf.pointer("/dpop/enabled") == Some(&Value::Bool(true))
+        && conf.get("bearer_only") == Some(&Value::Bool(true))
+    {
+        found.push("dpop has no effect with bearer_only: no user logs in".to_owned());
+    }
+    for scheme in ["http", "https"] {
+        let shown = format!("/proxy_opts/{scheme}_proxy_authorization");
+        if conf.pointer(&shown).is_some() && conf.pointer(&format!("/proxy_opts/{scheme}_proxy")).is_none() {
+            found.push(format!(
+                "proxy_opts.{scheme}_proxy_authorization has no effect without proxy_opts.{scheme}_proxy"
+            ));
+        }
+    }
     found
 }
 
@@ -71,6 +86,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let options = ClientOptions {
         timeout,
         tls: TlsWanted { verify: conf.ssl_verify, client: None },
+        proxies: conf.proxy_opts.as_ref().map(conf::ProxyOpts::proxies).transpose()?.map(Arc::new),
         ..ClientOptions::default()
     };
     let algorithm = |hmac| client::assertion_algorithm(conf.client_jwt_assertion_alg.as_deref(), hmac);
@@ -97,6 +113,7 @@ fn build(value: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
             keys_lifetime: Duration::from_secs(u64::try_from(conf.jwk_expires_in).unwrap_or_default()),
         },
         client,
+        dpop: conf.dpop.as_ref().filter(|dpop| dpop.enabled).map(Dpop::new).transpose()?,
         sessions: conf.session.as_ref().filter(|_| !conf.bearer_only).map(store).transpose()?,
         claim_schema: conf.claim_schema.as_ref().map(claim_schema).transpose()?,
         public_keys: conf.public_key.as_deref().map(bearer::public_keys).unwrap_or_default(),

@@ -45,6 +45,7 @@ impl Receivers {
             headers,
             options: ClientOptions {
                 repeats: true,
+                proxies: None,
                 timeout: Duration::from_millis(conf.timeout),
                 tls: TlsWanted { verify: conf.ssl_verify, client: None },
                 keepalive: conf.keepalive,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use serde_json::{Value, json};
+use tidegate_plugin_api::{BodyChunk, BuildContext, ControlPath, Phases, Plugin, PluginDef, Request, Step};
 use tidegate_telemetry::error_log;
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -18,6 +18,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         .and(Phases::HEADER_FILTER)
         .and(Phases::BODY_FILTER)
         .and(Phases::LOG),
+    control: &[ControlPath { uri: "/v1/plugin/example-plugin/hello", handler: hello }],
     build,
     ..PluginDef::DEFAULT
 };
@@ -28,6 +29,14 @@ struct Example {
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(Example { conf: conf.to_string() }))
+}
+
+/// With the argument `json` it is JSON.
+fn hello(query: &str) -> Value {
+    match query.split('&').any(|pair| pair.split('=').next() == Some("json")) {
+        true => json!({"msg": "world"}),
+        false => "world\n".into(),
+    }
 }
 
 impl Example {

@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::common::{conf::typed, json};
+use crate::common::{conf::typed, dubbo, json};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "http-dubbo",
@@ -155,9 +155,9 @@ async fn within<T>(milliseconds: f64, work: impl Future<Output = io::Result<T>>)
 }
 
 async fn answer(stream: &mut TcpStream) -> io::Result<Answer> {
-    let mut head = [0; call::HEAD];
+    let mut head = [0; dubbo::HEAD];
     stream.read_exact(&mut head).await?;
-    let (status, length) = call::head(head).map_err(io::Error::other)?;
+    let (status, length) = dubbo::head(head).map_err(io::Error::other)?;
     let mut data = vec![0; length];
     stream.read_exact(&mut data).await?;
     Ok(Answer::of(status, &data))

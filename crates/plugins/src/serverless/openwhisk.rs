@@ -13,8 +13,8 @@ use tidegate_plugin_api::{
 };
 use tidegate_protocol::uri::encoded_component;
 
-use super::remote::{self, Service};
-use crate::common::{conf::typed, json, service::check_url};
+use super::remote::Service;
+use crate::common::{conf::typed, json, relayed, service::check_url};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "openwhisk",
@@ -125,7 +125,7 @@ fn reply(status: u16, body: &Bytes, result: Result<Value, String>) -> Result<Rep
             if !is_valid {
                 return Err(format!("{name:?} with its value is not a header field"));
             }
-            if remote::is_for_clients(name) {
+            if relayed::is_for_clients(name) {
                 reply = reply.header(name, text);
             }
         }

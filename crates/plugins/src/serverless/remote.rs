@@ -3,37 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_clients::http::{
-    self, ClientOptions, Endpoint, HeaderMap, Incoming, Method, Outgoing, TlsWanted,
-};
+use tidegate_clients::http::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted};
 use tidegate_plugin_api::{Plugin, Reply, Request, SchemaKind, Step, Verdict};
 use tidegate_protocol::uri;
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::common::{conf::typed, service::check_url};
+use crate::common::{
+    conf::typed,
+    relayed::{fields, passing},
+    service::check_url,
+};
 
 /// The size limit of an answer; the largest that a gateway of AWS passes on.
 const MAX_ANSWER_BYTES: usize = 10 << 20;
-
-/// Fields that belong to one connection (RFC 9110 section 7.6.1), or that are made for each request. A service gets them of this
-/// gateway, and a client as well.
-const OF_CONNECTIONS: [&str; 12] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-];
 
 /// What the configurations of all of them have.
 #[derive(Deserialize)]
@@ -61,6 +46,7 @@ impl Service {
             name,
             endpoint: Endpoint::parse(url)?,
             options: ClientOptions {
+                proxies: None,
                 timeout: Duration::from_millis(conf.timeout),
                 tls: TlsWanted { verify: conf.ssl_verify, client: None },
                 keepalive: conf.keepalive,
@@ -206,19 +192,6 @@ fn ascii(target: &[u8]) -> String {
     text
 }
 
-/// The client's fields, without those of its connection.
-fn fields(request: &Request) -> Vec<(String, Vec<u8>)> {
-    let named = request.head.headers.get_all("Connection").flat_map(|line| line.split(|&byte| byte == b','));
-    let named: Vec<&[u8]> = named.map(<[u8]>::trim_ascii).collect();
-    let passes = |name: &[u8]| {
-        !name.eq_ignore_ascii_case(b"upgrade")
-            && !OF_CONNECTIONS.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
-            && !named.iter().any(|other| other.eq_ignore_ascii_case(name))
-    };
-    let fields = request.head.headers.iter().filter(|(name, _)| passes(name));
-    fields.map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec())).collect()
-}
-
 /// The function's answer as the gateway's own.
 fn reply(answer: Incoming) -> Reply {
     let mut reply = Reply::bytes(answer.status, answer.body);
@@ -226,22 +199,6 @@ fn reply(answer: Incoming) -> Reply {
         reply = reply.header(name.as_str(), value.as_bytes());
     }
     reply
-}
-
-/// The fields of an answer that are for the client.
-fn passing(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
-    let lines = headers.get_all("connection").iter().filter_map(|line| line.to_str().ok());
-    let named: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
-    headers.iter().filter(move |(name, _)| {
-        is_for_clients(name.as_str()) && !named.iter().any(|other| name.as_str().eq_ignore_ascii_case(other))
-    })
-}
-
-/// Whether an answer's field is about the answer, not about a connection or its framing.
-pub(super) fn is_for_clients(name: &str) -> bool {
-    name.eq_ignore_ascii_case("proxy-authenticate")
-        || !name.eq_ignore_ascii_case("upgrade")
-            && !OF_CONNECTIONS.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -267,13 +224,5 @@ mod tests {
             assert_eq!(target(own, &request), expected, "{own} {rest:?} {asked}");
         }
         assert_eq!(ascii(b"/f?x=\xff\xc3\xbc"), "/f?x=%FF%C3%BC");
-    }
-
-    #[test]
-    fn fields_of_the_connection_stay() {
-        let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n\
-                    X-Own: a\r\nX-Own: b\r\nUpgrade: x\r\n\r\n";
-        let own = |value: &str| ("X-Own".to_owned(), value.as_bytes().to_vec());
-        assert_eq!(fields(&test_request::request(text)), [own("a"), own("b")]);
     }
 }

@@ -22,6 +22,26 @@ fn the_index_has_every_plugin() {
     assert!(!is_outdated(&path, &text, &fresh), "the index is out of date: run this test with UPDATE_DOCS=1");
 }
 
+/// The tables of all plugins of APISIX, in both languages.
+#[test]
+fn the_tables_of_apisix_agree_with_the_registry() {
+    let own = ["app-key", "proxy-redirect", "sla", "static-files"];
+    for (file, absent) in [("README.md", "no: "), ("README.zh-CN.md", "没有：")] {
+        let text = fs::read_to_string(root().join("docs/plugins").join(file)).expect("the index");
+        let (_, tables) = text.split_once("<!-- apisix -->").expect("the tables begin");
+        let (tables, _) = tables.split_once("<!-- end of apisix -->").expect("the tables end");
+        for def in GROUPS.iter().flat_map(|(_, plugins)| *plugins) {
+            let is_listed = tables.contains(&format!("| [{}](", def.name));
+            assert_eq!(is_listed, !own.contains(&def.name), "{file}: {}", def.name);
+        }
+        for row in tables.lines().filter(|row| row.contains(absent)) {
+            let name = row.trim_start_matches("| ").split(' ').next().unwrap_or_default();
+            let is_here = GROUPS.iter().flat_map(|(_, plugins)| *plugins).any(|def| def.name == name);
+            assert!(!is_here, "{file}: {name} is here");
+        }
+    }
+}
+
 fn section(group: &str, plugins: &[&PluginDef]) -> String {
     let (first, rest) = group.split_at(1);
     let lines: String = plugins.iter().map(|def| line(def)).collect();

@@ -45,7 +45,7 @@ const CHINESE: Language = Language {
 const UNWRITTEN: &str = concat!("TO ", "WRITE");
 
 /// Objects that are explained elsewhere, or not supported: their fields get no rows.
-const WHOLE: [&str; 5] = ["disabled_labels", "upstream", "proxy_opts", "dpop", "checks"];
+const WHOLE: [&str; 3] = ["disabled_labels", "upstream", "checks"];
 
 /// Deeper fields are explained with the object that holds them.
 const DEPTH: usize = 4;

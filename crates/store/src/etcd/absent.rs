@@ -8,6 +8,16 @@ use tokio::{runtime::Handle, sync::watch};
 pub use self::options::{Options, Seal, TlsOptions, Unseal};
 use crate::{BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError};
 
+/// As with the feature.
+pub struct Report {
+    /// Below the prefix.
+    pub key: String,
+    /// How long it stays when its gateway has gone.
+    pub ttl: std::time::Duration,
+    /// What it says.
+    pub make: Box<dyn Fn(&str) -> Option<serde_json::Value> + Send + Sync>,
+}
+
 /// The store that this build does not have.
 pub enum Etcd {}
 
@@ -29,6 +39,11 @@ impl Etcd {
 
     /// The revision of the cluster.
     pub fn cluster_revision(&self) -> u64 {
+        match *self {}
+    }
+
+    /// Keeps a report.
+    pub fn keep(&self, _: Report) {
         match *self {}
     }
 

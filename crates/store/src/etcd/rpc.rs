@@ -20,8 +20,9 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 use self::messages::{
-    AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, PutRequest,
-    PutResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAlive,
+    PutRequest, PutResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest,
+    TxnResponse,
 };
 pub(super) use self::watch::Watch;
 
@@ -55,6 +56,8 @@ const RANGE: Call = call!("KV", "Range");
 const PUT: Call = call!("KV", "Put");
 const TXN: Call = call!("KV", "Txn");
 const GRANT: Call = call!("Lease", "LeaseGrant");
+const KEEP_ALIVE: Call = call!("Lease", "LeaseKeepAlive");
+const STATUS: Call = call!("Maintenance", "Status");
 const WATCH: Call = call!("Watch", "Watch");
 
 /// A connection to one member. Clones share the connection and the token.
@@ -103,6 +106,26 @@ impl Client {
 
     pub(super) async fn grant(&self, seconds: i64) -> Result<LeaseGrantResponse, Status> {
         self.with_token(|| self.send(&GRANT, LeaseGrantRequest { ttl: seconds, id: 0 })).await
+    }
+
+    /// Renews a lease: the seconds it has from now on, 0 where it is gone.
+    pub(super) async fn keep_alive(&self, lease: i64) -> Result<i64, Status> {
+        self.with_token(|| self.renew_lease(lease)).await
+    }
+
+    async fn renew_lease(&self, lease: i64) -> Result<i64, Status> {
+        let mut grpc = self.ready().await?;
+        let request = self.request(&KEEP_ALIVE, tokio_stream::once(LeaseKeepAlive { id: lease, ttl: 0 }));
+        let path = PathAndQuery::from_static(KEEP_ALIVE.path);
+        let codec = ProstCodec::<LeaseKeepAlive, LeaseKeepAlive>::default();
+        let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
+        Ok(answers.message().await?.map_or(0, |answer| answer.ttl))
+    }
+
+    /// The version of the member.
+    pub(super) async fn version(&self) -> Result<String, Status> {
+        let answer: StatusResponse = self.with_token(|| self.send(&STATUS, StatusRequest {})).await?;
+        Ok(answer.version)
     }
 
     /// Makes a call, and once more with another token where the one it had has expired.

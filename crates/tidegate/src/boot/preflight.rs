@@ -160,7 +160,11 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
     let absent: Vec<String> = absent
         .map(|name| match feature(name) {
             Some(feature) => format!("{name} (this build does not include feature {feature})"),
-            None => name.to_owned(),
+            None => match name {
+                "gm" => "gm (the TLS library has neither SM2 nor NTLS)".to_owned(),
+                "inspect" => "inspect (there is no Lua code of APISIX to set breakpoints in)".to_owned(),
+                name => name.to_owned(),
+            },
         })
         .collect();
     if absent.is_empty() {

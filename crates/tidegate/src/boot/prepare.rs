@@ -22,6 +22,7 @@ use super::{
     process::{StopCompiler, install_host, start_plugins},
     provider::{self, Provider},
     purpose::Purpose,
+    server_info,
     sockets::Sockets,
     status,
 };
@@ -65,6 +66,9 @@ pub(super) fn prepare(
         // Problems that were reported for a file already are among them.
         trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);
         provider.store().read(&mut |state| trial.objects.store(state.all().count(), Ordering::Relaxed));
+    }
+    if let Purpose::Serve(_) = purpose {
+        server_info::report(settings, &catalog, &provider);
     }
     let apis = Apis::new(settings, &catalog, &provider, &control, &logs)?;
     let proxy = data_plane::settings(settings, &logs, &apis)?;

@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 46] = [
+const GUARDS: [(&str, &str); 49] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -39,6 +39,9 @@ const GUARDS: [(&str, &str); 46] = [
     ("csrf", r#"{"key":"k"}"#),
     ("degraphql", r#"{"query":"{ a }"}"#),
     ("dingtalk-auth", r#"{"app_key":"a","app_secret":"s","secret":"12345678","redirect_uri":"/login"}"#),
+    ("ext-plugin-post-req", "{}"),
+    ("ext-plugin-post-resp", "{}"),
+    ("ext-plugin-pre-req", "{}"),
     ("fault-injection", r#"{"abort":{"http_status":403}}"#),
     (
         "feishu-auth",

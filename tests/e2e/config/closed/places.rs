@@ -71,7 +71,7 @@ fn a_script_beside_plugins_in_a_file_is_shut() {
 }
 
 /// Plugins that answer in the upstream's place, or take from its answers.
-pub(super) const ANSWERING: [(&str, &str); 10] = [
+pub(super) const ANSWERING: [(&str, &str); 12] = [
     ("redirect", "{http_to_https: true}"),
     ("mocking", "{response_example: mine}"),
     ("public-api", "{uri: /apisix/status}"),
@@ -82,6 +82,8 @@ pub(super) const ANSWERING: [(&str, &str); 10] = [
     ("echo", "{body: mine}"),
     ("fault-injection", "{abort: {http_status: 403}}"),
     ("http-dubbo", "{service_name: a, method: b}"),
+    ("dubbo-proxy", "{service_name: a, service_version: 1.0.0}"),
+    ("ext-plugin-post-resp", "{}"),
 ];
 
 #[test]

@@ -28,11 +28,10 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("deployment.admin.enable_admin_ui", json!(true), "there is no dashboard"),
         ("apisix.tracing", json!(true), "whole requests are traced"),
         ("xrpc.protocols", json!([{"name": "redis"}]), "there are no protocols on top of TCP"),
-        ("ext-plugin.cmd", json!(["/bin/true"]), "there are no external plugins"),
         ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
-        ("plugin_attr.skywalking.report_interval", json!(9), "the plugin is not available"),
+        ("plugin_attr.inspect.delay", json!(9), "the plugin is not available"),
     ] {
         let said = said(&[(key, value)], reason);
         let line = said.lines().find(|line| line.contains(reason)).unwrap_or_default();
@@ -54,6 +53,8 @@ fn names_of_absent_plugins_are_one_line() {
         "{said}"
     );
     assert!(!plain.contains("not available"), "the built-in list names what is here");
+    let with_reasons = self::said(&[("plugins", json!(["gm", "inspect"]))], "2 of 2 are not available");
+    assert!(with_reasons.contains("gm (the TLS library has neither SM2 nor NTLS)"), "{with_reasons}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_clients::{
-    http::Endpoint,
+    http::{Endpoint, Proxies, Proxy},
     jws::{Algorithm, check_public_key},
     jws_sign::SigningKey,
 };
@@ -68,6 +68,50 @@ pub(super) struct Conf {
     pub(crate) introspection_addon_headers: Vec<String>,
     pub required_scopes: Option<Vec<String>>,
     pub claim_schema: Option<Value>,
+    pub(super) dpop: Option<DpopConf>,
+    pub(super) proxy_opts: Option<ProxyOpts>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct DpopConf {
+    pub(super) enabled: bool,
+    pub(super) signing_alg: String,
+    pub(super) private_key: Option<String>,
+    pub(super) public_jwk: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ProxyOpts {
+    http_proxy: Option<String>,
+    http_proxy_authorization: Option<String>,
+    https_proxy: Option<String>,
+    https_proxy_authorization: Option<String>,
+    #[serde(default)]
+    no_proxy: String,
+}
+
+impl ProxyOpts {
+    pub(super) fn proxies(&self) -> Result<Proxies, String> {
+        let proxy = |scheme: &str, url: &Option<String>, authorization: &Option<String>| {
+            let url = url.as_ref().map(|url| proxy_at(scheme, url)).transpose()?;
+            let authorization = authorization.clone();
+            Ok::<_, String>(url.map(|endpoint| Proxy { endpoint, authorization }))
+        };
+        Ok(Proxies {
+            http: proxy("http", &self.http_proxy, &self.http_proxy_authorization)?,
+            https: proxy("https", &self.https_proxy, &self.https_proxy_authorization)?,
+            no_proxy: self.no_proxy.clone(),
+        })
+    }
+}
+
+fn proxy_at(scheme: &str, url: &str) -> Result<Endpoint, String> {
+    let refused = |reason: &str| format!("property \"proxy_opts.{scheme}_proxy\": {reason}");
+    let endpoint = Endpoint::parse(url).map_err(|reason| refused(&reason))?;
+    match endpoint.tls {
+        false => Ok(endpoint),
+        true => Err(refused("protocol https not supported for proxy connections")),
+    }
 }
 
 #[derive(Deserialize)]
@@ -162,9 +206,10 @@ pub(super) fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         check_public_key(expected, key)?;
     }
     check_urls(conf)?;
+    check_proxies(conf)?;
+    conf.get("dpop").map_or(Ok(()), super::dpop::check)?;
     check_assertion(conf)?;
-    check_par(conf)?;
-    check_supported(conf)
+    check_par(conf)
 }
 
 /// Where no URL stands that is needed, every request fails.
@@ -184,17 +229,17 @@ fn check_urls(conf: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Better refused when it is written than left out silently: both are about who may use a token, and from where.
-fn check_supported(conf: &Value) -> Result<(), String> {
-    if conf.pointer("/dpop/enabled") == Some(&Value::Bool(true)) {
-        return Err(
-            "property \"dpop.enabled\" is not supported: access tokens cannot be bound to a key".to_owned()
-        );
-    }
-    if conf.get("proxy_opts").is_some() {
-        return Err(
-            "property \"proxy_opts\" is not supported: the provider must be reachable directly".to_owned()
-        );
+fn check_proxies(conf: &Value) -> Result<(), String> {
+    for scheme in ["http", "https"] {
+        let text = |name: &str| conf.pointer(&format!("/proxy_opts/{scheme}_{name}")).and_then(Value::as_str);
+        if let Some(url) = text("proxy").filter(|url| !tidegate_model::schema::is_secret_reference(url)) {
+            proxy_at(scheme, url)?;
+        }
+        if text("proxy_authorization").is_some_and(|value| value.contains(char::is_control)) {
+            return Err(format!(
+                "property \"proxy_opts.{scheme}_proxy_authorization\" is not a value of a header"
+            ));
+        }
     }
     Ok(())
 }
@@ -310,15 +355,15 @@ mod tests {
             (json!({"bearer_only": true}), Some("property \"client_secret\" is required")),
             (json!({"bearer_only": true, "use_jwks": true}), None),
             (json!({"session": {}, "use_pkce": true}), None),
-            (
-                json!({"session": {}, "use_pkce": true, "dpop": {"enabled": true}}),
-                Some("property \"dpop.enabled\" is not supported: access tokens cannot be bound to a key"),
-            ),
             (json!({"session": {}, "use_pkce": true, "dpop": {"enabled": false}}), None),
+            (json!({"session": {}, "use_pkce": true, "proxy_opts": {}}), None),
             (
-                json!({"session": {}, "use_pkce": true, "proxy_opts": {}}),
-                Some("property \"proxy_opts\" is not supported: the provider must be reachable directly"),
+                json!({"session": {}, "use_pkce": true, "proxy_opts": {"http_proxy": "https://proxy.test"}}),
+                Some(
+                    "property \"proxy_opts.http_proxy\": protocol https not supported for proxy connections",
+                ),
             ),
+            (json!({"session": {}, "use_pkce": true, "proxy_opts": {"https_proxy": "http://$env"}}), None),
             (
                 json!({"session": {}, "client_secret": "s", "use_par": true}),
                 Some("property \"use_par\" is not allowed, use \"par.enabled\" instead"),

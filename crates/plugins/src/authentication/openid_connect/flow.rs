@@ -10,7 +10,7 @@
 use serde_json::{Value, json};
 use tidegate_backtrack::SearchTime;
 use tidegate_clients::{
-    http::{Endpoint, Outgoing},
+    http::{Endpoint, Incoming, Outgoing},
     jws::Token,
     nginx_base64,
 };
@@ -20,6 +20,7 @@ use tidegate_telemetry::error_log;
 
 use super::{
     bearer,
+    dpop::{Dpop, Shown},
     relying_party::OpenidConnect,
     session::{Identity, Login, Session, Store},
 };
@@ -130,6 +131,7 @@ impl OpenidConnect {
             ("state", login.state.clone()),
         ];
         arguments.extend(login.nonce.clone().map(|nonce| ("nonce", nonce)));
+        arguments.extend(self.dpop.as_ref().map(|dpop| ("dpop_jkt", dpop.thumbprint.clone())));
         arguments.extend(prompt.map(|prompt| ("prompt", prompt.to_owned())));
         if let Some(verifier) = &login.verifier {
             let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());
@@ -174,7 +176,7 @@ impl OpenidConnect {
         let mut fields = Vec::new();
         let mut query = Vec::new();
         for (name, value) in arguments.filter(|(name, _)| *name != "client_id") {
-            match known.iter().chain(&["code_challenge_method"]).find(|known| **known == name) {
+            match known.iter().chain(&["code_challenge_method", "dpop_jkt"]).find(|known| **known == name) {
                 Some(name) => fields.push((*name, value.to_owned())),
                 None => query.push((name, value)),
             }
@@ -307,7 +309,17 @@ impl OpenidConnect {
     async fn ask_for_tokens(&self, fields: Vec<(&'static str, String)>) -> Result<Value, String> {
         let url = self.provider.endpoint("token_endpoint").await?;
         let method = &self.conf.token_endpoint_auth_method;
-        self.client.post_for_json(&self.provider, &url, method, fields, Vec::new()).await
+        let Some(dpop) = &self.dpop else {
+            return self.client.post_for_json(&self.provider, &url, method, fields, Vec::new()).await;
+        };
+        let proof = || Ok::<_, String>(vec![dpop.proof(Shown::Issuer, "POST", &url, None)?]);
+        let mut answer = self.client.post(&self.provider, &url, method, fields.clone(), proof()?).await?;
+        // The provider wants its own nonce in proofs: once more, with that.
+        if dpop.learn(Shown::Issuer, &answer) {
+            answer = self.client.post(&self.provider, &url, method, fields, proof()?).await?;
+            dpop.learn(Shown::Issuer, &answer);
+        }
+        super::provider::json(&url, &answer).await
     }
 
     fn expiry(&self, answer: &Value) -> Option<i64> {
@@ -325,9 +337,15 @@ impl OpenidConnect {
         let document = self.provider.discovery().await.ok()?;
         let url = document.get("userinfo_endpoint").and_then(Value::as_str)?;
         let answer = async {
-            let bearer = format!("Bearer {access_token}");
-            let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Authorization", bearer);
-            super::provider::json(url, &self.provider.send(outgoing).await?).await
+            let answer = match &self.dpop {
+                None => {
+                    let bearer = format!("Bearer {access_token}");
+                    let outgoing = Outgoing::get(Endpoint::parse(url)?).header("Authorization", bearer);
+                    self.provider.send(outgoing).await?
+                }
+                Some(dpop) => self.bound_userinfo(dpop, url, access_token).await?,
+            };
+            super::provider::json(url, &answer).await
         };
         let user = match answer.await {
             Ok(user) => user,
@@ -341,6 +359,23 @@ impl OpenidConnect {
         };
         let subject = id_token.and_then(|token| token.get("sub"));
         subject.is_none_or(|subject| user.get("sub") == Some(subject)).then_some(user)
+    }
+
+    /// Asks with a token that is bound to a key.
+    async fn bound_userinfo(&self, dpop: &Dpop, url: &str, token: &str) -> Result<Incoming, String> {
+        let ask = async || {
+            let mut outgoing = Outgoing::get(Endpoint::parse(url)?);
+            outgoing = outgoing.header("Authorization", format!("DPoP {token}"));
+            outgoing.headers.push(dpop.proof(Shown::Resource, "GET", url, Some(token))?);
+            self.provider.send(outgoing).await
+        };
+        let answer = ask().await?;
+        if !dpop.learn(Shown::Resource, &answer) {
+            return Ok(answer);
+        }
+        let answer = ask().await?;
+        dpop.learn(Shown::Resource, &answer);
+        Ok(answer)
     }
 
     /// Renews the access token when it is about to expire; whether the session changed.

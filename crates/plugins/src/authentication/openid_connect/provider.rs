@@ -73,7 +73,14 @@ fn remember<T>(documents: &Documents<T>, name: &str, document: T) {
 impl Provider {
     /// Documents are shared by configurations that ask for them with the same care.
     fn shared_name(&self, url: &str) -> String {
-        format!("{} {url}", if self.options.tls.verify { "verified" } else { "unverified" })
+        let care = if self.options.tls.verify { "verified" } else { "unverified" };
+        let endpoint = Endpoint::parse(url).ok();
+        let proxy = self.options.proxies.as_ref().zip(endpoint.as_ref());
+        match proxy.and_then(|(proxies, endpoint)| proxies.of(endpoint)) {
+            // A proxy can answer for an http:// provider.
+            Some(proxy) => format!("{care} by {} {url}", proxy.endpoint.host_header()),
+            None => format!("{care} {url}"),
+        }
     }
 
     pub(super) async fn discovery(&self) -> Result<Arc<Value>, String> {

@@ -10,12 +10,13 @@ use tidegate_clients::jws::{Algorithm, VerifyingKey};
 use tidegate_model::schema::{Failure, MOST_STEPS, Schema};
 use tidegate_plugin_api::Request;
 
-use super::{client::Client, conf::Conf, provider::Provider, session};
+use super::{client::Client, conf::Conf, dpop::Dpop, provider::Provider, session};
 
 pub(super) struct OpenidConnect {
     pub(super) conf: Conf,
     pub(super) provider: Provider,
     pub(super) client: Client,
+    pub(super) dpop: Option<Dpop>,
     pub(super) sessions: Option<session::Store>,
     pub(super) claim_schema: Option<Schema>,
     pub(super) public_keys: Vec<(Algorithm, VerifyingKey)>,

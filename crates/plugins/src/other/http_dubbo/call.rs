@@ -2,21 +2,7 @@
 
 use serde_json::Value;
 
-pub(super) const HEAD: usize = 16;
-
-/// A request that wants an answer, in fastjson.
-const REQUEST: [u8; 4] = [0xda, 0xbb, 0xc6, 0x00];
-
-const MAGIC: [u8; 2] = [0xda, 0xbb];
-
-/// One connection has one call.
-const NUMBER: u64 = 1;
-
-/// The call went well.
-const OK: u8 = 20;
-
-/// A result that is held.
-const MOST_ANSWERED: usize = 16 << 20;
+use crate::common::dubbo::{self, Serialization};
 
 pub(super) struct Call<'c> {
     pub service: &'c str,
@@ -39,11 +25,7 @@ impl Call<'_> {
             lines.push(b'\n');
         }
         lines.extend_from_slice(b"{}\n");
-        let mut out = REQUEST.to_vec();
-        out.extend_from_slice(&NUMBER.to_be_bytes());
-        out.extend_from_slice(&u32::try_from(lines.len()).unwrap_or(u32::MAX).to_be_bytes());
-        out.extend_from_slice(&lines);
-        out
+        dubbo::call(Serialization::Fastjson, &lines)
     }
 }
 
@@ -80,16 +62,6 @@ pub(super) fn parameters(types: &str) -> Result<usize, String> {
     Ok(count)
 }
 
-/// Status and length of an answer.
-pub(super) fn head(head: [u8; HEAD]) -> Result<(u8, usize), &'static str> {
-    let [one, two, flags, status, _, _, _, _, _, _, _, _, length @ ..] = head;
-    if [one, two] != MAGIC || flags & 0x80 != 0 {
-        return Err("what it says is not an answer of Dubbo");
-    }
-    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    if length > MOST_ANSWERED { Err("the result is too long") } else { Ok((status, length)) }
-}
-
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     Nothing,
@@ -101,7 +73,7 @@ impl Answer {
     /// The first line says what follows, with attachments or without.
     pub(super) fn of(status: u8, data: &[u8]) -> Answer {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().take(200).collect::<String>();
-        if status != OK {
+        if status != dubbo::OK {
             return Answer::Failed(format!("status {status}: {}", text(data)));
         }
         let mut lines = data.split(|&byte| byte == b'\n');
@@ -158,27 +130,27 @@ mod tests {
     fn answers() {
         let value = |text: &str| Answer::Value(text.as_bytes().to_vec());
         let cases = [
-            (OK, "1\n{\"a\":1}\n", value("{\"a\":1}")),
-            (OK, "4\n\"x\"\n{}\n", value("\"x\"")),
-            (OK, "2\n", Answer::Nothing),
-            (OK, "5\n{}\n", Answer::Nothing),
+            (dubbo::OK, "1\n{\"a\":1}\n", value("{\"a\":1}")),
+            (dubbo::OK, "4\n\"x\"\n{}\n", value("\"x\"")),
+            (dubbo::OK, "2\n", Answer::Nothing),
+            (dubbo::OK, "5\n{}\n", Answer::Nothing),
             (
-                OK,
+                dubbo::OK,
                 "0\n{\"message\":\"no\"}\n",
                 Answer::Failed("the method failed: {\"message\":\"no\"}".to_owned()),
             ),
-            (OK, "", Answer::Failed("the method failed: ".to_owned())),
+            (dubbo::OK, "", Answer::Failed("the method failed: ".to_owned())),
             (40, "bad", Answer::Failed("status 40: bad".to_owned())),
         ];
         for (status, data, expected) in cases {
             assert_eq!(Answer::of(status, data.as_bytes()), expected, "{data}");
         }
         let answer = [0xda, 0xbb, 0x06, 20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2];
-        assert_eq!(head(answer), Ok((20, 258)));
+        assert_eq!(dubbo::head(answer), Ok((20, 258)));
         for (at, byte) in [(0, 1), (2, 0x86), (12, 0x7f)] {
             let mut other = answer;
             other[at] = byte;
-            assert!(head(other).is_err(), "{at}");
+            assert!(dubbo::head(other).is_err(), "{at}");
         }
     }
 }

@@ -233,6 +233,24 @@ pub(crate) struct LeaseGrantRequest {
     pub id: i64,
 }
 
+/// The request and the answer of `LeaseKeepAlive`. A time of 0: the lease is gone.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct LeaseKeepAlive {
+    #[prost(int64, tag = "2")]
+    pub id: i64,
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusResponse {
+    #[prost(string, tag = "2")]
+    pub version: String,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseGrantResponse {
     #[prost(int64, tag = "2")]
