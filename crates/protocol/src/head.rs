@@ -322,7 +322,7 @@ impl Head {
         }
     }
 
-    /// Puts a line of this head in the place of the first field of its name.
+    /// Puts a line of this head instead of the first field of its name.
     fn put(&mut self, new: Field, seen: u64) {
         let may_be_there = self.has_seen(new.id);
         self.seen |= seen;

@@ -36,7 +36,7 @@ impl Stream {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
-    /// As [`Stream::poll_read`]. A plain socket writes into room that nobody has set to zero.
+    /// As [`Stream::poll_read`]. A plain socket fills room that is not initialized.
     pub(crate) fn poll_read_buffer(
         &mut self,
         context: &mut Context<'_>,

@@ -112,9 +112,8 @@ upstreams:
 - {id: u, type: roundrobin, scheme: kafka, nodes: {"127.0.0.1:1": 1}}
 "#;
     let gateway = Gateway::start(&standalone(&[]), Some(routes));
-    let log = gateway.error_log();
-    assert!(log.contains("script_id of routes/1 (and in 1 more) has no effect"), "{log}");
-    assert!(log.contains("scheme of upstreams/u has no effect"), "{log}");
+    gateway.wait_for_log("script_id of routes/1 (and in 1 more) has no effect");
+    gateway.wait_for_log("scheme of upstreams/u has no effect");
 
     let gateway = Gateway::start(EMBEDDED, None);
     let service = r#"{"script": "return { access = function() end }", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;

@@ -68,16 +68,8 @@ pub(super) struct Conf {
     pub(crate) introspection_addon_headers: Vec<String>,
     pub required_scopes: Option<Vec<String>>,
     pub claim_schema: Option<Value>,
-    pub(super) dpop: Option<DpopConf>,
+    pub(super) dpop: Option<super::dpop::DpopConf>,
     pub(super) proxy_opts: Option<ProxyOpts>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct DpopConf {
-    pub(super) enabled: bool,
-    pub(super) signing_alg: String,
-    pub(super) private_key: Option<String>,
-    pub(super) public_jwk: Option<Value>,
 }
 
 #[derive(Deserialize)]

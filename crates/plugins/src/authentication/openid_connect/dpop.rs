@@ -2,17 +2,26 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_clients::{
     http::Incoming, jws::Algorithm, jws_sign::SigningKey, nginx_base64::encode_url, public_jwk::public_jwk,
 };
 use tidegate_model::schema::is_secret_reference;
 
-use super::conf::DpopConf;
 use crate::common::{clock::now_seconds, random_token::random_token};
 
 /// A longer nonce is not one.
 const MOST_NONCE_BYTES: usize = 1024;
+
+/// `dpop` of the configuration.
+#[derive(Deserialize)]
+pub(super) struct DpopConf {
+    pub(super) enabled: bool,
+    pub(super) signing_alg: String,
+    pub(super) private_key: Option<String>,
+    pub(super) public_jwk: Option<Value>,
+}
 
 pub(super) struct Dpop {
     key: SigningKey,

@@ -51,9 +51,8 @@ pub(crate) async fn establish(
         .max_header_list_size(u32::try_from(runtime.settings.max_response_head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(64 * 1024);
     // Sends the preface and waits for nothing.
-    let (send, connection) =
+    let (send, mut connection) =
         builder.handshake::<_, Bytes>(Io(wire.clone())).await.map_err(io::Error::other)?;
-    let mut connection = connection;
     let ping = connection.ping_pong();
     let state = Rc::new(State::default());
     state.probing.set(gate.is_silent());
