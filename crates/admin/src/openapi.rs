@@ -140,11 +140,8 @@ mod tests {
             let Some(below) = path.strip_prefix("/apisix/admin").filter(|below| !below.is_empty()) else {
                 continue;
             };
-            let below = below
-                .replace("{revision}", "1")
-                .replace("{resource}", "routes")
-                .replace('{', "")
-                .replace('}', "");
+            let below =
+                below.replace("{revision}", "1").replace("{resource}", "routes").replace(['{', '}'], "");
             for method in item.as_object().expect("operations").keys() {
                 let method = method.to_uppercase();
                 if ["PARAMETERS", "SERVERS"].contains(&method.as_str()) {

@@ -125,7 +125,8 @@ impl Etcd {
     /// Keeps a report in etcd for as long as the store follows it.
     pub fn keep(&self, report: Report) {
         let kept = report::keep(self.shared.clone(), report);
-        if let Some(before) = self.reporter.lock().replace(self.runtime.spawn(kept)) {
+        let before = self.reporter.lock().replace(self.runtime.spawn(kept));
+        if let Some(before) = before {
             before.abort();
         }
     }
@@ -133,7 +134,8 @@ impl Etcd {
     /// Stops following, and writes the snapshot if it is behind.
     pub fn close(&self) {
         self.follower.abort();
-        if let Some(reporter) = self.reporter.lock().take() {
+        let reporter = self.reporter.lock().take();
+        if let Some(reporter) = reporter {
             reporter.abort();
         }
         self.shared.changed.lock().take();

@@ -151,9 +151,9 @@ fn others(all: &mut Map<String, Value>) {
         "warnings": {"type": "array", "items": {}},
     }});
     let deleted = object(&[("deleted", json!({"const": "1"})), ("key", text.clone())]);
-    let message = object(&[("message", text.clone())]);
+    let message = object(&[("message", text)]);
     let workers = json!({"type": "array", "items": count});
-    let revision = object(&[("stored", count.clone()), ("compiled", count.clone()), ("applied", workers)]);
+    let revision = object(&[("stored", count.clone()), ("compiled", count), ("applied", workers)]);
     let configuration: Map<String, Value> = crate::api::configurations::COLLECTIONS
         .iter()
         .map(|(name, _)| ((*name).to_owned(), json!({"type": "array", "items": {}})))

@@ -87,7 +87,7 @@ fn unchanged(answer: &Incoming, body: &Bytes) -> Reply {
 
 /// The headers are those of the runner, if it sets any.
 fn reply(answer: &Incoming, changed: &Changed) -> Result<Reply, String> {
-    let body = changed.body.map_or_else(|| answer.body.clone(), |body| Bytes::copy_from_slice(body));
+    let body = changed.body.map_or_else(|| answer.body.clone(), Bytes::copy_from_slice);
     let mut reply = unchanged(answer, &body);
     if !changed.headers.is_empty() {
         reply.headers.clear();

@@ -59,7 +59,7 @@ fn a_batch_over_tls_is_larger_than_the_window() {
             let received = received.lock().unwrap_or_else(PoisonError::into_inner);
             String::from_utf8_lossy(&received).matches("\"route_id\"").count()
         };
-        eventually(&format!("{name} delivers all, not {}", arrived()), || arrived() == REQUESTS);
+        eventually(format!("{name} delivers all, not {}", arrived()), || arrived() == REQUESTS);
         let dropped = format!("apisix_log_entries_dropped_total{{plugin=\"{name}\",reason=\"failed\"}}");
         assert_eq!(metric(&gateway, &dropped), 0.0, "{name}");
     }

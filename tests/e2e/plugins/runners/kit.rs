@@ -248,7 +248,7 @@ fn table(parts: &[Part]) -> Vec<u8> {
 
 /// Every field has four bytes here, whatever it needs; offsets lead ahead.
 fn put(out: &mut Vec<u8>, parts: &[Part]) -> usize {
-    while (out.len() + 4 + 2 * parts.len()) % 4 != 0 {
+    while !(out.len() + 4 + 2 * parts.len()).is_multiple_of(4) {
         out.push(0);
     }
     let list = out.len();
@@ -300,7 +300,7 @@ fn vector(out: &mut Vec<u8>, place: usize, bytes: &[u8]) {
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend(bytes);
     out.push(0);
-    while out.len() % 4 != 0 {
+    while !out.len().is_multiple_of(4) {
         out.push(0);
     }
 }
@@ -319,7 +319,7 @@ fn field(data: &[u8], at: usize, id: usize) -> Option<usize> {
 fn bytes(data: &[u8], at: usize, id: usize) -> Option<Vec<u8>> {
     let place = field(data, at, id)?;
     let start = place + number(data, place);
-    assert!(start % 4 == 0 || data.len() < 8, "aligned");
+    assert!(start.is_multiple_of(4) || data.len() < 8, "aligned");
     Some(data[start + 4..start + 4 + number(data, start)].to_vec())
 }
 
