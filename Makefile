@@ -4,12 +4,13 @@ CARGO ?= cargo
 SHELL_SCRIPTS = .ci/run $(wildcard examples/*.sh examples/*/*.sh) scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/check-deb scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build dist dist-twice run test test-all upgrade-test lint perf soak attack suites fuzz deps
+.PHONY: help build dist dist-twice chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
 	@echo 'make dist    archive, .deb, .rpm, OCI image, bill of materials and sums in ./dist; no root, no docker'
 	@echo 'make dist-twice  the same in two other folders, to compare each byte'
+	@echo 'make chart   render the Helm chart in many ways and check each object; needs Go and Python'
 	@echo 'make run     build with less optimization, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
 	@echo 'make test    run all tests, black-box tests included, after make deps'
@@ -40,6 +41,14 @@ dist:
 dist-twice:
 	scripts/dist/twice
 
+CHART_TOOLS = $(TARGET)/chart-tools
+# helm is a module of Go, Kubernetes' schemas are a package of PyPI: nothing is installed outside of the target folder.
+chart:
+	@test -x $(CHART_TOOLS)/helm || GOBIN=$(abspath $(CHART_TOOLS)) go install helm.sh/helm/v3/cmd/helm@v3.18.4
+	@test -x $(CHART_TOOLS)/bin/kubernetes-validate || { python3 -m venv $(CHART_TOOLS) && \
+	$(CHART_TOOLS)/bin/pip install --quiet --disable-pip-version-check kubernetes-validate==1.37.0 PyYAML; }
+	HELM=$(CHART_TOOLS)/helm $(CHART_TOOLS)/bin/python deploy/helm/check $(CHART_ARGS)
+
 # Everything it writes is in run/, which git ignores. Remove the folder to begin again.
 run:
 	$(CARGO) build --profile quick -p tidegate
@@ -53,7 +62,7 @@ test: deps
 	$(CARGO) test --workspace
 
 # What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
-test-all: test
+test-all: test chart
 	scripts/openapi-tools
 	$(CARGO) test --workspace --test e2e -- --ignored --nocapture
 
@@ -67,7 +76,7 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures", "scripts/dist/make"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures", "scripts/dist/make", "deploy/helm/check", "deploy/kubernetes/make"]]'
 	scripts/deny
 	scripts/pictures --check
 

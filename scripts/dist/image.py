@@ -56,7 +56,7 @@ def layout(entries, architecture, version, commit, url, mtime, level):
             "Entrypoint": ["/usr/bin/tidegate"],
             "Cmd": ["run"],
             "WorkingDir": PREFIX,
-            "ExposedPorts": {f"{port}/tcp": {} for port in (9080, 9180, 9443)},
+            "ExposedPorts": {f"{port}/tcp": {} for port in (9080, 9091, 9180, 9443)},
             "Volumes": {PREFIX: {}},
             "StopSignal": "SIGQUIT",
             "Labels": labels,
