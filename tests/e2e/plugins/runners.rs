@@ -326,7 +326,7 @@ fn apaches_library_for_go_understands_the_gateway() {
     let Some(program) = go_runner() else { return };
     let upstream = Upstream::start();
     let config = format!("{YAML_PROVIDER}ext-plugin: {{cmd: [{}]}}\n", program.display());
-    let gateway = Gateway::start(&config, Some(&go_routes(&upstream)));
+    let mut gateway = Gateway::start(&config, Some(&go_routes(&upstream)));
     eventually("the runner listens", || get(&gateway, "/pre-req/stop").status() == 403);
     let answer = get(&gateway, "/pre-req/stop");
     assert_eq!((answer.body_text().as_str(), answer.header("X-Runner")), ("no", Some("Go")));
@@ -348,6 +348,9 @@ fn apaches_library_for_go_understands_the_gateway() {
         answer.body_text().starts_with("changed: ") && answer.header("X-Runner") == Some("Go"),
         "{answer:?}"
     );
+    // One that is killed leaves its runner behind.
+    gateway.process.signal(Signal::TERM);
+    gateway.process.wait_for_exit();
 }
 
 /// The numbers of the processes with this program.
