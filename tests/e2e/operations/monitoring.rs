@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, collections::HashMap, fmt::Write as _, fs, process::Command};
 
 use serde_json::{Value, json};
-use tidegate_testkit::Client;
+use tidegate_testkit::{Client, eventually};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, workspace_root};
 
 use crate::{protocols::certs, tidy::reference::is_current};
@@ -38,8 +38,14 @@ fn page() -> String {
     let route = json!({"uri": "/*", "plugins": plugins});
     assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", &route.to_string()).0, 201);
     assert_eq!(gateway.client().get("a.example", "/").expect("a response").status(), 200);
-    let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
-    client.get("metrics", "/metrics").expect("a page").body_text()
+    let mut page = String::new();
+    // A request is counted once its response has been sent.
+    eventually("the request is counted", || {
+        let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+        page = client.get("metrics", "/metrics").expect("a page").body_text();
+        page.contains("apisix_http_latency_bucket")
+    });
+    page
 }
 
 const METRICS: &str = "# Metrics\n\n[中文](metrics.zh-CN.md)\n\nMade from the metrics page by the tests; do not edit. `apisix_` is \
