@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, collections::HashMap, fmt::Write as _, fs, process::Command};
 
 use serde_json::{Value, json};
-use tidegate_testkit::{Client, eventually};
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, workspace_root};
+use tidegate_testkit::{Client, eventually};
 
 use crate::{protocols::certs, tidy::reference::is_current};
 
