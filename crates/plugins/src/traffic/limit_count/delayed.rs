@@ -352,7 +352,7 @@ mod tests {
                     *due = None;
                     write(known);
                 }
-                if (ms + seed * (number + 1) * 7919) % distance != 0 {
+                if !(ms + seed * (number + 1) * 7919).is_multiple_of(distance) {
                     continue;
                 }
                 arrived += 1;
