@@ -354,7 +354,7 @@ mod tests {
         );
         check(
             "apisix: {stream_proxy: {only: true}}",
-            &["1:32: apisix.stream_proxy.only: true is refused: write apisix.proxy_mode: stream"],
+            &["1:31: apisix.stream_proxy.only: true is refused: write apisix.proxy_mode: stream"],
             &[],
         );
         check("apisix: {stream_proxy: {tcp: [], only: false}, extra_lua_path: ''}\next-plugin:\n", &[], &[]);
