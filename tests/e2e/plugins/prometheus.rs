@@ -325,6 +325,9 @@ fn openmetrics_is_for_those_who_ask() {
         assert_eq!(answer.header("Vary"), Some("Accept, Accept-Encoding"));
         (answer.header("Content-Type").unwrap_or_default().to_owned(), answer.body_text())
     };
+    tidegate_testkit::eventually("the request is counted", || {
+        page("*/*").1.contains("apisix_http_latency_bucket")
+    });
     let (kind, text) = page("*/*");
     assert_eq!(kind, "text/plain; version=0.0.4");
     let (kind, open) =
