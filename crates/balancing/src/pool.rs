@@ -62,7 +62,7 @@ impl Upstream {
             health
         });
         let seed = RandomState::new();
-        // A single node needs no lanes and no groups: there is no choice to make.
+        // Only several nodes need lanes and groups to choose among.
         let is_choice = nodes.len() > 1;
         let lanes = if is_choice { lanes.max(1) } else { 0 };
         let all = if is_choice { groups(spec.algorithm, &nodes, &|_| true) } else { Vec::new() };

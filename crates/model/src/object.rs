@@ -115,7 +115,7 @@ pub struct Rejected {
 
 /// Lookup of the objects of a configuration.
 pub trait Objects {
-    /// `None`: there is no such object.
+    /// `None`: the object does not exist.
     fn get(&self, kind: Kind, id: &str) -> Option<Object>;
     /// Objects whose text has `name` as the name of a field somewhere; may include false positives.
     fn with_field(&self, name: &str) -> Vec<Object>;

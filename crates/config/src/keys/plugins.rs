@@ -5,7 +5,7 @@ use super::{
     key::{Key, key, unset},
 };
 
-const NO_XRPC: &str = "there are no protocols on top of TCP: a stream route that names one is refused";
+const NO_XRPC: &str = "protocols on top of TCP are not supported: a stream route that names one is refused";
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[

@@ -43,7 +43,8 @@ pub(crate) struct Listed {
 impl Listed {
     fn new(whitelist: Option<Vec<String>>, blacklist: Option<Vec<String>>) -> Result<Listed, String> {
         let is_whitelist = whitelist.is_some();
-        let items = whitelist.or(blacklist).unwrap_or_default();
+        // The schema wants one of them; without any, nothing would say who may pass.
+        let items = whitelist.or(blacklist).ok_or("neither whitelist nor blacklist is set")?;
         Ok(Listed { addresses: AddressSet::parse(items.iter().map(String::as_str))?, is_whitelist })
     }
 

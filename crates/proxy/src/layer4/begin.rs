@@ -159,7 +159,7 @@ async fn look_for_name(
     }
 }
 
-/// Reads what the client sends next; `false` at its end, or when there is no room or time for more.
+/// Reads what the client sends next; `false` at its end, when the buffer is full, or when the time is up.
 pub(super) async fn read_more(
     worker: &'static Worker,
     stream: &mut Stream,
