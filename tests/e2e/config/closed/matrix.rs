@@ -163,8 +163,17 @@ fn open_places(gateway: &Gateway, name: &str) -> Vec<String> {
     open.map(|(place, _, found)| format!("{name} at {place}: {found}")).collect()
 }
 
+fn all_open(gateway: &Gateway) -> Vec<String> {
+    GUARDS.iter().flat_map(|(name, _)| open_places(gateway, name)).collect()
+}
+
+/// The list of what is rejected changes before each worker has taken the new snapshot.
+fn every_worker_shuts(gateway: &Gateway) {
+    eventually("every worker has it", || all_open(gateway).is_empty());
+}
+
 fn check_all(gateway: &Gateway, when: &str) {
-    let open: Vec<String> = GUARDS.iter().flat_map(|(name, _)| open_places(gateway, name)).collect();
+    let open = all_open(gateway);
     assert_eq!(open, Vec::<String>::new(), "{when}\n{:?}\n{}", rejected(gateway), gateway.error_log());
 }
 
@@ -238,7 +247,7 @@ fn secrets_that_are_gone_open_nothing() {
     gone.store(true, Ordering::Relaxed);
     let rules = |(name, _): &&(String, String)| name.starts_with("global_rules/");
     eventually("every rule is shut", || rejected(&gateway).iter().filter(rules).count() == GUARDS.len());
-    assert_eq!(status(&gateway, "/open"), 503);
+    eventually("every worker has it", || status(&gateway, "/open") == 503);
     gateway.process.stop();
     gateway.restart();
     for (name, _) in GUARDS {
@@ -251,6 +260,7 @@ fn secrets_that_are_gone_open_nothing() {
     eventually("the secret is back", || rejected(&gateway).is_empty());
     gone.store(true, Ordering::Relaxed);
     eventually("it is gone again", || !rejected(&gateway).is_empty());
+    every_worker_shuts(&gateway);
     check_all(&gateway, "while running");
 }
 
@@ -293,6 +303,7 @@ fn numbers_that_cannot_be_open_nothing_in_files() {
     eventually("workers have it", || status(&gateway, "/route/ip-restriction") == 403);
     gateway.write_routes(&bad);
     eventually("all is bad again", || !rejected(&gateway).is_empty());
+    every_worker_shuts(&gateway);
     check_all(&gateway, "while running");
     gateway.process.stop();
     gateway.restart();
