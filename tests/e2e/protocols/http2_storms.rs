@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tidegate_testkit::gateway::YAML_PROVIDER;
-use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, request};
+use tidegate_testkit::http2::{END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, frame, request};
 use tidegate_testkit::{Gateway, Http2Client, Relay, eventually};
 use tokio::net::TcpListener;
 
@@ -124,6 +124,9 @@ fn a_node_gets_no_more_connections_than_the_bound() {
     }
     let mut patient = connect(&gateway);
     ask(&mut patient, 1);
+    // What comes after its acknowledgement waits behind it.
+    patient.send(PING, 0, 0, &[0; 8]).expect("sends");
+    patient.wait_for(PING).expect("the acknowledgement");
     let mut late: Vec<_> = (0..20).map(|_| gateway.client()).collect();
     for client in &mut late {
         client.send(b"GET /e.Echo/Get HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
