@@ -201,8 +201,8 @@ pub(crate) fn ocsp_answer(data: &[u8]) {
         issuer: include_bytes!("data/ocsp-issuer.der"),
     };
     let now = Duration::from_secs(1_800_000_000);
-    let unsigned = ocsp::judge(data, SUBJECT, now, true);
-    if let Ok(signed) = ocsp::judge(data, SUBJECT, now, false) {
+    let unsigned = ocsp::verify_response(data, SUBJECT, now, true);
+    if let Ok(signed) = ocsp::verify_response(data, SUBJECT, now, false) {
         assert_eq!(unsigned, Ok(signed), "without its signature");
     }
 }

@@ -198,8 +198,8 @@ fn corpora_hold() {
 
 /// A corpus of answers that are all refused at the first look would try nothing.
 #[test]
-fn answers_of_the_corpus_reach_the_judge() {
-    use tidegate_probes::ocsp::{Subject, judge};
+fn answers_of_the_corpus_reach_the_verifier() {
+    use tidegate_probes::ocsp::{Subject, verify_response};
     let read =
         |name: &str| fs::read(workspace_root().join("fuzz").join(name)).expect("a file of the fuzz targets");
     let (certificate, issuer) = (read("data/ocsp-certificate.der"), read("data/ocsp-issuer.der"));
@@ -215,7 +215,8 @@ fn answers_of_the_corpus_reach_the_judge() {
         ("other-certificate", true, false),
         ("unauthorized", true, false),
     ] {
-        let verdict = judge(&read(&format!("corpus/ocsp_answer/{name}")), subject, now, skip_verify);
+        let verdict =
+            verify_response(&read(&format!("corpus/ocsp_answer/{name}")), subject, now, skip_verify);
         assert_eq!(verdict.is_ok(), passes, "{name}: {verdict:?}");
     }
 }

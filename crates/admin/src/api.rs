@@ -60,7 +60,7 @@ impl AdminApi {
         if request.path.to_ascii_lowercase().contains("%2f") {
             return Response::error(400, "invalid path: names and ids cannot contain a slash (%2F)");
         }
-        if let Some(response) = resource::ours(self, request, &segments).await {
+        if let Some(response) = resource::handle_whole_configuration(self, request, &segments).await {
             return response;
         }
         match (request.method.as_str(), segments.as_slice()) {

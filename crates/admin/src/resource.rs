@@ -25,7 +25,11 @@ use crate::{
 };
 
 /// What is asked of the configuration as a whole. `None`: nothing of that.
-pub(crate) async fn ours(api: &AdminApi, request: &Request, segments: &[&str]) -> Option<Response> {
+pub(crate) async fn handle_whole_configuration(
+    api: &AdminApi,
+    request: &Request,
+    segments: &[&str],
+) -> Option<Response> {
     let answered = match (request.method.as_str(), segments) {
         ("POST", ["transactions"]) => transaction::run(api, request).await,
         ("GET", ["history"]) => history::list(api, request).await,

@@ -32,7 +32,7 @@ pub fn remarks_on_patterns<R>(compile: impl FnOnce() -> R) -> (R, Vec<String>) {
     (result, found)
 }
 
-pub(crate) fn note(source: &str, states: usize) {
+pub(crate) fn remark_on(source: &str, states: usize) {
     if states < MANY_STATES || states / STATES_OF_A_CHARACTER < source.len() {
         return;
     }

@@ -146,7 +146,7 @@ impl Lazy {
                 }
                 at += 1;
             }
-            watch.look()?;
+            watch.check()?;
         }
         let state = dfa.next_eoi_state(cache, state).map_err(|_| GaveUp)?;
         Ok(if state.is_match() { Some(text.len()) } else { end })
@@ -177,7 +177,7 @@ impl Lazy {
                 }
                 at -= 1;
             }
-            watch.look()?;
+            watch.check()?;
         }
         let state = dfa.next_eoi_state(cache, state).map_err(|_| GaveUp)?;
         if state.is_match() { Ok(0) } else { start.ok_or(GaveUp) }

@@ -74,7 +74,7 @@ impl Linear {
             Some(_) => TOO_LARGE.to_owned(),
             None => error.to_string(),
         })?;
-        large::note(source, states);
+        large::remark_on(source, states);
         let lazy = OnceLock::new();
         if states > LARGE {
             let _ = lazy.set(Lazy::new(&hir).map(Box::new));

@@ -85,7 +85,7 @@ impl Pattern {
             ));
         }
         let (source, states) = (source.to_owned(), size::states(source));
-        large::note(&source, states);
+        large::remark_on(&source, states);
         let shown = source.as_str().into();
         let pattern =
             Pattern { source, shown, ignore_case, mode, states, fixed: None, stages: Default::default() };

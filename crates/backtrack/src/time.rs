@@ -154,7 +154,7 @@ impl Stopwatch {
         Stopwatch { begun: Instant::now(), account: processor_time(), most }
     }
 
-    pub(crate) fn look(&self) -> Result<(), GaveUp> {
+    pub(crate) fn check(&self) -> Result<(), GaveUp> {
         let is_over = self.begun.elapsed() > self.most && self.taken() > self.most;
         if is_over { Err(GaveUp) } else { Ok(()) }
     }
@@ -239,7 +239,7 @@ mod tests {
     fn a_search_ends_when_its_time_is_up() {
         let begun = processor_time();
         let watch = Stopwatch::new(Duration::from_millis(20));
-        while watch.look().is_ok() {}
+        while watch.check().is_ok() {}
         let took = processor_time().saturating_sub(begun);
         assert!(took >= Duration::from_millis(20) && took < Duration::from_millis(60), "{took:?}");
     }

@@ -88,7 +88,7 @@ impl Upstream {
     /// Each pick is followed by [`started`](Self::started).
     pub fn pick(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
         if !self.limited {
-            return self.choose(lane, hash_key, tried, now_ms);
+            return self.choose_in_lane(lane, hash_key, tried, now_ms);
         }
         let mut tried: SmallVec<[u16; 8]> = tried.into();
         for _ in 0..self.nodes.len() {
@@ -105,15 +105,21 @@ impl Upstream {
         if let Some(health) = &self.health {
             health.mark_used();
         }
-        self.look(lane, hash_key, tried, now_ms)
+        self.choose_in_lane(lane, hash_key, tried, now_ms)
     }
 
     /// The node that hashing gives a key now, its `max_conn` aside. Nothing is counted.
     pub fn preview(&self, hash_key: &[u8], now_ms: u64) -> Option<u16> {
-        self.look(0, Some(hash_key), &[], now_ms)
+        self.choose_in_lane(0, Some(hash_key), &[], now_ms)
     }
 
-    fn look(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
+    fn choose_in_lane(
+        &self,
+        lane: usize,
+        hash_key: Option<&[u8]>,
+        tried: &[u16],
+        now_ms: u64,
+    ) -> Option<u16> {
         if self.nodes.len() <= 1 {
             return (!self.nodes.is_empty()).then_some(0);
         }

@@ -57,7 +57,7 @@ enum Relation {
 
 impl Condition {
     /// Whether the run meets it, and by what value.
-    pub fn judge(&self, outcome: &Outcome) -> ConditionResult {
+    pub fn evaluate(&self, outcome: &Outcome) -> ConditionResult {
         let value = self.metric.of(outcome);
         let failed = match self.relation {
             Relation::Above => value > self.value,

@@ -61,7 +61,7 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    fn say(&self, message: std::fmt::Arguments<'_>) {
+    fn log_error(&self, message: std::fmt::Arguments<'_>) {
         let say = || error_log::log(Level::Error, message);
         if self.of_error_log { error_log::kept_back(say) } else { say() }
     }
@@ -301,10 +301,10 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
     let name = &shared.conf.name;
     let (mut failures, mut is_delivered) = (0, true);
     while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
-        shared.say(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
+        shared.log_error(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
         failures += 1;
         if failures > shared.conf.max_retry_count {
-            shared.say(format_args!(
+            shared.log_error(format_args!(
                 "Batch Processor[{name}] exceeded the max_retry_count[{failures}] dropping the entries"
             ));
             is_delivered = false;

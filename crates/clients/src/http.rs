@@ -24,7 +24,7 @@ use connection::{Connection, describe, gather};
 use http_body_util::Full;
 use hyper::header::HeaderValue;
 use thiserror::Error;
-use tidegate_plugin_api::hops::{self, Ticket, Way};
+use tidegate_plugin_api::hops::{self, SideRequestAction, Ticket};
 
 pub use hyper::{HeaderMap, Method};
 
@@ -232,10 +232,10 @@ fn build(
 ) -> Result<Option<Built>, String> {
     let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
     let there = request.headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
-    let marked = match hops::way(connection.peer, connection.local, there) {
-        Way::Free => None,
-        Way::Marked(marked) => Some(marked),
-        Way::Round => return Ok(None),
+    let marked = match hops::side_request_action(connection.peer, connection.local, there) {
+        SideRequestAction::Free => None,
+        SideRequestAction::Marked(marked) => Some(marked),
+        SideRequestAction::Round => return Ok(None),
     };
     let has = |name: &str| request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
     // A tunnel is as good as a direct connection.

@@ -211,7 +211,7 @@ impl Compiler {
     }
 
     /// Has problems logged with their places.
-    pub fn tell_places(&mut self, places: Places) {
+    pub fn log_with_places(&mut self, places: Places) {
         self.places = Some(places);
     }
 
@@ -331,7 +331,7 @@ impl Compiler {
                 self.build_route(key);
             } else {
                 let serial = self.next_serial();
-                self.routes.point(&key.1, &replaced, serial);
+                self.routes.set_upstream(&key.1, &replaced, serial);
             }
         }
         self.forget_pools();

@@ -148,7 +148,7 @@ impl Compiler {
     /// Replaces the references to secrets below `value`. Whether some of them still wait for their secret, which is an
     /// error everywhere but in a trial.
     pub(crate) fn resolve(&self, value: &mut Value) -> Result<bool, String> {
-        let note = |found: &str| self.resolved.note(found.to_owned());
+        let note = |found: &str| self.resolved.remember(found.to_owned());
         let mut unresolved = secrets::resolve(value, self.secrets.as_ref(), &note).into_iter();
         match unresolved.next() {
             Some(first) if !self.trial => Err(first.reason),
@@ -166,7 +166,7 @@ impl Compiler {
         secret_fields: &[&str],
     ) -> Result<bool, String> {
         let mut waits = false;
-        let note = |found: &str| self.resolved.note(found.to_owned());
+        let note = |found: &str| self.resolved.remember(found.to_owned());
         let unresolved = secrets::resolve(value, self.secrets.as_ref(), &note);
         for unresolved in unresolved {
             waits = true;

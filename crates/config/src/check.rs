@@ -71,7 +71,7 @@ pub(crate) fn value(node: &mut Node, path: &str, takes: Takes, found: &mut Findi
         },
         _ => {
             if fits(node, takes) {
-                settle(node, takes);
+                normalize(node, takes);
             } else {
                 mismatch(node, path, takes, found);
             }
@@ -116,7 +116,7 @@ fn free_table(node: &mut Node, path: &str, found: &mut Findings) {
 fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
     let mut inner = Findings::default();
     value(node, path, key.takes, &mut inner);
-    let verdict = if inner.errors.is_empty() { fate::judge(key, path, node) } else { ValueFate::Served };
+    let verdict = if inner.errors.is_empty() { fate::value_fate(key, path, node) } else { ValueFate::Served };
     match verdict {
         ValueFate::Served => {
             found.errors.append(&mut inner.errors);
@@ -131,7 +131,7 @@ fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
 }
 
 /// Turns a value that fits into the one form readers of settings expect.
-fn settle(node: &mut Node, takes: Takes) {
+fn normalize(node: &mut Node, takes: Takes) {
     let Content::Scalar { value, text } = &mut node.content else { return };
     let settled = match takes {
         Takes::Bool | Takes::Free | Takes::FreeTable | Takes::Table | Takes::List(_) | Takes::AnyOf(_) => {

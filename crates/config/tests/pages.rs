@@ -26,7 +26,7 @@ struct Language {
 }
 
 impl Language {
-    fn says<'a>(&'a self, text: &'a str) -> &'a str {
+    fn translate<'a>(&'a self, text: &'a str) -> &'a str {
         match &self.words {
             None => text,
             Some(words) => words.get(text).unwrap_or_else(|| panic!("zh-CN.tsv has no line for: {text}")),
@@ -83,7 +83,7 @@ fn page(language: &Language) -> String {
             "| `{}` | {} | {} | {} |",
             key.path,
             default(key, language),
-            cell(language.says(key.about)),
+            cell(language.translate(key.about)),
             cell(&fate(key, language))
         );
     }
@@ -106,7 +106,7 @@ fn default(key: &Key, language: &Language) -> String {
 }
 
 fn fate(key: &Key, language: &Language) -> String {
-    let with = |word: &str, why: &str| format!("{word}: {}", language.says(why));
+    let with = |word: &str, why: &str| format!("{word}: {}", language.translate(why));
     let otherwise = |otherwise: Otherwise| match otherwise {
         Otherwise::Ignored(why) => with(language.no_effect, why),
         Otherwise::Refused(why) => with(language.refused, why),

@@ -48,7 +48,7 @@ pub(crate) fn convert(
     options: &Options,
     imported: &mut Imported,
 ) -> Result<(), String> {
-    imported.report.judge("routes", "Kong");
+    imported.report.count_parts("routes", "Kong");
     partials::one_workspace(root)?;
     prepare::prepare(root, files, &mut imported.report)?;
     lists::check(root)?;

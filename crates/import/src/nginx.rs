@@ -71,7 +71,7 @@ pub(crate) fn convert(
     placement: Placement,
     imported: &mut Imported,
 ) -> Result<(), String> {
-    imported.report.judge("locations", "nginx");
+    imported.report.count_parts("locations", "nginx");
     let report = &mut imported.report;
     let mut note = |directive: &Directive, why: Why| match why {
         Why::Unread(why) => report.unsupported(&directive.at, &directive.title(), why),

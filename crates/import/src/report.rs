@@ -129,7 +129,7 @@ impl Report {
     }
 
     /// A verdict counts parts: `31 of 34 {plural} behave as in {like}`.
-    pub fn judge(&mut self, plural: &'static str, like: &'static str) {
+    pub fn count_parts(&mut self, plural: &'static str, like: &'static str) {
         self.tally = Some(Tally { plural, like, parts: Vec::new() });
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn a_verdict_names_what_to_look_at() {
         let mut report = Report::default();
         assert_eq!(report.verdict("f"), None);
-        report.judge("locations", "nginx");
+        report.count_parts("locations", "nginx");
         report.part(3, Conversion::Converted);
         report.part(5, Conversion::Closed);
         report.part(At { file: Some("inc".into()), line: 2 }, Conversion::Unsupported);

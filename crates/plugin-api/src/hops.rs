@@ -30,7 +30,10 @@ use self::{
 };
 use crate::{Reply, Request};
 
-pub use side::{Marked, Way, delivering, is_for_side_request, left_out, of_copy, on_behalf, way, within};
+pub use side::{
+    Marked, SideRequestAction, delivering, is_for_side_request, left_out, of_copy, on_behalf,
+    side_request_action, within,
+};
 pub use ticket::Ticket;
 
 pub use self::origin::{Origin, origin};

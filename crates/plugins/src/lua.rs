@@ -70,7 +70,7 @@ impl LuaCompiler for Compiler {
 #[cfg(test)]
 pub(crate) fn evaluate(source: Source<'_>, expression: &str) -> String {
     let vm = vm::vm().unwrap();
-    let value = making::Making::new(&vm.lua, source).unwrap().go_on(|| Ok(true)).unwrap();
+    let value = making::Making::new(&vm.lua, source).unwrap().advance(|| Ok(true)).unwrap();
     vm.lua.globals().set("t", value).unwrap();
     vm.lua.load(format!("return {expression}")).eval().unwrap()
 }

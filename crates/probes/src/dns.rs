@@ -143,7 +143,7 @@ impl Domains {
     }
 
     /// Resolves when every name in the set has been answered or has failed once. Give it a timeout.
-    pub async fn settled(&self) {
+    pub async fn wait_until_resolved(&self) {
         let mut attempts = self.shared.attempts.subscribe();
         loop {
             let pending = |entry: &Entry| entry.addresses.is_empty() && entry.error.is_none();

@@ -7,7 +7,7 @@ mod question;
 use der::Decode;
 use x509_cert::Certificate;
 
-pub use answer::judge;
+pub use answer::verify_response;
 pub use question::{Question, ask};
 
 /// A certificate and the one it was signed with, both DER.

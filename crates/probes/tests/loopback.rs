@@ -213,7 +213,7 @@ async fn names_are_resolved_by_the_configured_server_and_the_hosts_file() {
     let lookup = SystemLookup::new(options).unwrap();
     let domains = Domains::new(Handle::current(), Arc::new(lookup));
     domains.want(["backend.example.org", "localhost"]);
-    timeout(LIMIT, domains.settled()).await.unwrap();
+    timeout(LIMIT, domains.wait_until_resolved()).await.unwrap();
     let resolved = domains.addresses("backend.example.org");
     assert_eq!(
         *resolved,

@@ -51,7 +51,7 @@ impl Load {
     }
 
     /// Called each second. `accepted`: since the last call.
-    pub(crate) fn look(&self, accepted: u64) {
+    pub(crate) fn set_tolerance(&self, accepted: u64) {
         let short = accepted > self.open.load(Relaxed) as u64;
         self.tolerance.store(if short { TOLERANCE_WHILE_SHORT } else { 0 }, Relaxed);
     }
@@ -199,7 +199,7 @@ mod tests {
     fn short_connections_stay_where_they_came_unless_one_worker_has_many_more() {
         let balance = AcceptBalance::default();
         let loads: Vec<_> = (0..2).map(|place| balance.enter(place)).collect();
-        loads[0].look(1000);
+        loads[0].set_tolerance(1000);
         for _ in 0..8 {
             assert_eq!(accept(&balance, &loads, 0), 0);
         }

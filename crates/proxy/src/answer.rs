@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
                 true
             }
             Poll::Ready(Err(error)) => {
-                tell(self.request, error);
+                log_cut(self.request, error);
                 false
             }
         }
@@ -384,7 +384,7 @@ impl Writer<'_> {
 
 /// Logs why an answer is cut that its client could still have received.
 #[cold]
-fn tell(request: &Request, error: BodyError) {
+fn log_cut(request: &Request, error: BodyError) {
     if error == BodyError::Closed {
         return;
     }

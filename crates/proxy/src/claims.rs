@@ -78,7 +78,7 @@ pub(crate) fn drop_untrusted(
 #[cold]
 fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Downstream>) {
     let (identity, forwarding) = strip(request, reading, |name| {
-        client.into_iter().for_each(|client| tell(client.worker, client, name));
+        client.into_iter().for_each(|client| log_dropped(client.worker, client, name));
     });
     if let Some(client) = client {
         count(&client.worker.stats.dropped.identity, identity);
@@ -87,8 +87,8 @@ fn drop_claims(request: &mut Request, reading: &Reading, client: Option<&Downstr
 }
 
 /// Removes the claims that the peer may not make. Returns how many fields of identity, each of which is
-/// reported to `tell`, and of forwarding were removed.
-fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) -> (usize, usize) {
+/// given to `report`, and of forwarding were removed.
+fn strip(request: &mut Request, reading: &Reading, mut report: impl FnMut(&[u8])) -> (usize, usize) {
     let trust = Trust::of(reading, request.connection.peer.ip());
     let (mut identity, mut forwarding) = (0, 0);
     if trust.forwarding != Some(false) && !trust.as_written {
@@ -97,7 +97,7 @@ fn strip(request: &mut Request, reading: &Reading, mut tell: impl FnMut(&[u8])) 
     request.head.headers.retain_claims(|id, name, value| match tidegate_protocol::claims::of(name) {
         Some(Claim::Identity) if !trust.identity => {
             identity += 1;
-            tell(name);
+            report(name);
             false
         }
         Some(Claim::Forwarding) => {
@@ -135,7 +135,7 @@ pub(crate) fn drop_credentials(request: &mut Request, client: &Downstream) {
     }
     let removed = request.head.headers.remove_received(HeaderId::XAccessToken);
     if removed > 0 {
-        tell(client.worker, client, HeaderId::XAccessToken.name().as_bytes());
+        log_dropped(client.worker, client, HeaderId::XAccessToken.name().as_bytes());
         count(&client.worker.stats.dropped.identity, removed);
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn trailers(request: &Request, client: &Downstream) -> Head {
 }
 
 /// Logged once as a warning, since an application may use the name for something else; then at level info.
-fn tell(worker: &Worker, client: &Downstream, name: &[u8]) {
+fn log_dropped(worker: &Worker, client: &Downstream, name: &[u8]) {
     static WARNED: Once = Once::new();
     let name = String::from_utf8_lossy(name);
     let peer = client.facts.peer.ip();

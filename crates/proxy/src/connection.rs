@@ -43,7 +43,7 @@ pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr
     if let Some(stream_listen) = listen.stream {
         return layer4::spawn(worker, stream, peer, listen, stream_listen);
     }
-    let local = listen.reached(&stream);
+    let local = listen.local_address(&stream);
     let ends = Ends { peer, local, proxy_header: None };
     if listen.proxy_protocol {
         let task = accept_announced(worker, stream, ends, listen.tls, Open::new(worker));

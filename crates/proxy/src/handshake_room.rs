@@ -117,7 +117,7 @@ impl Room {
         UNFINISHED.store(waiting.all.len(), Relaxed);
         drop(waiting);
         if oldest.is_some() {
-            tell(address);
+            warn_refused(address);
         }
         Some(HandshakePermit { room: self.clone(), number, ended })
     }
@@ -153,13 +153,13 @@ impl Drop for HandshakePermit {
 #[cold]
 fn refuse(address: IpAddr) -> Option<HandshakePermit> {
     REFUSED.fetch_add(1, Relaxed);
-    tell(address);
+    warn_refused(address);
     None
 }
 
 /// One line in ten seconds.
 #[cold]
-fn tell(address: IpAddr) {
+fn warn_refused(address: IpAddr) {
     static LINES: Limiter = Limiter::new(1, 10_000);
     if let Some(others) = LINES.pass() {
         error_log::log(

@@ -190,7 +190,7 @@ impl Drop for Idle {
 impl Life {
     /// One round: frames in, requests started, frames out.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.shared.sending.places.look();
+        self.shared.sending.places.admit_overdue();
         let mut starts = self.advance(context);
         let mut cut = false;
         loop {

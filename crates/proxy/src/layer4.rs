@@ -42,7 +42,7 @@ pub(crate) fn spawn(
 ) {
     let arrival = begin::Arrival {
         peer,
-        local: listen.reached(&stream),
+        local: listen.local_address(&stream),
         tls: listen.tls,
         proxy_protocol: listen.proxy_protocol,
     };
@@ -101,7 +101,7 @@ async fn establish(
     let reached = async {
         let slot = guide::enter(worker, &route)?;
         guide::preread(worker, &mut client, &mut session, &route, &mut early, timer).await?;
-        let node = reach::reach(worker, &mut session, &route, timer, how.announce).await?;
+        let node = reach::connect_next(worker, &mut session, &route, timer, how.announce).await?;
         Ok((slot, node))
     };
     match reached.await {

@@ -105,9 +105,9 @@ pub(crate) async fn find_route(
             client.timer.set(client.worker.settings.client_body_timeout_ms);
         }
         // A body that no route of this place depends on stays on the wire.
-        request.ask_with_body(reading.matched_body_bytes, look).await?
+        request.ask_with_body(reading.matched_body_bytes, search).await?
     } else {
-        look(request)
+        search(request)
     };
     request.require_decided()?;
     let Some(found) = found else { return Ok(()) };
@@ -133,7 +133,7 @@ struct Found {
 
 /// Changes nothing, because it may be called twice. Inlined, so that the match is not copied from call to call.
 #[inline(always)]
-fn look(request: &Request) -> Option<Found> {
+fn search(request: &Request) -> Option<Found> {
     let path = routed_path(request);
     let found = request.snapshot.router.find(&Input::new(request, &path))?;
     let matched = Matched {

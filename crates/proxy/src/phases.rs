@@ -67,7 +67,7 @@ impl RequestChains {
         }
     }
 
-    fn note(&self, instance: &Instance, phase: &str) {
+    fn record_phase(&self, instance: &Instance, phase: &str) {
         if let Some(trace) = &self.trace {
             let item = format!("{}#{phase}", instance.def.name);
             let mut trace = trace.borrow_mut();
@@ -83,7 +83,7 @@ impl RequestChains {
         if let Some(chain) = self.of_route() {
             for (phase, name) in [(Phases::BODY_FILTER, "body_filter"), (Phases::LOG, "log")] {
                 for instance in chain.of_phase(phase) {
-                    self.note(instance, name);
+                    self.record_phase(instance, name);
                 }
             }
         }
@@ -218,14 +218,14 @@ impl RequestChains {
                 return if instance.def.guards { request.require_readable_body() } else { Ok(()) };
             }
         }
-        self.note(instance, at.name());
+        self.record_phase(instance, at.name());
         if let Some(function) = &instance.pre_function {
-            self.settle(at, instance, step(function.as_ref(), phase, request)).await?;
+            self.run_step(at, instance, step(function.as_ref(), phase, request)).await?;
         }
         match step(instance.plugin.as_ref(), phase, request) {
             Step::Next => {}
             other => {
-                let settled = self.settle(at, instance, other).await;
+                let settled = self.run_step(at, instance, other).await;
                 settled.map_err(|reply| with_error_response(instance, reply))?;
             }
         }
@@ -234,7 +234,7 @@ impl RequestChains {
 
     /// Runs the rest of a plugin that waits: each poll marks it again, as its first mark belongs to an
     /// earlier poll.
-    async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
+    async fn run_step(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         match step {
             Step::Next => Ok(()),
             Step::Reply(reply) => Err(reply),
@@ -299,7 +299,7 @@ impl RequestChains {
             for instance in self.of_phase(Phases::HEADER_FILTER) {
                 if applies(instance, request) {
                     self.mark(At::HeaderFilter, instance);
-                    self.note(instance, "header_filter");
+                    self.record_phase(instance, "header_filter");
                     if let Some(function) = &instance.pre_function {
                         function.header_filter(request);
                     }

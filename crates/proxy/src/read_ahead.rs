@@ -146,7 +146,7 @@ impl ReadAhead {
         let limit = limit();
         let spent = all > limit;
         if spent != SPENT.load(Relaxed) && !SPENT.swap(spent, AcqRel) && spent {
-            tell(limit);
+            warn_of_memory(limit);
         }
     }
 }
@@ -160,7 +160,7 @@ impl Drop for ReadAhead {
 }
 
 #[cold]
-fn tell(limit: usize) {
+fn warn_of_memory(limit: usize) {
     static LINES: Limiter = Limiter::new(1, 1000);
     if let Some(others) = LINES.pass() {
         error_log::log(

@@ -38,7 +38,7 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
     let asked = crate::explain_check::Asked::of(&request);
-    let keep = match way(&mut request, client, &mut chains, length).await {
+    let keep = match receive_and_proxy(&mut request, client, &mut chains, length).await {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
     };
@@ -62,7 +62,7 @@ fn recycle(request: &mut Request, worker: &Worker) {
 }
 
 /// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
-async fn way(
+async fn receive_and_proxy(
     request: &mut Request,
     client: &Rc<Downstream>,
     chains: &mut RequestChains,

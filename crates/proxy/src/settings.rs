@@ -29,7 +29,7 @@ pub struct Listen {
 impl Listen {
     /// The address that the client of a connection chose. A listener for all addresses does not say; any other does, without
     /// asking the kernel.
-    pub(crate) fn reached(&self, stream: &tokio::net::TcpStream) -> SocketAddr {
+    pub(crate) fn local_address(&self, stream: &tokio::net::TcpStream) -> SocketAddr {
         match self.address.ip().is_unspecified() {
             true => stream.local_addr().unwrap_or(self.address),
             false => self.address,

@@ -71,7 +71,7 @@ fn watch(crew: &Crew, tell: &dyn Fn(u64)) {
         let before = given_up;
         for seat in seats.iter_mut() {
             remember_ended(seat);
-            look(crew, seat, passed, &mut given_up);
+            check_worker(crew, seat, passed, &mut given_up);
         }
         // Waiters for a revision do not wait for workers that were given up.
         drop(seats);
@@ -90,7 +90,7 @@ fn remember_ended(seat: &mut Seat) {
     }
 }
 
-fn look(crew: &Crew, seat: &mut Seat, passed: Duration, given_up: &mut u64) {
+fn check_worker(crew: &Crew, seat: &mut Seat, passed: Duration, given_up: &mut u64) {
     let Some(running) = &mut seat.running else { return fill(crew, seat) };
     let Some(introduced) = running.introduced.get() else { return };
     if running.has_ended() || !running.watched.is_stuck(introduced, passed) {
@@ -99,7 +99,7 @@ fn look(crew: &Crew, seat: &mut Seat, passed: Duration, given_up: &mut u64) {
     if !std::mem::replace(&mut running.watched.named, true) {
         let marked = introduced.progress.ran().last().copied();
         let stuck = name(crew, seat.index, marked);
-        log(Level::Alert, format_args!("{}", told(&stuck, marked, running.watched.held_up)));
+        log(Level::Alert, format_args!("{}", stuck_message(&stuck, marked, running.watched.held_up)));
         // Only the operator's routes and plugins make series: clients cannot add any.
         *crew.stuck.lock().entry(stuck).or_default() += 1;
     }
@@ -221,7 +221,7 @@ fn name(crew: &Crew, worker: usize, marked: Option<Marked>) -> Stuck {
     }
 }
 
-fn told(stuck: &Stuck, marked: Option<Marked>, held_up: Duration) -> String {
+fn stuck_message(stuck: &Stuck, marked: Option<Marked>, held_up: Duration) -> String {
     let what = match marked {
         Some(marked) => format!("plugin {} ({})", stuck.plugin, marked.at),
         None => "unknown work".to_owned(),

@@ -150,7 +150,7 @@ async fn tick(worker: &'static Worker) {
         let late = now.saturating_duration_since(expected).as_micros() as u64;
         expected = now + Duration::from_millis(TICK_MS);
         worker.stats.stall_us.fetch_max(late, Ordering::Relaxed);
-        worker.stalls.look();
+        worker.stalls.read_schedule();
         let now_ms = now.duration_since(started).as_millis() as u64;
         worker.deadlines.tick(now_ms);
         worker.snapshot();
@@ -158,7 +158,7 @@ async fn tick(worker: &'static Worker) {
             second = now_ms / 1000;
             worker.renew_date();
             let accepted = worker.stats.accepted.load(Ordering::Relaxed);
-            worker.load.look(accepted - std::mem::replace(&mut accepted_before, accepted));
+            worker.load.set_tolerance(accepted - std::mem::replace(&mut accepted_before, accepted));
             worker.pool.sweep(now_ms);
             worker.own_pool.sweep(now_ms);
             worker.http2_pool.sweep(now_ms);

@@ -75,7 +75,7 @@ impl Embedded {
 
     /// Whether `open` would make a new database. The error is the one it would end with: a database that is lost.
     pub fn would_be_new(path: &Path) -> Result<bool, StoreError> {
-        let place = creation::look(path)?;
+        let place = creation::inspect_path(path)?;
         Ok(matches!(place, creation::StoreFile::New))
     }
 

@@ -45,7 +45,7 @@ pub struct Options {
     pub choose_plugins: Option<ChoosePlugins>,
     /// Called with each problem: a bad object, an unreadable file.
     pub report: Report,
-    /// How often the file is looked at; zero: only when `look` is called.
+    /// How often the file is looked at; zero: only when `read_if_changed` is called.
     pub interval: Duration,
 }
 
@@ -89,7 +89,7 @@ impl File {
         let interval = options.interval;
         let live = Live::new(State::default());
         let shared = Arc::new(Shared { path: path.to_owned(), options, live, seen: Mutex::default() });
-        shared.look();
+        shared.read_if_changed();
         let problem = shared.seen.lock().problem.take();
         if let Some(problem) = problem {
             return Err(StoreError::Unavailable(problem));
@@ -104,7 +104,7 @@ impl File {
             .spawn(move || {
                 lower_priority();
                 while stopped.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    watched.look();
+                    watched.read_if_changed();
                 }
             })
             .map_err(|error| {
@@ -114,8 +114,8 @@ impl File {
     }
 
     /// Reads the file now if it changed.
-    pub fn look(&self) {
-        self.shared.look();
+    pub fn read_if_changed(&self) {
+        self.shared.read_if_changed();
     }
 
     /// The `plugins` list of the file, which takes the place of config.yaml's lists. Changes ring `watch`.
@@ -141,7 +141,7 @@ impl Drop for File {
 }
 
 impl Shared {
-    fn look(&self) {
+    fn read_if_changed(&self) {
         let mut seen = self.seen.lock();
         let stamp = match std::fs::metadata(&self.path) {
             Ok(metadata) => Stamp::of(&metadata),

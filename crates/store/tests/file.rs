@@ -46,7 +46,7 @@ impl Subject {
 
     fn rewrite(&self, text: &str) {
         replace(&self.path, text);
-        self.file.look();
+        self.file.read_if_changed();
     }
 
     fn routes(&self) -> Vec<(String, u64)> {
@@ -99,7 +99,7 @@ fn a_file_with_the_same_size_and_time_is_read() {
     let before = std::fs::metadata(&subject.path).unwrap().modified().unwrap();
     std::fs::write(&subject.path, "routes: [{id: 2}]\n#END").unwrap();
     std::fs::File::options().write(true).open(&subject.path).unwrap().set_modified(before).unwrap();
-    subject.file.look();
+    subject.file.read_if_changed();
     subject.check(&[("2", 2)], &[]);
 }
 
@@ -119,11 +119,11 @@ fn bad_files_change_nothing() {
     ] {
         subject.rewrite(text);
         subject.check(&[("1", 1)], &[complaint]);
-        subject.file.look();
+        subject.file.read_if_changed();
         subject.check(&[("1", 1)], &[]);
     }
     std::fs::remove_file(&subject.path).unwrap();
-    subject.file.look();
+    subject.file.read_if_changed();
     subject.check(&[("1", 1)], &["failed to fetch"]);
     subject.rewrite("routes: []\n#END\n");
     subject.check(&[], &[]);

@@ -6,10 +6,10 @@
 
 mod appending;
 mod lines;
+mod loss_report;
 mod losses;
 mod opening;
 pub(super) mod sink;
-mod teller;
 
 use std::io;
 use std::path::Path;
@@ -110,7 +110,7 @@ struct Files {
 fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
     let mut files = Files::default();
     let mut opened = generation.load(Relaxed);
-    let mut teller = self::teller::Teller::default();
+    let mut report = self::loss_report::LossReport::default();
     let mut is_untold = false;
     loop {
         let next = match is_untold {
@@ -129,7 +129,7 @@ fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
             files.take(message);
         }
         let own = files.own.iter().map(|open| &open.log.losses);
-        is_untold = teller.look(own.chain(files.of_lines.losses()));
+        is_untold = report.report_losses(own.chain(files.of_lines.losses()));
     }
 }
 

@@ -142,8 +142,8 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     }
     let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
     let workers = Arc::new(workers.context("cannot start workers")?);
-    let teller = signals.teller();
-    workers.watch(move |count| teller.tell(signals::Event::Stuck(count))).context("cannot watch workers")?;
+    let events = signals.event_sender();
+    workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     expiry::watch(&runtime, &control);
@@ -279,9 +279,9 @@ fn announce_ready(
     options: &mut RunOptions,
 ) -> anyhow::Result<()> {
     options.pid_file.write().context("cannot write the pid file")?;
-    let teller = signals.teller();
-    let tell = move |command, reply| teller.tell(signals::Event::Command(command, reply));
-    if let Err(error) = commands::listen(&commands::path(&settings.files.pid), tell) {
+    let events = signals.event_sender();
+    let send = move |command, reply| events.send(signals::Event::Command(command, reply));
+    if let Err(error) = commands::listen(&commands::path(&settings.files.pid), send) {
         // Everything but the verbs upgrade and reload goes without.
         error_log::log(error_log::Level::Error, format_args!("{error:#}; signals still work"));
     }

@@ -66,7 +66,7 @@ impl Question<'_> {
         let refused = RefCell::new(None);
         let verified = RefCell::new(Verified::default());
         let judge = |path: &webpki::VerifiedPath<'_>| {
-            let judged = self.judge(leaf, path, rules);
+            let judged = self.check_path(leaf, path, rules);
             judged.map(|found| *verified.borrow_mut() = found).map_err(|refusal| {
                 *refused.borrow_mut() = Some(refusal);
                 // Other paths may be better.
@@ -89,7 +89,7 @@ impl Question<'_> {
         }
     }
 
-    fn judge(
+    fn check_path(
         &self,
         leaf: &[u8],
         path: &webpki::VerifiedPath<'_>,

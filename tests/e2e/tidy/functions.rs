@@ -1,4 +1,4 @@
-//! How long a function may be.
+//! How long a function may be, and names that none has.
 
 use std::fs;
 
@@ -16,6 +16,42 @@ const TABLES: &[(&str, &str)] = &[
     ("plugin-api/src/variables.rs", "named"),
     ("plugins/src/lua/pattern/tests.rs", "the_same_as_luajit_on_corners"),
 ];
+
+/// Each was the name of several functions that did different things. A name says what is decided, read, logged or sent.
+const VAGUE: [&str; 17] = [
+    "go_on",
+    "judge",
+    "left_alone",
+    "look",
+    "note",
+    "once",
+    "ours",
+    "point",
+    "reach",
+    "say",
+    "says",
+    "settle",
+    "take_office",
+    "tell",
+    "told",
+    "way",
+    "wind_up",
+];
+
+#[test]
+fn names_of_functions_say_what_they_do() {
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        for name in text.lines().filter_map(function_name).filter(|name| VAGUE.contains(name)) {
+            wrong.push(format!(
+                "{}: {name} does not say what it does; name what it decides or does",
+                file.display()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
 
 #[test]
 fn functions_are_short() {

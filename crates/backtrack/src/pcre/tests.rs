@@ -44,7 +44,7 @@ fn pcre(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
     Some(found)
 }
 
-fn ours(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
+fn of_backtrack(pattern: &str, texts: &[Vec<u8>]) -> Option<Vec<bool>> {
     let expression = Expression::new(pattern, false).ok()?;
     Some(texts.iter().map(|text| expression.is_match(text, None).expect("in time")).collect())
 }
@@ -239,7 +239,7 @@ const PATTERNS: &[&str] = &[
 fn patterns_say_what_they_say_to_pcre() {
     let texts = texts();
     for pattern in PATTERNS {
-        let (pcre, ours) = (pcre(pattern, &texts), ours(pattern, &texts));
+        let (pcre, ours) = (pcre(pattern, &texts), of_backtrack(pattern, &texts));
         let (Some(pcre), Some(ours)) = (&pcre, &ours) else {
             assert_eq!(pcre, ours, "{pattern}: {:?}", translate(pattern, Units::Bytes));
             continue;
@@ -360,7 +360,7 @@ proptest! {
         // grep makes several patterns of it.
         prop_assume!(!pattern.contains('\n'));
         let texts = texts();
-        if let Some(ours) = ours(&pattern, &texts)
+        if let Some(ours) = of_backtrack(&pattern, &texts)
             && let Some(pcre) = pcre(&pattern, &texts)
         {
             for ((text, pcre), ours) in texts.iter().zip(&pcre).zip(&ours) {

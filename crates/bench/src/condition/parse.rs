@@ -107,7 +107,7 @@ mod tests {
     fn conditions_hold_or_fail() {
         let check = |text: &str, failed: bool, shown: &str| {
             let condition: Condition = text.parse().unwrap_or_else(|problem| panic!("{problem}"));
-            let verdict = condition.judge(&outcome());
+            let verdict = condition.evaluate(&outcome());
             assert_eq!((verdict.failed, verdict.shown.as_str()), (failed, shown), "{text}");
         };
         check("p50>800us", false, "800.0us");

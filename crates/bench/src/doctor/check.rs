@@ -34,7 +34,7 @@ impl Check {
     }
 
     /// Good or bad, with what was seen and the remedy.
-    pub fn judge(
+    pub fn condition(
         name: &'static str,
         good: bool,
         seen: impl Into<String>,

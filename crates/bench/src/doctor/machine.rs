@@ -25,7 +25,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn count() -> Check {
     let cpus = cpus();
-    Check::judge(
+    Check::condition(
         "CPUs",
         cpus >= 2,
         format!("{cpus} may be used"),
@@ -39,7 +39,7 @@ fn quota() -> Check {
     let mut fields = text.split_whitespace();
     let (quota, period) = (fields.next().unwrap_or("max"), fields.next().unwrap_or("100000"));
     match (quota.parse::<f64>(), period.parse::<f64>()) {
-        (Ok(quota), Ok(period)) if period > 0.0 => Check::judge(
+        (Ok(quota), Ok(period)) if period > 0.0 => Check::condition(
             "CPU quota",
             false,
             format!(
@@ -56,7 +56,7 @@ fn steal() -> Check {
     let before = Counters::read();
     std::thread::sleep(STEAL_WATCH);
     let percent = Counters::read().since(&before).steal_percent();
-    Check::judge(
+    Check::condition(
         "CPU steal",
         percent < STEAL_PERCENT,
         format!("the hypervisor took {percent:.1} % in {} ms", STEAL_WATCH.as_millis()),
@@ -74,7 +74,7 @@ fn hiccups() -> Check {
         count += u32::from(gap >= HICCUP);
         last = now;
     }
-    Check::judge(
+    Check::condition(
         "hiccups",
         count == 0,
         format!("a busy loop stood still for at most {:.2} ms", longest.as_secs_f64() * 1000.0),
@@ -84,7 +84,7 @@ fn hiccups() -> Check {
 
 fn governor() -> Check {
     match fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        Ok(governor) => Check::judge(
+        Ok(governor) => Check::condition(
             "CPU frequency",
             governor.trim() == "performance",
             format!("the governor is {}", governor.trim()),
@@ -97,7 +97,7 @@ fn governor() -> Check {
 fn burstable() -> Option<Check> {
     let product = fs::read_to_string("/sys/class/dmi/id/product_name").unwrap_or_default();
     let kind = BURSTABLE.iter().find(|kind| product.contains(*kind))?;
-    Some(Check::judge(
+    Some(Check::condition(
         "burstable machine",
         false,
         format!("{} ({kind}) lends its CPU: it slows down when the credit is used up", product.trim()),

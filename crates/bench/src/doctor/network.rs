@@ -20,7 +20,7 @@ fn files_of_process() -> Check {
     let limit = getrlimit(Resource::Nofile);
     let soft = limit.current.unwrap_or(u64::MAX);
     let hard = limit.maximum.map_or("no limit".into(), |hard| hard.to_string());
-    Check::judge(
+    Check::condition(
         "open files",
         soft >= ENOUGH_FILES,
         format!("{soft} for this process (hard limit {hard})"),
@@ -34,7 +34,7 @@ fn files_of_system() -> Check {
     let [used, _, most] = fields.as_slice() else {
         return Check::unknown("open files, system", "/proc/sys/fs/file-nr cannot be read");
     };
-    Check::judge(
+    Check::condition(
         "open files, system",
         *most >= 4 * ENOUGH_FILES && used * 10 < most * 8,
         format!("{used} of {most}"),
@@ -45,7 +45,7 @@ fn files_of_system() -> Check {
 fn conntrack() -> Check {
     let folder = "/proc/sys/net/netfilter/nf_conntrack_";
     match (number(&format!("{folder}count")), number(&format!("{folder}max"))) {
-        (Some(used), Some(most)) => Check::judge(
+        (Some(used), Some(most)) => Check::condition(
             "conntrack",
             most >= ENOUGH_TRACKED && used * 10 < most * 8,
             format!("{used} of {most} connections are tracked; a full table drops packets"),
@@ -59,7 +59,7 @@ fn accept_queue() -> Check {
     let Some(length) = number("/proc/sys/net/core/somaxconn") else {
         return Check::unknown("accept queue", "net.core.somaxconn cannot be read");
     };
-    Check::judge(
+    Check::condition(
         "accept queue",
         length >= ENOUGH_QUEUE,
         format!("net.core.somaxconn is {length}"),
@@ -71,7 +71,7 @@ fn syn_queue() -> Check {
     let Some(length) = number("/proc/sys/net/ipv4/tcp_max_syn_backlog") else {
         return Check::unknown("SYN queue", "net.ipv4.tcp_max_syn_backlog cannot be read");
     };
-    Check::judge(
+    Check::condition(
         "SYN queue",
         length >= 1024,
         format!("net.ipv4.tcp_max_syn_backlog is {length}"),
@@ -86,7 +86,7 @@ fn ports() -> Check {
         return Check::unknown("local ports", "net.ipv4.ip_local_port_range cannot be read");
     };
     let ports = last.saturating_sub(*first) + 1;
-    Check::judge(
+    Check::condition(
         "local ports",
         ports >= ENOUGH_PORTS,
         format!("{ports} for connections to one address and port; a closed one is taken for 60 s"),

@@ -40,7 +40,7 @@ pub fn target_checks(mut plan: Plan, involved: &[Involved]) -> Result<Vec<Check>
         // A thread that began meanwhile is compared with nothing.
         let used = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
         let busiest = used.max().unwrap_or(0) as f64 / 1e9 / outcome.seconds.max(1e-9);
-        checks.push(Check::judge(
+        checks.push(Check::condition(
             one.role,
             busiest < AT_LIMIT || one.role == "gateway",
             format!("{}: its busiest thread uses {:.0} % of a core", listener.name, busiest * 100.0),
@@ -49,7 +49,7 @@ pub fn target_checks(mut plan: Plan, involved: &[Involved]) -> Result<Vec<Check>
         checks.push(shares_core(one.role, listener));
     }
     let client = outcome.client.busiest_thread;
-    checks.push(Check::judge(
+    checks.push(Check::condition(
         "client",
         client < AT_LIMIT,
         format!("its busiest thread works {:.0} % of the time", client * 100.0),
@@ -73,7 +73,7 @@ fn shares_core(role: &'static str, listener: &Listener) -> Check {
     let theirs = listener.pids.last().map(|pid| allowed(&pid.to_string())).unwrap_or_default();
     let name = if role == "gateway" { "gateway's cores" } else { "upstream's cores" };
     let disjoint = !theirs.is_empty() && parse(&own).iter().all(|cpu| !parse(&theirs).contains(cpu));
-    Check::judge(
+    Check::condition(
         name,
         disjoint,
         format!("client on CPU {own}, {} on CPU {theirs}", listener.name),

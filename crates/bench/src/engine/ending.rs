@@ -40,14 +40,14 @@ impl Ending {
     pub(super) fn watch(self: &Arc<Self>, server: Option<Watched>) {
         let looks = server.and_then(|watched| {
             let ending = Arc::clone(self);
-            Builder::new().name("load-end".into()).spawn(move || ending.look(watched)).ok()
+            Builder::new().name("load-end".into()).spawn(move || ending.wait_for_end(watched)).ok()
         });
         if looks.is_none() {
             self.seen(None);
         }
     }
 
-    fn look(&self, watched: Watched) {
+    fn wait_for_end(&self, watched: Watched) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.changed.wait_while(state, |state| state.arrived < self.threads);
         let seconds = all.unwrap_or_else(PoisonError::into_inner).seconds;

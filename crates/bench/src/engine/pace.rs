@@ -49,7 +49,7 @@ impl Pace {
             pace.number = 0.0;
             pace.advance();
         } else {
-            pace.settle();
+            pace.spread_backlog();
         }
         pace
     }
@@ -70,10 +70,10 @@ impl Pace {
             // What all threads do together has the distances of one process again.
             Some(random) => self.threads * exponential(random),
         };
-        self.settle();
+        self.spread_backlog();
     }
 
-    fn settle(&mut self) {
+    fn spread_backlog(&mut self) {
         self.due = match &mut self.times {
             Times::Even(each_ns) => (*each_ns * self.number) as u64,
             Times::Ramp(ramp) => ramp.moment(self.number),

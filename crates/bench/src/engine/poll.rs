@@ -69,19 +69,24 @@ impl Poll {
     ) -> Result<(), Problem> {
         events.clear();
         let now = clock.now();
-        if may_look && self.looks() && self.look(events, clock, now)? {
+        if may_look && self.is_due() && self.poll_now(events, clock, now)? {
             return Ok(());
         }
         self.sleep(events, until.saturating_sub(clock.now()))
     }
 
-    fn looks(&mut self) -> bool {
+    fn is_due(&mut self) -> bool {
         self.waits = self.waits.wrapping_add(1);
         self.fruitless < PATIENCE || self.waits.is_multiple_of(SELDOM)
     }
 
     /// Whether there were events.
-    fn look(&mut self, events: &mut Vec<epoll::Event>, clock: &Clock, begun: u64) -> Result<bool, Problem> {
+    fn poll_now(
+        &mut self,
+        events: &mut Vec<epoll::Event>,
+        clock: &Clock,
+        begun: u64,
+    ) -> Result<bool, Problem> {
         self.sleep(events, 0)?;
         if !events.is_empty() {
             // What is there at once says nothing about waiting, and took none.

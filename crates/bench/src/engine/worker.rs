@@ -84,7 +84,7 @@ impl Worker {
         self.ending.arrive(end_ns as f64 / 1e9);
         worked?;
         let unopened = self.connections.iter().filter(|connection| !connection.was_open).count();
-        let (sockets, now) = self.wind_up(end_ns)?;
+        let (sockets, now) = self.finish(end_ns)?;
         let usual = |connection: &Connection| (connection.usual.count, connection.usual.latency_ns());
         let connections = self.connections.iter().map(usual).collect();
         self.context.tally.finish(now);
@@ -219,7 +219,7 @@ impl Worker {
 
     /// In the open model every request counts that was due before the end, with or without an answer. Returns what the system
     /// counted for the sockets, and when it was over.
-    fn wind_up(&mut self, end: u64) -> Result<(Sockets, u64), Problem> {
+    fn finish(&mut self, end: u64) -> Result<(Sockets, u64), Problem> {
         self.context.stopping = true;
         if self.context.pace.is_some() && !self.stop.load(Relaxed) {
             let mut events = Vec::with_capacity(MAX_EVENTS);

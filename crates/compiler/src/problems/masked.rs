@@ -19,7 +19,7 @@ pub(crate) struct Problem {
 pub(crate) struct Resolved(Mutex<BTreeSet<String>>);
 
 impl Resolved {
-    pub(super) fn note(&self, value: String) {
+    pub(super) fn remember(&self, value: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(value);
     }
 

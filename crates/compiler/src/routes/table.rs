@@ -78,7 +78,7 @@ impl Routes {
 
     /// Makes a route use the new upstream if it uses one that was replaced. Nothing else of it changes, so that the
     /// router does not either.
-    pub(crate) fn point(&mut self, id: &str, replaced: &Replaced, serial: u64) {
+    pub(crate) fn set_upstream(&mut self, id: &str, replaced: &Replaced, serial: u64) {
         let Some(compiled) = self.by_id.get(id) else { return };
         let Some(route) = self.table.get(compiled.slot as usize) else { return };
         let RouteUpstream::Some(upstream) = &route.upstream else { return };

@@ -25,7 +25,7 @@ pub(super) enum ValueFate {
     Refused(Unserved),
 }
 
-pub(super) fn judge(key: &Key, path: &str, node: &Node) -> ValueFate {
+pub(super) fn value_fate(key: &Key, path: &str, node: &Node) -> ValueFate {
     let value = node.clone().into_value();
     let is = |json: &str| serde_json::from_str::<Value>(json).is_ok_and(|other| other == value);
     let with_value = || match &value {

@@ -125,7 +125,7 @@ pub(super) const LOGS: &[Row] = &[
     ),
     row(
         ["Time between two lines about lost lines", "关于丢失行的两条日志之间的时间"],
-        Const("telemetry/src/log_writer/teller.rs", "BETWEEN_TWO_LINES", Milliseconds),
+        Const("telemetry/src/log_writer/loss_report.rs", "BETWEEN_TWO_LINES", Milliseconds),
         NOTHING,
     ),
     row(

@@ -39,7 +39,7 @@ pub(super) fn convert(
         entries.extend(made.into_iter().map(|entry| Entry { differs, ..entry }));
     }
     entries.sort_by_key(|entry| entry.rank);
-    ties::settle(entities, &mut entries, imported);
+    ties::resolve_ties(entities, &mut entries, imported);
     let order = Order::of(entries.iter().map(|entry| &entry.path));
     let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();

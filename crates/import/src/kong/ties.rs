@@ -22,7 +22,7 @@ const MAX_PAIRS: usize = 20_000;
 /// Pairs whose order is not the same everywhere.
 const MAX_DISORDERED: usize = 2_000_000;
 
-pub(crate) fn settle(entities: &Entities, entries: &mut [Entry], imported: &mut Imported) {
+pub(crate) fn resolve_ties(entities: &Entities, entries: &mut [Entry], imported: &mut Imported) {
     let mut judge =
         Judge { entities, automata: HashMap::new(), guards: HashMap::new(), known: Vec::new(), pairs: 0 };
     let mut verdicts = Vec::new();

@@ -51,11 +51,14 @@ pub(super) fn check(root: &Node) -> Result<(), String> {
         let all: Vec<&Node> = children(root, list).iter().chain(inner).collect();
         for key in *keys {
             let values = all.iter().filter_map(|node| node.get(key).or((*list == "snis").then_some(*node)));
-            once(values, what)?;
+            require_unique(values, what)?;
         }
     }
     for upstream in children(root, "upstreams") {
-        once(children(upstream, "targets").iter().filter_map(|target| target.get("target")), "target")?;
+        require_unique(
+            children(upstream, "targets").iter().filter_map(|target| target.get("target")),
+            "target",
+        )?;
     }
     Ok(())
 }
@@ -78,7 +81,7 @@ pub(super) fn plugins(entities: &Entities) -> Result<(), String> {
     Ok(())
 }
 
-fn once<'a>(values: impl Iterator<Item = &'a Node>, what: &str) -> Result<(), String> {
+fn require_unique<'a>(values: impl Iterator<Item = &'a Node>, what: &str) -> Result<(), String> {
     let mut values: Vec<&Node> = values.collect();
     values.sort_by_key(|value| (value.line, value.column));
     let mut known: HashMap<String, &Node> = HashMap::new();

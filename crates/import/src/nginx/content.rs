@@ -125,7 +125,7 @@ fn handled<'a>(
         chain.check(Handler::Proxy, report)?;
         vec![branch]
     } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
-        index::settle(at, &mut files, chain, variables, report)?;
+        index::keep_served_names(at, &mut files, chain, variables, report)?;
         // What the fallback's location asks for is compared with the guards here.
         let mut plugins = guards.clone();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;

@@ -28,7 +28,7 @@ const FIELDS: [&str; 6] = ["add_header", "expires", "etag", "if_modified_since",
 const OF_FILES: [&str; 3] = ["root", "index", "internal"];
 
 /// Leaves the names that the place serves as nginx does.
-pub(super) fn settle(
+pub(super) fn keep_served_names(
     at: &At,
     files: &mut Files,
     chain: &Chain,
@@ -39,7 +39,7 @@ pub(super) fn settle(
     let mut kept = Vec::new();
     for name in given.as_array().into_iter().flatten().filter_map(Value::as_str) {
         let line = |at: &crate::At| chain.one("index").map_or_else(|| at.clone(), |index| index.at.clone());
-        match look(at, chain, variables, name) {
+        match destination(at, chain, variables, name) {
             Leads::Here => {}
             Leads::ToFields(title, place) => {
                 let how = format!("`{name}` has the fields of this place, not those of `{title}`");
@@ -72,7 +72,7 @@ enum Leads {
     Elsewhere(String, crate::At),
 }
 
-fn look(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Leads {
+fn destination(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Leads {
     let Some(folders) = Folders::of(at.place) else { return Leads::Here };
     let own = at.server.locations.all.iter().position(|location| std::ptr::eq(&location.place, at.place));
     let own_location = own.and_then(|own| at.server.locations.all.get(own));

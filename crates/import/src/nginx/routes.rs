@@ -23,7 +23,7 @@ pub(super) fn add(server: &Server, parts: &[Part], name: &str, context: &Context
     let blocks = server.blocks(context, name, is_default, &mut imported.report);
     let band = 1 + blocks.iter().map(|block| block.branches.len()).max().unwrap_or(0);
     for block in &blocks {
-        judge(block, &mut imported.report);
+        report_block(block, &mut imported.report);
         for (number, part) in parts.iter().enumerate() {
             let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
             add_block(block, part, &format!("{}{suffix}", block.name), band, imported);
@@ -33,7 +33,7 @@ pub(super) fn add(server: &Server, parts: &[Part], name: &str, context: &Context
 }
 
 /// What the report and the verdict say of a block.
-fn judge(block: &Block, report: &mut Report) {
+fn report_block(block: &Block, report: &mut Report) {
     let closed: Vec<&String> = block.branches.iter().filter_map(|branch| branch.closed.as_ref()).collect();
     for why in &closed {
         let all = closed.len() == block.branches.len();

@@ -33,7 +33,7 @@ const ANNOTATIONS: [&str; 21] = [
 ];
 
 /// Adds the names among `rules` that look like keywords but check nothing.
-pub(super) fn look<'a>(
+pub(super) fn find_unknown_keywords<'a>(
     rules: &Map<String, Value>,
     at: &str,
     keywords: impl Iterator<Item = &'a str> + Clone,

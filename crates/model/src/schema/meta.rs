@@ -138,7 +138,12 @@ impl<'a> Walk<'a> {
             Value::Object(rules) => rules,
             other => return Err(expected(at, "a schema (an object, true or false)", other)),
         };
-        annotations::look(rules, at, KEYWORDS.iter().map(|(name, _)| *name), &mut self.unknown);
+        annotations::find_unknown_keywords(
+            rules,
+            at,
+            KEYWORDS.iter().map(|(name, _)| *name),
+            &mut self.unknown,
+        );
         for (name, kind) in KEYWORDS {
             if let Some(value) = rules.get(*name) {
                 self.keyword(rules, name, *kind, value, &step(at, name))?;

@@ -63,7 +63,7 @@ pub fn of_copy(request: &Request) -> Origin {
 }
 
 /// How a side request is treated.
-pub enum Way {
+pub enum SideRequestAction {
     /// It does not come back, as far as is known.
     Free,
     /// It may come back: it carries a mark by which it is recognised then.
@@ -81,7 +81,11 @@ pub struct Marked {
 }
 
 /// How a side request over this connection is treated. `there`: its values of `CDN-Loop`.
-pub fn way<'a>(peer: SocketAddr, local: SocketAddr, there: impl Iterator<Item = &'a [u8]>) -> Way {
+pub fn side_request_action<'a>(
+    peer: SocketAddr,
+    local: SocketAddr,
+    there: impl Iterator<Item = &'a [u8]>,
+) -> SideRequestAction {
     let made_for = current();
     let is_own_port = is_own_port(peer.port());
     // A connection to an address of this machine comes from that address.
@@ -89,16 +93,16 @@ pub fn way<'a>(peer: SocketAddr, local: SocketAddr, there: impl Iterator<Item = 
     let is_own = is_own_port && (to.is_loopback() || to == from);
     if is_own && made_for.side >= MOST {
         leave_out(peer);
-        return Way::Round;
+        return SideRequestAction::Round;
     }
     if !is_own_port && made_for.hops == 0 {
-        return Way::Free;
+        return SideRequestAction::Free;
     }
     let next =
         Origin { hops: made_for.hops.saturating_add(1), side: made_for.side.saturating_add(1), ..made_for };
     // Others get no ticket: they could show it to their clients before it has come here.
     let ticket = is_own.then(|| Ticket::new(next));
-    Way::Marked(Marked { value: value(there, next, ticket.as_ref()), ticket })
+    SideRequestAction::Marked(Marked { value: value(there, next, ticket.as_ref()), ticket })
 }
 
 #[cold]

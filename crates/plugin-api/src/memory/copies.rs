@@ -39,7 +39,7 @@ impl Copy {
         }
         let copy = Copy::reserve(client, bytes);
         if copy.is_none() {
-            tell(client, bytes);
+            warn_not_mirrored(client, bytes);
         }
         copy
     }
@@ -81,7 +81,7 @@ impl Drop for Copy {
 }
 
 #[cold]
-fn tell(client: IpAddr, bytes: usize) {
+fn warn_not_mirrored(client: IpAddr, bytes: usize) {
     static LINES: Limiter = Limiter::new(1, 1000);
     if let Some(others) = LINES.pass() {
         error_log::log(

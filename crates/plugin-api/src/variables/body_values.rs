@@ -187,7 +187,7 @@ impl Request {
     }
 
     /// Evaluates a question of a guard. `Err`: it is undecided, so the request is refused.
-    pub async fn judge<R>(
+    pub async fn decide<R>(
         &mut self,
         limit: usize,
         question: impl Fn(&Request) -> R,

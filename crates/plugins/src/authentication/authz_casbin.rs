@@ -151,14 +151,14 @@ impl Plugin for AuthzCasbin {
         if rules.rows() <= ROWS_AT_ONCE {
             let mut judgement = Judgement::default();
             let values = [user.as_str(), &path, &method];
-            let done = rules.judge(values, ROWS_AT_ONCE, &mut judgement, &request.search_time);
+            let done = rules.evaluate(values, ROWS_AT_ONCE, &mut judgement, &request.search_time);
             return Step::from(verdict(done.map(|_| rules.allows(&judgement))));
         }
         Step::wait(async move {
             let mut judgement = Judgement::default();
             let values = [user.as_str(), &path, &method];
             loop {
-                match rules.judge(values, ROWS_AT_ONCE, &mut judgement, &request.search_time) {
+                match rules.evaluate(values, ROWS_AT_ONCE, &mut judgement, &request.search_time) {
                     Ok(false) => tokio::task::yield_now().await,
                     done => return verdict(done.map(|_| rules.allows(&judgement))),
                 }

@@ -139,7 +139,7 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     pub(crate) fn is_match(self, text: &[u8]) -> Result<bool, GaveUp> {
-        let is_match = |text| self.told(self.regex.expression.is_match(text, self.time));
+        let is_match = |text| self.log_gave_up(self.regex.expression.is_match(text, self.time));
         match (is_match(text)?, self.regex.without_line_end(text)) {
             (false, Some(text)) => is_match(text),
             (found, _) => Ok(found),
@@ -148,11 +148,11 @@ impl Search<'_> {
 
     /// The first match: group 0 is the whole of it.
     pub fn captures(self, text: &[u8]) -> Result<Option<Groups>, GaveUp> {
-        self.regex.first(text, |text| self.told(self.regex.expression.captures(text, self.time)))
+        self.regex.first(text, |text| self.log_gave_up(self.regex.expression.captures(text, self.time)))
     }
 
     /// Logs that a search gave up.
-    fn told<R>(self, found: Result<R, GaveUp>) -> Result<R, GaveUp> {
+    fn log_gave_up<R>(self, found: Result<R, GaveUp>) -> Result<R, GaveUp> {
         if found.is_err() && !self.regex.quiet {
             match self.time {
                 Some(time) if time.is_spent() => {

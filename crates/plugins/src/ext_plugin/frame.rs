@@ -41,7 +41,7 @@ impl Frame {
         // Offsets are relative, and the head is as long as a number: places may be counted from it.
         out.extend([0; 4]);
         let root = table(&mut out, fields);
-        point(&mut out, HEAD, root);
+        write_offset(&mut out, HEAD, root);
         let length = out.len() - HEAD;
         if length > MOST_BYTES {
             return Err(length);
@@ -57,7 +57,7 @@ impl Frame {
 }
 
 /// Fills in the offset at one place that leads to another.
-fn point(out: &mut [u8], from: usize, to: usize) {
+fn write_offset(out: &mut [u8], from: usize, to: usize) {
     let offset = u32::try_from(to - from).unwrap_or_default().to_le_bytes();
     if let Some(place) = out.get_mut(from..from + offset.len()) {
         place.copy_from_slice(&offset);
@@ -106,7 +106,7 @@ fn table(out: &mut Vec<u8>, fields: &[Field]) -> usize {
     for (place, field) in later {
         align(out, 4);
         let start = out.len();
-        point(out, place, start);
+        write_offset(out, place, start);
         match field {
             Field::Text(text) => {
                 bytes(out, text);
@@ -137,7 +137,7 @@ fn entries(out: &mut Vec<u8>, list: &[Entry]) {
     for (number, entry) in list.iter().enumerate() {
         let value = entry.value.map_or(Field::Absent, Field::Text);
         let at = table(out, &[Field::Text(entry.name), value]);
-        point(out, first + 4 * number, at);
+        write_offset(out, first + 4 * number, at);
     }
 }
 

@@ -116,7 +116,7 @@ pub(super) fn install(lua: &Lua) -> mlua::Result<&'static Meter> {
                 period: Cell::new(INSTRUCTIONS_PER_LOOK),
             }));
             ffi::lua_setallocf(state, allocate, std::ptr::from_ref(meter).cast_mut().cast());
-            ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_LOOK);
+            ffi::lua_sethook(state, Some(check_limits), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_LOOK);
             found.set(Some(meter));
         })?;
     }
@@ -164,7 +164,7 @@ impl Meter {
         self.large.get((above as usize).min(CLASSES - 1))
     }
 
-    fn note(&self, old: usize, new: usize) {
+    fn count(&self, old: usize, new: usize) {
         self.used.set(self.used.get().saturating_sub(old) + new);
         let objects = self.objects.get() + usize::from(old == 0);
         self.objects.set(objects.saturating_sub(usize::from(new == 0)));
@@ -217,7 +217,7 @@ impl Meter {
         self.period.set(period);
         // SAFETY: the state lives while its allocator and hook are called, and LuaJIT lets a hook be set at any time,
         // even by a signal.
-        unsafe { ffi::lua_sethook(self.state, Some(look), ffi::LUA_MASKCOUNT, period) };
+        unsafe { ffi::lua_sethook(self.state, Some(check_limits), ffi::LUA_MASKCOUNT, period) };
     }
 }
 
@@ -267,7 +267,7 @@ unsafe extern "C" fn allocate(data: *mut c_void, block: *mut c_void, old: usize,
     // SAFETY: `install` gave a meter that is never freed; its cells are used by this thread only.
     let meter = unsafe { &*data.cast::<Meter>() };
     #[cfg(test)]
-    super::depth_tests::note();
+    super::depth_tests::record_depth();
     let old_bytes = if block.is_null() { 0 } else { old };
     if new > old_bytes && meter.refuses(new - old_bytes, new) {
         return std::ptr::null_mut();
@@ -280,13 +280,13 @@ unsafe extern "C" fn allocate(data: *mut c_void, block: *mut c_void, old: usize,
         unsafe { meter.allocate_own(block, old_bytes, new) }
     };
     if new == 0 || !made.is_null() {
-        meter.note(old_bytes, new);
+        meter.count(old_bytes, new);
     }
     made
 }
 
 /// The instruction hook: ends what runs too long or holds too much.
-unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
+unsafe extern "C-unwind" fn check_limits(state: *mut lua_State, _: *mut lua_Debug) {
     let mut data = std::ptr::null_mut();
     // SAFETY: as `install` set it, the allocator's data is the meter.
     let meter = unsafe {
@@ -294,7 +294,7 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
         &*data.cast::<Meter>()
     };
     #[cfg(test)]
-    super::depth_tests::note();
+    super::depth_tests::record_depth();
     let period = meter.fitting();
     if period > meter.period.get() {
         meter.look_every(period);

@@ -178,7 +178,7 @@ pub(super) fn in_time(error: mlua::Error) -> mlua::Error {
 }
 
 /// For work of ours that Lua starts: an error when the time is up.
-pub(super) fn look() -> mlua::Result<()> {
+pub(super) fn check_time() -> mlua::Result<()> {
     if expired() { Err(mlua::Error::runtime(message())) } else { Ok(()) }
 }
 

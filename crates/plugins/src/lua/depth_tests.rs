@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Called by the allocator and the hook in tests.
-pub(super) fn note() {
+pub(super) fn record_depth() {
     let here = 0_u8;
     let address = std::ptr::from_ref(&here).addr();
     LOWEST.set(LOWEST.get().min(address));
@@ -64,7 +64,7 @@ fn nested_in_coroutines(source: &str) -> String {
 fn the_deepest_use_leaves_a_margin() {
     let deepest = std::thread::Builder::new().stack_size(WORKER).spawn(|| {
         let base = {
-            note();
+            record_depth();
             LOWEST.get()
         };
         let mut deepest = (0, String::new());

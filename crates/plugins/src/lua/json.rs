@@ -31,7 +31,7 @@ const BYTES_PER_LOOK: usize = 256 << 10;
 /// A document as Lua values; `null` is `ngx.null`.
 pub(crate) fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
     let mut making = Making::new(lua, Source::of_json(value))?;
-    let made = making.go_on(|| clock::look().and_then(|()| bounds::room()).map(|()| true))?;
+    let made = making.advance(|| clock::check_time().and_then(|()| bounds::room()).map(|()| true))?;
     Ok(made.unwrap_or(Value::Nil))
 }
 
@@ -190,7 +190,7 @@ pub(super) fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option
     match document::parse(&bytes, &Allowance::of_a_body(None).until(clock::expired)) {
         Ok(value) => Ok((to_lua(lua, &value)?, None)),
         Err(error) => {
-            clock::look()?;
+            clock::check_time()?;
             match error {
                 Unread::TooLarge(error) => refused(error.to_string()),
                 Unread::Syntax(_) if std::str::from_utf8(&bytes).is_err() => {

@@ -108,7 +108,7 @@ impl<'d> Making<'d> {
     }
 
     /// Continues until the value is there, or as long as `may_go_on` says so.
-    pub(super) fn go_on(
+    pub(super) fn advance(
         &mut self,
         mut may_go_on: impl FnMut() -> mlua::Result<bool>,
     ) -> mlua::Result<Option<Value>> {

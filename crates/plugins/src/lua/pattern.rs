@@ -203,12 +203,12 @@ impl<'a> Matcher<'a> {
                 self.fuel = left;
                 Ok(())
             }
-            None => self.look(),
+            None => self.check_time(),
         }
     }
 
     #[cold]
-    fn look(&mut self) -> Result<(), Fault> {
+    fn check_time(&mut self) -> Result<(), Fault> {
         self.fuel = STEPS_PER_LOOK;
         if clock::expired() { Err(Fault::Expired) } else { Ok(()) }
     }

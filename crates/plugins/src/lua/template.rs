@@ -181,7 +181,7 @@ async fn in_slices(
     let mut making = Making::of_members(lua, Source::Table(names), asked)?;
     loop {
         let started = Instant::now();
-        match bounds::given(|| making.go_on(|| Ok(started.elapsed() < SLICE)))? {
+        match bounds::given(|| making.advance(|| Ok(started.elapsed() < SLICE)))? {
             Some(Value::Table(document)) => return Ok(document),
             Some(_) => return Err(mlua::Error::runtime("the body is not a table")),
             None => tokio::task::yield_now().await,

@@ -40,7 +40,7 @@ fn hello(query: &str) -> Value {
 }
 
 impl Example {
-    fn say(&self, phase: &str) {
+    fn log_phase(&self, phase: &str) {
         let conf = &self.conf;
         error_log::log(error_log::Level::Warn, format_args!("plugin {phase} phase, conf: {conf}"));
     }
@@ -48,24 +48,24 @@ impl Example {
 
 impl Plugin for Example {
     fn rewrite<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
-        self.say("rewrite");
+        self.log_phase("rewrite");
         Step::Next
     }
 
     fn access<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
-        self.say("access");
+        self.log_phase("access");
         Step::Next
     }
 
     fn header_filter(&self, _: &mut Request) {
-        self.say("header_filter");
+        self.log_phase("header_filter");
     }
 
     fn body_filter(&self, _: &mut Request, _: &mut BodyChunk) {
-        self.say("body_filter");
+        self.log_phase("body_filter");
     }
 
     fn log(&self, _: &mut Request) {
-        self.say("log");
+        self.log_phase("log");
     }
 }

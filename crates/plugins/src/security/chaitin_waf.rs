@@ -169,37 +169,37 @@ struct ChaitinWaf {
 
 impl Plugin for ChaitinWaf {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.judge(request))
+        Step::wait(self.inspect(request))
     }
 }
 
 impl ChaitinWaf {
-    fn tell(&self, request: &mut Request, name: &str, value: impl AsRef<[u8]>) {
+    fn set_header(&self, request: &mut Request, name: &str, value: impl AsRef<[u8]>) {
         let is_more = matches!(name, ERROR | SERVER);
         if self.tells && (self.tells_more || !is_more) {
             request.early_headers.set(name, value);
         }
     }
 
-    async fn judge(&self, request: &mut Request) -> Verdict {
+    async fn inspect(&self, request: &mut Request) -> Verdict {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(server) = turn.checked_rem(self.servers.len()).and_then(|turn| self.servers.get(turn))
         else {
             error_log::log(Level::Error, format_args!("chaitin-waf: its metadata has no nodes"));
-            self.tell(request, STATE, "err");
-            self.tell(request, ERROR, "missing metadata");
+            self.set_header(request, STATE, "err");
+            self.set_header(request, ERROR, "missing metadata");
             return Err(Box::new(Reply::page(500)));
         };
-        self.tell(request, SERVER, &server.host);
+        self.set_header(request, SERVER, &server.host);
         if self.mode == Mode::Off {
-            self.tell(request, STATE, "off");
+            self.set_header(request, STATE, "off");
             return Ok(());
         }
         if self.has_rules {
             let limit = tidegate_plugin_api::condition_body_bytes();
             let holds = |request: &Request| self.matches.iter().any(|rule| rule.eval(request));
-            if !request.judge(limit, holds).await? {
-                self.tell(request, STATE, "no");
+            if !request.decide(limit, holds).await? {
+                self.set_header(request, STATE, "no");
                 return Ok(());
             }
         }
@@ -211,7 +211,7 @@ impl ChaitinWaf {
         };
         let question = Question::of(request, client, self.body_bytes);
         let said = server.ask(&question, &self.timeouts).await;
-        self.tell(request, TIME, asked.elapsed().as_millis().to_string());
+        self.set_header(request, TIME, asked.elapsed().as_millis().to_string());
         match said {
             Ok(said) => self.decide(request, said),
             Err(failure) => self.failed(request, &failure),
@@ -228,8 +228,8 @@ impl ChaitinWaf {
 
     fn failed(&self, request: &mut Request, failure: &Failure) -> Verdict {
         let state = if matches!(failure, Failure::TimedOut(_)) { "timeout" } else { "waf-err" };
-        self.tell(request, STATE, state);
-        self.tell(request, ERROR, failure.to_string());
+        self.set_header(request, STATE, state);
+        self.set_header(request, ERROR, failure.to_string());
         if self.mode == Mode::Monitor {
             error_log::log(
                 Level::Warn,
@@ -242,19 +242,19 @@ impl ChaitinWaf {
     }
 
     fn decide(&self, request: &mut Request, said: Said) -> Verdict {
-        self.tell(request, STATE, "yes");
+        self.set_header(request, STATE, "yes");
         if self.mode == Mode::Block {
             for (name, value) in &said.headers {
                 request.early_headers.add(name, value);
             }
         }
         if !said.is_blocked {
-            self.tell(request, STATUS, "200");
-            self.tell(request, ACTION, "pass");
+            self.set_header(request, STATUS, "200");
+            self.set_header(request, ACTION, "pass");
             return Ok(());
         }
-        self.tell(request, STATUS, said.status.to_string());
-        self.tell(request, ACTION, "reject");
+        self.set_header(request, STATUS, said.status.to_string());
+        self.set_header(request, ACTION, "reject");
         let event = &said.event;
         if self.mode == Mode::Monitor {
             error_log::log(

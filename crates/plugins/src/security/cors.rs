@@ -211,7 +211,7 @@ impl Plugin for Cors {
         let origin = request.head.headers.known(HeaderId::Origin).map(<[u8]>::to_vec);
         let mut judged = known.unwrap_or_default();
         if self.origins_regex.is_some() || self.timing_regex.is_some() {
-            match self.judge(origin.as_deref(), &request.search_time) {
+            match self.match_origin(origin.as_deref(), &request.search_time) {
                 Ok(found) => judged.push(found),
                 Err(GaveUp) => return Step::reply(Reply::page(500)),
             }
@@ -236,7 +236,7 @@ impl Cors {
         std::ptr::from_ref(self).addr()
     }
 
-    fn judge(&self, origin: Option<&[u8]>, time: &SearchTime) -> Result<Judged, GaveUp> {
+    fn match_origin(&self, origin: Option<&[u8]>, time: &SearchTime) -> Result<Judged, GaveUp> {
         let is_match = |regex: &Option<Regex>| match (regex, origin) {
             (Some(regex), Some(origin)) => regex.within(time).is_match(origin),
             _ => Ok(false),

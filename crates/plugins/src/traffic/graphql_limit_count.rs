@@ -98,12 +98,12 @@ impl Plugin for GraphqlLimitCount {
         if request.head.method != Method::Post {
             return Step::reply(Reply::page(405));
         }
-        Step::wait(self.judge(request))
+        Step::wait(self.limit_by_cost(request))
     }
 }
 
 impl GraphqlLimitCount {
-    async fn judge(&self, request: &mut Request) -> Verdict {
+    async fn limit_by_cost(&self, request: &mut Request) -> Verdict {
         let question = Question::of_post(request).await?;
         let cost = self.cost(request, question).await?;
         if self.conf.show_limit_quota_header {

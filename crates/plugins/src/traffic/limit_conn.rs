@@ -141,7 +141,7 @@ impl Plugin for LimitConn {
             // The usual case: no waiting, no allocation.
             if let Some(rule) = applied.first() {
                 return match self
-                    .judge(rule, Places::global().take(request, &rule.key, rule.conn + rule.burst))
+                    .delay_or_refuse(rule, Places::global().take(request, &rule.key, rule.conn + rule.burst))
                 {
                     Ok(0.0) => Step::Next,
                     Ok(delay) => Step::wait(wait(delay)),
@@ -169,7 +169,7 @@ impl Plugin for LimitConn {
                         }
                     }
                 };
-                wait(self.judge(rule, taken)?).await?;
+                wait(self.delay_or_refuse(rule, taken)?).await?;
             }
             Ok(())
         })
@@ -206,7 +206,7 @@ impl LimitConn {
     }
 
     /// `taken`: the requests under way with this one, `None` when there is no place. Answers the seconds to wait.
-    fn judge(&self, rule: &Applied, taken: Option<f64>) -> Result<f64, Box<Reply>> {
+    fn delay_or_refuse(&self, rule: &Applied, taken: Option<f64>) -> Result<f64, Box<Reply>> {
         match taken {
             None => {
                 let message = self.rejected_msg.as_deref();

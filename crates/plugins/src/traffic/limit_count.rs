@@ -287,7 +287,7 @@ impl LimitCount {
             let now = monotonic_seconds(Instant::now());
             for rule in &applied {
                 let taken = Counters::global().take(&rule.key, rule.quota, cost, now);
-                if let Err(reply) = self.judge(request, rule, taken) {
+                if let Err(reply) = self.verdict(request, rule, taken) {
                     return Step::Reply(reply);
                 }
             }
@@ -297,7 +297,7 @@ impl LimitCount {
             for rule in &applied {
                 let asked = self.counting.take_from_redis(&rule.key, rule.quota, cost);
                 if let Some(taken) = self.counting.ask(request, asked).await? {
-                    self.judge(request, rule, taken)?;
+                    self.verdict(request, rule, taken)?;
                 }
             }
             Ok(())
@@ -323,7 +323,7 @@ impl LimitCount {
         Ok(applied)
     }
 
-    fn judge(&self, request: &mut Request, rule: &Applied<'_>, taken: Taken) -> Verdict {
+    fn verdict(&self, request: &mut Request, rule: &Applied<'_>, taken: Taken) -> Verdict {
         if let Some(key) = &rule.text {
             request.set_variable(RATE_LIMITING_INFO, info(key, rule.quota.limit, &taken));
         }

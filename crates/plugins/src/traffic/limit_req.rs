@@ -80,7 +80,7 @@ impl Plugin for LimitReq {
                 match self.bucket.take_remote(redis, &key).await {
                     Ok(delay) => {
                         attempt.passed(PLUGIN.name, request);
-                        self.settle(delay).await
+                        self.delay_or_refuse(delay).await
                     }
                     Err(reason) => self.failed(&attempt, request, &reason),
                 }
@@ -89,14 +89,14 @@ impl Plugin for LimitReq {
         let key = self.scope.key(&self.key, request, Form::Compact, "").unwrap_or_default();
         match Buckets::global().take(&key, self.bucket) {
             Some(delay) if delay < SHORTEST_DELAY || self.nodelay => Step::Next,
-            delay => Step::wait(self.settle(delay)),
+            delay => Step::wait(self.delay_or_refuse(delay)),
         }
     }
 }
 
 impl LimitReq {
     /// `None`: refused; else the seconds to wait.
-    async fn settle(&self, delay: Option<f64>) -> Verdict {
+    async fn delay_or_refuse(&self, delay: Option<f64>) -> Verdict {
         let Some(delay) = delay else {
             let message = self.rejected_msg.as_deref();
             return Err(Box::new(Reply::error_msg_or_page(self.rejected_code, message)));

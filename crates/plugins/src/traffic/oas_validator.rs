@@ -147,12 +147,12 @@ fn remote(url: &str, conf: &Conf, context: &BuildContext) -> Result<Remote, Stri
 
 impl Plugin for OasValidator {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.judge(request))
+        Step::wait(self.validate(request))
     }
 }
 
 impl OasValidator {
-    async fn judge(&self, request: &mut Request) -> Verdict {
+    async fn validate(&self, request: &mut Request) -> Verdict {
         let spec = match &self.source {
             Source::Known(spec) => Ok(spec.clone()),
             Source::Broken(fault) => Err(fault.clone()),

@@ -85,7 +85,7 @@ struct HeaderCheck {
     /// Names as the schema spells them: it finds fields in any case, and with `_` for `-`.
     names: Vec<String>,
     /// It judges fields that it does not name, too.
-    judges_others: bool,
+    checks_others: bool,
 }
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
@@ -103,8 +103,8 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         let mut names = Vec::new();
         field_names(&schema, &mut names);
         let (compiled, shapes) = (schemas::compile("header_schema", &schema)?, Shapes::of(&schema));
-        let judges_others = judges_others(&schema);
-        Ok::<_, String>(HeaderCheck { schema: compiled, shapes, names, judges_others })
+        let checks_others = checks_unnamed_fields(&schema);
+        Ok::<_, String>(HeaderCheck { schema: compiled, shapes, names, checks_others })
     });
     let body = conf.body_schema.map(|schema| {
         let compiled = schemas::compile("body_schema", &schema)?;
@@ -142,14 +142,14 @@ fn field_names(schema: &Value, names: &mut Vec<String>) {
 }
 
 /// Whether a schema says something of fields by a pattern, or of all that it does not name.
-fn judges_others(schema: &Value) -> bool {
+fn checks_unnamed_fields(schema: &Value) -> bool {
     const KEYWORDS: [&str; 4] =
         ["patternProperties", "propertyNames", "maxProperties", "additionalProperties"];
     match schema {
         Value::Object(rules) => rules.iter().any(|(keyword, rule)| {
-            KEYWORDS.contains(&keyword.as_str()) && *rule != Value::Bool(true) || judges_others(rule)
+            KEYWORDS.contains(&keyword.as_str()) && *rule != Value::Bool(true) || checks_unnamed_fields(rule)
         }),
-        Value::Array(rules) => rules.iter().any(judges_others),
+        Value::Array(rules) => rules.iter().any(checks_unnamed_fields),
         _ => false,
     }
 }
@@ -162,7 +162,7 @@ impl Plugin for RequestValidation {
             }
             // They come when the upstream has the head, and nothing has judged them.
             check.names.iter().for_each(|name| request.withhold_trailer(name));
-            if check.judges_others {
+            if check.checks_others {
                 request.withhold_trailers();
             }
         }

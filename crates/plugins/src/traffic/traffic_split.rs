@@ -123,7 +123,7 @@ impl Plugin for TrafficSplit {
         if self.needs_body {
             return Step::wait(async move {
                 let limit = tidegate_plugin_api::condition_body_bytes();
-                if let Some(rule) = request.judge(limit, |request| self.choose(request)).await?? {
+                if let Some(rule) = request.decide(limit, |request| self.choose(request)).await?? {
                     rule.apply(request);
                 }
                 Ok(())

@@ -199,7 +199,7 @@ impl Plugin for Workflow {
         }
         Step::wait(async move {
             let chosen = request
-                .judge(tidegate_plugin_api::condition_body_bytes(), |request| self.choose(request))
+                .decide(tidegate_plugin_api::condition_body_bytes(), |request| self.choose(request))
                 .await?;
             match self.run(request, chosen) {
                 Step::Next => Ok(()),

@@ -143,7 +143,7 @@ impl Plugin for FaultInjection {
         if needs_body {
             return Step::wait(async move {
                 let (delay, abort) =
-                    request.judge(tidegate_plugin_api::condition_body_bytes(), holds).await?;
+                    request.decide(tidegate_plugin_api::condition_body_bytes(), holds).await?;
                 inject(request, delay, abort).await
             });
         }

@@ -49,7 +49,7 @@ async fn answers_are_renewed_when_they_expire() {
     let mut changes = domains.changes();
     let started = tokio::time::Instant::now();
     domains.want(["a.test"]);
-    domains.settled().await;
+    domains.wait_until_resolved().await;
     assert_eq!(last_bytes(&domains), [1, 2]);
     changes.changed().await.unwrap();
     changes.changed().await.unwrap();
@@ -61,7 +61,7 @@ async fn answers_are_renewed_when_they_expire() {
 async fn a_failure_keeps_the_last_answer() {
     let domains = domains(vec![answer(&[1], 10), failed(false), answer(&[], 10), answer(&[2], 10)]);
     domains.want(["a.test"]);
-    domains.settled().await;
+    domains.wait_until_resolved().await;
     let mut attempts = domains.shared.attempts.subscribe();
     attempts.changed().await.unwrap();
     assert_eq!((last_bytes(&domains), domains.error("a.test")), (vec![1], Some("timed out".to_owned())));
@@ -76,11 +76,11 @@ async fn a_failure_keeps_the_last_answer() {
 async fn only_wanted_names_are_kept() {
     let domains = domains(vec![answer(&[1], 10), answer(&[2], 10)]);
     domains.want(["a.test"]);
-    domains.settled().await;
+    domains.wait_until_resolved().await;
     domains.want(["a.test"]);
     assert_eq!(last_bytes(&domains), [1], "a name that stays keeps its answer");
     domains.want([]);
-    domains.settled().await;
+    domains.wait_until_resolved().await;
     assert!(domains.addresses("a.test").is_empty());
 }
 
@@ -105,6 +105,6 @@ async fn a_name_that_is_gone_keeps_its_answer_for_half_a_minute_and_a_day_withou
 async fn a_name_has_a_bounded_number_of_addresses() {
     let domains = domains(vec![answer(&(1..=100).collect::<Vec<u8>>(), 10)]);
     domains.want(["a.test"]);
-    domains.settled().await;
+    domains.wait_until_resolved().await;
     assert_eq!(last_bytes(&domains), (1..=64).collect::<Vec<u8>>());
 }

@@ -24,7 +24,7 @@ pub struct Judgement {
 }
 
 /// `now` and `until` are times since 1970. With `skip_verify` an answer need only be one about this certificate.
-pub fn judge(
+pub fn verify_response(
     answer: &[u8],
     subject: Subject<'_>,
     now: Duration,

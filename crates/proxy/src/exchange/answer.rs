@@ -77,7 +77,7 @@ pub(super) async fn deliver(
     record(request, upstream, request.response.status, Some(header_seconds), Some(header_seconds));
     if let Err(status) = filters::header_filter(request, client, chains) {
         drop(in_flight);
-        settle(connection.take(), client, peer, false);
+        keep_or_discard(connection.take(), client, peer, false);
         return Box::pin(respond::instead(request, client, status)).await;
     }
     let timeouts = balancer::timeouts(request, &peer.upstream);
@@ -103,12 +103,17 @@ pub(super) async fn deliver(
         complete(request, body.upstream.started);
     }
     let is_reusable = sent.is_whole() && persists && body.upstream.request_is_sent();
-    settle(connection.take(), client, peer, is_reusable);
+    keep_or_discard(connection.take(), client, peer, is_reusable);
     respond::conclude(request, client, sent).await
 }
 
 /// Keeps the connection for the next request if it `may_go_on`.
-fn settle(connection: Option<UpstreamConnection>, client: &Downstream, peer: &Peer, may_go_on: bool) {
+fn keep_or_discard(
+    connection: Option<UpstreamConnection>,
+    client: &Downstream,
+    peer: &Peer,
+    may_go_on: bool,
+) {
     let Some(upstream) = connection else { return };
     match peer.node() {
         Some(node) if may_go_on => upstream.keep(client, &peer.upstream, node),

@@ -56,7 +56,7 @@ pub(super) async fn attempt(
     peer: &Peer,
     connection: &mut Option<UpstreamConnection>,
 ) -> Result<Http1Response, Failure> {
-    let first = once(request, client, peer, connection, false).await;
+    let first = try_once(request, client, peer, connection, false).await;
     match first {
         // The node may close an idle connection as it is taken; that does not count as a failure of the node.
         Err((failure, true))
@@ -64,14 +64,14 @@ pub(super) async fn attempt(
                 && retry::is_repeatable(request.head.method.as_bytes())
                 && !failure.body_consumed =>
         {
-            once(request, client, peer, connection, true).await.map_err(|(failure, _)| failure)
+            try_once(request, client, peer, connection, true).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
 }
 
 /// The flag with a failure: it happened on a connection that had been idle.
-async fn once(
+async fn try_once(
     request: &mut Request,
     client: &Rc<Downstream>,
     peer: &Peer,
@@ -93,7 +93,8 @@ async fn once(
     head.write_http1(&mut out);
     let plan = head.body;
     let sni: Box<[u8]> = if handle.tls.is_some() { head.host.into() } else { Box::default() };
-    let Connected { stream, uses, address } = match reach(client, handle, node, timeouts, &sni, fresh).await {
+    let Connected { stream, uses, address } = match connect(client, handle, node, timeouts, &sni, fresh).await
+    {
         Ok(connected) => connected,
         Err(kind) => {
             client.worker.buffers.give_back_output(out);
@@ -153,7 +154,7 @@ fn body_to_send(request: &Request, plan: BodyPlan, out: &mut Vec<u8>) -> SendBod
 }
 
 /// A connection to the node. Ends early if the client leaves.
-async fn reach(
+async fn connect(
     client: &Downstream,
     handle: &UpstreamHandle,
     node: &tidegate_plugin_api::upstream::Node,

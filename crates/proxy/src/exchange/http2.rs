@@ -82,21 +82,21 @@ pub(super) async fn attempt(
     client: &Rc<Downstream>,
     peer: &Peer,
 ) -> Result<Http2Response, Failure> {
-    let first = once(request, client, peer, None).await;
+    let first = try_once(request, client, peer, None).await;
     match first {
         Err((failure, true))
             if !failure.request_sent
                 || (retry::is_repeatable(request.head.method.as_bytes()) && !failure.body_consumed) =>
         {
             let after = client.worker.http2_pool.moment(client.worker);
-            once(request, client, peer, Some(after)).await.map_err(|(failure, _)| failure)
+            try_once(request, client, peer, Some(after)).await.map_err(|(failure, _)| failure)
         }
         other => other.map_err(|(failure, _)| failure),
     }
 }
 
 /// The flag with a failure: it happened on a connection that others have used before.
-async fn once(
+async fn try_once(
     request: &mut Request,
     client: &Rc<Downstream>,
     peer: &Peer,

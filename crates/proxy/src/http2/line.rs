@@ -53,7 +53,7 @@ enum StreamAdmission {
 }
 
 /// `lined`: it is in line. It stays there until its client resumes reading the answers that it has left.
-fn judge(places: &Places, lined: bool) -> StreamAdmission {
+fn admission(places: &Places, lined: bool) -> StreamAdmission {
     let (held, leaves) = (places.held(), places.leaves());
     if held == 0 || !(places.account().is_full() || lined && leaves) {
         return StreamAdmission::Begins;
@@ -72,7 +72,7 @@ impl Line {
 
     /// Accepts a new request: it is returned if it may begin at once.
     pub(super) fn enter(&mut self, fresh: Fresh, places: &Places, now_ms: u64) -> Option<Fresh> {
-        let verdict = match judge(places, false) {
+        let verdict = match admission(places, false) {
             StreamAdmission::Begins if !self.0.is_empty() => StreamAdmission::Waits,
             verdict => verdict,
         };
@@ -92,7 +92,7 @@ impl Line {
                 None => fresh.refuse(),
             },
         }
-        places.account().tell_full();
+        places.account().warn_full();
         None
     }
 
@@ -105,7 +105,7 @@ impl Line {
             let first = self.0.front()?;
             let is_over = now_ms.saturating_sub(first.since_ms) >= LONGEST_LINED_MS;
             let keeps_up = places.total() - first.total >= KEEPS_UP_BYTES * LONGEST_LINED_MS / 1000;
-            let verdict = match judge(places, true) {
+            let verdict = match admission(places, true) {
                 StreamAdmission::Waits if is_over && keeps_up => StreamAdmission::Begins,
                 StreamAdmission::Waits if is_over => StreamAdmission::Refused,
                 verdict => verdict,

@@ -236,7 +236,7 @@ impl Places {
     }
 
     /// Looks for requests that have waited for a second.
-    pub(crate) fn look(&self) {
+    pub(crate) fn admit_overdue(&self) {
         if !self.armed.get() || !self.timer.expired() {
             return;
         }
@@ -307,16 +307,16 @@ mod tests {
         assert!(!places.stalls());
         deadlines.tick(second);
         assert!(places.stalls());
-        places.look();
+        places.admit_overdue();
         assert_eq!(places.held.get(), held(1, 1), "an upstream keeps the silent one waiting");
         assert!(places.leaves());
         places.hand_over(KEEPS_UP_BYTES as usize);
         assert!(!places.leaves());
         deadlines.tick(2 * second);
-        places.look();
+        places.admit_overdue();
         assert!(!places.leaves(), "the connection takes something");
         deadlines.tick(3 * second);
-        places.look();
+        places.admit_overdue();
         assert!(places.leaves(), "and nothing more");
         places.flow(stuck);
         places.weigh(stuck, 3 * STREAM_BYTES);

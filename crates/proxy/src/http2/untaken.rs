@@ -182,14 +182,14 @@ impl Account {
     fn leave_within(self: &Rc<Account>, units: usize, most: usize) -> Option<Left> {
         let left = Left::new(self, units, most);
         if left.is_none() {
-            self.tell_cut();
+            self.warn_cut();
         }
         left
     }
 
     /// Logs that a request waits, or is refused.
     #[cold]
-    pub(crate) fn tell_full(&self) {
+    pub(crate) fn warn_full(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
         if let Some(others) = LINES.pass() {
             error_log::log(
@@ -206,7 +206,7 @@ impl Account {
     }
 
     #[cold]
-    fn tell_cut(&self) {
+    fn warn_cut(&self) {
         static LINES: Limiter = Limiter::new(1, 1000);
         if let Some(others) = LINES.pass() {
             error_log::log(

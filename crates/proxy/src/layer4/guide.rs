@@ -108,7 +108,7 @@ fn verdict(instance: &StreamInstance, session: &mut Session, seen: &[u8]) -> Res
 }
 
 /// As [`preread`] of a datagram: nothing comes after it that could tell more. The longest pause is returned.
-pub(super) fn judge(
+pub(super) fn datagram_verdict(
     session: &mut Session,
     route: &StreamRoute,
     datagram: &[u8],

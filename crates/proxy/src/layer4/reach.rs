@@ -71,7 +71,7 @@ pub(super) fn pick(
 }
 
 /// Tries nodes until one takes the connection; else the status of the session.
-pub(super) async fn reach(
+pub(super) async fn connect_next(
     worker: &'static Worker,
     session: &mut Session,
     route: &StreamRoute,

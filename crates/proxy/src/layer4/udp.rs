@@ -172,7 +172,7 @@ fn open(
     datagram: &[u8],
 ) -> Result<(Link, Option<(Vec<u8>, Duration)>, Guards), u16> {
     let slot = guide::enter(worker, route)?;
-    let pause = guide::judge(session, route, datagram)?;
+    let pause = guide::datagram_verdict(session, route, datagram)?;
     let upstream = reach::upstream(session, route)?;
     let (peer, in_flight) = reach::pick(worker, session, &upstream, &[]).ok_or(503u16)?;
     let node = peer.node().ok_or(503u16)?;

@@ -86,7 +86,7 @@ impl Body for InFile {
                 self.job = None;
                 self.fetched = done.map_err(|error| unreadable(writer, &error))?;
             }
-            match self.look(context, writer, room)? {
+            match self.send_next_part(context, writer, room)? {
                 Look::Step(step) => return Ok(step),
                 Look::Job(job) => self.job = Some(job),
             }
@@ -110,7 +110,12 @@ impl InFile {
         }
     }
 
-    fn look(&mut self, context: &mut Context<'_>, writer: &mut Writer<'_>, room: usize) -> Result<Look, End> {
+    fn send_next_part(
+        &mut self,
+        context: &mut Context<'_>,
+        writer: &mut Writer<'_>,
+        room: usize,
+    ) -> Result<Look, End> {
         let most = room.min(writer.step()).min(PIECE_BYTES);
         match self.parts.front_mut() {
             None => writer.pass(&[], true)?,

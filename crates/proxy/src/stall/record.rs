@@ -55,14 +55,14 @@ impl Stalls {
     #[inline]
     pub(super) fn count_poll(&self) {
         if self.progress.end_poll().is_multiple_of(LOOK_POLLS) {
-            self.look();
+            self.read_schedule();
         }
     }
 
     /// The computing time of a task is measured from the last look: an old one includes the work of other
     /// tasks.
     #[cold]
-    pub(crate) fn look(&self) {
+    pub(crate) fn read_schedule(&self) {
         if let Some(scheduled) = self.schedule.as_ref().and_then(Scheduled::read) {
             self.looked.set(scheduled);
         }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_protocol::Method;
 
-use super::{stage::settle, *};
+use super::{stage::run_until_idle, *};
 use crate::Settings;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -97,7 +97,7 @@ fn bytes_behind_an_answer_end_its_connection() {
             node.send(&SPLIT[..at]).await;
             assert_eq!(client.answer().await.body, "ok");
             node.send_what_fits(&SPLIT.as_bytes()[at..]).await;
-            settle().await;
+            run_until_idle().await;
             other.send(GET).await;
             let mut fresh = stage.accept(0).await;
             fresh.request().await;

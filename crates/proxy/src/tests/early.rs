@@ -1,6 +1,6 @@
 //! Answers before the request has come as a whole, and bodies that wait to be asked for.
 
-use super::{stage::settle, *};
+use super::{stage::run_until_idle, *};
 
 #[test]
 fn an_answer_before_the_end_of_the_body_ends_both_connections() {
@@ -36,7 +36,7 @@ fn a_node_that_answers_and_stops_reading_has_answered() {
         node.request_head().await;
         node.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno").await;
         drop(node);
-        settle().await;
+        run_until_idle().await;
         client.send_what_fits(b"5\r\nworld\r\n").await;
         let answer = client.answer().await;
         assert!(answer.starts_with("HTTP/1.1 403 "), "{}", answer.head);
@@ -83,7 +83,7 @@ fn a_client_that_leaves_ends_its_request() {
             node.request_head().await;
             node.send(answer).await;
             drop(client);
-            settle().await;
+            run_until_idle().await;
             node.send_what_fits(b"lo").await;
             let rest = node.rest().await;
             assert!(rest.is_empty() || rest == part, "{} bytes", rest.len());

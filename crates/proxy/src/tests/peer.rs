@@ -9,7 +9,7 @@ use tidegate_protocol::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::stage::settle;
+use super::stage::run_until_idle;
 
 /// Real time, for what never comes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     /// Sends, and waits until all have noticed.
     pub(super) async fn send(&mut self, text: impl AsRef<[u8]>) {
         within("room to send", self.stream.write_all(text.as_ref())).await.expect("sent");
-        settle().await;
+        run_until_idle().await;
     }
 
     /// As much as the other side takes now; the number of bytes.
@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             let count = tokio::select! {
                 biased;
                 count = writing => count.expect("sent"),
-                () = settle() => break,
+                () = run_until_idle() => break,
             };
             sent += count;
         }
@@ -74,7 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     /// Ends the sending side.
     pub(super) async fn end(&mut self) {
         self.stream.shutdown().await.expect("ended");
-        settle().await;
+        run_until_idle().await;
     }
 
     async fn more(&mut self) -> usize {
@@ -107,7 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
                 self.received.extend_from_slice(&byte[..count.unwrap_or(0)]);
                 false
             }
-            () = settle() => true,
+            () = run_until_idle() => true,
         };
         silent && self.received.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{stage::settle, *};
+use super::{stage::run_until_idle, *};
 use crate::Settings;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -52,7 +52,7 @@ fn a_body_that_is_gone_is_not_sent_again() {
         let mut first = stage.accept(0).await;
         first.request_head().await;
         drop(first);
-        settle().await;
+        run_until_idle().await;
         assert!(client.answer().await.starts_with("HTTP/1.1 502 "));
         assert!(stage.is_left_alone(1).await);
     });

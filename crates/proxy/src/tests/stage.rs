@@ -31,7 +31,7 @@ pub(super) fn play(scene: impl AsyncFnOnce()) {
 }
 
 /// Enough turns for everybody to notice what has happened so far, and to answer it.
-pub(super) async fn settle() {
+pub(super) async fn run_until_idle() {
     for _ in 0..48 {
         tokio::task::yield_now().await;
     }
@@ -99,12 +99,12 @@ impl Stage {
 
     /// Whether no connection to the node waits.
     pub(super) async fn is_left_alone(&self, node: usize) -> bool {
-        settle().await;
+        run_until_idle().await;
         let accepting = self.nodes[node].accept();
         tokio::select! {
             biased;
             _ = accepting => false,
-            () = settle() => true,
+            () = run_until_idle() => true,
         }
     }
 
@@ -115,10 +115,10 @@ impl Stage {
 
     /// Lets time pass for the worker, after all have come to rest.
     pub(super) async fn pass(&self, ms: u64) {
-        settle().await;
+        run_until_idle().await;
         self.now_ms.set(self.now_ms.get() + ms);
         self.worker.deadlines.tick(self.now_ms.get());
-        settle().await;
+        run_until_idle().await;
     }
 }
 

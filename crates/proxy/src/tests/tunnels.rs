@@ -1,6 +1,6 @@
 //! Connections that change their protocol.
 
-use super::{stage::settle, *};
+use super::{stage::run_until_idle, *};
 use crate::{Settings, timers::TICK_MS};
 
 const UPGRADE: &str = "GET /ws/a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -35,7 +35,7 @@ fn bytes_around_the_switch_are_not_lost() {
         client.expect("bye").await;
         node.end().await;
         assert_eq!(client.rest().await, "");
-        settle().await;
+        run_until_idle().await;
         assert_eq!(stage.worker.connections.get(), 0);
     });
 }

@@ -131,7 +131,7 @@ impl<N> Layer<N> {
     ) -> Option<Match<'r>> {
         let route = self.routes.get(candidate.route as usize)?;
         let uri: &str = route.uris.get(candidate.uri as usize)?;
-        let judged = self.judge(route, uri, candidate.has_params, scope, input);
+        let judged = self.check_candidate(route, uri, candidate.has_params, scope, input);
         if W::LOOKS {
             let clause = || route.vars.as_ref().and_then(|vars| vars.failing_clause(input));
             let tried = Tried {
@@ -176,7 +176,7 @@ impl<N> Layer<N> {
     }
 
     #[inline]
-    pub(super) fn judge<'r, I: MatchInput<Name = N>>(
+    pub(super) fn check_candidate<'r, I: MatchInput<Name = N>>(
         &'r self,
         route: &'r RouteSpec<N>,
         matched_uri: &'r str,

@@ -123,7 +123,7 @@ impl<N> Changes<N> {
             };
             let Some(route) = layer.routes.get(candidate.route as usize) else { continue };
             let Some(uri) = route.uris.get(candidate.uri as usize) else { continue };
-            if let Ok(found) = layer.judge(route, uri, candidate.has_params, scope, input) {
+            if let Ok(found) = layer.check_candidate(route, uri, candidate.has_params, scope, input) {
                 return Some(found);
             }
         }

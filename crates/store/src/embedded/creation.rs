@@ -32,7 +32,7 @@ pub(super) enum StoreFile {
 }
 
 /// What is at the store's place. The error names what is wrong and the remedy.
-pub(super) fn look(path: &Path) -> Result<StoreFile, StoreError> {
+pub(super) fn inspect_path(path: &Path) -> Result<StoreFile, StoreError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(damaged(path, "it is not a regular file")),
         Ok(found) if found.len() == 0 => Err(damaged(path, "it has 0 bytes")),

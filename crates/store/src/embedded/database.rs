@@ -81,7 +81,7 @@ impl Database {
     }
 
     fn open_file(path: &Path, hooks: Hooks, retention: Retention) -> Result<(Self, Loaded), StoreError> {
-        let place = creation::look(path)?;
+        let place = creation::inspect_path(path)?;
         let is_new = matches!(place, StoreFile::New);
         let (redb, repaired) = match place {
             StoreFile::Taken => opening::existing(path)?,
@@ -102,7 +102,7 @@ impl Database {
 
     /// What a file holds all of whose pages verify, without asking its marker.
     pub(super) fn whole(path: &Path) -> Result<Progress, StoreError> {
-        creation::look(path)?;
+        creation::inspect_path(path)?;
         let (redb, _) = opening::existing(path)?;
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
         let (hooks, retention, failing) = (Hooks::default(), Retention::default(), AtomicBool::new(false));
@@ -137,7 +137,7 @@ impl Database {
     /// Opens a file again that failed; what is in it now. Where the file is gone, the open one stays.
     pub(crate) fn recover(&self) -> Result<Loaded, StoreError> {
         let recover = || {
-            creation::look(&self.path)?;
+            creation::inspect_path(&self.path)?;
             // Readers of the history wait meanwhile. Closing a damaged file may panic.
             let mut redb = self.redb.write();
             let old = redb.take();
@@ -164,7 +164,7 @@ impl Database {
     }
 
     fn open_again(&self) -> Result<Loaded, StoreError> {
-        creation::look(&self.path)?;
+        creation::inspect_path(&self.path)?;
         let (redb, repaired) = opening::existing(&self.path)?;
         *self.redb.write() = Some(redb);
         let mut loaded = self.load_all().inspect_err(|_| self.release())?;

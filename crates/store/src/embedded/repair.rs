@@ -54,7 +54,7 @@ pub enum Source {
 }
 
 /// What can be had of the store at `path`, without changing it. `None`: nothing is wrong.
-pub fn look(path: &Path) -> Result<Option<Repair>, StoreError> {
+pub fn inspect(path: &Path) -> Result<Option<Repair>, StoreError> {
     in_nobodys_use(path)?;
     let problem = match Database::open(path, Hooks::default(), Retention::default()) {
         Ok(_) => return Ok(None),
@@ -111,7 +111,7 @@ fn whole(path: &Path) -> Option<Progress> {
     catch_unwind(AssertUnwindSafe(|| Database::whole(path).ok())).ok()?
 }
 
-/// Does what [`look`] found.
+/// Does what [`inspect`] found.
 pub fn carry_out(path: &Path, mut repair: Repair) -> Result<Repair, StoreError> {
     let marker = Marker::new(path);
     let problem = |error: io::Error| {

@@ -362,7 +362,7 @@ impl Pending {
         }
     }
 
-    fn told(&self) -> super::draft::Changed<'_> {
+    fn changed(&self) -> super::draft::Changed<'_> {
         let before = self.before.0.as_ref().map(|object| (object, self.before.1));
         let after = self.change.object.as_ref().map(|object| (object, self.expires_at_ms));
         super::draft::Changed { kind: self.change.kind, id: &self.change.id, before, after }
@@ -382,7 +382,7 @@ impl<'a> Group<'a> {
         let mut drafts = Vec::with_capacity(self.writes.len());
         for (author, revision, end) in &self.writes {
             let changes = self.changes.get(begin..*end).unwrap_or_default();
-            let changes = changes.iter().map(Pending::told).collect();
+            let changes = changes.iter().map(Pending::changed).collect();
             drafts.push(super::draft::Draft { author, revision: *revision, changes });
             begin = *end;
         }

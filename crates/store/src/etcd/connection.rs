@@ -120,7 +120,8 @@ async fn login(
         let (target, sni, tls) = (target.clone(), sni.clone(), tls.clone());
         async move { open(&target, sni, tls).await.map(TokioIo::new) }
     });
-    let channel = endpoint.connect_with_connector(connector).await.map_err(|error| told(root(&error)))?;
+    let channel =
+        endpoint.connect_with_connector(connector).await.map_err(|error| explain_disconnect(root(&error)))?;
     Client::login(channel, options.user.clone()).await.map_err(|status| reason(&status))
 }
 
@@ -143,12 +144,12 @@ pub(super) fn reason(status: &Status) -> String {
         // As APISIX names the two that users meet.
         "etcdserver: user name is empty" => "insufficient credentials code: 401".to_owned(),
         "etcdserver: permission denied" => "etcd forbidden code: 403".to_owned(),
-        message => told(message.to_owned()),
+        message => explain_disconnect(message.to_owned()),
     }
 }
 
 /// A peer that does not speak HTTP/2 ends the connection in one way or another.
-fn told(reason: String) -> String {
+fn explain_disconnect(reason: String) -> String {
     const NO_HTTP2: [&str; 5] = [
         "operation was canceled",
         "transport error",

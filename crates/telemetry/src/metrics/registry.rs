@@ -107,12 +107,12 @@ impl Registry {
 
     /// Looks for series that were not touched, as a rendering does. To be called a few times within
     /// [`Registry::shortest_expiry`]: renderings alone may be too far apart.
-    pub fn look(&self) {
-        self.look_at(Instant::now());
+    pub fn expire_series(&self) {
+        self.expire_series_at(Instant::now());
     }
 
-    /// As [`Registry::look`], with the time that decides what expired.
-    pub(crate) fn look_at(&self, now: Instant) {
+    /// As [`Registry::expire_series`], with the time that decides what expired.
+    pub(crate) fn expire_series_at(&self, now: Instant) {
         let mut control = self.lock();
         control.accept(now);
         control.expire(now);
@@ -130,7 +130,7 @@ impl Registry {
         format: Format,
         collect: impl FnOnce(&mut TextWriter),
     ) -> (Vec<u8>, RenderStats) {
-        self.look_at(now);
+        self.expire_series_at(now);
         let mut control = self.lock();
         control.sum();
         let overflowed = control.shards.iter().map(|shard| shard.overflowed.load(Relaxed)).sum();

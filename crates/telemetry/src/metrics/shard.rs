@@ -145,7 +145,7 @@ impl Channel<'_> {
         let overflowed = &self.signals.overflowed;
         overflowed.store(overflowed.load(Relaxed).wrapping_add(1), Relaxed);
         place.get_or_insert_with(|| {
-            tell_of_overflow(self.group);
+            warn_of_overflow(self.group);
             let mut values = Labels::default();
             overflow_labels(self.group, &mut values);
             let block = Arc::new(Block::new(self.group.0.cells, values));
@@ -167,7 +167,7 @@ impl Channel<'_> {
 
 /// Once per worker, until the series expires.
 #[cold]
-fn tell_of_overflow(group: &Group) {
+fn warn_of_overflow(group: &Group) {
     error_log::log(
         Level::Warn,
         format_args!(

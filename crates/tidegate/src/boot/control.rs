@@ -142,7 +142,7 @@ fn follower(
         tidegate_plugins::lua_compiler(),
     );
     let known = places.clone();
-    compiler.tell_places(Arc::new(move |kind, id, message| known.tell(kind, id, message)));
+    compiler.log_with_places(Arc::new(move |kind, id, message| known.prefix(kind, id, message)));
     if provider.store().revisions_last() {
         compiler.rely_on_revisions();
     }
@@ -283,9 +283,9 @@ impl Follower {
                 );
                 give_way();
                 for change in &changes {
-                    self.secrets.note(&(change.kind, change.id.clone()), change.object.as_ref());
+                    self.secrets.object_changed(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
-                self.secrets.settle(SECRET_PATIENCE).await;
+                self.secrets.fetch_missing(SECRET_PATIENCE).await;
                 self.compiler
                     .apply(changes.into_iter().map(|change| ((change.kind, change.id), change.object)));
                 self.revision = revision;
@@ -307,7 +307,7 @@ impl Follower {
                     &self.places,
                 );
                 self.secrets.reset(objects.iter());
-                self.secrets.settle(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
+                self.secrets.fetch_missing(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {
                     // Everything is about to be built with what is known now.
                     self.secrets.take_changed();

@@ -24,7 +24,7 @@ pub(super) fn watch(runtime: &Runtime, control: &Arc<Control>) {
         let mut published = control.published.clone();
         let mut warned = FxHashSet::default();
         loop {
-            look(&control.publisher.current().certificates.expiries, &mut warned);
+            warn_of_expiry(&control.publisher.current().certificates.expiries, &mut warned);
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
                 changed = published.changed() => if changed.is_err() {
@@ -41,7 +41,7 @@ pub(super) fn now() -> i64 {
 }
 
 /// One line for each certificate and step, however often it is looked at.
-fn look(expiries: &[Expiry], warned: &mut FxHashSet<(Expiry, i64)>) {
+fn warn_of_expiry(expiries: &[Expiry], warned: &mut FxHashSet<(Expiry, i64)>) {
     let mut current = FxHashSet::default();
     for expiry in expiries {
         let left = expiry.expires - now();
@@ -93,10 +93,10 @@ mod tests {
         }
         let expiry = Expiry { id: "1".into(), name: "a.test".into(), pair: 0, expires: now() + 3 * DAY };
         let mut warned = FxHashSet::default();
-        look(std::slice::from_ref(&expiry), &mut warned);
+        warn_of_expiry(std::slice::from_ref(&expiry), &mut warned);
         assert!(warned.contains(&(expiry.clone(), 7)));
         assert_eq!(sentence(&expiry, 3 * DAY), "ssls/1 (a.test): cert expires in 3 days: replace it");
-        look(&[], &mut warned);
+        warn_of_expiry(&[], &mut warned);
         assert!(warned.is_empty());
     }
 }

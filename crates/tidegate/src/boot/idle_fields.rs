@@ -35,7 +35,7 @@ pub(super) fn log<'a>(
     }
     log_vain(&in_vain, catalog, places);
     for Seen { first, name, more, why } in seen.values() {
-        let place = places.tell(first.kind, &first.id, name);
+        let place = places.prefix(first.kind, &first.id, name);
         let first = label(&format!("{}/{}", first.kind.directory(), first.id), name);
         let others = if *more == 0 { String::new() } else { format!(" (and in {more} more)") };
         error_log::log(Level::Warn, format_args!("{place}{first}{others} has no effect: {why}"));
@@ -54,7 +54,7 @@ fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &K
     let mut count = 0;
     for (object, text) in named {
         count += 1;
-        let place = places.tell(object.kind, &object.id, text);
+        let place = places.prefix(object.kind, &object.id, text);
         let text = mask_message(object.kind, &object.id, &object.value(), catalog, text);
         error_log::log(Level::Warn, format_args!("{place}{}/{}: {text}", object.kind.directory(), object.id));
     }

@@ -22,7 +22,7 @@ impl KeptPlaces {
     }
 
     /// The beginning of a message about an object: `FILE:LINE:COLUMN: `.
-    pub(super) fn tell(&self, kind: Kind, id: &str, message: &str) -> String {
+    pub(super) fn prefix(&self, kind: Kind, id: &str, message: &str) -> String {
         let mut revision = 0;
         self.store.read(&mut |state| revision = state.revision);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

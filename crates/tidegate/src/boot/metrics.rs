@@ -403,7 +403,7 @@ impl Metrics {
                 ticks.tick().await;
                 let registry = registry.clone();
                 // Many series take some milliseconds.
-                let _ = tokio::task::spawn_blocking(move || registry.look()).await;
+                let _ = tokio::task::spawn_blocking(move || registry.expire_series()).await;
             }
         });
     }

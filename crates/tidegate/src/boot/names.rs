@@ -87,7 +87,7 @@ impl Names {
         self.failures.want(users);
         self.domains.want(names.iter().map(AsRef::as_ref));
         if !names.is_empty() {
-            let _ = tokio::time::timeout(patience, self.domains.settled()).await;
+            let _ = tokio::time::timeout(patience, self.domains.wait_until_resolved()).await;
         }
     }
 

@@ -25,25 +25,25 @@ pub(crate) fn ready() {
 pub(crate) fn reloading() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000);
-    tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}\n"));
+    notify(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}\n"));
 }
 
 /// That is over, and it is still this one that serves.
 pub(crate) fn still_ready() {
-    tell("READY=1\n");
+    notify("READY=1\n");
 }
 
 /// By default systemd believes the main process alone: the old one has to name the next one.
 pub(crate) fn replaced_by(pid: u32) {
-    tell(&format!("MAINPID={pid}\nREADY=1\n"));
+    notify(&format!("MAINPID={pid}\nREADY=1\n"));
 }
 
 pub(crate) fn stopping() {
-    tell("STOPPING=1\n");
+    notify("STOPPING=1\n");
 }
 
 /// `tidegate start` has stopped listening by then, which is fine.
-fn tell(text: &str) {
+fn notify(text: &str) {
     let _ = send(text);
 }
 

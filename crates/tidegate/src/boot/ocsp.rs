@@ -166,7 +166,7 @@ async fn answer(subject: Subject<'_>, stapling: Stapling, previous: Option<Known
             return kept;
         }
     };
-    match ocsp::judge(&answer, subject, now(), stapling.skip_verify) {
+    match ocsp::verify_response(&answer, subject, now(), stapling.skip_verify) {
         Ok(judgement) => {
             let left = judgement.until.map(|until| until.saturating_sub(now() + AHEAD).max(AGAIN));
             let ttl = Duration::from_secs(stapling.cache_seconds);

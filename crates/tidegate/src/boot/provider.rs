@@ -66,9 +66,9 @@ impl Provider {
     }
 
     /// Reads files now instead of at the next poll.
-    pub(crate) fn look(&self) {
+    pub(crate) fn read_if_changed(&self) {
         if let Provider::File(file) = self {
-            file.look();
+            file.read_if_changed();
         }
     }
 

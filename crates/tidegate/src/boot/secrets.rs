@@ -100,15 +100,15 @@ impl Secrets {
         for object in objects {
             let key = (object.kind, object.id.clone());
             gone.remove(&key);
-            self.note(&key, Some(object));
+            self.object_changed(&key, Some(object));
         }
         for key in gone {
-            self.note(&key, None);
+            self.object_changed(&key, None);
         }
     }
 
-    /// An object was written, or deleted. Nothing is fetched before [`Secrets::settle`].
-    pub(super) fn note(&self, key: &Key, object: Option<&Object>) {
+    /// An object was written, or deleted. Nothing is fetched before [`Secrets::fetch_missing`].
+    pub(super) fn object_changed(&self, key: &Key, object: Option<&Object>) {
         let mut state = self.lock();
         if key.0 == Kind::Secret {
             state.set_manager(&key.1, object.map(Object::value).as_ref());
@@ -120,7 +120,7 @@ impl Secrets {
     }
 
     /// Requests what is new and waits for the answers, for at most `patience`.
-    pub(super) async fn settle(&self, patience: Duration) {
+    pub(super) async fn fetch_missing(&self, patience: Duration) {
         self.wake.notify_one();
         let settled = async {
             loop {

@@ -192,7 +192,7 @@ impl Serving<'_> {
         error_log::set_level(logs::level(settings.nginx.error_log_level));
         self.config = settings.raw;
         self.logs.reopen();
-        self.provider.look();
+        self.provider.read_if_changed();
         error_log::log(Level::Notice, format_args!("resource files reloaded"));
         reply.send(&CommandReply::Done("reloaded".to_owned()));
     }
@@ -203,11 +203,11 @@ impl Serving<'_> {
         }
         notify::reloading();
         let program = Program { file, is_this, arguments: self.origin.arguments.clone() };
-        let teller = self.signals.teller();
+        let events = self.signals.event_sender();
         let started = self.sockets.all(self.workers).map_err(anyhow::Error::from).and_then(|sockets| {
             let deadline = Instant::now() + limit;
             Successor::start(&program, self.pid_file.file(), &sockets, deadline, move |pid, word| {
-                teller.tell(Event::Successor(pid, word));
+                events.send(Event::Successor(pid, word));
             })
         });
         match started {
@@ -243,7 +243,7 @@ impl Serving<'_> {
                 successor.reason.get_or_insert(reason);
                 Ok(())
             }
-            SuccessorMessage::Ended(how) => return self.go_on(&how),
+            SuccessorMessage::Ended(how) => return self.resume_serving(&how),
         };
         if let Err(error) = said {
             successor.reason.get_or_insert(format!("{error:#}"));
@@ -259,7 +259,7 @@ impl Serving<'_> {
         self.stage = Stage::HandedOver(pid);
         self.workers.hand_over(successor.left.clone());
         self.sockets.close();
-        successor.left_alone();
+        successor.announce_predecessor_ended();
         if let Err(error) = self.pid_file.hand_over() {
             error_log::log(Level::Warn, format_args!("cannot write the pid file for this process: {error}"));
         }
@@ -270,7 +270,7 @@ impl Serving<'_> {
     }
 
     /// The new process has ended before it served.
-    fn go_on(&mut self, how: &str) {
+    fn resume_serving(&mut self, how: &str) {
         let Stage::Starting(successor, reply) = std::mem::replace(&mut self.stage, Stage::Alone) else {
             return;
         };

@@ -36,10 +36,10 @@ pub(crate) enum Event {
 
 /// For other threads that send events to the main thread.
 #[derive(Clone)]
-pub(crate) struct Teller(Sender<Event>);
+pub(crate) struct EventSender(Sender<Event>);
 
-impl Teller {
-    pub(crate) fn tell(&self, event: Event) {
+impl EventSender {
+    pub(crate) fn send(&self, event: Event) {
         // The receiver is gone when the process ends.
         let _ = self.0.send(event);
     }
@@ -78,8 +78,8 @@ impl Signals {
         Ok(Signals { events: Mutex::new(events), sender })
     }
 
-    pub(crate) fn teller(&self) -> Teller {
-        Teller(self.sender.clone())
+    pub(crate) fn event_sender(&self) -> EventSender {
+        EventSender(self.sender.clone())
     }
 
     /// The next signal; `None` when `patience` ran out first.

@@ -206,7 +206,7 @@ fn write_private(path: &PathBuf, text: &str) -> std::io::Result<()> {
 }
 
 fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
-    tell(&send(settings, &arguments.file, arguments.replace, arguments.dry_run)?);
+    print_changes(&send(settings, &arguments.file, arguments.replace, arguments.dry_run)?);
     Ok(())
 }
 
@@ -214,7 +214,7 @@ fn diff(place: &SharedOptions, arguments: &Diff) -> anyhow::Result<ExitCode> {
     let settings = place.load_with_key()?;
     let answer = send(&settings, &arguments.file, !arguments.merge, true)?;
     let changes = list(&answer["changes"]);
-    changes.iter().for_each(tell_change);
+    changes.iter().for_each(print_change);
     Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -235,15 +235,15 @@ fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
         Ok(revision) => json!({"revision": revision, "dry_run": arguments.dry_run}),
         Err(_) => json!({"checkpoint": arguments.to, "dry_run": arguments.dry_run}),
     };
-    tell(&ask_json(settings, "POST", "rollback", &to.to_string())?);
+    print_changes(&ask_json(settings, "POST", "rollback", &to.to_string())?);
     Ok(())
 }
 
 /// What was changed, or would be.
-fn tell(answer: &Value) {
+fn print_changes(answer: &Value) {
     let dry_run = answer["dry_run"] == true;
     let changes = list(&answer["changes"]);
-    changes.iter().for_each(tell_change);
+    changes.iter().for_each(print_change);
     let (count, revision) = (changes.len(), &answer["revision"]);
     if dry_run {
         println!("{count} objects would change; the configuration stays at revision {revision}");
@@ -252,12 +252,12 @@ fn tell(answer: &Value) {
     }
 }
 
-fn tell_change(change: &Value) {
+fn print_change(change: &Value) {
     println!("{} {}", text(&change["action"]), text(&change["resource"]));
-    list(&change["diff"]).iter().for_each(tell_field);
+    list(&change["diff"]).iter().for_each(print_field);
 }
 
-fn tell_field(entry: &Value) {
+fn print_field(entry: &Value) {
     let path = match text(&entry["path"]) {
         path if path.is_empty() => Cow::Borrowed("(all)"),
         path => path,
@@ -279,12 +279,12 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
         return Ok(());
     }
     if arguments.revision.is_some() {
-        tell_entry(&answer);
-        list(&answer["changes"]).iter().for_each(tell_change);
+        print_entry(&answer);
+        list(&answer["changes"]).iter().for_each(print_change);
         return Ok(());
     }
     let entries = list(&answer["list"]);
-    entries.iter().for_each(tell_entry);
+    entries.iter().for_each(print_entry);
     let oldest = &answer["oldest"];
     println!("{} of {}; rollback is possible back to revision {oldest}", entries.len(), answer["total"]);
     Ok(())
@@ -344,7 +344,7 @@ fn take_list(answer: &mut Value, name: &str) -> Vec<Value> {
     }
 }
 
-fn tell_entry(entry: &Value) {
+fn print_entry(entry: &Value) {
     let who = &entry["who"];
     let name = printable(who["name"].as_str().unwrap_or("-"));
     let address = printable(who["address"].as_str().unwrap_or("-"));

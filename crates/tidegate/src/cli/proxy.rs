@@ -23,5 +23,5 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     }
     let home = Home::create()?;
     home.write(&made.served_config(), &made.resources()?)?;
-    home.run(None, made.says())
+    home.run(None, made.banner())
 }

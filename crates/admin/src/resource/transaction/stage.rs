@@ -73,7 +73,7 @@ impl Stage {
 
     /// Changes what differs from the wanted state. Values are taken unchanged: they were written before, or checked
     /// like a file's.
-    pub(in super::super) fn reach(
+    pub(in super::super) fn for_state(
         api: &AdminApi,
         state: State,
         wanted: Vec<Wanted>,

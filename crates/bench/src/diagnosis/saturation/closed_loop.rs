@@ -35,9 +35,9 @@ pub(crate) fn closed_loop(outcome: &Outcome) -> Option<Finding> {
     let mut evidence: Vec<String> = outcome
         .probe
         .iter()
-        .map(|step| told(step.connections, step.requests_per_second, step.mean_us))
+        .map(|step| explanation(step.connections, step.requests_per_second, step.mean_us))
         .collect();
-    let whole = told(outcome.connections, outcome.requests_per_second(), outcome.latency.mean_us);
+    let whole = explanation(outcome.connections, outcome.requests_per_second(), outcome.latency.mean_us);
     evidence.push(format!("{whole}: throughput is flat, latency grows with the connections"));
     if let Some(server) = &outcome.server {
         evidence.push(format!(
@@ -61,7 +61,7 @@ pub(crate) fn closed_loop(outcome: &Outcome) -> Option<Finding> {
     Some(finding("saturation", title, evidence, &remedy))
 }
 
-fn told(connections: usize, rate: f64, mean_us: f64) -> String {
+fn explanation(connections: usize, rate: f64, mean_us: f64) -> String {
     let s = if connections == 1 { "" } else { "s" };
     format!("{connections} connection{s}: {rate:.0} requests/s, {} each", time(mean_us))
 }

@@ -54,7 +54,7 @@ impl Exchange for Call {
             tally.beyond.grpc.messages += whole;
         }
         let trailers = body.trailers().await.map_err(broken)?;
-        judge(head.status.as_u16(), &head.headers, trailers.as_ref())?;
+        grpc_result(head.status.as_u16(), &head.headers, trailers.as_ref())?;
         if !messages.is_between() {
             return Err(malformed("the stream ended within a message"));
         }
@@ -67,7 +67,7 @@ fn malformed(why: &str) -> Lost {
 }
 
 /// `grpc-status` stands in the trailers, or in the head of an answer that is nothing but a head.
-fn judge(status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> Result<(), Lost> {
+fn grpc_result(status: u16, head: &HeaderMap, trailers: Option<&HeaderMap>) -> Result<(), Lost> {
     let field = |name: &str| trailers.and_then(|fields| fields.get(name)).or_else(|| head.get(name));
     let Some(value) = field("grpc-status") else {
         let code = grpc::code_of_status(status);

@@ -45,7 +45,7 @@ impl Rules {
     }
 
     /// Looks at some more rules. `true`: the rest changes nothing. `Err`: it cannot be said.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &self,
         values: [&str; 3],
         most: usize,
@@ -177,7 +177,7 @@ mod tests {
         let values = [values[0], values[1], values[2]];
         let mut judgement = Judgement::default();
         // In pieces of one rule: how they are looked at changes nothing.
-        while !rules.judge(values, 1, &mut judgement, &SearchTime::default()).expect("decided") {}
+        while !rules.evaluate(values, 1, &mut judgement, &SearchTime::default()).expect("decided") {}
         rules.allows(&judgement)
     }
 

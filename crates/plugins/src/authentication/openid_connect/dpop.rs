@@ -88,17 +88,17 @@ impl Dpop {
         };
         let before = self.nonces[shown as usize].lock().replace(nonce.to_owned());
         let asked = match shown {
-            Shown::Issuer => answer.status == 400 && says(&answer.body, b"use_dpop_nonce"),
+            Shown::Issuer => answer.status == 400 && contains(&answer.body, b"use_dpop_nonce"),
             Shown::Resource => {
                 let challenge = answer.header("WWW-Authenticate").unwrap_or_default();
-                answer.status == 401 && says(challenge, b"use_dpop_nonce")
+                answer.status == 401 && contains(challenge, b"use_dpop_nonce")
             }
         };
         asked && before.as_deref() != Some(nonce)
     }
 }
 
-fn says(text: &[u8], word: &[u8]) -> bool {
+fn contains(text: &[u8], word: &[u8]) -> bool {
     memchr::memmem::find(text, word).is_some()
 }
 

@@ -124,7 +124,7 @@ impl Provider {
             keys.retain(is_public_for_signatures);
             if keys.len() > MAX_KEYS {
                 static LINES: Limiter = Limiter::new(1, 10_000);
-                tell(
+                log_limited(
                     &LINES,
                     format_args!("JWKS at {url} has {} keys; the first {MAX_KEYS} count", keys.len()),
                 );
@@ -173,7 +173,7 @@ impl Keys {
         let tried = tried.filter_map(|key| VerifyingKey::from_jwk(algorithm, key).ok()).collect();
         if keys.next().is_some() {
             static LINES: Limiter = Limiter::new(1, 10_000);
-            tell(
+            log_limited(
                 &LINES,
                 format_args!(
                     "more than {MAX_TRIED} keys of a JWKS fit a token; the first {MAX_TRIED} are tried"
@@ -194,7 +194,7 @@ fn is_public_for_signatures(key: &Value) -> bool {
 }
 
 #[cold]
-fn tell(lines: &Limiter, what: fmt::Arguments) {
+fn log_limited(lines: &Limiter, what: fmt::Arguments) {
     if let Some(others) = lines.pass() {
         error_log::log(
             Level::Error,

@@ -50,7 +50,7 @@ impl Lease {
             (held == 0 || sum <= limit).then_some(sum)
         };
         if HELD.fetch_update(Acquire, Relaxed, fits).is_err() {
-            tell(limit);
+            warn_of_memory(limit);
             return None;
         }
         Some(Lease(bytes))
@@ -64,7 +64,7 @@ impl Drop for Lease {
 }
 
 #[cold]
-fn tell(limit: usize) {
+fn warn_of_memory(limit: usize) {
     LEFT_OUT.fetch_add(1, Relaxed);
     static LINES: Limiter = Limiter::new(1, 1000);
     if let Some(others) = LINES.pass() {

@@ -55,7 +55,7 @@ impl Drop for Lease {
 }
 
 #[cold]
-fn tell_of_dropped(whose: &str) {
+fn warn_of_dropped(whose: &str) {
     static LINES: Limiter = Limiter::new(1, 1000);
     if let Some(others) = LINES.pass() {
         error_log::log(
@@ -90,7 +90,7 @@ impl Kept {
         if needed > self.lease.0 {
             let room = needed.next_power_of_two().min(max.max(needed));
             if !self.lease.grow_to(room) {
-                tell_of_dropped("response");
+                warn_of_dropped("response");
                 *self = Kept::new(self.serial, false);
                 return;
             }
@@ -140,7 +140,7 @@ impl ResponseBody {
             Some(coding) => decompress_within(coding, &self.kept.data, self.max, &mut grow),
         };
         let Ok(data) = data else {
-            tell_of_dropped("response");
+            warn_of_dropped("response");
             return None;
         };
         Some((into_text(data?), lease))
@@ -190,7 +190,7 @@ impl Entry {
             let unread = Unread { request, response, waiting };
             return Entry { fields, unread: Some(Box::new(unread)) };
         }
-        tell_of_dropped(if request.is_some() { "request" } else { "response" });
+        warn_of_dropped(if request.is_some() { "request" } else { "response" });
         put(&mut fields, &MARKS.request, None);
         put(&mut fields, &MARKS.response, None);
         Entry { fields, unread: None }
@@ -221,7 +221,7 @@ pub(crate) fn with_request_body(mut start: Vec<u8>, body: Shown) -> Made<String>
         return Made::Now(into_text(start));
     }
     let Some(lease) = lease(Some(&body), start.len()) else {
-        tell_of_dropped("request");
+        warn_of_dropped("request");
         return Made::Now(into_text(start));
     };
     let weight = lease.0;

@@ -10,7 +10,7 @@ pub(super) fn native_function<A: FromLuaMulti, R: IntoLuaMulti>(
     function: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
 ) -> mlua::Result<Function> {
     lua.create_function(move |lua, arguments: A| {
-        clock::look()?;
+        clock::check_time()?;
         function(lua, arguments)
     })
 }

@@ -193,7 +193,7 @@ fn arguments(lua: &Lua, query: &[u8], most: Option<i64>) -> mlua::Result<(Table,
             return Ok((table, Some("truncated")));
         }
         if at % LOOK_EVERY == 0 {
-            clock::look()?;
+            clock::check_time()?;
         }
         let name = lua.create_string(uri::percent_decode(name, true))?;
         let value = match value {

@@ -26,7 +26,7 @@ pub(crate) fn append(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Re
         Value::Table(items) if depth < 16 => {
             for (count, item) in items.sequence_values::<Value>().enumerate() {
                 if count.is_multiple_of(256) {
-                    clock::look()?;
+                    clock::check_time()?;
                 }
                 append(&item?, out, depth + 1)?;
             }

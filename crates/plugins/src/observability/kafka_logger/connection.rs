@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// Sends a request that has no answer.
-    pub(super) async fn tell(
+    pub(super) async fn send_one_way(
         &mut self,
         api: (i16, i16),
         fill: impl FnOnce(&mut Writer) + Send,

@@ -129,7 +129,7 @@ impl Producer {
             request.bytes(&batch);
         };
         if self.acks == 0 {
-            return connection.tell(PRODUCE, fill).await;
+            return connection.send_one_way(PRODUCE, fill).await;
         }
         let answer = connection.ask(PRODUCE, fill).await?;
         let codes = Reader(&answer).list(1, |reader| {

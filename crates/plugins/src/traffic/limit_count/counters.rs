@@ -84,11 +84,11 @@ impl Quota {
         if allowed {
             counter.taken += cost;
         }
-        self.judge_sliding(allowed, counter.taken, previous, ends - now)
+        self.sliding_result(allowed, counter.taken, previous, ends - now)
     }
 
     /// What headers say about a sliding window, `left` seconds before its end.
-    pub(crate) fn judge_sliding(self, allowed: bool, taken: f64, previous: f64, left: f64) -> Taken {
+    pub(crate) fn sliding_result(self, allowed: bool, taken: f64, previous: f64, left: f64) -> Taken {
         let up = |seconds: f64| (seconds * 100.0).ceil() / 100.0;
         let rate = previous / self.window;
         if allowed {

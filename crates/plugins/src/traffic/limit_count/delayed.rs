@@ -216,7 +216,7 @@ impl Syncer {
     async fn write(&self, key: &[u8], known: &mut Known, quota: Quota) -> Result<(), String> {
         let unwritten = known.unwritten;
         let committed = remote::commit(&self.redis, key, quota, unwritten).await;
-        self.note(committed.as_ref().err());
+        self.log_outage(committed.as_ref().err());
         let (taken, outcome) = match committed {
             Ok(taken) => (taken, Ok(())),
             Err(reason) => (Counters::global().take(key, quota, unwritten, now()), Err(reason)),
@@ -226,7 +226,7 @@ impl Syncer {
     }
 
     /// One line when Redis goes away, and one when it is back.
-    fn note(&self, failure: Option<&String>) {
+    fn log_outage(&self, failure: Option<&String>) {
         let owner = &self.owner;
         let Some(reason) = failure else {
             if self.failing_since.load(Relaxed) != 0 && self.failing_since.swap(0, Relaxed) != 0 {

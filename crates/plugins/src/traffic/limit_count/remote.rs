@@ -86,7 +86,7 @@ pub(crate) async fn take(redis: &RedisClient, key: &[u8], quota: Quota, cost: f6
         Argument::Number(quota.window * 2.0),
     ];
     let (allowed, taken): (i64, f64) = redis.eval(&SLIDING, &windows.current, &arguments).await?;
-    Ok(quota.judge_sliding(allowed == 1, taken, previous, windows.left))
+    Ok(quota.sliding_result(allowed == 1, taken, previous, windows.left))
 }
 
 /// Writes down what a gateway has let through by itself; answers what is left for all.
@@ -104,7 +104,7 @@ pub(crate) async fn commit(
     let taken: f64 = redis.eval(&COMMIT, &windows.current, &arguments).await?;
     // It is counted: a failure now must not make the caller count it again.
     let previous = previous_count(redis, &windows, quota).await.unwrap_or(0.0);
-    Ok(quota.judge_sliding(true, taken, previous, windows.left))
+    Ok(quota.sliding_result(true, taken, previous, windows.left))
 }
 
 async fn previous_count(redis: &RedisClient, windows: &Windows, quota: Quota) -> Result<f64, String> {

@@ -11,7 +11,7 @@ use rustls_pki_types::ServerName;
 use tidegate_clients::http::{Endpoint, Method, TlsWanted, tls_config};
 use tidegate_plugin_api::{
     descriptors,
-    hops::{self, Ticket, Way},
+    hops::{self, SideRequestAction, Ticket},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -75,10 +75,10 @@ fn mark(headers: &mut Vec<(String, Vec<u8>)>, stream: &TcpStream) -> Result<Opti
         .map_err(|error| error.to_string())?;
     let is_loop = |name: &str| name.eq_ignore_ascii_case("cdn-loop");
     let there = headers.iter().filter(|(name, _)| is_loop(name)).map(|(_, value)| value.as_slice());
-    let marked = match hops::way(peer, local, there) {
-        Way::Free => return Ok(None),
-        Way::Marked(marked) => marked,
-        Way::Round => return Err("it would loop".to_owned()),
+    let marked = match hops::side_request_action(peer, local, there) {
+        SideRequestAction::Free => return Ok(None),
+        SideRequestAction::Marked(marked) => marked,
+        SideRequestAction::Round => return Err("it would loop".to_owned()),
     };
     headers.retain(|(name, _)| !is_loop(name));
     headers.push(("cdn-loop".to_owned(), marked.value));

@@ -116,7 +116,7 @@ pub(super) async fn filtered(
     }
     let mut work = Work::new(filters, body.join(), coding, limit, client)?;
     while !work.is_long() {
-        match work.go_on(Some(SLICE))? {
+        match work.advance(Some(SLICE))? {
             Progress::Done(body) => return Ok(body),
             Progress::More => tokio::task::yield_now().await,
         }
@@ -155,14 +155,14 @@ impl Work {
     fn finish(mut self) -> Result<Bytes, Failure> {
         self.patient = true;
         loop {
-            if let Progress::Done(body) = self.go_on(None)? {
+            if let Progress::Done(body) = self.advance(None)? {
                 return Ok(body);
             }
         }
     }
 
     /// A slice of the work, or for as long as the filters have.
-    fn go_on(&mut self, slice: Option<Duration>) -> Result<Progress, Failure> {
+    fn advance(&mut self, slice: Option<Duration>) -> Result<Progress, Failure> {
         let started = Instant::now();
         let clock = processor_time();
         let left = Duration::from_millis(MOST_MS).saturating_sub(self.spent);

@@ -169,9 +169,9 @@ fn series_expire_although_nobody_renders() {
     let mut shard = registry.shard();
     let start = Instant::now();
     record(&metrics, &mut shard, 1, "200");
-    registry.look_at(start);
+    registry.expire_series_at(start);
     // The second look sees that nothing has changed since.
-    registry.look_at(start + Duration::from_millis(250));
+    registry.expire_series_at(start + Duration::from_millis(250));
     record(&metrics, &mut shard, 2, "404");
     let text = text_at(&registry, start + Duration::from_millis(1300));
     assert!(!text.contains("code=\"200\"") && text.contains("code=\"404\""), "{text}");

@@ -98,7 +98,7 @@ impl Successor {
         self.channel.send(&Message::Serve, &[])
     }
 
-    pub(crate) fn left_alone(&self) {
+    pub(crate) fn announce_predecessor_ended(&self) {
         // If it is gone, its end is reported like any other.
         let _ = self.channel.send(&Message::Alone, &[]);
     }

@@ -86,7 +86,7 @@ impl Pages {
                 return page.reader(gzip);
             }
             if held.len() >= MOST_PAGES {
-                tell(newest.begun);
+                warn_of_slow_readers(newest.begun);
                 return page.reader(gzip);
             }
         }
@@ -99,7 +99,7 @@ impl Pages {
 }
 
 #[cold]
-fn tell(begun: Instant) {
+fn warn_of_slow_readers(begun: Instant) {
     static LINES: Limiter = Limiter::new(1, 10_000);
     if let Some(others) = LINES.pass() {
         error_log::log(

@@ -106,22 +106,22 @@ fn configuration(file: &std::path::Path, prefix: &std::path::Path) -> Result<Vec
         plugins: tidegate_plugins::registry::on_by_default(),
     };
     let loaded = tidegate_config::load(&source).map_err(|error| Problem::usage(error.to_string()))?;
-    Ok(judge(&loaded.settings))
+    Ok(settings_checks(&loaded.settings))
 }
 
-fn judge(settings: &Settings) -> Vec<Check> {
+fn settings_checks(settings: &Settings) -> Vec<Check> {
     let nginx = &settings.nginx;
     let level = format!("{:?}", nginx.error_log_level).to_lowercase();
     let loud = ["info", "debug"].contains(&level.as_str());
     vec![
-        Check::judge(
+        Check::condition(
             "access log",
             !nginx.access_log.enable,
             if nginx.access_log.enable { "on: a line is written for each request" } else { "off" },
             "nginx_config.http.enable_access_log: false, if the other side of the comparison writes none",
         ),
-        Check::judge("error log level", !loud, level, "nginx_config.error_log_level: warn"),
-        Check::judge(
+        Check::condition("error log level", !loud, level, "nginx_config.error_log_level: warn"),
+        Check::condition(
             "keep-alive to upstream",
             nginx.upstream.connections >= 64 && nginx.upstream.requests >= 1000,
             format!(
@@ -130,7 +130,7 @@ fn judge(settings: &Settings) -> Vec<Check> {
             ),
             "nginx_config.http.upstream: {keepalive: 320, keepalive_requests: 100000}",
         ),
-        Check::judge(
+        Check::condition(
             "gateway's connections",
             nginx.worker_connections >= 10_000 && nginx.worker_rlimit_nofile >= 20_000,
             format!(

@@ -79,10 +79,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
         if stop.load(Relaxed) {
             return Err(Problem::failed("interrupted while followers were started"));
         }
-        progress::say(&format!("{number} of {} followers", arguments.count), false);
+        progress::show(&format!("{number} of {} followers", arguments.count), false);
         fleet.push(Arc::new(follower(&runtime, arguments, url, &folder.0, number)?));
     }
-    progress::say("", false);
+    progress::show("", false);
     std::thread::sleep(SETTLE);
     let mut report = String::new();
     let memory_kib = resident_kib().saturating_sub(before_kib) as f64 / arguments.count as f64;

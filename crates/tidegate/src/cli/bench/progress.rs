@@ -30,7 +30,7 @@ pub(super) fn follow(running: &Running, total: Option<Duration>, quiet: bool) {
 }
 
 /// Shows what happens now, in place of the line.
-pub(super) fn say(what: &str, quiet: bool) {
+pub(super) fn show(what: &str, quiet: bool) {
     if !quiet && stderr().is_terminal() {
         let _ = write!(stderr(), "\r\x1b[2K{what}");
         let _ = stderr().flush();

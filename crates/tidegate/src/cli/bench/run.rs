@@ -51,15 +51,15 @@ pub(super) fn run(arguments: &Load) -> Result<ExitCode, Problem> {
     progress::follow(&running, total, arguments.quiet);
     let mut outcome = running.finish()?;
     if wants_probe(arguments) && probe::applies(&plan) {
-        progress::say("repeating with fewer connections ...", arguments.quiet);
+        progress::show("repeating with fewer connections ...", arguments.quiet);
         probe::run(&plan, &mut outcome, &stop);
-        progress::say("", arguments.quiet);
+        progress::show("", arguments.quiet);
     }
     if wants_probe(arguments) {
         control::run(&plan, &mut outcome, &stop);
     }
     tidegate_bench::diagnosis::diagnose(&mut outcome);
-    outcome.verdicts = conditions.iter().map(|condition| condition.judge(&outcome)).collect();
+    outcome.verdicts = conditions.iter().map(|condition| condition.evaluate(&outcome)).collect();
     let flame_graph = reports.write(Style::from(arguments.style), &outcome)?;
     // After the report: a process that may not be sampled does not cost the figures.
     if let Some((recording, file)) = recording.zip(flame_graph) {

@@ -28,9 +28,9 @@ pub(super) fn run(arguments: &Selftest) -> Result<ExitCode, Problem> {
     }
     let stop = interrupt::flag()?;
     let length = Duration::from_secs_f64(arguments.seconds);
-    let told = |name: &str| progress::say(name, false);
+    let told = |name: &str| progress::show(name, false);
     let table = selftest::run(arguments.runs, length, arguments.only.as_deref(), &stop, &told)?;
-    progress::say("", false);
+    progress::show("", false);
     if table.runs == 0 {
         return Err(Problem::usage("no server has this text in its name"));
     }

@@ -82,7 +82,7 @@ pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> 
         "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
     );
-    tell_aside(&restored.aside);
+    print_kept_files(&restored.aside);
     Ok(())
 }
 
@@ -95,7 +95,7 @@ pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) ->
     {
         bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
     }
-    let Some(found) = repair::look(database)? else {
+    let Some(found) = repair::inspect(database)? else {
         println!("{} is intact; there is nothing to repair", database.display());
         return Ok(ExitCode::SUCCESS);
     };
@@ -113,7 +113,7 @@ pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) ->
     }
     let done = repair::carry_out(database, found)?;
     println!("{} is repaired", database.display());
-    tell_aside(&done.aside);
+    print_kept_files(&done.aside);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -136,7 +136,7 @@ fn plan(found: &Repair) -> String {
     format!("{source}; {}; {history}", found.lost.words())
 }
 
-fn tell_aside(aside: &[PathBuf]) {
+fn print_kept_files(aside: &[PathBuf]) {
     for path in aside {
         println!("kept: {}", path.display());
     }

@@ -92,7 +92,7 @@ impl Configuration {
     }
 
     /// For standard error, when the port is open.
-    pub(super) fn says(&self) -> String {
+    pub(super) fn banner(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         let Configuration { listen, to, .. } = self;
         let insecure = if self.tls { " -k" } else { "" };

@@ -61,7 +61,7 @@ impl Found {
             }
             Value::Object(members) => {
                 if !by_name {
-                    self.note(members, pointer)?;
+                    self.collect_references(members, pointer)?;
                 }
                 for (name, member) in members.iter().filter(|(name, _)| by_name || !is_data(name)) {
                     pointer.push_str(&format!("/{}", name.replace('~', "~0").replace('/', "~1")));
@@ -74,7 +74,7 @@ impl Found {
         Ok(())
     }
 
-    fn note(&mut self, members: &Map<String, Value>, pointer: &str) -> Result<(), String> {
+    fn collect_references(&mut self, members: &Map<String, Value>, pointer: &str) -> Result<(), String> {
         let text = |name: &str| members.get(name).and_then(Value::as_str);
         for keyword in ["$ref", "$dynamicRef"] {
             self.references.extend(text(keyword).map(str::to_owned));

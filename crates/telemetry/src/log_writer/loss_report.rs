@@ -12,11 +12,11 @@ const BETWEEN_TWO_LINES: Duration = Duration::from_secs(10);
 
 /// When the writer's thread last reported losses.
 #[derive(Debug, Default)]
-pub(super) struct Teller(Option<Instant>);
+pub(super) struct LossReport(Option<Instant>);
 
-impl Teller {
+impl LossReport {
     /// Reports lost lines, if it is time to. Returns whether any are still to be reported.
-    pub(super) fn look<'l>(&mut self, files: impl Iterator<Item = &'l Losses> + Clone) -> bool {
+    pub(super) fn report_losses<'l>(&mut self, files: impl Iterator<Item = &'l Losses> + Clone) -> bool {
         if !files.clone().any(Losses::untold) {
             return false;
         }
@@ -24,12 +24,12 @@ impl Teller {
             return true;
         }
         self.0 = Some(Instant::now());
-        files.filter(|losses| losses.untold()).for_each(tell);
+        files.filter(|losses| losses.untold()).for_each(report_lost_lines);
         false
     }
 }
 
-fn tell(losses: &Losses) {
+fn report_lost_lines(losses: &Losses) {
     let (new, reason) = losses.take_untold();
     let path = losses.path().display();
     error_log::log(Level::Error, format_args!("{new} lines of {path} were lost: {reason}"));
