@@ -4,6 +4,48 @@
 //! the configuration is compiled; a request meets only typed fields. A plugin that does no I/O allocates nothing:
 //! its phases answer [`Step::Next`].
 //!
+//! A whole plugin, which refuses requests whose header `X-Team` is not the configured one:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use serde_json::{Value, json};
+//! use tidegate_plugin_api::{BuildContext, Catalog, Phases, Plugin, PluginDef, Reply, Request, Step};
+//!
+//! static PLUGIN: PluginDef = PluginDef {
+//!     name: "team-only",
+//!     version: 0.1,
+//!     priority: 2400,
+//!     guards: true,
+//!     schema: r#"{"type":"object","properties":{"team":{"type":"string","minLength":1}},"required":["team"]}"#,
+//!     phases: Phases::ACCESS,
+//!     build,
+//!     ..PluginDef::DEFAULT
+//! };
+//!
+//! struct TeamOnly {
+//!     team: Vec<u8>,
+//! }
+//!
+//! fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+//!     let team = conf["team"].as_str().ok_or("team is not a string")?;
+//!     Ok(Arc::new(TeamOnly { team: team.into() }))
+//! }
+//!
+//! impl Plugin for TeamOnly {
+//!     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+//!         match request.head.headers.get("x-team") {
+//!             Some(team) if team == self.team => Step::Next,
+//!             _ => Step::reply(Reply::json(403, &json!({"message": "another team's"}))),
+//!         }
+//!     }
+//! }
+//!
+//! let catalog = Catalog::new(&[&PLUGIN], None)?;
+//! assert!(catalog.def("team-only").is_some_and(|def| def.guards));
+//! # Ok::<(), String>(())
+//! ```
+//!
 //! The types of a compiled configuration ([`Snapshot`] and below) live here too, because they are what a request
 //! refers to; the code that builds them is crate `compiler`.
 

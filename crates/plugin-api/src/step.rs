@@ -26,6 +26,22 @@ pub type WholeBody<'a> = Pin<Box<dyn Future<Output = Result<Bytes, u16>> + 'a>>;
 
 impl<'a> Step<'a> {
     /// Asks to be waited for; allocates once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tidegate_plugin_api::{Reply, Step};
+    ///
+    /// /// Refuses after a pause.
+    /// fn refuse_late<'a>(pause: Duration) -> Step<'a> {
+    ///     Step::wait(async move {
+    ///         tokio::time::sleep(pause).await;
+    ///         Err(Box::new(Reply::page(429)))
+    ///     })
+    /// }
+    ///
+    /// assert!(matches!(refuse_late(Duration::from_millis(1)), Step::Wait(_)));
+    /// ```
     pub fn wait(future: impl Future<Output = Verdict> + 'a) -> Step<'a> {
         Step::Wait(Box::pin(future))
     }
@@ -41,6 +57,18 @@ impl<'a> Step<'a> {
     }
 }
 
+/// A phase that only checks can use `?`:
+///
+/// ```
+/// use tidegate_plugin_api::{Reply, Step, step::Verdict};
+///
+/// fn require(is_known: bool) -> Verdict {
+///     is_known.then_some(()).ok_or_else(|| Box::new(Reply::page(403)))
+/// }
+///
+/// assert!(matches!(Step::from(require(true)), Step::Next));
+/// assert!(matches!(Step::from(require(false)), Step::Reply(reply) if reply.status == 403));
+/// ```
 impl From<Verdict> for Step<'_> {
     fn from(verdict: Verdict) -> Self {
         match verdict {

@@ -4,6 +4,7 @@
 //! what depends on the order of events, or on a time limit, happens in exactly that order and at exactly that time.
 
 mod answers;
+mod counted;
 mod early;
 mod framing;
 mod peer;

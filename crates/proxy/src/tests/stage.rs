@@ -137,7 +137,15 @@ fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
     };
     upstream["type"] = json!("roundrobin");
     upstream["nodes"] = nodes.iter().enumerate().map(node).collect();
-    let catalog = Catalog::new(&[], None).expect("a catalog");
+    let routes = [
+        ("all", json!({"uri": "/*", "upstream": upstream})),
+        ("ws", json!({"uri": "/ws/*", "enable_websocket": true, "upstream": upstream})),
+    ];
+    compile(Catalog::new(&[], None).expect("a catalog"), routes)
+}
+
+/// Routes by their ids.
+pub(super) fn compile<const N: usize>(catalog: Catalog, routes: [(&str, Value); N]) -> Arc<Snapshot> {
     let options = Options {
         router: Mode::HostUri,
         options: RouterOptions::default(),
@@ -158,7 +166,7 @@ fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
     let nobody = Arc::new(Nobody);
     let mut compiler =
         Compiler::new(options, Arc::new(catalog), nobody.clone(), nobody.clone(), nobody, None);
-    let route = |id: &str, value: Value| Object {
+    let route = |(id, value): (&str, Value)| Object {
         kind: Kind::Route,
         id: id.into(),
         document: Document::new(&value),
@@ -167,11 +175,7 @@ fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
         fault: None,
         unread: None,
     };
-    let routes = [
-        route("all", json!({"uri": "/*", "upstream": upstream})),
-        route("ws", json!({"uri": "/ws/*", "enable_websocket": true, "upstream": upstream})),
-    ];
-    compiler.reset(routes.into_iter());
+    compiler.reset(routes.map(route).into_iter());
     assert_eq!(compiler.rejected(), []);
     compiler.snapshot(1)
 }
