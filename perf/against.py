@@ -12,7 +12,6 @@ Repeatable on a noisy machine (HTTP/2: to some per cent, for frames share writes
 
 import argparse
 import os
-import random
 import re
 import statistics
 import sys
@@ -74,7 +73,7 @@ def cpu(folder, binaries, upstream_port, options, frames_port):
                       else turns.run(name, servers, scripts, options.rounds, options.seconds, say))
             ratios = [after["cpu_us"] / before["cpu_us"]
                       for before, after in zip(result["rounds"]["before"], result["rounds"]["after"])]
-            low, high = interval(ratios)
+            low, high = figures.interval(ratios)
             now_stolen, now_total = processes.steal_ticks()
             rows.append([name, *(f"{result['median'][who]['cpu_us']:.2f}" for who in binaries),
                          f"{statistics.median(ratios):.3f}", f"{low:.3f} to {high:.3f}",
@@ -98,13 +97,6 @@ def start(folder, who, binary, upstream_port, pair, before=(), frames_port=None)
     server.wait_for_port(ports["http"])
     server.tls_port = ports["tls"]
     return server, ports["http"]
-
-
-def interval(ratios, samples=10_000):
-    """The middle 95 % of the medians of resampled rounds. The seed is fixed: the same rounds give the same interval."""
-    chance = random.Random(1)
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(samples))
-    return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
 def instructions(folder, binaries, upstream_ports, names):

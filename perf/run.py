@@ -17,12 +17,12 @@ import tempfile
 import time
 
 from harness import (
-    accuracy, churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, scrape, slow, static,
+    accuracy, churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, profiled, scrape, slow, static,
     throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
-          "manyroutes", "accuracy")
+          "manyroutes", "accuracy", "profiled")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
 
@@ -92,6 +92,8 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             results["manyroutes"] = manyroutes.run(binary, folder, upstream_port, rounds, seconds, say)
         if "accuracy" in wanted and binary:
             results["accuracy"] = accuracy.run(binary, ROOT, folder, rounds, seconds, say)
+        if "profiled" in wanted and binary:
+            results["profiled"] = profiled.run(binary, folder, upstream_port, seconds, say)
         if "scrape" in wanted and binary:
             results["scrape"] = scrape.run(binary, folder, upstream_port, seconds, say)
         if "churn" in wanted:
@@ -148,6 +150,8 @@ def show(results, target):
         print("\n" + figures.table(["many routes", "measured", "target"], manyroutes.rows(results["manyroutes"])))
     if "accuracy" in results:
         print("\n" + figures.table(accuracy.HEADINGS, accuracy.rows(results["accuracy"])))
+    if "profiled" in results:
+        print("\n" + figures.table(profiled.HEADINGS, profiled.rows(results["profiled"])))
     if "scrape" in results:
         headings = [f"{results['scrape']['series']:,} series, us", "requests", "p50", "p99", "p99.9", "max", ">1 ms", ">2 ms",
                     ">5 ms", ">10 ms", "longest wait", "slices with steal"]

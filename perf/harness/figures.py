@@ -1,5 +1,6 @@
 """Medians, percentiles, and the table."""
 
+import random
 import statistics
 
 
@@ -30,6 +31,13 @@ def spread_percent(rounds, name):
     values = [one[name] for one in rounds]
     middle = statistics.median(values)
     return 100 * (max(values) - min(values)) / 2 / middle if middle else 0.0
+
+
+def interval(ratios, samples=10_000):
+    """The middle 95 % of the medians of resampled rounds. The seed is fixed: the same rounds give the same interval."""
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(samples))
+    return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
 def table(headings, rows):

@@ -23,6 +23,7 @@ mod monitoring;
 mod nginx;
 mod plugin_list;
 mod priorities;
+mod profiles;
 mod stall;
 mod standard_error;
 #[cfg(debug_assertions)]

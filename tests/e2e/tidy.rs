@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bench", &["protocol", "telemetry", "tls"]),
     ("import", &["backtrack", "config", "protocol"]),
     ("echo", &["protocol", "tls"]),
+    ("profiler", &["telemetry"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

@@ -2,6 +2,7 @@
 //! of this machine only.
 
 mod health;
+pub(super) mod inspect;
 mod lists;
 pub(super) mod parts;
 mod view;
@@ -12,7 +13,11 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Rejected, SchemaKind, mask::mask_resource, schemas};
 
 pub use self::parts::{HealthView, NoHealth, NodeHealth};
-use self::{lists::list_response, parts::ControlParts};
+use self::{
+    inspect::{heap, profile},
+    lists::list_response,
+    parts::ControlParts,
+};
 use crate::{
     api::plugins::all,
     documents::{Documents, Holds},
@@ -54,6 +59,8 @@ impl ControlApi {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["v1", "store"]) => self.store(),
+            ("GET", ["v1", "profile"]) => profile(&self.parts, request).await,
+            ("GET", ["v1", "heap"]) => heap(&self.parts, request),
             ("POST", ["v1", "gc"]) => {
                 self.parts.hooks.collect_garbage();
                 Response::empty(200)

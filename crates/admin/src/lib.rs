@@ -28,6 +28,7 @@ pub use audit::Audit;
 pub use compiled::{Compiled, NoCompiler};
 pub use control::{
     ControlApi,
+    inspect::{Inspect, NoProfile, ProfileForm},
     parts::{ControlHooks, ControlParts, HealthView, NoControlHooks, NoHealth, NodeHealth},
 };
 pub use hosts::Hosts;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_model::{Kind, PluginCatalog};
 use tidegate_store::{BoxFuture, Store};
 
+use super::inspect::Inspect;
 use crate::{
     Audit, Compiled, Hosts,
     message::{Head, Response},
@@ -32,6 +33,8 @@ pub struct ControlParts {
     pub compiled: Arc<dyn Compiled>,
     /// The names that the API is served as.
     pub hosts: Hosts,
+    /// `None`: profiling is off.
+    pub inspect: Option<Arc<dyn Inspect>>,
 }
 
 /// What others add to the Control API.

@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, Objects, Rejected};
-use tidegate_store::{Memory, Operation, Store};
+use tidegate_store::{BoxFuture, Memory, Operation, Store};
 
 use super::*;
 use crate::{
-    Compiled, NoControlHooks,
+    Compiled, Inspect, NoControlHooks, NoProfile, ProfileForm,
     testing::{Catalog, body, finish, request},
 };
 
@@ -41,6 +41,10 @@ impl HealthView for Checked {
 }
 
 fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
+    api_that_shows(objects, None)
+}
+
+fn api_that_shows(objects: &[(Kind, &str, Value)], inspect: Option<Arc<dyn Inspect>>) -> ControlApi {
     let store = Memory::new();
     for (kind, id, value) in objects {
         let (id, value) = ((*id).into(), Arc::new(value.clone()));
@@ -58,6 +62,7 @@ fn api(objects: &[(Kind, &str, Value)]) -> ControlApi {
         audit: None,
         compiled: Arc::new(Refused),
         hosts: crate::Hosts::default(),
+        inspect,
     })
 }
 
@@ -117,4 +122,56 @@ fn checked_nodes_are_shown() {
     page.headers.push(("Accept".into(), "text/html".into()));
     let page = String::from_utf8_lossy(&handle(&api, page).body).into_owned();
     assert!(page.contains("<td>127.0.0.1:1980</td><td>unhealthy</td>"), "{page}");
+}
+
+/// Says what it was asked for; cannot be asked for 2 or 3 seconds.
+struct Asked;
+
+impl Inspect for Asked {
+    fn profile(&self, seconds: u64, form: ProfileForm) -> BoxFuture<'_, Result<Vec<u8>, NoProfile>> {
+        Box::pin(async move {
+            match seconds {
+                2 => Err(NoProfile::Busy),
+                3 => Err(NoProfile::Failed("no timers".to_owned())),
+                _ => Ok(format!("{seconds} {form:?}").into_bytes()),
+            }
+        })
+    }
+
+    fn heap(&self) -> Value {
+        json!({"allocator": "mimalloc"})
+    }
+}
+
+#[test]
+fn profiles_are_for_clients_on_this_machine_where_they_are_on() {
+    let ask = |api: &ControlApi, target: &str, peer: &str| {
+        let mut head = request("GET", target, "").head;
+        head.peer = peer.parse().expect("an address");
+        let response = handle(api, head);
+        (response.status, String::from_utf8_lossy(&response.body).into_owned())
+    };
+    let off = api(&[]);
+    for path in ["/v1/profile", "/v1/heap"] {
+        let (status, body) = ask(&off, path, "127.0.0.1");
+        assert!(status == 403 && body.contains("apisix.control.profiling: true"), "{status} {body}");
+    }
+    let on = api_that_shows(&[], Some(Arc::new(Asked)));
+    for (target, peer, status, part) in [
+        ("/v1/profile", "127.0.0.1", 200, "10 Pprof"),
+        ("/v1/profile?seconds=60&format=folded", "::1", 200, "60 Folded"),
+        ("/v1/profile?format=pprof", "::ffff:127.0.0.1", 200, "10 Pprof"),
+        ("/v1/profile", "10.0.0.1", 403, "127.0.0.1"),
+        ("/v1/heap", "::ffff:10.0.0.1", 403, "127.0.0.1"),
+        ("/v1/heap", "127.0.0.1", 200, "mimalloc"),
+        ("/v1/profile?seconds=0", "127.0.0.1", 400, "from 1 to 60"),
+        ("/v1/profile?seconds=61", "127.0.0.1", 400, "from 1 to 60"),
+        ("/v1/profile?seconds=1.5", "127.0.0.1", 400, "from 1 to 60"),
+        ("/v1/profile?format=svg", "127.0.0.1", 400, "pprof or folded"),
+        ("/v1/profile?seconds=2", "127.0.0.1", 409, "one is taken at a time"),
+        ("/v1/profile?seconds=3", "127.0.0.1", 503, "no timers"),
+    ] {
+        let (found, body) = ask(&on, target, peer);
+        assert!(found == status && body.contains(part), "{target} {peer}: {found} {body}");
+    }
 }

@@ -26,6 +26,7 @@ pub(super) fn add(paths: &mut Paths) {
     add_control(paths, "/v1/schema", "get", schemas);
     add_objects(paths);
     add_health(paths);
+    add_inspection(paths);
     let rejected = json!({"type": "object", "required": ["total", "list"], "properties": {
         "total": {"type": "integer"},
         "list": {"type": "array", "items": object(&text_fields(&["kind", "id", "reason", "effect"]))},
@@ -115,6 +116,24 @@ fn add_health(paths: &mut Paths) {
         .refusals(&[(400, "BadRequest"), (404, "NotFound")])
         .response(200, shown(checker));
     add_control(paths, "/v1/healthcheck/{collection}/{id}", "get", operation);
+}
+
+fn add_inspection(paths: &mut Paths) {
+    let bytes = json!({"description": "The profile", "content": {
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        "text/plain": {"schema": {"type": "string"}},
+    }});
+    let seconds = json!({"type": "integer", "minimum": 1, "maximum": 60, "default": 10});
+    let form = json!({"enum": ["pprof", "folded"], "default": "pprof"});
+    let operation = read("getProfile", "Where the process spends its CPU time (apisix.control.profiling)")
+        .query("seconds", "How long it is sampled", seconds)
+        .query("format", "Compressed protobuf of pprof, or a line for each stack", form)
+        .refusals(&[(400, "BadRequest"), (409, "Conflict")])
+        .response(200, bytes);
+    add_control(paths, "/v1/profile", "get", operation);
+    let operation = read("getHeap", "What the allocator knows of its memory (apisix.control.profiling)");
+    let figures = json!({"type": "object", "required": ["allocator"]});
+    add_control(paths, "/v1/heap", "get", operation.json(200, "The figures", figures));
 }
 
 fn add_status(paths: &mut Paths) {

@@ -126,6 +126,8 @@ pub(super) const KEYS: &[Key] = &[
     unset("apisix.control.port", PORT, "9090", "Its port."),
     unset("apisix.control.hosts", List(&Text), "[\"gateway.internal\"]",
         "Host names it accepts, without a port, besides addresses and localhost; the same holds for an Admin API without a key and without CORS. Any other Host gets 403, as protection against DNS rebinding."),
+    unset("apisix.control.profiling", Bool, "true",
+        "Answer GET /v1/profile and /v1/heap, to clients on this machine only."),
     key("apisix.disable_sync_configuration_during_start", Bool, "false", "Do not wait for the configuration at startup.")
         .only("false", Ignored("startup always waits for the configuration")),
     key("apisix.worker_startup_time_threshold", COUNT, "60", "Seconds that tell a first start of a worker from a restart.")

@@ -22,6 +22,8 @@ pub struct Apisix {
     pub control: Option<Listener>,
     /// What it answers to beside addresses and localhost.
     pub control_hosts: Vec<String>,
+    /// `control.profiling`: profiles and heap statistics for clients on this machine.
+    pub profiling: bool,
     /// Where /status listens; `None`: not served.
     pub status: Option<Listener>,
     /// `enable_dev_mode`: a single worker.
@@ -208,6 +210,7 @@ impl Apisix {
             enable_admin: on("enable_admin"),
             control,
             control_hosts: reader.texts("apisix.control.hosts"),
+            profiling: reader.bool("apisix.control.profiling"),
             status: reader
                 .value("apisix.status")
                 .and_then(|_| reader.listener("apisix.status", "127.0.0.1", Some(7085))),

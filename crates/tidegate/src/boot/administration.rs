@@ -1,6 +1,7 @@
 //! The Admin and Control API of this process, on their own ports or on a data port.
 
 mod data_port;
+mod inspect;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -8,7 +9,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Hosts, Parts, Role, Standalone,
+    Hosts, Inspect, Parts, Role, Standalone,
 };
 use tidegate_config::{
     Settings,
@@ -95,6 +96,7 @@ impl Apis {
             audit,
             compiled,
             hosts: hosts(settings),
+            inspect: settings.apisix.profiling.then(|| Arc::new(inspect::OwnProcess) as Arc<dyn Inspect>),
         }));
         Ok(Arc::new(Apis { admin, hooks, control }))
     }

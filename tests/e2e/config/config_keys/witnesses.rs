@@ -114,6 +114,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.enable_control", "config/config_keys/listening::what_is_switched_off_does_not_listen"),
     ("apisix.control.ip", "config/config_keys/listening::ports_and_addresses_are_those_of_the_file"),
     ("apisix.control.port", "config/config_keys/listening::ports_and_addresses_are_those_of_the_file"),
+    ("apisix.control.profiling", "operations/profiles::a_profile_names_what_workers_do"),
     ("apisix.control.hosts", "config/rebinding::pages_of_browsers_do_not_reach_what_asks_for_no_key"),
     ("apisix.data_encryption.enable_encrypt_fields", "config/config_keys/admin::secrets_of_plugins_are_encrypted_on_disk_unless_the_file_says_no"),
     ("apisix.data_encryption.keyring", "config/config_keys/admin::secrets_of_plugins_are_encrypted_on_disk_unless_the_file_says_no"),
