@@ -17,9 +17,16 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         return Some(same);
     }
     let most = (name.len() / 3).clamp(1, MOST_EDITS);
-    let candidates = known.into_iter().filter(|known| known.len().abs_diff(name.len()) <= MOST_EDITS * 4);
+    if name.len() < SHORTEST {
+        return None;
+    }
+    // A letter has up to four bytes. Objects are checked against many schemas of which one fits: most comparisons end here.
+    let bytes = if name.is_ascii() { most } else { most * 4 };
+    let candidates = known
+        .into_iter()
+        .filter(|known| known.len().abs_diff(name.len()) <= if known.is_ascii() { bytes } else { most * 4 });
     let (edits, known) = candidates.map(|known| (distance(name, known), known)).min()?;
-    (name.len() >= SHORTEST && (1..=most).contains(&edits)).then_some(known)
+    (1..=most).contains(&edits).then_some(known)
 }
 
 /// The end of a message about `name`: the known name that was probably meant, or nothing.

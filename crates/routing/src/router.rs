@@ -47,7 +47,16 @@ pub struct Router<N> {
 impl<N> Router<N> {
     /// Routes come in the order of the store, which decides between equals.
     pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
-        Self { base: Arc::new(Layer::build(mode, routes)), changes: None }
+        Self::build_in_turns(mode, routes, || {})
+    }
+
+    /// As [`Router::build`]; calls `between` again and again between short steps of the work.
+    pub fn build_in_turns(
+        mode: Mode,
+        routes: impl Iterator<Item = Arc<RouteSpec<N>>>,
+        between: fn(),
+    ) -> Self {
+        Self { base: Arc::new(Layer::build(mode, routes, between)), changes: None }
     }
 
     /// The layer that [`Router::with_changes`] can build on.
@@ -75,13 +84,14 @@ impl<N> Router<N> {
 
 impl<N> Router<N> {
     /// `changed` in the order of the store: routes that are new since `base` was laid out, and those that
-    /// replace its stale ones.
+    /// replace its stale ones. Calls `between` as [`Router::build_in_turns`] does.
     pub fn with_changes(
         base: Arc<Layer<N>>,
         stale: Stale,
         changed: impl Iterator<Item = Arc<RouteSpec<N>>>,
+        between: fn(),
     ) -> Self {
-        let layer = Layer::build(base.mode, changed);
+        let layer = Layer::build(base.mode, changed, between);
         Self { base, changes: Some(Box::new(Changes { stale, layer })) }
     }
 }

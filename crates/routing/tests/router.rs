@@ -313,7 +313,7 @@ proptest! {
             }
             let changed = numbered().filter(|(id, _)| routes[*id as usize].2);
             let changed = changed.filter_map(|(id, (_, now))| Some(now.as_ref()?.spec(id)));
-            let router = Router::with_changes(base.base().clone(), stale, changed);
+            let router = Router::with_changes(base.base().clone(), stale, changed, || {});
             let now = numbered().filter_map(|(id, (_, now))| Some(now.as_ref()?.spec(id)));
             let whole = Router::build(mode, now);
             for request in &requests {

@@ -1,47 +1,57 @@
 //! Threads that are not workers come after them when a core is short.
 //!
-//! A lower priority is not enough. A thread that has slept has some time to its credit, and Linux lets it use that up before a worker that
-//! was woken meanwhile: up to the next tick of the scheduler, 4 ms later. A thread that sleeps for a moment lets the worker run at once, so
-//! long work is done in turns ([`give_way`]).
+//! A lower priority is not enough. A thread that has waited for its core has that time to its credit, also after it has slept, and Linux lets
+//! it use that up before a worker that was woken meanwhile: up to the next tick of the scheduler, 4 ms later. So long work is done in turns
+//! ([`give_way`]): a thread that yields gives up its credit, and one that sleeps for a moment lets the worker run at once. The nice value
+//! bounds how much credit a thread gets while workers run; under SCHED_IDLE it would get hardly any, but no time either on a busy core, and
+//! there is no way back without a privilege.
 //!
 //! It is here because every crate with such threads stands on this one.
 
 use std::{
     cell::Cell,
+    num::NonZeroU64,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{getpid, getpriority_process, setpriority_process};
+use rustix::{
+    process::{getpid, getpriority_process, setpriority_process},
+    thread::set_current_timer_slack,
+};
 
-/// How much nicer than the process they are (nice(2)).
-const NICER: i32 = 5;
+/// How much nicer than the process they are (nice(2)): a tenth of a core that a worker wants all of.
+const NICER: i32 = 10;
 
 /// How long such a thread works without a pause.
-const TURN: Duration = Duration::from_micros(250);
+const TURN: Duration = Duration::from_micros(100);
 
-/// The kernel makes some 100 us of it.
 const PAUSE: Duration = Duration::from_micros(20);
+
+/// By how many nanoseconds a sleep may be longer: of a pause, the usual 50 us would be most.
+const SLACK: Option<NonZeroU64> = NonZeroU64::new(1_000);
 
 thread_local! {
     /// When the turn of this thread began; `None` on a worker, and where [`lower_priority`] was not called.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Lowers the priority of the calling thread: the nice value of the process's main thread, and 5. Absolute, since a thread starts with
+/// Lowers the priority of the calling thread: the nice value of the process's main thread, and 10. Absolute, since a thread starts with
 /// the value of the thread that makes it. From here on it pauses in [`give_way`].
 pub fn lower_priority() {
     BEGUN.set(Some(Instant::now()));
+    let _ = set_current_timer_slack(SLACK);
     // Linux gives each thread a value of its own; the main thread's number is that of the process.
     if let Ok(nice) = getpriority_process(Some(getpid())) {
         let _ = setpriority_process(None, nice.saturating_add(NICER));
     }
 }
 
-/// Between two steps of work that may be long: sleeps for a moment if this thread has lowered its priority and its turn is over. Costs a look at
-/// the clock otherwise; nothing on other threads.
+/// Between two steps of work that may be long: yields and sleeps for a moment if this thread has lowered its priority and its turn is over. Costs a
+/// look at the clock otherwise; nothing on other threads.
 pub fn give_way() {
     if BEGUN.get().is_some_and(|begun| begun.elapsed() >= TURN) {
+        thread::yield_now();
         thread::sleep(PAUSE);
         BEGUN.set(Some(Instant::now()));
     }

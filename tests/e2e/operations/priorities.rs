@@ -48,7 +48,7 @@ fn workers_keep_the_priority_of_the_service() {
         "{values:?}"
     );
     for (name, nice) in &values {
-        let expected = if lowered.contains(&name.as_str()) { base + 5 } else { base };
+        let expected = if lowered.contains(&name.as_str()) { base + 10 } else { base };
         assert_eq!(*nice, expected.min(19), "{name}: {values:?}");
     }
 }

@@ -2,64 +2,28 @@
 //!
 //! A page of metrics can have tens of megabytes. The kernel takes megabytes of it in one write, and a thread that writes without
 //! ever waiting keeps its core until the scheduler's next tick, up to 4 ms later, though a worker was woken meanwhile: the worker's
-//! lag counts against it, whatever its nice value. A sender that sleeps after each piece cannot: the longest wait of a
-//! worker behind it was 0.5 ms instead of 4.4.
+//! lag counts against it, whatever its nice value. A sender that gives way between pieces cannot.
 
 use std::{
-    future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
+    task::{Context, Poll},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
-};
+use tidegate_telemetry::background::give_way;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Two packets of the loopback device: some 30 us.
-const LEAST: usize = 128 * 1024;
+/// A packet of the loopback device: some 15 us, and 100 where the reader is woken by it.
+const PIECE: usize = 64 * 1024;
 
-/// The longest piece of an answer that has more than a hundred pieces behind it, so that it, too, ends soon.
-const MOST: usize = 512 * 1024;
-
-/// Tokio's timers have steps of a millisecond.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// A stream whose long writes are cut into pieces with a pause after each.
+/// A stream whose long writes are cut into pieces, between which the thread gives way.
 pub(crate) struct InTurns<S> {
     pub inner: S,
-    /// Bytes of the long write so far.
-    written: usize,
-    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> InTurns<S> {
     pub(crate) fn new(inner: S) -> InTurns<S> {
-        InTurns { inner, written: 0, pause: None }
-    }
-
-    fn piece(&self) -> usize {
-        (self.written / 128).clamp(LEAST, MOST)
-    }
-
-    fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
-        }
-        Poll::Ready(())
-    }
-
-    /// After a write of `count` bytes of `offered`.
-    fn wrote(&mut self, count: usize, offered: usize) {
-        if count < offered && count >= LEAST {
-            self.written += count;
-            self.pause = Some(Box::pin(sleep(PAUSE)));
-        } else if count == offered {
-            self.written = 0;
-        }
+        InTurns { inner }
     }
 }
 
@@ -75,12 +39,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for InTurns<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        ready!(this.poll_pause(context));
-        let piece = bytes.get(..this.piece()).unwrap_or(bytes);
-        let count = ready!(Pin::new(&mut this.inner).poll_write(context, piece))?;
-        this.wrote(count, bytes.len());
-        Poll::Ready(Ok(count))
+        if bytes.len() > PIECE {
+            give_way();
+        }
+        let piece = bytes.get(..PIECE).unwrap_or(bytes);
+        Pin::new(&mut self.get_mut().inner).poll_write(context, piece)
     }
 
     /// Small parts, such as a head, go together; a large one goes alone.
@@ -93,12 +56,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for InTurns<S> {
         let mut total = 0;
         let together = parts.iter().take_while(|part| {
             total += part.len();
-            total <= LEAST
+            total <= PIECE
         });
         match together.count() {
             0 => Pin::new(this).poll_write(context, parts.first().map_or(&[][..], |part| part)),
             count => {
-                ready!(this.poll_pause(context));
                 Pin::new(&mut this.inner).poll_write_vectored(context, parts.get(..count).unwrap_or_default())
             }
         }
@@ -169,38 +131,13 @@ mod tests {
         let parts = [IoSlice::new(b"head"), IoSlice::new(&body)];
         assert_eq!(stream.write_vectored(&parts).await.expect("written"), 4);
         let parts = [IoSlice::new(&body), IoSlice::new(b"tail")];
-        assert_eq!(stream.write_vectored(&parts).await.expect("written"), LEAST);
+        assert_eq!(stream.write_vectored(&parts).await.expect("written"), PIECE);
         let Noted(sizes, bytes) = stream.inner;
-        assert_eq!(sizes, [LEAST, LEAST, 300_000 - 2 * LEAST, 8, 4, LEAST]);
+        assert_eq!(sizes, [PIECE, PIECE, PIECE, PIECE, 300_000 - 4 * PIECE, 8, 4, PIECE]);
         assert_eq!(bytes.get(..300_000), Some(&body[..]));
         let mut reader = InTurns::new(&b"abc"[..]);
         let mut text = String::new();
         reader.read_to_string(&mut text).await.expect("read");
         assert_eq!(text, "abc");
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_long_answer_pauses() {
-        let begun = std::time::Instant::now();
-        let mut stream = InTurns::new(Noted::default());
-        stream.write_all(&vec![b'x'; 8 * LEAST]).await.expect("written");
-        assert!(begun.elapsed() >= 7 * PAUSE, "{:?}", begun.elapsed());
-        assert_eq!(stream.written, 0, "the next answer begins with short pieces");
-    }
-
-    /// A pause of a millisecond takes some 2.2.
-    #[test]
-    fn an_answer_of_any_size_ends_soon() {
-        let pauses = |bytes: usize| {
-            let mut stream = InTurns::new(());
-            let mut pauses = 0;
-            while stream.written < bytes {
-                stream.written += stream.piece();
-                pauses += 1;
-            }
-            pauses
-        };
-        assert_eq!(pauses(20 << 20), 157);
-        assert!(pauses(256 << 20) < 900, "{}", pauses(256 << 20));
     }
 }

@@ -10,6 +10,7 @@ use tidegate_model::{
     schema::lua,
 };
 use tidegate_store::Stored;
+use tidegate_telemetry::background::give_way;
 
 use super::target::Target;
 use crate::{
@@ -31,8 +32,10 @@ pub(super) fn check(
     let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
+    give_way();
     let id = stored_id(target, id, conf);
     try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
+    give_way();
     Ok(id)
 }
 

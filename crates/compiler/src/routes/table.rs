@@ -123,7 +123,7 @@ impl Routes {
         let few = self.changed.len() <= MIN_CHANGES.max(self.by_id.len() / CHANGED_PART);
         if let Some(base) = self.base.as_ref().filter(|_| few && self.by_id.len() > MIN_CHANGES) {
             let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
-            return Router::with_changes(base.clone(), self.stale.clone(), changed);
+            return Router::with_changes(base.clone(), self.stale.clone(), changed, give_way);
         }
         if self.base.is_none() {
             // As with the objects: the nodes of the map are half empty.
@@ -133,7 +133,7 @@ impl Routes {
             give_way();
             compiled.spec.clone()
         });
-        let router = Router::build(mode, specs);
+        let router = Router::build_in_turns(mode, specs, give_way);
         let used = self.by_id.values_mut().filter(|compiled| compiled.spec.is_some());
         for (position, compiled) in (0u32..).zip(used) {
             compiled.position = Some(position);

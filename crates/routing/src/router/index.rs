@@ -149,7 +149,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn finish<N>(self, routes: &[Arc<RouteSpec<N>>]) -> Index {
+    pub(super) fn finish<N>(self, routes: &[Arc<RouteSpec<N>>], between: fn()) -> Index {
         let mut index = Index {
             exact: HashTable::with_capacity(self.exact.len()),
             text: Vec::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
@@ -158,18 +158,19 @@ impl Builder {
             buckets: Vec::new(),
             candidates: Vec::with_capacity(self.exact.len() + self.prefixes.len()),
         };
-        index.add_exact(&self.exact, routes);
-        index.add_prefixes(self.prefixes, routes);
+        index.add_exact(&self.exact, routes, between);
+        index.add_prefixes(self.prefixes, routes, between);
         index
     }
 }
 
 impl Index {
-    fn add_exact<N>(&mut self, patterns: &[Pattern], routes: &[Arc<RouteSpec<N>>]) {
+    fn add_exact<N>(&mut self, patterns: &[Pattern], routes: &[Arc<RouteSpec<N>>], between: fn()) {
         // Patterns of one path form a list in order of insertion; nearly all lists have one item.
         let mut next = vec![u32::MAX; patterns.len()];
         let mut order = Vec::with_capacity(patterns.len());
         for (position, pattern) in (0u32..).zip(patterns) {
+            between();
             let path = pattern.key(routes);
             let text = &mut self.text;
             let entry = self.exact.entry(
@@ -198,6 +199,7 @@ impl Index {
             }
         }
         for entry in &mut self.exact {
+            between();
             order.clear();
             let mut at = entry.first;
             while at != u32::MAX {
@@ -211,7 +213,7 @@ impl Index {
         }
     }
 
-    fn add_prefixes<N>(&mut self, mut patterns: Vec<Pattern>, routes: &[Arc<RouteSpec<N>>]) {
+    fn add_prefixes<N>(&mut self, mut patterns: Vec<Pattern>, routes: &[Arc<RouteSpec<N>>], between: fn()) {
         patterns.sort_by_key(|pattern| pattern.scope.0);
         let Self { prefixes, roots, buckets, candidates, .. } = self;
         let mut keys = Vec::new();
@@ -222,6 +224,7 @@ impl Index {
                 (0u32..).zip(group).map(|(value, pattern)| Key { bytes: pattern.key(routes), value }),
             );
             let root = prefixes.add_root(&mut keys, &mut |ends| {
+                between();
                 order.clear();
                 let mut positions: smallvec::SmallVec<[u32; 8]> = ends.iter().map(|key| key.value).collect();
                 positions.sort_unstable();

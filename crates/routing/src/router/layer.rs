@@ -46,13 +46,14 @@ pub(super) struct Hosts {
 const MAX_HOST: usize = 255;
 
 impl<N> Layer<N> {
-    /// Routes come in the order of the store, which decides between equals.
-    pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>) -> Self {
+    /// Routes come in the order of the store, which decides between equals. `between` is called between short steps.
+    pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>, between: fn()) -> Self {
         let routes: Vec<_> = routes.collect();
         let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
         let mut scopes = HostsBuilder::default();
         let mut unknown = Vec::new();
         for (position, route) in (0u32..).zip(&routes) {
+            between();
             if mode == Mode::HostUri && route.hosts_unknown {
                 unknown.push((position, route));
             } else if mode != Mode::HostUri || route.hosts.is_empty() {
@@ -65,7 +66,7 @@ impl<N> Layer<N> {
         let next = Scope(hosts.patterns.len() as u32 + 1);
         unknown.iter().for_each(|(position, route)| builder.add(next, *position, route));
         let unknown = (!unknown.is_empty()).then_some(next);
-        let index = builder.finish(&routes);
+        let index = builder.finish(&routes, between);
         Self { mode, routes, index, hosts, unknown }
     }
 

@@ -43,7 +43,7 @@ impl<N> Changes<N> {
         let mut routes: Vec<_> =
             kept.map(|(_, route)| route.clone()).chain(self.layer.routes.iter().cloned()).collect();
         routes.sort_by(|left, right| left.order.cmp(&right.order));
-        Layer::build(base.mode, routes.into_iter())
+        Layer::build(base.mode, routes.into_iter(), || {})
     }
 
     /// As `Layer::find` goes: the host, its wildcards from the longest on, then the routes without a host.

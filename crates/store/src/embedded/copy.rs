@@ -28,6 +28,10 @@ use super::{
 pub use super::files::place;
 
 const FORMAT: &str = "tidegate-last-good 1";
+/// So much is made durable at a time. All of it at the end would be a kernel section of milliseconds, and other files' commits on the same
+/// disk (the store's) would have to wait for all of it.
+const DURABLE_AT_ONCE: u64 = 512 * 1024;
+
 /// A head is shorter than this.
 const LONGEST_HEAD: u64 = 1024;
 
@@ -86,8 +90,12 @@ fn fill(
         _ => {}
     }
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut lines =
-        Lines { file: BufWriter::new(file), digest: digest::Context::new(&digest::SHA256), bytes: 0 };
+    let mut lines = Lines {
+        file: BufWriter::new(file),
+        digest: digest::Context::new(&digest::SHA256),
+        bytes: 0,
+        durable: 0,
+    };
     let Head { identity, revision, objects, taken_ms } = head;
     let head = json!({"identity": format!("{identity:032x}"), "revision": revision, "objects": objects, "taken_ms": taken_ms});
     lines.add(&[FORMAT, " ", &head.to_string()])?;
@@ -103,6 +111,8 @@ struct Lines {
     file: BufWriter<File>,
     digest: digest::Context,
     bytes: u64,
+    /// Of these bytes, those that were on disk last time.
+    durable: u64,
 }
 
 impl Lines {
@@ -122,6 +132,11 @@ impl Lines {
             self.digest.update(part.as_bytes());
             self.file.write_all(part.as_bytes())?;
             self.bytes += part.len() as u64;
+        }
+        if self.bytes - self.durable >= DURABLE_AT_ONCE {
+            self.durable = self.bytes;
+            self.file.flush()?;
+            self.file.get_ref().sync_data()?;
         }
         Ok(())
     }

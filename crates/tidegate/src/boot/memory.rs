@@ -6,6 +6,33 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tidegate_telemetry::background::give_way;
+
+/// The kernel takes some 60 us to take so much back.
+const GIVEN_AT_ONCE: usize = 1 << 20;
+
+/// Smaller buffers are not worth it.
+const LARGE: usize = 4 << 20;
+
+/// Of memory; no page of a system that this runs on is larger.
+const PAGE: usize = 64 * 1024;
+
+/// Frees a buffer that may be large, giving way between pieces: the allocator gives tens of megabytes back in a few calls of the kernel, each of which
+/// keeps the core.
+pub(super) fn free_in_turns(mut buffer: Vec<u8>) {
+    if buffer.capacity() < LARGE {
+        return;
+    }
+    buffer.clear();
+    let spare = buffer.spare_capacity_mut();
+    let unaligned = spare.as_ptr().align_offset(PAGE);
+    for piece in spare.get_mut(unaligned..).unwrap_or_default().chunks_mut(GIVEN_AT_ONCE) {
+        let whole = piece.len() / PAGE * PAGE;
+        // SAFETY: whole pages of this buffer, which holds nothing: what the kernel takes away reads as zeros later.
+        unsafe { libc::madvise(piece.as_mut_ptr().cast(), whole, libc::MADV_DONTNEED) };
+        give_way();
+    }
+}
 
 pub(super) fn release_memory() {
     // SAFETY: takes no pointers and may be called at any time by any thread.
@@ -57,6 +84,16 @@ fn of_mimalloc() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_buffers_are_given_back() {
+        let resident = || statistics().get("resident_bytes").and_then(Value::as_u64).unwrap_or_default();
+        let before = resident();
+        free_in_turns(vec![1u8; 256 << 20]);
+        assert!(resident() < before + (128 << 20), "{before} and then {}", resident());
+        free_in_turns(vec![1u8; 10]);
+        free_in_turns(Vec::new());
+    }
 
     #[test]
     fn the_allocator_says_what_it_has() {
