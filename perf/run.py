@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the gateway against Debian's nginx on this machine, in one run, and prints a table.
+"""Measures the gateway against Debian's nginx, and an earlier build of it, on this machine, in one run, and prints a table.
 
 One worker each, pinned to core 0; upstream (nginx) and load (wrk) on core 1; 1 KB answers, 64 connections.
 CPU per request is the figure to trust on a small machine: requests per second also depend on how fast the
-shared load core is. Results go to perf/results/ as JSON.
+shared load core is. Ratios are medians of the rounds' own, with their 95 % intervals; below the table is what the machine did meanwhile.
+Results go to perf/results/ as JSON.
 """
 
 import argparse
@@ -17,11 +18,11 @@ import tempfile
 import time
 
 from harness import (
-    accuracy, churn, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, profiled, scrape, slow, static,
+    accuracy, churn, connections, figures, footprint, http2, hyperapi, manyroutes, nginx, plugins, processes, profiled, scrape, slow, static,
     throughput, tidegate, tls)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OTHERS = ("plugins", "handshake", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
+OTHERS = ("plugins", "handshake", "connections", "http2", "slow", "memory", "start", "scrape", "churn", "static", "hyperapi",
           "manyroutes", "accuracy", "profiled")
 KEYS = [f"key-{number:03d}-0123456789abcdef" for number in range(100)]
 
@@ -33,6 +34,8 @@ def arguments():
                         help="one of %(choices)s; may be given several times")
     parser.add_argument("--rounds", type=int, help="rounds per scenario (default 5; quick: 3)")
     parser.add_argument("--seconds", type=int, help="seconds per round (default 5; quick: 2)")
+    parser.add_argument("--against", metavar="COMMIT",
+                        help="measure an earlier build beside this one: a commit, which is built below target/, or a binary")
     parser.add_argument("--target", choices=["tidegate", "nginx"], default="tidegate",
                         help="nginx: a second nginx stands in for the gateway, to check the harness")
     return parser.parse_args()
@@ -50,28 +53,34 @@ def main():
     rounds = options.rounds or (3 if options.quick else 5)
     seconds = options.seconds or (2 if options.quick else 5)
     binary = tidegate.find_binary(ROOT) if options.target == "tidegate" else None
-    results = {"about": about(options, rounds, seconds, binary)}
+    before = earlier(options.against) if options.against else None
+    results = {"about": {**about(options, rounds, seconds, binary), "against": options.against}}
+    machine = Machine()
     with tempfile.TemporaryDirectory(prefix="tidegate-perf-") as folder:
         # nginx's workers run as another user when its master is root.
         os.chmod(folder, 0o755)
-        measure(folder, wanted, rounds, seconds, binary, options.quick, results)
-    show(results, options.target)
+        measure(folder, wanted, rounds, seconds, (binary, before), options.quick, results)
+    results["machine"] = machine.since()
+    show(results)
     print(f"\nsaved as {save(results)}")
 
 
-def measure(folder, wanted, rounds, seconds, binary, quick, results):
-    running = []
+def measure(folder, wanted, rounds, seconds, binaries, quick, results):
+    running, (binary, before) = [], binaries
     try:
         upstream_port = processes.free_port()
         running.append(processes.Server("upstream", nginx.upstream(folder, upstream_port), processes.load_core(), folder))
         running[-1].wait_for_port(upstream_port)
-        servers = start_gateways(folder, upstream_port, binary, running)
+        servers = start_gateways(folder, upstream_port, binaries, running)
         scripts = throughput.write_scripts(folder, KEYS)
         for name in wanted:
             if name in throughput.SCENARIOS:
                 results[name] = throughput.run(name, servers, scripts, rounds, seconds, say)
         if "handshake" in wanted:
             results["handshake"] = tls.run_handshakes(servers, rounds, seconds, say)
+        if "connections" in wanted and binary:
+            builds = {"before": before, "gateway": binary} if before else {"gateway": binary}
+            results["connections"] = connections.run(folder, builds, upstream_port, rounds, seconds, say)
         if "http2" in wanted:
             results["http2"] = http2.run(servers, rounds, seconds, say)
         if "slow" in wanted:
@@ -103,13 +112,15 @@ def measure(folder, wanted, rounds, seconds, binary, quick, results):
             server.stop()
 
 
-def start_gateways(folder, upstream_port, binary, running):
-    servers, pair = {}, tls.certificate(folder)
-    for who in ("nginx", "gateway"):
+def start_gateways(folder, upstream_port, binaries, running):
+    (now, before), servers, pair = binaries, {}, tls.certificate(folder)
+    for who, binary in (("nginx", None), ("before", before), ("gateway", now)):
+        if who == "before" and not binary:
+            continue
         prefix = os.path.join(folder, who)
         os.makedirs(prefix)
         ports = {name: processes.free_port() for name in ("http", "tls", "control", "metrics")}
-        if who == "nginx" or binary is None:
+        if binary is None:
             command = nginx.gateway(prefix, who, ports["http"], upstream_port, KEYS, (ports["tls"], *pair))
         else:
             command = tidegate.command(binary, prefix, ports, tidegate.resources(upstream_port, KEYS, pair))
@@ -121,13 +132,15 @@ def start_gateways(folder, upstream_port, binary, running):
     return servers
 
 
-def show(results, target):
+def show(results):
     rows = []
     for name in throughput.SCENARIOS:
         if name in results:
             rows += throughput.rows(name, results[name])
     if "handshake" in results:
         rows += tls.rows(results["handshake"])
+    if "connections" in results:
+        rows += connections.rows(results["connections"])
     if "http2" in results:
         rows += http2.rows(results["http2"])
     if "slow" in results:
@@ -139,7 +152,7 @@ def show(results, target):
     if "static" in results:
         rows += static.rows(results["static"])
     if rows:
-        print("\n" + figures.table(["scenario", "figure", "nginx", target, "ratio", "+-", "target", ""], rows))
+        print("\n" + figures.table(figures.HEADINGS, rows))
     if "left_out" not in results.get("hyperapi", {"left_out": ""}):
         headings = ["against", "figure", "theirs", "tidegate", "ratio", "+-", "target", ""]
         print("\n" + figures.table(headings, hyperapi.rows(results["hyperapi"])))
@@ -161,6 +174,40 @@ def show(results, target):
         print("\n" + figures.table(headings, churn.rows(results["churn"])))
         if "disturber" in results["churn"]:
             print("during churn: " + json.dumps(results["churn"]["disturber"]))
+    print("\nmachine: " + ", ".join(f"{name} {value}" for name, value in results["machine"].items()))
+
+
+class Machine:
+    """What the machine did while it was measured."""
+
+    def __init__(self):
+        self.steal, self.load = processes.steal_ticks(), os.getloadavg()[0]
+
+    def since(self):
+        autogroup = "/proc/sys/kernel/sched_autogroup_enabled"
+        return {"kernel": platform.release(), "cores": os.cpu_count(), "load before": round(self.load, 2),
+                "load after": round(os.getloadavg()[0], 2), "steal": f"{processes.steal_percent(self.steal):.2f} %",
+                "sched_autogroup": open(autogroup).read().strip() if os.path.exists(autogroup) else "none"}
+
+
+def earlier(what):
+    """A binary of an earlier commit, built once in a work tree of its own."""
+    if os.access(what, os.X_OK) and os.path.isfile(what):
+        return os.path.abspath(what)
+    commit = subprocess.run(["git", "rev-parse", "--short=12", "--verify", what + "^{commit}"], cwd=ROOT, check=False,
+                            capture_output=True, text=True).stdout.strip()
+    if not commit:
+        raise SystemExit(f"--against: {what} is neither a commit nor a program")
+    target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target")
+    folder = os.path.join(target, "against", commit)
+    binary = os.path.join(folder, "target", "release", "tidegate")
+    if not os.access(binary, os.X_OK):
+        say(f"building {commit} in {folder}")
+        if not os.path.exists(folder):
+            subprocess.run(["git", "worktree", "add", "--detach", folder, commit], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
+        subprocess.run(["cargo", "build", "--release", "-p", "tidegate"], cwd=folder, check=True, env=environment)
+    return binary
 
 
 def about(options, rounds, seconds, binary):

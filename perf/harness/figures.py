@@ -40,6 +40,32 @@ def interval(ratios, samples=10_000):
     return medians[int(samples * 0.025)], medians[int(samples * 0.975)]
 
 
+HEADINGS = ["scenario", "figure", "nginx", "before", "tidegate", "/ nginx", "95 %", "/ before", "95 %", "target", ""]
+
+
+def compared(scenario, figure, rounds, target=None, more_is_better=False):
+    """A row of the table: medians of {who: values by round}, and the ratios of rounds to nginx and to the build before, if there is one."""
+    row = [scenario, figure, *(shown(statistics.median(rounds[who])) if rounds.get(who) else "" for who in ("nginx", "before", "gateway"))]
+    found = {}
+    for peer in ("nginx", "before"):
+        ratios = [own / other for own, other in zip(rounds["gateway"], rounds.get(peer, [])) if other]
+        found[peer] = statistics.median(ratios) if ratios else None
+        row += [f"{found[peer]:.3f}" if ratios else "", "{:.3f} to {:.3f}".format(*interval(ratios)) if len(ratios) > 1 else ""]
+    if target is None or found["nginx"] is None:
+        return [*row, "", ""]
+    met = found["nginx"] >= target if more_is_better else found["nginx"] <= target
+    return [*row, f"{'>=' if more_is_better else '<='}{target:.2f}", "ok" if met else "MISSED"]
+
+
+def single(scenario, figure, peer, own, target=None, met=None):
+    """A row of figures that were measured once, or that are not nginx's and ours."""
+    ratio = own / peer if peer and peer > 0 else None
+    if met is None and target is not None and ratio is not None:
+        met = ratio <= target
+    return [scenario, figure, shown(peer), "", shown(own), f"{ratio:.2f}" if ratio else "-", "", "", "",
+            f"<={target:.2f}" if target is not None else "", "" if met is None else "ok" if met else "MISSED"]
+
+
 def table(headings, rows):
     """Text columns: the first two left-aligned, the others right."""
     cells = [headings, *rows]

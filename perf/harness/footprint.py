@@ -37,7 +37,7 @@ def run_idle(servers, count, say):
 
 
 def idle_rows(result):
-    return [ratio_row("memory", label, result["nginx"][key], result["gateway"][key])
+    return [figures.single("memory", label, result["nginx"][key], result["gateway"][key], 1.0)
             for key, label in (("pss_bytes", "B/idle conn (PSS)"), ("rss_bytes", "B/idle conn (RSS)"),
                                ("base_rss_bytes", "B resident, 64 conns"))]
 
@@ -85,11 +85,4 @@ def run_start(binary, folder, upstream_port, rounds, routes, say):
 
 def start_rows(result):
     median = result["median_ms"]
-    return [ratio_row("start", f"ms, {result['routes']} routes", median["nginx"], median["gateway"])]
-
-
-def ratio_row(scenario, label, peer, own, target=1.0):
-    ratio = own / peer if peer > 0 else None
-    met = "" if ratio is None else "ok" if ratio <= target else "MISSED"
-    return [scenario, label, figures.shown(peer), figures.shown(own), f"{ratio:.2f}" if ratio else "-", "",
-            f"<={target:.2f}", met]
+    return [figures.single("start", f"ms, {result['routes']} routes", median["nginx"], median["gateway"], 1.0)]

@@ -45,8 +45,5 @@ def run(servers, rounds, seconds, say, path="/"):
 
 
 def rows(result):
-    peer, own = result["median"]["nginx"]["cpu_us"], result["median"]["gateway"]["cpu_us"]
-    noise = max(result["spread_percent"][who]["cpu_us"] for who in ("nginx", "gateway"))
-    met = "ok" if own / peer <= TARGETS["cpu_us"] else "MISSED"
-    return [["http2", "cpu_us", figures.shown(peer), figures.shown(own), f"{own / peer:.2f}", f"{noise:.0f}%",
-             f"<={TARGETS['cpu_us']:.2f}", met]]
+    return [figures.compared("http2", "cpu_us", {who: [one["cpu_us"] for one in rounds] for who, rounds in result["rounds"].items()},
+                             TARGETS["cpu_us"])]

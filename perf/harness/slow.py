@@ -185,16 +185,14 @@ def rows(results):
     out = []
     for mode, one in results.items():
         if "failed" in one:
-            out.append([f"slow {mode}", one["failed"], "", "", "", "", f"<={MOST:.2f}", "FAILED"])
+            out.append([f"slow {mode}", one["failed"], *[""] * 7, f"<={MOST:.2f}", "FAILED"])
             continue
         ratio = one["slow_p99_us"] / one["quiet_p99_us"]
-        met = "ok" if ratio <= MOST and not one["unanswered"] else "MISSED"
-        out.append([f"slow {mode}", f"p99_us, {one['connections']} slow", figures.shown(one["quiet_p99_us"]),
-                    figures.shown(one["slow_p99_us"]), f"{ratio:.2f}", "", f"<={MOST:.2f}", met])
+        met = ratio <= MOST and not one["unanswered"]
+        out.append(figures.single(f"slow {mode}", f"p99_us, quiet and {one['connections']} slow", one["quiet_p99_us"],
+                                  one["slow_p99_us"], MOST, met))
         for name, before, after in (("of another server", "quiet_p99_us", "control_p99_us"),
                                     ("of nginx, p99 of nginx", "nginx_quiet_p99_us", "nginx_slow_p99_us")):
-            out.append(["", name, figures.shown(one[before]), figures.shown(one[after]),
-                        f"{one[after] / one[before]:.2f}", "", "", ""])
-        out.append(["", "CPU for them alone, % (nginx)", f"{100 * one['nginx_alone_cpu']:.1f}",
-                    f"{100 * one['alone_cpu']:.1f}", "", "", "", ""])
+            out.append(figures.single("", name, one[before], one[after]))
+        out.append(figures.single("", "CPU for them alone, %", 100 * one["nginx_alone_cpu"], 100 * one["alone_cpu"]))
     return out

@@ -83,11 +83,7 @@ def rows(results):
         # Pages are judged by CPU, large files by throughput.
         judged = "rps" if name.startswith("10 MB") else "cpu_us"
         for figure in ("rps", "cpu_us", "p99_us"):
-            peer, own = result["median"]["nginx"][figure], result["median"]["gateway"][figure]
-            ratio = own / peer if peer else 0
-            noise = max(result["spread_percent"][who][figure] for who in ("nginx", "gateway"))
-            target = {"rps": ">= 1.00", "cpu_us": "<= 1.00"}[figure] if figure == judged else ""
-            met = ratio >= 1 if figure == "rps" else ratio <= 1
-            out.append(["static " + name, figure, figures.shown(peer), figures.shown(own), f"{ratio:.2f}",
-                        f"{noise:.0f}%", target, ("met" if met else "missed") if target else ""])
+            target = 1.0 if figure == judged else None
+            rounds = {who: [one[figure] for one in rounds] for who, rounds in result["rounds"].items()}
+            out.append(figures.compared("static " + name, figure, rounds, target, figure == "rps"))
     return out

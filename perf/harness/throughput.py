@@ -61,21 +61,8 @@ def run(name, servers, scripts, rounds, seconds, say):
 
 
 def rows(name, result):
-    out = []
-    for figure in FIGURES:
-        peer, own = result["median"]["nginx"][figure], result["median"]["gateway"][figure]
-        ratio, target = own / peer if peer else None, result["targets"].get(figure)
-        # Differences smaller than this are this machine's noise.
-        noise = max(result["spread_percent"][who][figure] for who in ("nginx", "gateway"))
-        out.append([name, figure, figures.shown(peer), figures.shown(own), f"{ratio:.2f}" if ratio else "-",
-                    f"{noise:.0f}%", *verdict(figure, ratio, target)])
-    return out
+    return [figures.compared(name, figure, by_round(result, figure), result["targets"].get(figure), figure == "rps") for figure in FIGURES]
 
 
-def verdict(figure, ratio, target):
-    """(target as shown, whether it is met)."""
-    if target is None or ratio is None:
-        return "", ""
-    more_is_better = figure == "rps"
-    met = ratio >= target if more_is_better else ratio <= target
-    return f"{'>=' if more_is_better else '<='}{target:.2f}", "ok" if met else "MISSED"
+def by_round(result, figure):
+    return {who: [one[figure] for one in rounds] for who, rounds in result["rounds"].items()}

@@ -63,9 +63,5 @@ def run_handshakes(servers, rounds, seconds, say):
 
 
 def rows(result):
-    peer, own = result["median"]["nginx"]["cpu_us"], result["median"]["gateway"]["cpu_us"]
-    noise = max(result["spread_percent"][who]["cpu_us"] for who in ("nginx", "gateway"))
-    ratio = own / peer
-    met = "ok" if ratio <= TARGETS["cpu_us"] else "MISSED"
-    return [["handshake", "cpu_us", figures.shown(peer), figures.shown(own), f"{ratio:.2f}", f"{noise:.0f}%",
-             f"<={TARGETS['cpu_us']:.2f}", met]]
+    return [figures.compared("handshake", "cpu_us", {who: [one["cpu_us"] for one in rounds] for who, rounds in result["rounds"].items()},
+                             TARGETS["cpu_us"])]
