@@ -66,6 +66,8 @@ pub(crate) struct Downstream {
     pub answering: Cell<bool>,
     /// The client is gone: it can get no answer any more.
     pub gone: Cell<bool>,
+    /// The client has said that no request follows the current one.
+    pub said_last: Cell<bool>,
     stream: RefCell<Stream>,
     input: RefCell<Buffer>,
     body: RefCell<BodyState>,
@@ -111,6 +113,7 @@ impl Downstream {
             timer: Timer::new(&worker.deadlines),
             answering: Cell::new(false),
             gone: Cell::new(false),
+            said_last: Cell::new(false),
             stream: RefCell::new(stream),
             input: RefCell::default(),
             body: RefCell::default(),
@@ -569,12 +572,38 @@ impl Downstream {
     }
 
     /// Whether a reset could cost the client an answer.
-    pub(crate) fn must_linger(&self) -> bool {
+    fn must_linger(&self) -> bool {
         self.answering.get() && !self.gone.get() && !self.is_http2()
     }
 
     /// Closes so that the client still gets what was sent.
-    pub(crate) async fn linger(&self) {
+    pub(crate) async fn close(&self) {
+        if !self.must_linger() {
+            return;
+        }
+        // Under TLS this says that the end is meant; the socket's own close does so without.
+        let done = poll_fn(|context| {
+            let done = self.sends_no_more(context);
+            if done && self.is_tls() {
+                let _ = self.stream.borrow_mut().poll_shutdown(context);
+            }
+            Poll::Ready(done)
+        });
+        if !done.await {
+            self.linger().await;
+        }
+    }
+
+    /// Whether the client has sent its last request, as it said, and nothing after it, as far as is known without a system call.
+    fn sends_no_more(&self, context: &mut Context<'_>) -> bool {
+        self.said_last.get()
+            && self.body_ended()
+            && !self.has_input()
+            && self.poll_readable(context).is_pending()
+    }
+
+    /// Reads on until the client has ended, too.
+    async fn linger(&self) {
         self.input.borrow_mut().clear();
         self.release_buffer();
         let total_ms = if self.worker.draining.get() { linger::SHORT_MS } else { linger::TOTAL_MS };

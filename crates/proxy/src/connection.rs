@@ -223,9 +223,7 @@ async fn run(client: Rc<Downstream>, _guard: Open) {
 /// Closes so that the answer arrives. Boxed as the next.
 fn close(client: Rc<Downstream>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
-        if client.must_linger() {
-            client.linger().await;
-        }
+        client.close().await;
     })
 }
 

@@ -31,7 +31,5 @@ pub(crate) async fn refuse(client: Rc<Downstream>) {
     }
     let line = client.with_received(refusal::received_line);
     refusal::refuse(&client, head, line, refusal::NEEDS_HTTPS).await;
-    if client.must_linger() {
-        client.linger().await;
-    }
+    client.close().await;
 }

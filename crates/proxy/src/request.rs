@@ -35,6 +35,7 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
+    client.said_last.set(!request.head.connection.persists(request.head.version));
     let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
     let asked = crate::explain_check::Asked::of(&request);
