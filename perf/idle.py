@@ -15,6 +15,7 @@ import socket
 import ssl
 import struct
 import tempfile
+import time
 
 from harness import figures, load, nginx, processes, tidegate, tls
 
@@ -112,13 +113,25 @@ def resources(upstreams, pair):
 
 def per_connection(server, ports, kind, count):
     held = [OPEN[kind](ports) for _ in range(WARM)]
-    before = server.memory_bytes()[1]
+    before = settled(server)
     held += [OPEN[kind](ports) for _ in range(count)]
-    used = server.memory_bytes()[1] - before
+    used = settled(server) - before
     for connection in held:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
     return used / count
+
+
+def settled(server):
+    """The memory once it no longer changes: what a start has left goes back to the system after a while."""
+    last, until = None, time.monotonic() + 15
+    while time.monotonic() < until:
+        now = server.memory_bytes()[1]
+        if now == last:
+            break
+        last = now
+        time.sleep(1.5)
+    return now
 
 
 def connect(port):

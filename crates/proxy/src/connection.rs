@@ -59,7 +59,12 @@ pub(crate) fn spawn(worker: &'static Worker, stream: TcpStream, peer: SocketAddr
         return;
     }
     let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
-    tokio::task::spawn_local(stall::watched(worker, "a connection", run(client, guard)));
+    spawn_run(worker, "a connection", client, guard);
+}
+
+/// A task of its own: one that began with a handshake keeps the size of that for as long as it lives, which is 8 KB for each connection.
+fn spawn_run(worker: &'static Worker, what: &'static str, client: Rc<Downstream>, guard: Open) {
+    tokio::task::spawn_local(stall::watched(worker, what, run(client, guard)));
 }
 
 /// Takes a connection of the gateway to itself: see [`tidegate_plugin_api::inner`]. It does not count for `client_limits`: the outer
@@ -122,7 +127,7 @@ async fn accept_announced(
         return accept_tls(worker, stream, ends, guard).await;
     }
     let client = Rc::new(Downstream::new(worker, Stream::Plain(stream), ends.facts(worker, None)));
-    run(client, guard).await;
+    spawn_run(worker, "a connection", client, guard);
 }
 
 /// Connections count for the announced client only where the peer is believed.
@@ -161,13 +166,15 @@ async fn accept_tls(worker: &'static Worker, stream: TcpStream, ends: Ends, guar
             let http2 = facts.tls.as_ref().is_some_and(|tls| tls.alpn.as_deref() == Some(b"h2"));
             let stream = Stream::Tls(Box::new(stream.into()));
             if http2 {
-                // Its future is big, and that of a connection that speaks HTTP/1 should not be.
-                Box::pin(http2::serve(worker, stream, Buffer::default(), Rc::new(facts))).await;
-                drop(guard);
+                let serve = async move {
+                    http2::serve(worker, stream, Buffer::default(), Rc::new(facts)).await;
+                    drop(guard);
+                };
+                tokio::task::spawn_local(stall::watched(worker, "an HTTP/2 connection", serve));
                 return;
             }
             let client = Rc::new(Downstream::new(worker, stream, facts));
-            run(client, guard).await;
+            spawn_run(worker, "a TLS connection", client, guard);
         }
         Err(failed) => failed.log(ends.peer),
     }
