@@ -6,7 +6,7 @@ use tidegate_config::reference::{Starter, starter};
 use tidegate_plugin_api::PluginDef;
 use tidegate_plugins::registry::{GROUPS, on_by_default};
 
-use super::{CHINESE, ENGLISH, Language, is_outdated, page, root};
+use super::{CHINESE, ENGLISH, Language, documented, is_outdated, page, root};
 
 const BEGIN: &str = "<!-- plugins -->\n";
 const END: &str = "<!-- end of plugins -->";
@@ -80,6 +80,9 @@ fn the_tables_of_apisix_agree_with_the_registry() {
             let is_listed = tables.contains(&format!("| [{}](", def.name));
             assert_eq!(is_listed, !own.contains(&def.name), "{file}: {}", def.name);
         }
+        assert!(
+            documented().all(|def| own.contains(&def.name) || tables.contains(&format!("| [{}](", def.name)))
+        );
         for row in tables.lines().filter(|row| row.contains(absent)) {
             let name = row.trim_start_matches("| ").split(' ').next().unwrap_or_default();
             let is_here = GROUPS.iter().flat_map(|(_, plugins)| *plugins).any(|def| def.name == name);
