@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints docs/dependencies.md: version, licence and dates of the libraries that the workspace names itself.
+"""Writes docs/dependencies.md and its Chinese page: version, licence and dates of the libraries that the workspace names itself.
 
 Licences are those the packages state (`cargo metadata`); dates are those of cargo's own copy of the index, which a build
 fills. Nothing is asked of a network. A package whose index entry has no date gets a "?".
@@ -14,14 +14,46 @@ import subprocess
 # Two years before this page was last looked at.
 QUIET_SINCE = "2024-11-22"
 
-HEAD = """# Dependencies
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs")
 
-Made by `scripts/dependencies.py > docs/dependencies.md` from Cargo.lock, the packages' own statements and cargo's copy of
+ENGLISH = {
+    "file": "dependencies.md",
+    "head": """# Dependencies
+
+[中文](dependencies.zh-CN.md)
+
+Made by `scripts/dependencies.py` from Cargo.lock, the packages' own statements and cargo's copy of
 the index: the libraries that a crate of this workspace names itself, without those that only tests use. "Last" is the
 newest release that was known when the lock file was last brought up to date, pre-releases aside.
 
 | library | version | of | last | of | licence |
-|---|---|---|---|---|---|"""
+|---|---|---|---|---|---|""",
+    "quiet": "Without a release since {}: {}.",
+    "newer": "A newer series than ours exists: {}.",
+    "licences": "Licences of all {} packages, those of tests and of other systems included:",
+    "table": "| licence | packages |",
+    "none": "none",
+    "comma": ", ",
+}
+
+CHINESE = {
+    "file": "dependencies.zh-CN.md",
+    "head": """# 依赖
+
+[English](dependencies.md)
+
+由 `scripts/dependencies.py` 根据 Cargo.lock、各软件包自己的声明和 cargo 的索引副本生成：本工作区的 crate 直接引用的库，
+不含只有测试才用的库。“最新”指上次更新锁文件时已知的最新发布，不含预发布。
+
+| 库 | 版本 | 日期 | 最新 | 日期 | 许可证 |
+|---|---|---|---|---|---|""",
+    "quiet": "自 {} 以来没有发布的：{}。",
+    "newer": "有更新系列的：{}。",
+    "licences": "全部 {} 个软件包的许可证，包括测试和其他系统的：",
+    "table": "| 许可证 | 软件包数 |",
+    "none": "无",
+    "comma": "、",
+}
 
 
 def metadata():
@@ -71,26 +103,28 @@ def spelled(licence):
 
 def main():
     all_packages = metadata()
-    print(HEAD)
-    old, newer = [], []
+    rows, old, newer = [], [], []
     for package in direct(all_packages):
         name, version = package["name"], package["version"]
         known = index_entry(name)
         last = max((one for one in known if "-" not in one), key=order, default="?")
-        print(f"| {name} | {version} | {known.get(version, '?')} | {last} | {known.get(last, '?')} | "
-              f"{spelled(package['license'])} |")
+        rows.append(f"| {name} | {version} | {known.get(version, '?')} | {last} | {known.get(last, '?')} | "
+                    f"{spelled(package['license'])} |")
         if known.get(last, "?") < QUIET_SINCE:
             old.append(f"{name} ({known.get(last, '?')[:4]})")
         if last != "?" and order(last)[:2] != order(version)[:2]:
             newer.append(f"{name} {last}")
-    print(f"\nWithout a release since {QUIET_SINCE}: {', '.join(old) or 'none'}.")
-    print(f"\nA newer series than ours exists: {', '.join(newer) or 'none'}.")
     members = set(all_packages["workspace_members"])
     others = [package for package in all_packages["packages"] if package["id"] not in members]
-    print(f"\nLicences of all {len(others)} packages, those of tests and of other systems included:\n")
-    print("| licence | packages |\n|---|---|")
-    for licence, count in collections.Counter(spelled(package["license"]) for package in others).most_common():
-        print(f"| {licence} | {count} |")
+    licences = collections.Counter(spelled(package["license"]) for package in others).most_common()
+    for words in (ENGLISH, CHINESE):
+        def listed(names):
+            return words["comma"].join(names) or words["none"]
+        lines = [words["head"], *rows, "", words["quiet"].format(QUIET_SINCE, listed(old)), "",
+                 words["newer"].format(listed(newer)), "", words["licences"].format(len(others)), "",
+                 words["table"], "|---|---|", *(f"| {licence} | {count} |" for licence, count in licences)]
+        with open(os.path.join(FOLDER, words["file"]), "w", encoding="utf-8") as page:
+            page.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

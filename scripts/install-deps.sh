@@ -22,6 +22,8 @@ required=(
     etcd-client       # etcdctl: tests write and compact as operators do
     slapd             # a directory for ldap-auth-advanced
     dnsmasq-base      # a name server for service discovery
+    mosquitto         # an MQTT broker for the page of mqtt-proxy
+    mosquitto-clients # its clients
     slowhttptest      # slow clients in perf/
     wrk               # load
     apache2-utils     # ab: load without keep-alive
@@ -43,6 +45,7 @@ declare -A services=(
     [haproxy]=haproxy
     [slapd]=slapd
     [prometheus]=prometheus
+    [mosquitto]=mosquitto
 )
 
 installed() {

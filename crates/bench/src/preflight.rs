@@ -28,7 +28,11 @@ pub fn check(plan: &Plan) -> Result<(), Problem> {
         };
     };
     let failed = |why: String| {
-        let hint = "--cacert FILE trusts another authority, --insecure trusts every certificate";
+        // What a server without TLS answers to a hello.
+        let (why, hint) = match why.to_lowercase().contains("invalidcontenttype") {
+            true => ("the server speaks plain HTTP".to_owned(), "use http://"),
+            false => (why, "--cacert FILE trusts another authority, --insecure trusts every certificate"),
+        };
         Problem::unreachable(format!("TLS with {}: {why}; {hint}", plan.origin.host_field()))
     };
     let session = ClientConnection::new(Arc::clone(tls), server_name(&plan.origin)?)

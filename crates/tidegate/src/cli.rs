@@ -7,6 +7,7 @@ mod completions;
 mod configuration;
 mod connections;
 mod daemon;
+mod denied;
 mod doctor;
 mod echo;
 mod exchange;
@@ -169,7 +170,7 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let remedy = remedy(&error);
+            let remedy = denied::remedy(&error);
             crate::say::complain!("tidegate: {}{remedy}", printable_lines(&format!("{error:#}")));
             match error.is::<usage::Unusable>() {
                 true => ExitCode::from(usage::EXIT_CODE),
@@ -177,15 +178,4 @@ pub(crate) fn main() -> ExitCode {
             }
         }
     }
-}
-
-/// What to do where the system says no, unless the message has it already.
-fn remedy(error: &anyhow::Error) -> String {
-    // As the system words it: faults of config.yaml are texts.
-    let text = format!("{error:#}");
-    if !text.contains("Permission denied") || text.contains("CAP_") || text.contains(';') {
-        return String::new();
-    }
-    let user = rustix::process::geteuid().as_raw();
-    format!("; user {user} may not: make it the owner (chown -R {user} FOLDER), or run this as the owner")
 }

@@ -90,7 +90,8 @@ fn nothing_to_signal() {
         false,
         &["cannot reach the Control API at 127.0.0.1:1"],
     );
-    let unreachable = "cannot reach the Control API at 127.0.0.1:1; is the gateway running?";
+    let unreachable =
+        "cannot reach the Control API at 127.0.0.1:1; is the gateway running? start it, or give --prefix";
     check("apisix: {control: {port: 1}}", "", &["health"], false, &[unreachable]);
     check("apisix: {status: {port: 1}}", "", &["health"], false, &["the status page at 127.0.0.1:1"]);
     check("apisix: {enable_control: false}", "", &["health"], false, &["there is nothing to ask"]);

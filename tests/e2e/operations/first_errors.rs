@@ -1,4 +1,7 @@
-//! What goes wrong in a first hour: each message says what to do.
+//! What goes wrong in a first hour: each message says what to do. Here what is met in requests and logs; what each verb says is in
+//! [`verbs`].
+
+mod verbs;
 
 use std::fs;
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! The examples of docs/plugins, run as a reader would after `tidegate echo`: the `sh` block's commands against the Admin API, then each `$`
 //! command of the `console` block, whose output must contain the lines shown below it, in their order. `...` in a line
-//! stands for anything.
+//! stands for anything. Other blocks of these pages are run by [`crate::pages`], with the guides.
 //!
 //! `UPDATE_DOCS=1` writes the output below commands that show none yet. `PAGES=key-auth,cors` runs these pages only.
 
@@ -12,6 +12,8 @@ use std::process::Command;
 use tidegate_testkit::free_port;
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, Gateway, binary, workspace_root};
 use tidegate_testkit::process::Process;
+
+use crate::pages::transcript::{Shown, missing, shown};
 
 /// Lines of a request as `tidegate echo` shows it that are the same on every page.
 const USUAL: [&str; 5] = ["Host: ", "User-Agent: ", "Accept: ", "X-Real-IP: ", "X-Forwarded-"];
@@ -43,22 +45,18 @@ fn examples_do_what_the_pages_show() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// The plugins that have pages. Translations have the same examples (`crates/plugins/tests/pages`).
+/// Plugins of streams alone: their pages are run by [`crate::pages`], with ports of their own.
+pub(crate) const OF_STREAMS: [&str; 1] = ["mqtt-proxy"];
+
+/// The plugins of HTTP that have pages. Translations have the same examples (`crates/plugins/tests/pages`).
 fn names() -> Vec<String> {
     let entries = fs::read_dir(workspace_root().join("docs/plugins")).expect("docs/plugins");
     let files = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> =
         files.filter_map(|file| Some(file.strip_suffix(".md")?.to_owned())).collect();
-    names.retain(|name| name != "README" && !name.contains('.'));
+    names.retain(|name| name != "README" && !name.contains('.') && !OF_STREAMS.contains(&name.as_str()));
     names.sort();
     names
-}
-
-/// A command of a `console` block and the lines shown below it.
-struct Shown<'a> {
-    command: &'a str,
-    /// As they stand; empty ones are for the eye.
-    lines: Vec<&'a str>,
 }
 
 fn run_page(path: &Path, shell: &Shell) -> Result<(), String> {
@@ -93,15 +91,10 @@ fn run_console(path: &Path, text: &str, console: &str, shell: &Shell) -> Result<
         if lines.is_empty() {
             return Err(format!("{command} shows no output: run this test with UPDATE_DOCS=1"));
         }
-        let mut actual = output.lines();
-        for line in &lines {
-            if !line.is_empty() && !actual.any(|actual| matches(line, actual.trim_end())) {
-                return Err(format!(
-                    "{command}\nhas no line `{line}`, or not there, in its output:\n{output}"
-                ));
-            }
-            fresh += &format!("{line}\n");
+        if let Some(line) = missing(&lines, &output) {
+            return Err(format!("{command}\nhas no line `{line}`, or not there, in its output:\n{output}"));
         }
+        fresh.extend(lines.iter().map(|line| format!("{line}\n")));
     }
     if fresh != console && std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(path, text.replace(console, &fresh)).map_err(|error| error.to_string())?;
@@ -113,18 +106,6 @@ fn run_console(path: &Path, text: &str, console: &str, shell: &Shell) -> Result<
 fn block<'a>(text: &'a str, language: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("```{language}\n"))?;
     Some(rest.split_once("```").map_or(rest, |(block, _)| block))
-}
-
-fn shown(console: &str) -> Vec<Shown<'_>> {
-    let mut all: Vec<Shown> = Vec::new();
-    for line in console.lines() {
-        match (line.strip_prefix("$ "), all.last_mut()) {
-            (Some(command), _) => all.push(Shown { command, lines: Vec::new() }),
-            (None, Some(last)) => last.lines.push(line),
-            _ => {}
-        }
-    }
-    all
 }
 
 /// What a page shows of an output: status, telling header fields, body unless it is an error page.
@@ -146,27 +127,6 @@ fn told(output: &str) -> String {
         }
     }
     shown.trim_end().to_owned() + "\n"
-}
-
-/// `...` stands for anything.
-pub(crate) fn matches(pattern: &str, line: &str) -> bool {
-    let mut parts = pattern.split("...");
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = line.strip_prefix(first) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
 }
 
 struct Shell<'a> {
@@ -213,21 +173,5 @@ impl Echo {
         let mut process = Process::start("tidegate echo", command.args(["echo", "-p", &port.to_string()]));
         process.wait_for_port(SocketAddr::from(([127, 0, 0, 1], port)));
         Echo { port, _process: process }
-    }
-}
-
-#[test]
-fn lines_match_with_gaps() {
-    for (pattern, line, expected) in [
-        ("abc", "abc", true),
-        ("abc", "abcd", false),
-        ("a...c", "a and c", true),
-        ("a...", "a", true),
-        ("...c", "abc", true),
-        ("a...c", "ab", false),
-        ("a...c", "acbc", true),
-        ("a...b...", "acb", true),
-    ] {
-        assert_eq!(matches(pattern, line), expected, "{pattern} {line}");
     }
 }

@@ -81,7 +81,7 @@ fn nothing_is_forwarded_that_can_be_read_two_ways() {
     let names: Vec<(&str, Vec<&'static str>)> =
         tables.iter().map(|(name, cases)| (*name, cases.iter().map(Case::name).collect())).collect();
     forwarding::publish(&format!(
-        "# Request smuggling: what is forwarded\n\n\
+        "# Request smuggling: what is forwarded\n\n[中文](smuggling.zh-CN.md)\n\n\
          {} requests, most of them attacks, each followed by an honest one on the same connection, went through \
          this gateway and through\nnginx and haproxy as Debian 12 ships them. The upstream wrote down every byte, and \
          64 ways to read them, strict and\nlenient, were compared. A test does this on every run \

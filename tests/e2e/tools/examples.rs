@@ -4,33 +4,22 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Command, Stdio};
 
 use tidegate_testkit::gateway::{binary, workspace_root};
 
-use crate::plugins::pages::matches;
-
-/// Whether this user may have a network namespace.
-fn has_own_network() -> bool {
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--net", "ip", "link", "set", "lo", "up"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
+use crate::pages::{network, transcript::matches};
 
 fn replay(name: &str) {
-    if !has_own_network() {
+    if !network::own_network() {
         eprintln!("skipped: this machine allows no network of one's own");
         return;
     }
     let folder = workspace_root().join("examples").join(name);
     let run = folder.join("run.sh");
-    let script = format!("ip link set lo up && exec timeout 120 '{}'", run.display());
-    let output = Command::new("unshare")
-        .args(["--map-root-user", "--net", "bash", "-c", &script])
+    let output = network::in_own_network(&format!("exec '{}'", run.display()), 120)
         .env("TIDEGATE", binary())
         .env("REQUESTS", "200")
         .env_remove("KEEP")
-        .stdin(Stdio::null())
         .output()
         .expect("the example runs");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -13,9 +13,13 @@ const GROUP: &str = "crates/plugins/src/observability";
 
 fn copy() -> TempDir {
     let copy = tempfile::tempdir().expect("a folder");
-    for file in
-        ["scripts/new-plugin", "crates/plugins/src/lib.rs", "docs/plugins/README.md", "conf/config.yaml"]
-    {
+    for file in [
+        "scripts/new-plugin",
+        "crates/plugins/src/lib.rs",
+        "docs/plugins/README.md",
+        "docs/plugins/README.zh-CN.md",
+        "conf/config.yaml",
+    ] {
         copy_file(file, copy.path());
     }
     // The priorities that are taken are in the plugins' code.
@@ -97,9 +101,14 @@ fn a_plugin_is_made_by_one_command() {
         added(root, "crates/plugins/src/lib.rs"),
         [("pub(crate) mod prometheus;".to_owned(), "pub(crate) mod prometheus_notes;".to_owned())]
     );
-    let index = added(root, "docs/plugins/README.md");
-    let [(before, line)] = index.as_slice() else { panic!("{index:?}") };
-    assert!(before.starts_with("- [prometheus]") && line.starts_with("- [prometheus-notes]"), "{index:?}");
+    for index in ["docs/plugins/README.md", "docs/plugins/README.zh-CN.md"] {
+        let index = added(root, index);
+        let [(before, line)] = index.as_slice() else { panic!("{index:?}") };
+        assert!(
+            before.starts_with("- [prometheus]") && line.starts_with("- [prometheus-notes]"),
+            "{index:?}"
+        );
+    }
     // Those that are on stand in the order in which they run.
     assert_eq!(
         added(root, "conf/config.yaml"),

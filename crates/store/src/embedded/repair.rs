@@ -182,7 +182,10 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
 pub fn backup(path: &Path, target: &Path) -> Result<Head, StoreError> {
     in_nobodys_use(path)?;
     if !path.exists() {
-        return Err(unavailable(format!("there is no database {}", path.display())));
+        return Err(unavailable(format!(
+            "there is no database {}; the first start makes it; --prefix names another folder",
+            path.display()
+        )));
     }
     // Without hooks: what is encrypted stays so.
     let (database, loaded) = Database::open(path, Hooks::default(), Retention::default())?;

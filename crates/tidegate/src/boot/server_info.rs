@@ -14,7 +14,8 @@ const NAME: &str = "server-info";
 
 /// Data planes write nothing to etcd, as in APISIX.
 pub(super) fn report(settings: &Settings, catalog: &Arc<Catalog>, provider: &Provider) {
-    if catalog.is_enabled(NAME) {
+    // Verbs such as `run --from` enable all plugins: that is not a choice of the user.
+    if catalog.is_enabled(NAME) && settings.places.is_set("plugins") {
         notices::warn("The server-info plugin is deprecated and will be removed in a future release.");
     }
     let Some(etcd) = provider.etcd().filter(|_| settings.role != Role::DataPlane) else { return };

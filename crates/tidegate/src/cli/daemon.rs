@@ -46,7 +46,12 @@ fn pid_file(place: &SharedOptions) -> anyhow::Result<PathBuf> {
 fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
     let path = pid_file(place)?;
     let pid = running(&path)?.and_then(Pid::from_raw);
-    pid.with_context(|| format!("not running: no process holds {}", path.display()))
+    pid.with_context(|| {
+        format!(
+            "not running: no process holds {}; `tidegate start` starts it, --prefix names another folder",
+            path.display()
+        )
+    })
 }
 
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.

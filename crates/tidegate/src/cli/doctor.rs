@@ -7,8 +7,11 @@ mod check;
 mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;
+mod objects;
 mod reach;
+mod remedy;
 mod resources;
+mod trial;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -60,8 +60,9 @@ pub(super) fn get(listener: &Listener, name: &str, path: &str, bounds: Bounds) -
     let place = format!("{ip}:{}", listener.port);
     let from = format!("the {name} at {place}");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
-    let response = exchange((ip, listener.port), "GET", request.as_bytes(), bounds)
-        .with_context(|| format!("cannot reach {from}; is the gateway running?"))?;
+    let response = exchange((ip, listener.port), "GET", request.as_bytes(), bounds).with_context(|| {
+        format!("cannot reach {from}; is the gateway running? start it, or give --prefix")
+    })?;
     Ok(Answer { from, response })
 }
 

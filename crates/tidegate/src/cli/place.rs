@@ -1,6 +1,6 @@
 //! Where the configuration is: the arguments that all verbs share.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -32,6 +32,18 @@ impl SharedOptions {
             std::path::absolute(&self.prefix).context("cannot find the working directory; give --prefix")?;
         let file = self.config.as_ref().map(std::path::absolute).transpose()?;
         Ok(Source { prefix, file, listen: self.listen.clone(), plugins: on_by_default() })
+    }
+
+    /// The same as arguments of another process.
+    pub(super) fn arguments(&self) -> anyhow::Result<Vec<OsString>> {
+        let Source { prefix, file, listen, .. } = self.source()?;
+        let mut arguments = vec!["--prefix".into(), prefix.into_os_string()];
+        for (name, value) in
+            [("--config", file.map(PathBuf::into_os_string)), ("--listen", listen.map(OsString::from))]
+        {
+            arguments.extend(value.into_iter().flat_map(|value| [name.into(), value]));
+        }
+        Ok(arguments)
     }
 
     /// The configuration of the folder, which has to look like a gateway's.

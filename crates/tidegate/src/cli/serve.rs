@@ -57,7 +57,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let root = arguments.root.canonicalize();
-    let root = root.with_context(|| format!("cannot serve {}", arguments.root.display()))?;
+    let root = root.with_context(|| {
+        format!("cannot serve {}; give a directory that can be read", arguments.root.display())
+    })?;
     if !root.is_dir() {
         bail!("cannot serve {}: not a directory", root.display());
     }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Read},
     os::unix::{net::UnixDatagram, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -131,6 +131,8 @@ impl<'a> ReadySocket<'a> {
 
     pub(super) fn wait(&self, child: &mut Child, timeout: Duration, output: &Path) -> anyhow::Result<()> {
         let deadline = Instant::now() + timeout;
+        // What a process without a folder of its own has said goes with its temporary one.
+        let mut said = File::open(output).with_context(|| format!("cannot read {}", output.display()))?;
         let mut buffer = [0; 256];
         loop {
             let heard = self.socket.recv(&mut buffer).ok().and_then(|length| buffer.get(..length));
@@ -138,7 +140,7 @@ impl<'a> ReadySocket<'a> {
                 return Ok(());
             }
             if let Some(status) = child.try_wait()? {
-                bail!("{}", ended(status, output));
+                bail!("{}", ended(status, &mut said));
             }
             if Instant::now() >= deadline {
                 let seconds = timeout.as_secs();
@@ -158,7 +160,9 @@ impl Drop for ReadySocket<'_> {
     }
 }
 
-fn ended(status: ExitStatus, output: &Path) -> String {
-    let said = fs::read_to_string(output).unwrap_or_default();
-    format!("the gateway exited during startup ({status}):\n{}", said.trim_end())
+fn ended(status: ExitStatus, said: &mut File) -> String {
+    let mut text = Vec::new();
+    let _ = said.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    format!("the gateway exited during startup ({status}):\n{}", text.trim_end())
 }

@@ -71,7 +71,15 @@ impl Home {
             new_keys: Vec::new(),
             says: Some(says),
         };
-        boot::run(settings, options)
+        boot::run(settings, options).map_err(|error| self.in_words_of_the_verb(&error))
+    }
+
+    /// Who called the verb has written no configuration.
+    fn in_words_of_the_verb(&self, error: &anyhow::Error) -> anyhow::Error {
+        let text = format!("{error:#}");
+        let own = text.starts_with(&self.0.display().to_string());
+        let text = text.split_once(": ").filter(|_| own).map_or(text.as_str(), |(_, reason)| reason);
+        anyhow::anyhow!(text.replace("another port (apisix.node_listen)", "another port with --listen"))
     }
 }
 

@@ -3,15 +3,16 @@
 use std::{fs, path::Path};
 
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::Value;
+use tidegate_config::Source;
+use tidegate_plugins::registry::on_by_default;
 
-use super::{check::Check, reach, resources};
-use crate::{
-    boot::trial,
-    cli::temporary::{Home, settings_of},
-};
+use super::{check::Check, gateway, objects, reach};
 
-/// An apisix.yaml. What it names is not asked: it may be read on another machine.
+/// Keys that only a config.yaml has.
+const OF_CONFIGURATIONS: [&str; 4] = ["apisix", "deployment", "nginx_config", "plugin_attr"];
+/// An apisix.yaml with the config.yaml beside it, or a config.yaml. What they name is not asked: they may be read on
+/// another machine.
 pub(super) fn of_file(file: &Path) -> anyhow::Result<Vec<Check>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
@@ -32,41 +33,36 @@ pub(super) fn of_file(file: &Path) -> anyhow::Result<Vec<Check>> {
             )]);
         }
     };
-    let problems = resources::problems(&document);
-    let mut checks: Vec<Check> =
-        problems.iter().map(|problem| Check::of_message("object", problem, resources::CORRECT)).collect();
-    let (all, bad) = (resources::count(&document), checks.len());
-    checks.insert(0, Check::good("objects", format!("{} of {all} can be used", all.saturating_sub(bad))));
+    if OF_CONFIGURATIONS.iter().any(|key| document.get(key).is_some()) {
+        return configuration(file);
+    }
+    let beside = file.with_file_name("config.yaml");
+    let settings = fs::read_to_string(&beside).ok();
+    let settings = settings.and_then(|text| tidegate_config::yaml::to_value(&text).ok());
+    let mut checks = objects::of_file(file, &text, &document, settings.as_ref())?;
+    if settings.is_some() {
+        checks.extend(configuration(&beside)?);
+    }
     Ok(checks)
 }
 
-/// What is in etcd, read as a gateway would and left alone. Objects that cannot be used are named on standard error.
+/// A config.yaml of APISIX: which of its keys mean nothing here, or keep a gateway from starting.
+fn configuration(file: &Path) -> anyhow::Result<Vec<Check>> {
+    let file = std::path::absolute(file)?;
+    let folder = file.parent().unwrap_or(&file);
+    let prefix = folder.parent().filter(|_| folder.ends_with("conf")).unwrap_or(folder).to_owned();
+    let source = Source { prefix, file: Some(file), listen: None, plugins: on_by_default() };
+    Ok(match tidegate_config::load(&source) {
+        Ok(loaded) => gateway::configuration(&loaded),
+        Err(error) => gateway::refused(&error.into()),
+    })
+}
+
+/// What is in etcd, read as a gateway would and left alone.
 pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
     let mut checks = vec![reach::etcd(url)];
-    let home = Home::create()?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr())?.port();
-    let etcd = json!({"host": [url], "prefix": prefix, "startup_retry": 1});
-    let config = format!(
-        "apisix: {{node_listen: [{{ip: 127.0.0.1, port: {port}}}], ssl: {{enable: false}}, enable_admin: false, \
-         enable_control: false}}\n\
-         deployment: {{role: data_plane, role_data_plane: {{config_provider: etcd}}, etcd: {etcd}}}\n\
-         plugin_attr: {{prometheus: {{enable_export_server: false}}}}\n"
-    );
-    home.write(&config, "routes: []\n#END\n")?;
-    match trial::run(settings_of(home.path(), None)?) {
-        Ok(outcome) if outcome.problems == 0 => {
-            checks.push(Check::good("objects", format!("{} can be used", outcome.objects)));
-        }
-        Ok(outcome) => checks.push(Check::bad(
-            "objects",
-            format!("{} cannot be used as they are: see above", outcome.problems),
-            "their places answer 503 here until they are corrected",
-        )),
-        Err(error) => checks.push(Check::of_message(
-            "objects",
-            &format!("{error:#}"),
-            "see whether --etcd and --etcd-prefix are right",
-        )),
+    if !checks.iter().any(Check::keeps_from_starting) {
+        checks.extend(objects::of_etcd(url, prefix)?);
     }
     Ok(checks)
 }

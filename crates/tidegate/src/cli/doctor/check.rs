@@ -39,6 +39,12 @@ impl Check {
         Check::bad(name, seen, remedy)
     }
 
+    /// Of ports and etcd: then a trial says nothing of the objects.
+    pub(super) fn keeps_from_starting(&self) -> bool {
+        let reasons = ["cannot listen on ", "does not answer"];
+        self.state == State::Bad && reasons.iter().any(|part| self.seen.contains(part))
+    }
+
     pub(super) fn json(&self) -> Value {
         let state = match self.state {
             State::Good => "good",

@@ -2,23 +2,24 @@
 
 use std::{
     collections::BTreeSet,
-    net::{IpAddr, SocketAddr, TcpListener},
+    io,
+    net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     path::Path,
 };
 
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
-use tidegate_config::{Loaded, Provider, Settings};
+use tidegate_config::{Listener, Loaded, Provider, Settings};
 use tidegate_proxy::port_owner;
 
 use super::{
     check::Check,
-    reach,
+    objects, reach,
     resources::{self, Named},
 };
 use crate::{
     boot::{pid_file, preflight},
-    cli::place::SharedOptions,
+    cli::{denied, place::SharedOptions},
 };
 
 const CONFIGURATION: &str = "config.yaml";
@@ -27,10 +28,7 @@ const CORRECT: &str = "correct what the message names: conf/config.yaml of this 
 pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     let loaded = match place.load() {
         Ok(loaded) => loaded,
-        Err(error) => {
-            let faults = format!("{error:#}");
-            return faults.lines().map(|line| Check::of_message(CONFIGURATION, line, CORRECT)).collect();
-        }
+        Err(error) => return refused(&error),
     };
     let mut checks = configuration(&loaded);
     let settings = &loaded.settings;
@@ -38,11 +36,22 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.push(open_files(settings));
     checks.extend(believed(settings));
     checks.extend(resources_of(settings));
+    let is_kept = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
+    if is_kept && !checks.iter().any(Check::keeps_from_starting) {
+        let found = place.arguments().and_then(|arguments| objects::of_folder(&arguments));
+        checks.extend(found.unwrap_or_else(|error| refused(&error)));
+    }
     checks
 }
 
+/// Why there are no settings.
+pub(super) fn refused(error: &anyhow::Error) -> Vec<Check> {
+    let faults = format!("{error:#}{}", denied::remedy(error));
+    faults.lines().map(|line| Check::of_message(CONFIGURATION, line, CORRECT)).collect()
+}
+
 /// What a start would refuse or warn of.
-fn configuration(loaded: &Loaded) -> Vec<Check> {
+pub(super) fn configuration(loaded: &Loaded) -> Vec<Check> {
     let mut checks: Vec<Check> = preflight::check(loaded)
         .err()
         .map(|error| Check::of_message(CONFIGURATION, &format!("{error:#}"), CORRECT))
@@ -64,32 +73,43 @@ fn ports(settings: &Settings) -> Vec<Check> {
     let running = pid_file::running(&settings.files.pid).ok().flatten();
     let own: Vec<SocketAddr> = running.map(port_owner::addresses_of).unwrap_or_default();
     let tls = settings.apisix.tls.listen.iter().filter(|_| settings.apisix.tls.enable);
-    let others = [&settings.admin.listen, &settings.apisix.control, &settings.apisix.status];
-    let all = settings.apisix.node_listen.iter().chain(tls).chain(others.into_iter().flatten());
-    let addresses: BTreeSet<SocketAddr> = all
-        .filter(|listener| !listener.implied)
-        .filter_map(|listener| Some(SocketAddr::new(listener.ip.parse::<IpAddr>().ok()?, listener.port)))
-        .collect();
-    addresses
+    let streams = settings.stream.tcp.iter().map(|tcp| &tcp.listener);
+    let metrics = settings.metrics_listener();
+    let others = [&settings.admin.listen, &settings.apisix.control, &settings.apisix.status, &metrics];
+    let all =
+        settings.apisix.node_listen.iter().chain(tls).chain(streams).chain(others.into_iter().flatten());
+    let tcp: BTreeSet<SocketAddr> = all.filter_map(address).collect();
+    let mut checks: Vec<Check> = tcp
         .into_iter()
-        .map(|address| {
-            let name = format!("port {}", address.port());
-            match TcpListener::bind(address) {
-                _ if own.contains(&address) => {
-                    Check::good(&name, format!("{address}: the gateway of this folder has it"))
-                }
-                Ok(_) => Check::good(&name, format!("{address} is free")),
-                Err(error) => {
-                    let reason = port_owner::explained(address, error);
-                    Check::of_message(
-                        &name,
-                        &format!("cannot listen on {address}: {reason}"),
-                        "choose another port",
-                    )
-                }
+        .map(|address| match own.contains(&address) {
+            true => {
+                let name = format!("port {}", address.port());
+                Check::good(&name, format!("{address}: the gateway of this folder has it"))
             }
+            false => port("port", address, TcpListener::bind(address).map(drop)),
         })
-        .collect()
+        .collect();
+    // Whose a UDP port is cannot be seen.
+    let udp = settings.stream.udp.iter().filter(|_| running.is_none()).filter_map(address);
+    checks.extend(udp.map(|address| port("UDP port", address, UdpSocket::bind(address).map(drop))));
+    checks
+}
+
+fn address(listener: &Listener) -> Option<SocketAddr> {
+    let ip = listener.ip.parse::<IpAddr>().ok().filter(|_| !listener.implied)?;
+    Some(SocketAddr::new(ip, listener.port))
+}
+
+fn port(kind: &str, address: SocketAddr, bound: io::Result<()>) -> Check {
+    let name = format!("{kind} {}", address.port());
+    match bound {
+        Ok(()) => Check::good(&name, format!("{address} is free")),
+        Err(error) => {
+            let reason = port_owner::explained(address, error);
+            let seen = format!("cannot listen on {address}: {reason}");
+            Check::of_message(&name, &seen, "choose another port")
+        }
+    }
 }
 
 /// The gateway raises its limit as far as it may.
@@ -140,34 +160,26 @@ fn resources_of(settings: &Settings) -> Vec<Check> {
         Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
     };
     if let Some(file) = file {
-        checks.extend(of_file(file));
+        checks.extend(of_file(file, &settings.raw));
     }
     checks
 }
 
-fn of_file(file: &Path) -> Vec<Check> {
+fn of_file(file: &Path, config: &Value) -> Vec<Check> {
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let document: Value = match std::fs::read_to_string(file) {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
         Err(error) => {
-            return vec![Check::bad(
-                &name,
-                format!("cannot read {}: {error}", file.display()),
-                "write it, or give --prefix",
-            )];
+            let seen = format!("cannot read {}: {error}", file.display());
+            return vec![Check::bad(&name, seen, "write it, or give --prefix")];
         }
-        Ok(text) => match tidegate_config::yaml::to_value(&text) {
-            Err(fault) => {
-                return vec![Check::of_message(&name, &format!("{}:{fault}", file.display()), CORRECT)];
-            }
-            Ok(document) => document,
-        },
     };
-    let problems = resources::problems(&document);
-    let mut checks: Vec<Check> =
-        problems.iter().map(|problem| Check::of_message(&name, problem, resources::CORRECT)).collect();
-    if problems.is_empty() {
-        checks.push(Check::good(&name, format!("{} objects can be used", resources::count(&document))));
-    }
+    let document: Value = match tidegate_config::yaml::to_value(&text) {
+        Ok(document) => document,
+        Err(fault) => return vec![Check::of_message(&name, &format!("{}:{fault}", file.display()), CORRECT)],
+    };
+    let found = objects::of_file(file, &text, &document, Some(config));
+    let mut checks = found.unwrap_or_else(|error| refused(&error));
     let Named { hosts, redis, certificates } = resources::named(&document);
     checks.extend(hosts.iter().map(|host| reach::name(host)));
     checks.extend(redis.iter().map(|(host, port)| reach::redis(host, *port)));

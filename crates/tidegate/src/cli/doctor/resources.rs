@@ -1,4 +1,4 @@
-//! The objects of an apisix.yaml: which cannot be used, and what they name.
+//! The objects of an apisix.yaml: how many there are, and what they name.
 
 use std::{
     collections::BTreeSet,
@@ -12,10 +12,6 @@ use tidegate_model::Kind;
 use tidegate_tls::Certificate;
 
 use super::check::Check;
-use crate::boot;
-
-/// What to do about an object whose fault says no more.
-pub(super) const CORRECT: &str = "correct the object; until then its place answers 503";
 
 const DAY: u64 = 24 * 3600;
 /// When the gateway's own warnings begin.
@@ -33,28 +29,6 @@ pub(super) struct Named {
 
 pub(super) fn count(document: &Value) -> usize {
     lists(document).map(|(_, items)| items.len()).sum()
-}
-
-/// Why objects would be left out, each with its name.
-pub(super) fn problems(document: &Value) -> Vec<String> {
-    let catalog = match boot::catalog(None) {
-        Ok(catalog) => catalog,
-        Err(error) => return vec![format!("{error:#}")],
-    };
-    let mut problems = Vec::new();
-    for (kind, items) in lists(document) {
-        for item in items {
-            let id = id_of(item);
-            let kind = if id.contains("/credentials/") { Kind::Credential } else { kind };
-            let mut item = item.clone();
-            if let Some(fields) = item.as_object_mut() {
-                fields.insert("id".to_owned(), id.clone().into());
-            }
-            let checked = boot::check_object(&catalog, kind, &id, &item);
-            problems.extend(checked.err().map(|reason| format!("{}/{id}: {reason}", kind.directory())));
-        }
-    }
-    problems
 }
 
 /// The lists that are known, with their kinds.

@@ -45,7 +45,8 @@ fn put(admin: &str, key: &str, path: &str, body: &str) -> anyhow::Result<(u16, S
         "PUT {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\nX-API-KEY: {key}\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    let answer = exchange(admin, "PUT", request.as_bytes(), BOUNDS)
-        .with_context(|| format!("cannot reach the Admin API at {admin}; is the gateway running?"))?;
+    let answer = exchange(admin, "PUT", request.as_bytes(), BOUNDS).with_context(|| {
+        format!("cannot reach the Admin API at {admin}; is the gateway running? start it, or give --admin")
+    })?;
     Ok((answer.head.status, String::from_utf8_lossy(&answer.body).into_owned()))
 }

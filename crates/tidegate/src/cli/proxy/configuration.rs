@@ -69,10 +69,12 @@ impl Configuration {
 
     /// config.yaml for the process that serves.
     pub(super) fn served_config(&self) -> String {
-        self.config(&json!({
+        let nginx = json!({
             "error_log": "/dev/stderr",
             "http": {"access_log": "/dev/stdout", "access_log_format": LOG_FORMAT.replace('\\', "")},
-        }))
+        });
+        // Another gateway of this machine may have the port of the metrics page.
+        self.config(&nginx) + "plugin_attr: {prometheus: {enable_export_server: false}}\n"
     }
 
     fn config(&self, nginx: &Value) -> String {

@@ -1,0 +1,103 @@
+//! Objects as a gateway would take them, in a trial with ports of its own.
+
+use std::{fs, path::Path};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::{
+    check::Check,
+    resources,
+    trial::{self, Said},
+};
+use crate::cli::temporary::Home;
+
+/// Of the trial, which proxies no streams.
+const OF_THE_TRIAL: &str = " has no effect: TCP and UDP are proxied where apisix.proxy_mode has stream";
+
+/// Those of a file, with the plugins of `config`, a config.yaml. What they name is not asked.
+pub(super) fn of_file(
+    file: &Path,
+    text: &str,
+    document: &Value,
+    config: Option<&Value>,
+) -> anyhow::Result<Vec<Check>> {
+    let is_json = file.extension().is_some_and(|ending| ending == "json");
+    let (provider, name) = if is_json { ("json", "apisix.json") } else { ("yaml", "apisix.yaml") };
+    let deployment = json!({"role": "data_plane", "role_data_plane": {"config_provider": provider}});
+    let (home, mut said) = said(deployment, config, &[(name, text)])?;
+    let discovery = config.and_then(|config| config.get("discovery")?.as_object());
+    let is_followed = |message: &str| {
+        let mut kinds = discovery.into_iter().flat_map(|kinds| kinds.keys());
+        kinds.any(|kind| message.ends_with(&format!(" no discovery.{kind}")))
+    };
+    let has_streams = config.and_then(|config| config.pointer("/apisix/proxy_mode")?.as_str());
+    let has_streams = has_streams.is_none_or(|mode| mode.contains("stream"));
+    said.messages.retain(|text| !is_followed(text) && !(has_streams && text.ends_with(OF_THE_TRIAL)));
+    let copy = home.path().join("conf").join(name).display().to_string();
+    let original = file.display().to_string();
+    let all = resources::count(document);
+    let seen = format!("{} of {all} can be used", all.saturating_sub(said.unusable()));
+    Ok(checks(&said, seen, |text| text.replace(&copy, &original)))
+}
+
+/// Those in etcd.
+pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
+    let etcd = json!({"host": [url], "prefix": prefix, "startup_retry": 1});
+    let deployment =
+        json!({"role": "data_plane", "role_data_plane": {"config_provider": "etcd"}, "etcd": etcd});
+    let (_home, mut said) = said(deployment, None, &[])?;
+    said.messages.retain(|text| !text.ends_with(OF_THE_TRIAL));
+    let seen = match said.unusable() {
+        0 => "all can be used".to_owned(),
+        bad => format!("{bad} cannot be used as they are"),
+    };
+    Ok(checks(&said, seen, str::to_owned))
+}
+
+/// Those of a gateway's folder, wherever they are, which these arguments name.
+pub(super) fn of_folder(arguments: &[std::ffi::OsString]) -> anyhow::Result<Vec<Check>> {
+    let said = trial::test(arguments)?;
+    let seen = match said.unusable() {
+        0 => "all can be used".to_owned(),
+        bad => format!("{bad} cannot be used as they are"),
+    };
+    Ok(checks(&said, seen, str::to_owned))
+}
+
+fn checks(said: &Said, seen: String, shown: impl Fn(&str) -> String) -> Vec<Check> {
+    if let Some(reason) = &said.refusal {
+        return vec![Check::of_message("objects", &shown(reason), "correct what the message names")];
+    }
+    let mut checks = vec![Check::good("objects", seen)];
+    checks.extend(said.messages.iter().map(|message| trial::check("object", &shown(message))));
+    checks
+}
+
+/// Of a gateway that is never reached: its ports are free ones.
+fn said(deployment: Value, config: Option<&Value>, files: &[(&str, &str)]) -> anyhow::Result<(Home, Said)> {
+    let home = Home::create()?;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr())?.port();
+    let mut own = json!({
+        "apisix": {
+            "node_listen": [{"ip": "127.0.0.1", "port": port}],
+            "ssl": {"enable": false},
+            "enable_admin": false,
+            "enable_control": false,
+        },
+        "deployment": deployment,
+        "plugin_attr": {"prometheus": {"enable_export_server": false}},
+    });
+    for key in ["plugins", "stream_plugins"] {
+        if let Some(list) = config.and_then(|config| config.get(key)) {
+            own[key] = list.clone();
+        }
+    }
+    home.write(&own.to_string(), "routes: []\n#END\n")?;
+    for (name, text) in files {
+        let path = home.path().join("conf").join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let said = trial::test(&["--prefix".into(), home.path().into()])?;
+    Ok((home, said))
+}

@@ -1,0 +1,32 @@
+//! What to do about an object whose fault says no more than what is wrong.
+
+/// Whose place answers 503 until then.
+const CORRECT: &str = "correct the object; until then its place answers 503";
+
+/// What a message has in it, and the remedy.
+const REMEDIES: [(&str, &str); 5] = [
+    (
+        "unknown plugin [",
+        "docs/plugins has all plugins, and why some of APISIX are not available: take it out of the object and do \
+         without, or leave these routes with APISIX; a plugin of your own is written as serverless-pre-function, or \
+         runs in a plugin runner (ext-plugin-pre-req)",
+    ),
+    (
+        "unknown protocol [",
+        "take `protocol` out: protocols on top of TCP (xRPC) are not available, and the route proxies plain TCP",
+    ),
+    (
+        "upstream.scheme of ",
+        "use the scheme http, https, grpc or grpcs: others, such as kafka, are not available",
+    ),
+    (
+        "' not found: only those of the guide",
+        "docs/guide/lua.md lists the modules that functions may require",
+    ),
+    (" has no effect", "take it out, or correct it: requests are served as if it were not there"),
+];
+
+pub(super) fn of(message: &str) -> &'static str {
+    let remedy = REMEDIES.iter().find(|(part, _)| message.contains(part));
+    remedy.map_or(CORRECT, |(_, remedy)| remedy)
+}
