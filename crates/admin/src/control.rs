@@ -59,8 +59,8 @@ impl ControlApi {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["v1", "store"]) => self.store(),
-            ("GET", ["v1", "profile"]) => profile(&self.parts, request).await,
-            ("GET", ["v1", "heap"]) => heap(&self.parts, request),
+            ("GET", ["v1", "profile"]) => profile(self.parts.inspect.as_deref(), request).await,
+            ("GET", ["v1", "heap"]) => heap(self.parts.inspect.as_deref(), request),
             ("POST", ["v1", "gc"]) => {
                 self.parts.hooks.collect_garbage();
                 Response::empty(200)

@@ -1,7 +1,7 @@
 //! Where this process spends its CPU time: stacks of its own threads, sampled for some seconds.
 //!
 //! Each thread has a timer that runs while the thread does, and sends it SIGPROF ([`timers`]). The handler notes three registers and copies the
-//! stack ([`samples`]); it allocates nothing, takes no lock and waits for nobody, so that a worker loses some microseconds a hundred
+//! stack ([`samples`]); it allocates nothing, takes no lock and waits for no thread, so that a worker loses some microseconds a hundred
 //! times per second of CPU time. Everything else is the matter of the thread that calls [`take`]: it unwinds the copies ([`stacks`]), which
 //! cannot touch what it should not, names functions ([`symbols`]), and writes the profile ([`folded`], [`pprof`]).
 //!
@@ -53,7 +53,7 @@ pub enum Form {
 pub enum Refused {
     /// One is being taken.
     Busy,
-    /// Nobody waits for it.
+    /// no client waits for it.
     Left,
     /// The system does not allow it.
     Failed(String),
@@ -101,7 +101,7 @@ pub fn take(length: Duration, form: Form, left: &Receiver<()>) -> Result<Vec<u8>
         });
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            timers.look();
+            timers.arm_new_threads();
         }
     }
     let length = begun.elapsed();

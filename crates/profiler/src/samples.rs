@@ -1,6 +1,6 @@
 //! What the handler of SIGPROF notes, and where: the only code that runs on a thread that is being sampled.
 //!
-//! A slot goes round FREE, WRITING (a handler has it), FULL (the reader may have it). A handler that finds none free counts a lost sample.
+//! A slot is in turn FREE, WRITING (a handler has it), FULL (the reader may have it). A handler that finds none free counts a lost sample.
 
 use std::{
     cell::UnsafeCell,
@@ -138,13 +138,13 @@ extern "C" fn on_signal(_: libc::c_int, info: *mut libc::siginfo_t, context: *mu
     {
         // SAFETY: signals of timers have a value.
         let thread = unsafe { info.si_value() }.sival_ptr.addr() as i32;
-        note(thread, registers(context));
+        record(thread, registers(context));
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
 
-fn note(thread: i32, registers: Registers) {
+fn record(thread: i32, registers: Registers) {
     let mut slots = SLOTS_OF_PROCESS.get().into_iter().flatten();
     let free = slots.find(|slot| {
         slot.state.compare_exchange(FREE, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok()

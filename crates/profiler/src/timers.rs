@@ -41,7 +41,7 @@ impl Timers {
         // SAFETY: takes nothing and cannot fail.
         let own = unsafe { libc::gettid() };
         let mut timers = Timers { period, own, threads: HashMap::new() };
-        match timers.look() {
+        match timers.arm_new_threads() {
             Some(error) if timers.threads.values().all(|thread| thread.timer.is_none()) => {
                 Err(format!("no timer for any thread: {error}"))
             }
@@ -50,7 +50,7 @@ impl Timers {
     }
 
     /// Begins with threads that are new. Returns why one has no timer.
-    pub(crate) fn look(&mut self) -> Option<io::Error> {
+    pub(crate) fn arm_new_threads(&mut self) -> Option<io::Error> {
         let mut failed = None;
         for number in numbers() {
             if number == self.own || self.threads.len() >= MOST_THREADS || self.threads.contains_key(&number)

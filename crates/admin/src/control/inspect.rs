@@ -6,7 +6,6 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidegate_store::BoxFuture;
 
-use super::parts::ControlParts;
 use crate::message::{Head, Response};
 
 /// What `seconds` may be, and is by default.
@@ -40,8 +39,8 @@ pub enum NoProfile {
 }
 
 /// The response to `GET /v1/profile`.
-pub(super) async fn profile(parts: &ControlParts, request: &Head) -> Response {
-    let inspect = match allowed(parts, request) {
+pub(super) async fn profile(inspect: Option<&dyn Inspect>, request: &Head) -> Response {
+    let inspect = match allowed(inspect, request) {
         Ok(inspect) => inspect,
         Err(refused) => return refused,
     };
@@ -61,20 +60,20 @@ pub(super) async fn profile(parts: &ControlParts, request: &Head) -> Response {
 }
 
 /// The response to `GET /v1/heap`.
-pub(super) fn heap(parts: &ControlParts, request: &Head) -> Response {
-    match allowed(parts, request) {
+pub(super) fn heap(inspect: Option<&dyn Inspect>, request: &Head) -> Response {
+    match allowed(inspect, request) {
         Ok(inspect) => Response::json(200, &inspect.heap()),
         Err(refused) => refused,
     }
 }
 
-fn allowed<'a>(parts: &'a ControlParts, request: &Head) -> Result<&'a dyn Inspect, Response> {
-    let Some(inspect) = &parts.inspect else {
+fn allowed<'a>(inspect: Option<&'a dyn Inspect>, request: &Head) -> Result<&'a dyn Inspect, Response> {
+    let Some(inspect) = inspect else {
         let message = "profiling is off; it needs apisix.control.profiling: true in config.yaml";
         return Err(Response::error(403, message));
     };
     match is_loopback(request.peer) {
-        true => Ok(inspect.as_ref()),
+        true => Ok(inspect),
         false => Err(Response::error(403, "profiles are for clients on this machine; ask 127.0.0.1")),
     }
 }

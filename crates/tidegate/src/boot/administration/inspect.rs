@@ -42,7 +42,7 @@ fn take(length: Duration, form: ProfileForm, left: &Receiver<()>) -> Result<Vec<
     };
     tidegate_profiler::take(length, form, left).map_err(|refused| match refused {
         Refused::Busy => NoProfile::Busy,
-        // Nobody reads this.
+        // It is not read.
         Refused::Left => NoProfile::Failed("the client left".to_owned()),
         Refused::Failed(reason) => NoProfile::Failed(reason),
     })
