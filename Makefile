@@ -1,15 +1,17 @@
 # Entry points for people and for CI. Each target prints what it runs.
 
 CARGO ?= cargo
-SHELL_SCRIPTS = .ci/run $(wildcard examples/*.sh examples/*/*.sh) scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/check-deb scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
+SHELL_SCRIPTS = .ci/run $(wildcard examples/*.sh examples/*/*.sh) scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/chroot.sh scripts/dist/check-clone scripts/dist/check-deb scripts/dist/check-hour scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build dist dist-twice chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
+.PHONY: help build dist dist-twice check-hour check-clone chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
 	@echo 'make dist    archive, .deb, .rpm, OCI image, bill of materials and sums in ./dist; no root, no docker'
 	@echo 'make dist-twice  the same in two other folders, to compare each byte'
+	@echo 'make check-hour   the size of those files, and the time from each to the first answer; needs root'
+	@echo 'make check-clone  clone, `make run` and a first answer in a fresh Debian 12 and 13; needs root'
 	@echo 'make chart   render the Helm chart in many ways and check each object; needs Go and Python'
 	@echo 'make run     build with less optimization, then serve in the foreground from ./run/'
 	@echo 'make deps    install the Debian packages that tests and perf need'
@@ -41,6 +43,14 @@ dist:
 dist-twice:
 	scripts/dist/twice
 
+# Sizes, and the time until the first answer, of what `make dist` makes; needs root, debootstrap and umoci.
+check-hour: dist
+	scripts/dist/check-hour dist
+
+# A build from source in a fresh Debian 12 and 13; needs root and debootstrap, and takes the minutes of two builds.
+check-clone:
+	scripts/dist/check-clone $(CLONE_SUITES)
+
 CHART_TOOLS = $(TARGET)/chart-tools
 # helm is a module of Go, Kubernetes' schemas are a package of PyPI: nothing is installed outside of the target folder.
 chart:
@@ -62,7 +72,7 @@ test: deps
 	$(CARGO) test --workspace
 
 # What takes too long for every change: tests that are marked `ignore`, with the reason beside it.
-test-all: test chart
+test-all: test chart check-hour
 	scripts/openapi-tools
 	$(CARGO) test --workspace --test e2e -- --ignored --nocapture
 

@@ -26,6 +26,9 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$url" ] || url="@URL@/releases/download/v$version"
 
+case $url in
+    *://tidegate.invalid/*) fail 'this script was made without the address of releases; TIDEGATE_URL names one' ;;
+esac
 [ "$(uname -s)" = Linux ] || fail 'Tidegate runs on Linux'
 case $(uname -m) in
     x86_64 | amd64) arch=x86_64 ;;

@@ -146,7 +146,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: alone PREFIX SCHEMAS".into());
     };
     let config = std::fs::read_to_string(format!("{prefix}/conf/config.yaml"))?;
-    let config: Value = serde_saphyr::from_str(&config)?;
+    let config = tidegate_config::yaml::to_value(&config).map_err(|fault| fault.to_string())?;
     let schemas = std::fs::read_to_string(schemas)?;
     let plugins: Arc<dyn PluginCatalog> = Arc::new(catalog(&schemas, "apisix.plugins.")?);
     let stream: Arc<dyn PluginCatalog> = Arc::new(catalog(&schemas, "apisix.stream.plugins.")?);

@@ -215,7 +215,7 @@ impl<T: Weigh + Send + Sync + 'static> Batch<T> {
             let background = &tidegate_plugin_api::host()?.background;
             self.queue.get_or_init(|| {
                 let (sender, receiver) = unbounded_channel();
-                background.spawn(collect(self.shared.clone(), receiver, stop::guard()));
+                background.spawn(task(collect(self.shared.clone(), receiver, stop::guard())));
                 sender
             });
         }
@@ -229,6 +229,11 @@ const DEFAULT_MAX_PENDING: usize = 8192;
 /// A day at most: sums with the clock must not overflow.
 fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value.clamp(0.0, 86_400.0)).unwrap_or(Duration::from_secs(1))
+}
+
+/// One type for the tasks of all kinds of entries: the runtime's code for a task is there once, not for each of them.
+fn task(work: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(work)
 }
 
 /// Fills batches until the configuration is gone or the process ends.
@@ -292,7 +297,7 @@ async fn send<T: Send + Sync + 'static>(
         sending.join_next().await;
     }
     let Buffer { entries, bytes } = std::mem::take(buffer);
-    sending.spawn(deliver(shared.clone(), Arc::new(Lot::new(entries)), bytes));
+    sending.spawn(task(deliver(shared.clone(), Arc::new(Lot::new(entries)), bytes)));
 }
 
 /// Sends a batch as often as the configuration allows.

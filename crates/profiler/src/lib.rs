@@ -53,7 +53,7 @@ pub enum Form {
 pub enum Refused {
     /// One is being taken.
     Busy,
-    /// no client waits for it.
+    /// No client waits for it.
     Left,
     /// The system does not allow it.
     Failed(String),

@@ -38,6 +38,10 @@ struct Made {
 }
 
 fn make(key: Option<&Path>) -> Made {
+    make_for("http://dist.test", key).0
+}
+
+fn make_for(url: &str, key: Option<&Path>) -> (Made, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let (out, program) = (folder.path().join("dist"), folder.path().join("program"));
     let certificates = folder.path().join("certificates");
@@ -47,16 +51,13 @@ fn make(key: Option<&Path>) -> Made {
     let mut command = Command::new(workspace_root().join("scripts/dist/make"));
     command.arg("--out").arg(&out).arg("--program").arg(&program).arg("--pages-of").arg(binary());
     command.args(["--level", "1", "--certificates"]).arg(&certificates);
-    command
-        .env("SOURCE_DATE_EPOCH", "1700000000")
-        .env("DIST_URL", "http://dist.test")
-        .env_remove("MINISIGN_KEY");
+    command.env("SOURCE_DATE_EPOCH", "1700000000").env("DIST_URL", url).env_remove("MINISIGN_KEY");
     if let Some(key) = key {
         command.env("MINISIGN_KEY", key);
     }
     let said = run(&mut command);
     assert_eq!(said.contains("SHA256SUMS is not signed"), key.is_none(), "{said}");
-    Made { folder, out }
+    (Made { folder, out }, said)
 }
 
 impl Made {
@@ -92,6 +93,26 @@ fn two_runs_make_the_same_bytes() {
     for part in components {
         assert!(part["purl"].as_str().is_some_and(|purl| purl.starts_with("pkg:cargo/")), "{part}");
     }
+}
+
+/// The address of releases and that of the maintainers are for those to fill in who publish.
+#[test]
+fn placeholders_are_named() {
+    let (made, said) = make_for("", None);
+    for (part, line) in
+        [("DIST_URL is not set", "https://tidegate.invalid"), ("nobody reads", "maintainers@")]
+    {
+        assert!(said.lines().any(|it| it.contains(part) && it.contains(line)), "{said}");
+    }
+    let output = Command::new("sh").arg(made.file("install.sh")).env_remove("TIDEGATE_URL").output();
+    let output = output.expect("the script runs");
+    assert!(
+        !output.status.success() && text(&output).contains("TIDEGATE_URL names one"),
+        "{}",
+        text(&output)
+    );
+    let (_, said) = make_for("http://dist.test", None);
+    assert!(!said.contains("DIST_URL"), "{said}");
 }
 
 #[test]

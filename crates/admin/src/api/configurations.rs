@@ -300,7 +300,7 @@ pub(super) fn read_document(request: &Request, limit: Option<u64>) -> Result<Val
     let document = if request.header("content-type").is_some_and(|kind| kind.starts_with("application/yaml"))
     {
         let text = String::from_utf8_lossy(bytes);
-        match serde_saphyr::from_str::<Value>(&text) {
+        match tidegate_config::yaml::to_value(&text) {
             Ok(mut document) if document.is_object() => {
                 lua::whole_numbers(&mut document);
                 document

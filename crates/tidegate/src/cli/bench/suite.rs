@@ -11,6 +11,8 @@ use tidegate_bench::{
     Problem, interrupt,
     suite::{self, Runner, Settings, Suite},
 };
+use tidegate_config::yaml;
+use tidegate_model::typed;
 
 use super::{
     exit::{INTERRUPTED, PARTLY_FAILED},
@@ -78,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Problem> {
 
 fn read(file: &Path, arguments: &Arguments) -> Result<Suite, Problem> {
     let name = file.display().to_string();
-    let mut suite = Suite::parse(&files::read(file)?, &name)?;
+    let mut suite = parse(&files::read(file)?, &name)?;
     if arguments.quick {
         suite.quick();
     }
@@ -89,4 +91,54 @@ fn read(file: &Path, arguments: &Arguments) -> Result<Suite, Problem> {
         }
     }
     Ok(suite)
+}
+
+/// Reads YAML; `file` is its name, for messages.
+fn parse(text: &str, file: &str) -> Result<Suite, Problem> {
+    let document = yaml::to_value(text).map_err(|fault| Problem::usage(format!("{file}:{fault}")))?;
+    let suite: Suite = typed(&document).map_err(|why| Problem::usage(format!("{file}: {why}")))?;
+    suite.checked(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_suites_are_good() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../perf/suites");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("perf/suites").flatten() {
+            let text = std::fs::read_to_string(entry.path()).expect("readable");
+            let suite = parse(&text, &entry.path().display().to_string());
+            names.push(suite.unwrap_or_else(|problem| panic!("{problem}")).name);
+        }
+        names.sort();
+        assert_eq!(
+            names,
+            ["apisix-benchmark", "api7-table", "hyperapi-table", "jitter", "lotos-table"]
+                .map(String::from)
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (bad, why) in [
+            ("name: a", "f: missing field `about`"),
+            ("name: a\nabout: b\nscenarios: []", "f: no scenarios"),
+            ("name: a\nabout: b\nname: c", "f:3:1: key \"name\" is given twice, first at 1:1"),
+        ] {
+            assert_eq!(parse(bad, "f").expect_err(bad).text, why);
+        }
+        let unknown = "name: a\nabout: b\nscenarios: [{name: c, nope: 1}]";
+        let why = parse(unknown, "f").expect_err(unknown).text;
+        assert!(
+            why.starts_with("f: field scenarios[0].nope: unknown field `nope`, expected one of"),
+            "{why}"
+        );
+    }
 }
