@@ -7,6 +7,7 @@ mod check;
 mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;
+mod plugin_files;
 mod reach;
 mod resources;
 

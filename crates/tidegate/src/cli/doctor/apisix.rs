@@ -32,7 +32,7 @@ pub(super) fn of_file(file: &Path) -> anyhow::Result<Vec<Check>> {
             )]);
         }
     };
-    let problems = resources::problems(&document);
+    let problems = resources::problems(&document, &[]);
     let mut checks: Vec<Check> =
         problems.iter().map(|problem| Check::of_message("object", problem, resources::CORRECT)).collect();
     let (all, bad) = (resources::count(&document), checks.len());

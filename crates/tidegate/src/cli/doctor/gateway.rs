@@ -9,11 +9,12 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 use tidegate_config::{Loaded, Provider, Settings};
+use tidegate_plugin_api::PluginDef;
 use tidegate_proxy::port_owner;
 
 use super::{
     check::Check,
-    reach,
+    plugin_files, reach,
     resources::{self, Named},
 };
 use crate::{
@@ -37,7 +38,9 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.extend(ports(settings));
     checks.push(open_files(settings));
     checks.extend(believed(settings));
-    checks.extend(resources_of(settings));
+    let (defs, of_plugins) = plugin_files::look(settings);
+    checks.extend(of_plugins);
+    checks.extend(resources_of(settings, &defs));
     checks
 }
 
@@ -128,7 +131,7 @@ fn believed(settings: &Settings) -> Option<Check> {
 }
 
 /// What the objects name: hosts, Redis, certificates; and etcd.
-fn resources_of(settings: &Settings) -> Vec<Check> {
+fn resources_of(settings: &Settings, defs: &[&'static PluginDef]) -> Vec<Check> {
     let mut checks = Vec::new();
     if settings.provider == Provider::Etcd {
         checks.extend(settings.etcd.hosts.iter().map(|host| reach::etcd(host)));
@@ -140,12 +143,12 @@ fn resources_of(settings: &Settings) -> Vec<Check> {
         Provider::Embedded | Provider::Etcd | Provider::ApiDriven => None,
     };
     if let Some(file) = file {
-        checks.extend(of_file(file));
+        checks.extend(of_file(file, defs));
     }
     checks
 }
 
-fn of_file(file: &Path) -> Vec<Check> {
+fn of_file(file: &Path, defs: &[&'static PluginDef]) -> Vec<Check> {
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let document: Value = match std::fs::read_to_string(file) {
         Err(error) => {
@@ -162,7 +165,7 @@ fn of_file(file: &Path) -> Vec<Check> {
             Ok(document) => document,
         },
     };
-    let problems = resources::problems(&document);
+    let problems = resources::problems(&document, defs);
     let mut checks: Vec<Check> =
         problems.iter().map(|problem| Check::of_message(&name, problem, resources::CORRECT)).collect();
     if problems.is_empty() {

@@ -9,9 +9,10 @@ use std::{
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::Value;
 use tidegate_model::Kind;
+use tidegate_plugin_api::PluginDef;
 use tidegate_tls::Certificate;
 
-use super::check::Check;
+use super::{check::Check, plugin_files};
 use crate::boot;
 
 /// What to do about an object whose fault says no more.
@@ -35,9 +36,9 @@ pub(super) fn count(document: &Value) -> usize {
     lists(document).map(|(_, items)| items.len()).sum()
 }
 
-/// Why objects would be left out, each with its name.
-pub(super) fn problems(document: &Value) -> Vec<String> {
-    let catalog = match boot::catalog(None) {
+/// Why objects would be left out, each with its name. `defs`: plugins in files.
+pub(super) fn problems(document: &Value, defs: &[&'static PluginDef]) -> Vec<String> {
+    let catalog = match plugin_files::catalog(defs) {
         Ok(catalog) => catalog,
         Err(error) => return vec![format!("{error:#}")],
     };
