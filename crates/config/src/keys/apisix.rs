@@ -49,7 +49,7 @@ pub(super) const KEYS: &[Key] = &[
     unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes."),
     key("apisix.enable_server_tokens", Bool, "true", "Show the version in the Server header."),
     key("apisix.extra_lua_path", Text, "\"\"",
-        "Templates of files with Lua modules: /opt/lua/?.lua. A plugin NAME of plugins is in apisix/plugins/NAME.lua below it."),
+        "Templates of Lua modules: /opt/lua/?.lua. The plugin NAME is apisix/plugins/NAME.lua there."),
     key("apisix.extra_lua_cpath", Text, "\"\"", "Folders with Lua modules in C.")
         .no_effect(NO_LUA_PATH),
     unset("apisix.lua_module_hook", Text, "\"my_project.my_hook\"", "A Lua module that is loaded first.")
