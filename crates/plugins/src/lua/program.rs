@@ -38,7 +38,7 @@ pub(crate) struct Program {
     sources: Vec<String>,
     conf: serde_json::Value,
     needs_body: bool,
-    /// Calls `ngx.sleep`: runs as a coroutine.
+    /// Calls `ngx.sleep` or `resty.http`: runs as a coroutine.
     waits: bool,
     is_script: bool,
     /// Runs before a phase of another plugin: what it returns does not matter.
@@ -97,7 +97,7 @@ impl Program {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             alive: Arc::new(()),
             needs_body: mentions(&BODY_WORDS),
-            waits: mentions(&["sleep"]),
+            waits: mentions(&["sleep", "resty.http"]),
             is_script: false,
             is_before: false,
             is_exit: false,
