@@ -23,6 +23,7 @@ mod logged_bodies;
 mod loggers;
 mod long_searches;
 mod lua_bounds;
+mod lua_files;
 mod lua_globals;
 mod masked_logs;
 mod oidc;

@@ -175,6 +175,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         audit: None,
         compiled: Arc::new(tidegate_admin::NoCompiler),
         hosts: tidegate_admin::Hosts::default(),
+        inspect: None,
     }));
     let data = TcpListener::bind("127.0.0.2:1984").await?;
     let (_doors, serving) = tokio::sync::watch::channel(tidegate_admin::listener::Phase::Serving);

@@ -87,7 +87,7 @@ impl Compiler {
         previous: &[Arc<UpstreamHandle>],
     ) -> Vec<Arc<Instance>> {
         let catalog = self.catalog.clone();
-        let runs = |name: &str| catalog.def(name).is_none_or(|def| def.consumer.is_none());
+        let runs = |name: &str| catalog.def(name).is_none_or(|def| !def.identifies());
         let owner = Owner { kind: Kind::Consumer, id: key.1.clone(), version };
         let mut instances = self.build_instances(key, &owner, &conf.plugins, previous, runs);
         if let Some(group) = &conf.group_id {
@@ -113,9 +113,7 @@ impl Compiler {
             if is_disabled(conf) {
                 continue;
             }
-            let Some((def, build)) = self.catalog.def(name).and_then(|def| Some((def, def.consumer?))) else {
-                continue;
-            };
+            let Some(def) = self.catalog.def(name).filter(|def| def.identifies()) else { continue };
             let mut conf = conf.clone();
             if conf.pointer("/_meta/filter").is_some() {
                 let why = format!(
@@ -126,7 +124,12 @@ impl Compiler {
             }
             let built = self.resolve(&mut conf).and_then(|waits| {
                 let checked = self.catalog.check(name, SchemaKind::Consumer, &mut conf);
-                self.excuse(checked.and_then(|()| build(&conf)), waits)
+                self.excuse(
+                    checked.and_then(|()| {
+                        def.consumer_key(&conf).unwrap_or_else(|| Err("it identifies no client".to_owned()))
+                    }),
+                    waits,
+                )
             });
             match built {
                 Ok(None) => {}

@@ -25,6 +25,8 @@ pub(crate) struct Findings {
     pub warnings: Vec<Fault>,
     pub(crate) idle: Vec<fate::Unserved>,
     pub(crate) refused: Vec<fate::Unserved>,
+    /// The list of plugins, where some of them may be files, which have attributes of their own.
+    files: Vec<String>,
 }
 
 impl Findings {
@@ -35,6 +37,7 @@ impl Findings {
 
 /// Checks a whole config.yaml, and gives each value the form its key takes (`off` is text where text is meant).
 pub(crate) fn document(root: &mut Node, found: &mut Findings) {
+    found.files = plugins_in_files(root);
     match &root.content {
         Content::Map(_) => table(root, "", found),
         _ if root.is_null() => {}
@@ -43,6 +46,28 @@ pub(crate) fn document(root: &mut Node, found: &mut Findings) {
     let refused = std::mem::take(&mut found.refused);
     found.warnings.extend(fate::warnings(&found.idle));
     found.errors.extend(refused.iter().map(fate::Unserved::refusal));
+}
+
+/// The names of `plugins`, where `apisix.extra_lua_path` says that there are files.
+fn plugins_in_files(root: &Node) -> Vec<String> {
+    let below = |node: &Node, name: &str| match &node.content {
+        Content::Map(entries) => {
+            entries.iter().find(|entry| entry.key == name).map(|entry| entry.value.clone())
+        }
+        _ => None,
+    };
+    let text = |node: &Node| match &node.content {
+        Content::Scalar { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    let path = below(root, "apisix").and_then(|apisix| below(&apisix, "extra_lua_path"));
+    if path.as_ref().and_then(text).is_none_or(|path| path.is_empty()) {
+        return Vec::new();
+    }
+    match below(root, "plugins").map(|plugins| plugins.content) {
+        Some(Content::List(names)) => names.iter().filter_map(text).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Checks the value of one key.
@@ -85,6 +110,7 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
         let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
         match keys::find(&below) {
             Some(key) => known(&mut entry.value, &below, key, found),
+            None if path == "plugin_attr" && found.files.contains(&entry.key) => {}
             None => {
                 // A value that slipped to where a key belongs.
                 let shown = if keys::is_secret(path) { format!("below {path}") } else { below };
@@ -114,7 +140,7 @@ fn free_table(node: &mut Node, path: &str, found: &mut Findings) {
 
 /// The value of a key of the table, and what becomes of it.
 fn known(node: &mut Node, path: &str, key: &Key, found: &mut Findings) {
-    let mut inner = Findings::default();
+    let mut inner = Findings { files: found.files.clone(), ..Findings::default() };
     value(node, path, key.takes, &mut inner);
     let verdict = if inner.errors.is_empty() { fate::value_fate(key, path, node) } else { ValueFate::Served };
     match verdict {

@@ -2,7 +2,7 @@
 
 pub(super) mod entries;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -22,22 +22,40 @@ impl Catalog {
     pub fn new(defs: &[&'static PluginDef], enabled: Option<&[String]>) -> Result<Catalog, String> {
         let mut entries = FxHashMap::default();
         for &def in defs {
-            let parse = |text: &str| {
-                serde_json::from_str::<Value>(text)
-                    .map_err(|error| format!("schema of plugin {}: {error}", def.name))
-            };
-            let entry = Entry {
-                def,
-                schema: with_meta(parse(def.schema)?),
-                consumer_schema: def.consumer_schema.map(parse).transpose()?,
-                metadata_schema: def.metadata_schema.map(parse).transpose()?,
-                checks: Checks::default(),
-            };
-            entries.insert(def.name, entry);
+            entries.insert(def.name, entry(def)?);
         }
-        let catalog = Catalog { entries, enabled: arc_swap::ArcSwap::default(), lua: None, missing: &[] };
+        let catalog = Catalog {
+            entries,
+            files: OnceLock::new(),
+            enabled: arc_swap::ArcSwap::default(),
+            lua: None,
+            missing: &[],
+        };
         catalog.enable(enabled);
         Ok(catalog)
+    }
+
+    /// Adds the plugins that users wrote as files, once, in place of those with the same names.
+    pub fn add_files(&self, defs: &[&'static PluginDef], enabled: Option<&[String]>) -> Result<(), String> {
+        let files: Result<FxHashMap<_, _>, String> =
+            defs.iter().map(|&def| Ok((def.name, entry(def)?))).collect();
+        if self.files.set(files?).is_err() {
+            return Err("the plugins of files are there already".to_owned());
+        }
+        self.enable(enabled);
+        Ok(())
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        let file = self.files.get().and_then(|files| files.get(name));
+        file.or_else(|| self.entries.get(name))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let files = self.files.get();
+        let replaced = move |name: &str| files.is_some_and(|files| files.contains_key(name));
+        let own = self.entries.iter().filter(move |(name, _)| !replaced(name)).map(|(_, entry)| entry);
+        own.chain(files.into_iter().flat_map(FxHashMap::values))
     }
 
     /// With the compiler that finds parts of scripts without effect.
@@ -63,8 +81,7 @@ impl Catalog {
     /// Replaces the list of enabled plugins (apisix.yaml may carry one). Unknown names are ignored.
     pub fn enable(&self, names: Option<&[String]>) {
         let mut enabled: Vec<&PluginDef> = self
-            .entries
-            .values()
+            .entries()
             .map(|entry| entry.def)
             .filter(|def| names.is_none_or(|names| names.iter().any(|name| name == def.name)))
             .collect();
@@ -74,12 +91,12 @@ impl Catalog {
 
     /// The plugin of that name, if it is enabled.
     pub fn def(&self, name: &str) -> Option<&'static PluginDef> {
-        self.entries.get(name).map(|entry| entry.def)
+        self.entry(name).map(|entry| entry.def)
     }
 
     /// Those enabled, by name.
     pub fn defs(&self) -> impl Iterator<Item = &'static PluginDef> {
-        self.entries.values().map(|entry| entry.def)
+        self.entries().map(|entry| entry.def)
     }
 
     /// The handler of a plugin-provided URI, for `public-api`.
@@ -90,6 +107,19 @@ impl Catalog {
             .filter(|(at, api)| is_at(at, uri) && (api.methods.is_empty() || api.methods.contains(&method)));
         apis.next().map(|(_, api)| api)
     }
+}
+
+fn entry(def: &'static PluginDef) -> Result<Entry, String> {
+    let parse = |text: &str| {
+        serde_json::from_str::<Value>(text).map_err(|error| format!("schema of plugin {}: {error}", def.name))
+    };
+    Ok(Entry {
+        def,
+        schema: with_meta(parse(def.schema)?),
+        consumer_schema: def.consumer_schema.map(parse).transpose()?,
+        metadata_schema: def.metadata_schema.map(parse).transpose()?,
+        checks: Checks::default(),
+    })
 }
 
 /// Whether an API answers this URI: its own one, or one below it where it ends with `*`.
@@ -130,7 +160,7 @@ fn with_meta(mut schema: Value) -> Value {
 
 impl PluginCatalog for Catalog {
     fn facts(&self, name: &str) -> Option<PluginFacts<'_>> {
-        let entry = self.entries.get(name)?;
+        let entry = self.entry(name)?;
         Some(PluginFacts {
             name: entry.def.name,
             version: entry.def.version,
@@ -167,7 +197,11 @@ impl PluginCatalog for Catalog {
         if self.enabled.load().iter().any(|name| has(&name)) || path.contains(':') {
             return None;
         }
-        let off = self.entries.keys().find(has).map(|name| format!(": add {name} to plugins in config.yaml"));
+        let off = self
+            .entries()
+            .map(|entry| entry.def.name)
+            .find(|name| has(&name))
+            .map(|name| format!(": add {name} to plugins in config.yaml"));
         Some(format!("no enabled plugin answers {path}, so that it is 404{}", off.unwrap_or_default()))
     }
 
@@ -186,7 +220,7 @@ impl PluginCatalog for Catalog {
     }
 
     fn check(&self, name: &str, kind: SchemaKind, conf: &mut Value) -> Result<(), String> {
-        let entry = self.entries.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+        let entry = self.entry(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         let (schema, compiled) = match kind {
             SchemaKind::Plugin => (Some(&entry.schema), &entry.checks.plugin),
             SchemaKind::Consumer if entry.consumer_schema.is_some() => {
@@ -201,7 +235,7 @@ impl PluginCatalog for Catalog {
             let checked = compiled.map_err(String::clone)?.check(conf);
             checked.map_err(|reason| (entry.def.explain)(conf, reason))?;
         }
-        if kind == SchemaKind::Consumer && entry.def.consumer.is_some() {
+        if kind == SchemaKind::Consumer && entry.def.identifies() {
             refuse_empty(conf)?;
         }
         if kind == SchemaKind::Plugin && entry.def.guards {

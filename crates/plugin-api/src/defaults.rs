@@ -30,7 +30,10 @@ fn no_stream_build(_: &Value, _: &BuildContext) -> Result<Arc<dyn StreamPlugin>,
 impl PluginDef {
     /// The checks of a configuration after the schema has accepted it.
     pub fn check_accepted(&self, conf: &Value, kind: SchemaKind) -> Result<(), String> {
-        (self.check)(conf, kind)?;
+        match self.file {
+            Some(file) => file.check(conf, kind)?,
+            None => (self.check)(conf, kind)?,
+        }
         match kind {
             SchemaKind::Plugin => header_text::check(conf, self.headers),
             SchemaKind::Metadata => header_text::check(conf, self.metadata_headers),
@@ -68,5 +71,6 @@ impl PluginDef {
         control: &[],
         follow_metadata: None,
         start: None,
+        file: None,
     };
 }

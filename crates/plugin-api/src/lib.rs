@@ -79,6 +79,7 @@ pub mod lua;
 pub mod memory;
 pub mod multipart;
 pub mod outcome;
+mod plugin_file;
 pub mod remaking;
 pub mod reply;
 pub mod request;
@@ -114,8 +115,8 @@ pub use step::{Step, Verdict, WholeBody};
 pub use template::Template;
 pub use tidegate_model::SchemaKind;
 pub use types::{
-    Api, AuthEntry, Consumer, ConsumerIndex, ControlPath, FilterFunction, Instance, Plugin, PluginChain,
-    PluginDef, Request, Route, Snapshot, WorkerSnapshot,
+    Api, AuthEntry, Consumer, ConsumerIndex, ControlPath, FilterFunction, Handler, Instance, Plugin,
+    PluginChain, PluginDef, PluginFile, Request, Route, Snapshot, WorkerSnapshot,
 };
 pub use upstream::UpstreamHandle;
 pub use variables::variable::Variable;

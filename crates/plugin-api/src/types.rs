@@ -158,6 +158,8 @@ pub struct PluginDef {
     pub follow_metadata: Option<fn(Option<&Value>)>,
     /// Called once at start with `plugin_attr.NAME`, before anything is built.
     pub start: Option<fn(&Value) -> Result<(), String>>,
+    /// The user's file that declares it, in place of `check`, `build` and `consumer`.
+    pub file: Option<&'static dyn PluginFile>,
 }
 
 /// A URI that a plugin answers itself, reachable through plugin `public-api`.
@@ -168,7 +170,32 @@ pub struct Api {
     /// single one.
     pub uri: &'static str,
     /// Answers requests for it.
-    pub handler: for<'a> fn(&'a mut Request) -> Step<'a>,
+    pub handler: Handler,
+}
+
+/// A plugin in a file. Its [`PluginDef`] has fields like any other, and asks here where others have functions.
+pub trait PluginFile: Send + Sync {
+    /// Rules that the schema cannot express, and why the file cannot be used.
+    fn check(&self, conf: &Value, kind: SchemaKind) -> Result<(), String>;
+    /// Makes an instance of a configuration that passed schema and `check`.
+    fn build(
+        &self,
+        def: &'static PluginDef,
+        conf: &Value,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn Plugin>, String>;
+    /// How a consumer with that configuration is found. `None`: it does not identify consumers.
+    fn consumer(&self) -> Option<fn(&Value, &PluginDef) -> ConsumerKey>;
+    /// Answers a request for the URI with that number in [`PluginDef::apis`].
+    fn answer<'a>(&'a self, api: usize, request: &'a mut Request) -> Step<'a>;
+}
+
+/// What answers a URI.
+pub enum Handler {
+    /// Of a plugin of this program.
+    Function(for<'a> fn(&'a mut Request) -> Step<'a>),
+    /// Of a file: which of its URIs.
+    File(&'static dyn PluginFile, usize),
 }
 
 /// A path of the Control API that a plugin answers to GET.

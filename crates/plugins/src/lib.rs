@@ -7,6 +7,7 @@ pub mod common;
 mod ext_plugin;
 #[cfg_attr(not(feature = "lua"), path = "lua/absent.rs")]
 mod lua;
+pub mod lua_files;
 #[cfg(feature = "lua")]
 #[doc(hidden)]
 pub mod parsers;
@@ -162,11 +163,32 @@ mod other {
 use std::sync::Arc;
 
 use tidegate_model::check::{LuaChunk, LuaFault};
-use tidegate_plugin_api::LuaCompiler;
+use tidegate_plugin_api::{LuaCompiler, PluginDef};
 
 /// Compiles the Lua in configurations. `None` in a build without Lua.
 pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
     lua::compiler()
+}
+
+/// The plugins of this list that users wrote as files, with config.yaml as they may ask for it, and what is wrong with those that cannot be loaded: name and reason.
+pub fn plugins_in_files(
+    path: &lua_files::LuaPath,
+    plugins: &[String],
+    settings: &serde_json::Value,
+) -> (Vec<&'static PluginDef>, Vec<(String, String)>) {
+    let (modules, unread) = lua_files::Modules::of_plugins(path, plugins);
+    let names: Vec<&String> = plugins.iter().filter(|name| path.plugin(name).is_some()).collect();
+    lua_files::provide(path.clone(), modules.clone(), settings.clone());
+    let (mut defs, mut faults) = (Vec::new(), Vec::new());
+    for name in names {
+        let unread = unread.iter().find(|(other, _)| other == name).map(|(_, reason)| reason.clone());
+        let (def, fault) = lua::declare(name, unread.map_or(Ok(&modules), Err));
+        defs.extend(def);
+        faults.extend(fault.map(|fault| (name.clone(), fault)));
+    }
+    lua_files::seal();
+    lua::forget();
+    (defs, faults)
 }
 
 /// Checks the Lua in a resource that is to be stored.

@@ -12,7 +12,9 @@ mod chunk;
 mod clock;
 mod current;
 mod exits;
+mod files;
 mod filter;
+mod http;
 mod json;
 mod making;
 mod pattern;
@@ -22,7 +24,9 @@ mod script;
 #[allow(unsafe_code, reason = "functions of the library `string`")]
 mod strings;
 mod template;
+mod timers;
 mod vm;
+mod waiting;
 
 #[cfg(test)]
 mod depth_tests;
@@ -36,10 +40,12 @@ use tidegate_plugin_api::{FilterFunction, LuaCompiler, Plugin};
 pub(crate) use check::check;
 pub(crate) use check::check_function;
 pub(crate) use exits::{Answer, Body, Exits, Remade};
+pub(crate) use files::declare;
 pub(crate) use making::{Entries, Key, Source};
 pub(crate) use program::context_field;
 pub(crate) use program::{Phase, Program};
 pub(crate) use template::Template;
+pub(crate) use vm::forget;
 
 /// What compiles the Lua of configurations.
 pub(crate) fn compiler() -> Option<Arc<dyn LuaCompiler>> {

@@ -40,6 +40,7 @@ mod ocsp;
 mod open_sessions;
 mod pem;
 pub(crate) mod pid_file;
+pub(crate) mod plugin_files;
 pub(crate) mod preflight;
 mod prepare;
 pub(super) mod process;
@@ -305,6 +306,7 @@ pub(crate) fn explain_offline(
     let catalog = Arc::new(catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(metrics::Metrics::new(&settings));
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
+    plugin_files::add(&settings, &catalog, false)?;
     start_plugins(&settings, &catalog)?;
     let provider = provider::open(&settings, &catalog, &runtime, &Purpose::Serve(None))?;
     let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;

@@ -144,3 +144,41 @@ fn it_answers_whether_apisix_can_be_left() {
     let (code, checks) = doctor(&["--etcd", &etcd.url()]);
     assert!(code == Some(3) && bad(&checks)[0].contains("routes/2 cannot be used"), "{checks:#?}");
 }
+
+/// A look at the text finds what the sandbox does not have, also in what a plugin requires.
+#[test]
+fn calls_of_plugins_in_files_that_are_not_available_are_named() {
+    let lua = tempfile::tempdir().expect("a folder");
+    fs::create_dir_all(lua.path().join("apisix/plugins")).expect("a folder");
+    let write = |name: &str, text: &str| fs::write(lua.path().join(name), text).expect("written");
+    let plugin =
+        |body: &str| format!("return {{version = 1, priority = 1, schema = {{type = 'object'}},\n{body}}}");
+    write(
+        "apisix/plugins/my-good.lua",
+        &plugin("-- io.open\nrewrite = function() return 200, 'io.open is a text' end"),
+    );
+    write(
+        "apisix/plugins/my-bad.lua",
+        &format!("require('my_helper')\n{}", plugin("log = function() ngx.socket.tcp() end")),
+    );
+    write(
+        "my_helper.lua",
+        "return function()\n    local redis = require('resty.redis')\n    return io.open('/etc/passwd')\nend",
+    );
+    write("apisix/plugins/my-broken.lua", "return {\n");
+    let path = format!("apisix:\n  extra_lua_path: {}/?.lua\n", lua.path().display());
+    let config = EMBEDDED.replacen("apisix:\n", &path, 1) + "plugins: [my-good, my-bad, my-broken]\n";
+    let folder = folder(&config, None);
+    let checks = of_folder(folder.path());
+    let found = bad(&checks);
+    let file = |name: &str| lua.path().join(name).display().to_string();
+    for expected in [
+        format!("plugin my-bad: {}:3: ngx.socket is not available", file("apisix/plugins/my-bad.lua")),
+        format!("plugin my-bad: {}:2: module resty.redis is not available", file("my_helper.lua")),
+        format!("plugin my-bad: {}:3: io is not available", file("my_helper.lua")),
+        format!("plugin my-broken: it cannot be loaded: {}:2: ", file("apisix/plugins/my-broken.lua")),
+    ] {
+        assert!(found.iter().any(|line| line.starts_with(&expected)), "{expected}: {found:#?}");
+    }
+    assert!(!found.iter().any(|line| line.starts_with("plugin my-good")), "{found:#?}");
+}

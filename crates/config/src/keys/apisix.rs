@@ -9,7 +9,7 @@ use super::{
 
 const LISTEN_IP: super::key::Takes = Form(&forms::LISTEN_IP);
 
-const NO_LUA_PATH: &str = "Lua code is part of routes and plugins; modules are not loaded";
+const NO_LUA_PATH: &str = "modules in C cannot be loaded, and modules of the gateway cannot be replaced";
 const KEPT: &str = "the cache holds what the configuration refers to";
 const PER_PORT_HTTP2: &str = "apisix.enable_http2 is for all ports";
 
@@ -48,8 +48,8 @@ pub(super) const KEYS: &[Key] = &[
     unset("apisix.proxy_protocol.enable_tcp_pp", Bool, "true", "Accept it on all ports of stream_proxy.tcp."),
     unset("apisix.proxy_protocol.enable_tcp_pp_to_upstream", Bool, "true", "Send it to the upstreams of stream routes."),
     key("apisix.enable_server_tokens", Bool, "true", "Show the version in the Server header."),
-    key("apisix.extra_lua_path", Text, "\"\"", "Folders with Lua modules.")
-        .no_effect(NO_LUA_PATH),
+    key("apisix.extra_lua_path", Text, "\"\"",
+        "Templates of Lua modules: /opt/lua/?.lua. The plugin NAME is apisix/plugins/NAME.lua there."),
     key("apisix.extra_lua_cpath", Text, "\"\"", "Folders with Lua modules in C.")
         .no_effect(NO_LUA_PATH),
     unset("apisix.lua_module_hook", Text, "\"my_project.my_hook\"", "A Lua module that is loaded first.")

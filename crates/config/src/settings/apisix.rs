@@ -52,6 +52,8 @@ pub struct Apisix {
     pub log_memory_bytes: u64,
     /// Unset: a part of what there is.
     pub plugin_answer_memory_bytes: Option<u64>,
+    /// `extra_lua_path`: where plugins in files are looked for.
+    pub extra_lua_path: String,
     /// How often a request may come back to this gateway.
     pub max_own_hops: u32,
     /// `router.http`.
@@ -225,6 +227,7 @@ impl Apisix {
             match_uri_encoded_slash: on("match_uri_encoded_slash"),
             max_post_args_readable_bytes: megabytes.saturating_mul(1 << 20),
             body_memory: BodyMemory::read(reader),
+            extra_lua_path: reader.text("apisix.extra_lua_path").unwrap_or_default(),
             max_own_hops: reader
                 .unsigned("apisix.max_own_hops")
                 .and_then(|hops| hops.try_into().ok())

@@ -1,6 +1,6 @@
 //! The plugins of the process, by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -19,14 +19,16 @@ pub(super) struct Entry {
 /// Compiled on first use: most processes use a few of the plugins.
 #[derive(Default)]
 pub(super) struct Checks {
-    pub(super) plugin: std::sync::OnceLock<Result<Schema, String>>,
-    pub(super) consumer: std::sync::OnceLock<Result<Schema, String>>,
-    pub(super) metadata: std::sync::OnceLock<Result<Schema, String>>,
+    pub(super) plugin: OnceLock<Result<Schema, String>>,
+    pub(super) consumer: OnceLock<Result<Schema, String>>,
+    pub(super) metadata: OnceLock<Result<Schema, String>>,
 }
 
 /// The plugins enabled in config.yaml (`plugins`), with their compiled schemas.
 pub struct Catalog {
     pub(super) entries: FxHashMap<&'static str, Entry>,
+    /// Those that users wrote as files, over the others.
+    pub(super) files: OnceLock<FxHashMap<&'static str, Entry>>,
     /// By falling priority.
     pub(super) enabled: arc_swap::ArcSwap<Vec<&'static str>>,
     pub(super) lua: Option<Arc<dyn LuaCompiler>>,

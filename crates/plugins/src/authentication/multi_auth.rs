@@ -87,7 +87,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         .map(|(def, conf)| {
             let metadata = None;
             let context = BuildContext { metadata, ..*context };
-            let built = (def.build)(&conf, &context).map_err(|reason| format!("{}: {reason}", def.name))?;
+            let built = def.instance(&conf, &context).map_err(|reason| format!("{}: {reason}", def.name))?;
             Ok((def.name, built))
         })
         .collect::<Result<_, String>>()?;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use server::{Answer, Server};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    Api, BuildContext, Handler, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
     definition::ConsumerKey,
 };
 use tidegate_protocol::uri::encoded_component;
@@ -29,9 +29,21 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     consumer_schema: Some(include_str!("wolf_rbac.json")),
     phases: Phases::REWRITE,
     apis: &[
-        Api { methods: &["POST"], uri: "/apisix/plugin/wolf-rbac/login", handler: api::login },
-        Api { methods: &["PUT"], uri: "/apisix/plugin/wolf-rbac/change_pwd", handler: api::change_password },
-        Api { methods: &["GET"], uri: "/apisix/plugin/wolf-rbac/user_info", handler: api::user_info },
+        Api {
+            methods: &["POST"],
+            uri: "/apisix/plugin/wolf-rbac/login",
+            handler: Handler::Function(api::login),
+        },
+        Api {
+            methods: &["PUT"],
+            uri: "/apisix/plugin/wolf-rbac/change_pwd",
+            handler: Handler::Function(api::change_password),
+        },
+        Api {
+            methods: &["GET"],
+            uri: "/apisix/plugin/wolf-rbac/user_info",
+            handler: Handler::Function(api::user_info),
+        },
     ],
     check,
     headers: &[("header_prefix", Text::Name)],

@@ -9,7 +9,7 @@ use tidegate_model::{
     catalog::built_without,
     check::{LuaChunk, LuaFault},
 };
-use tidegate_plugin_api::{LuaCompiler, Request};
+use tidegate_plugin_api::{LuaCompiler, PluginDef, Request};
 
 pub(crate) fn compiler() -> Option<Arc<dyn LuaCompiler>> {
     None
@@ -18,6 +18,17 @@ pub(crate) fn compiler() -> Option<Arc<dyn LuaCompiler>> {
 pub(crate) fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
     Err(LuaFault::Load(built_without("lua")))
 }
+
+/// No file can be loaded.
+pub(crate) fn declare(
+    _: &str,
+    _: Result<&crate::lua_files::Modules, String>,
+) -> (Option<&'static PluginDef>, Option<String>) {
+    (None, Some(built_without("lua")))
+}
+
+/// There is no interpreter.
+pub(crate) fn forget() {}
 
 /// Only Lua sets fields of its context.
 pub(crate) fn context_field(_: &Request, _: &str) -> Option<Value> {

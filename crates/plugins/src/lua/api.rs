@@ -3,9 +3,11 @@
 //! Functions that touch the request are here in Rust; what can be said in Lua is in `prelude.lua`, which shapes both
 //! into the tables that users know.
 
+mod digests;
 mod headers;
 mod log;
 mod native;
+mod plugins;
 mod regex;
 mod request;
 mod text;
@@ -23,10 +25,22 @@ use super::{array, chunk, clock, current, json, strings};
 
 const ENVIRONMENTS: &str = include_str!("environments.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
+const MODULES: &str = include_str!("modules.lua");
 
-/// Fills the interpreter's globals. Returns what makes a request's `ctx`, `run(function, argument, ctx, environment)`, and
-/// what makes an environment.
-pub(super) fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)> {
+/// What the prelude makes.
+pub(super) struct Installed {
+    /// Makes a request's `ctx`.
+    pub new_context: Function,
+    /// `run(function, argument, ctx, environment)`.
+    pub run: Function,
+    /// Makes an environment.
+    pub new_environment: Function,
+    /// What is known of plugins in files.
+    pub plugins: Table,
+}
+
+/// Fills the interpreter's globals.
+pub(super) fn install(lua: &Lua) -> mlua::Result<Installed> {
     let native = lua.create_table()?;
     strings::install(lua, &native)?;
     headers::install(lua, &native)?;
@@ -34,10 +48,15 @@ pub(super) fn install(lua: &Lua) -> mlua::Result<(Function, Function, Function)>
     text::install(lua, &native)?;
     regex::install(lua, &native)?;
     log::install(lua, &native)?;
+    digests::install(lua, &native)?;
+    plugins::install(lua, &native)?;
     install_json(lua, &native)?;
     install_control(lua, &native)?;
+    native.set("more", lua.load(MODULES).set_name("=modules").into_function()?)?;
     let environments = lua.load(ENVIRONMENTS).set_name("=environments").call::<Table>(&native)?;
-    lua.load(PRELUDE).set_name("=prelude").call((native, environments))
+    let (new_context, run, new_environment, plugins) =
+        lua.load(PRELUDE).set_name("=prelude").call((native, environments))?;
+    Ok(Installed { new_context, run, new_environment, plugins })
 }
 
 fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
@@ -67,14 +86,14 @@ fn install_control(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "load",
         native_function(lua, |lua, (source, name, environment): (LuaString, Option<String>, Table)| {
-            let source = source.to_string_lossy();
-            let name = name.unwrap_or_else(|| source.chars().take(LONGEST_NAME).collect());
-            Ok(match chunk::load(lua, &source, &name, &environment) {
+            let name = name.unwrap_or_else(|| source.to_string_lossy().chars().take(LONGEST_NAME).collect());
+            Ok(match chunk::load(lua, source.as_bytes(), &name, &environment) {
                 Ok(function) => (Some(function), None),
                 Err(reason) => (None, Some(reason)),
             })
         })?,
     )?;
+    native.set("may_wait", lua.create_function(|_, ()| Ok(current::call(|call| call.may_wait.get())))?)?;
     native.set("phase", native_function(lua, |_, ()| Ok(current::call(|call| call.phase.get().name())))?)
 }
 

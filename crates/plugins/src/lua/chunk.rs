@@ -8,8 +8,14 @@ use super::clock;
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// Loads a text as Lua names it: `[string "first line..."]`. Bytecode is refused.
-pub(super) fn load(lua: &Lua, source: &str, name: &str, environment: &Table) -> Result<Function, String> {
+pub(super) fn load(
+    lua: &Lua,
+    source: impl AsRef<[u8]>,
+    name: &str,
+    environment: &Table,
+) -> Result<Function, String> {
     clock::check_time().map_err(|error| message(&error))?;
+    let source = source.as_ref();
     if source.len() > MAX_SOURCE_BYTES {
         return Err(format!("the source has {} bytes, at most {MAX_SOURCE_BYTES} are read", source.len()));
     }

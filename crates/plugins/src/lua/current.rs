@@ -25,7 +25,11 @@ pub(crate) enum Phase {
     BeforeProxy,
     HeaderFilter,
     BodyFilter,
+    /// Behind the body filter.
+    DelayedBodyFilter,
     Log,
+    /// A function that runs later, without a request.
+    Timer,
 }
 
 impl Phase {
@@ -35,8 +39,9 @@ impl Phase {
             Phase::Match | Phase::Rewrite | Phase::Access => "access",
             Phase::BeforeProxy => "balancer",
             Phase::HeaderFilter => "header_filter",
-            Phase::BodyFilter => "body_filter",
+            Phase::BodyFilter | Phase::DelayedBodyFilter => "body_filter",
             Phase::Log => "log",
+            Phase::Timer => "timer",
         }
     }
 
@@ -46,7 +51,12 @@ impl Phase {
     }
 
     pub(crate) fn has_response(self) -> bool {
-        matches!(self, Phase::HeaderFilter | Phase::BodyFilter | Phase::Log)
+        self.is_of_chunks() || matches!(self, Phase::HeaderFilter | Phase::Log)
+    }
+
+    /// It runs for each piece of a body.
+    pub(crate) fn is_of_chunks(self) -> bool {
+        matches!(self, Phase::BodyFilter | Phase::DelayedBodyFilter)
     }
 }
 
@@ -62,6 +72,20 @@ pub(super) struct Call {
     pub written: Cell<usize>,
     /// `ngx.say` and `ngx.print`.
     pub output: RefCell<Vec<u8>>,
+    /// It is a coroutine, and what it yields is waited for.
+    pub may_wait: Cell<bool>,
+}
+
+/// Begins a call, or goes on with one that waited.
+pub(super) fn begin(phase: Phase, may_wait: bool) {
+    CALL.with(|call| {
+        call.phase.set(phase);
+        call.exit.set(None);
+        call.status.set(0);
+        call.written.set(0);
+        call.output.borrow_mut().clear();
+        call.may_wait.set(may_wait);
+    });
 }
 
 thread_local! {

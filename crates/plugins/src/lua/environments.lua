@@ -2,8 +2,8 @@
 -- Returns what the prelude builds with.
 local native = ...
 
-local type, pairs, next, error, setmetatable, getmetatable0, rawset0, rawget, setfenv0, getfenv0 =
-    type, pairs, next, error, setmetatable, getmetatable, rawset, rawget, setfenv, getfenv
+local type, pairs, next, error, pcall, setmetatable, getmetatable0, rawset0, rawget, setfenv0, getfenv0 =
+    type, pairs, next, error, pcall, setmetatable, getmetatable, rawset, rawget, setfenv, getfenv
 local floor = math.floor
 local base = _G
 
@@ -31,7 +31,10 @@ end
 
 -- What a view was asked for stays in it: the next time it is found at once.
 local function view_of(library)
+    local own = getmetatable0(library)
+    local call = type(own) == "table" and own.__call or nil
     return {
+        __call = call and function(_, ...) return call(library, ...) end,
         __index = function(mine, key)
             local value = library[key]
             if dynamic[library] and dynamic[library][key] then return value end
@@ -118,15 +121,41 @@ local modules
 local loaded_metatable = {
     __index = function(loaded, name) return found(loaded, name, modules[name]) end, __metatable = false,
 }
+-- Environments whose `require` looks for files as well.
+local with_files = setmetatable({}, { __mode = "k" })
+local loading = {}
+local function load_file(env, loaded, name)
+    local text, path = native.module_source(name)
+    if not text then
+        error("module '" .. name .. "' not found: it is neither among those of the guide nor in apisix.extra_lua_path", 3)
+    end
+    local chunk, reason = native.load(text, "@" .. path, env)
+    if not chunk then error(reason, 0) end
+    loaded[name] = loading
+    local ok, value = pcall(chunk, name)
+    if not ok then
+        loaded[name] = nil
+        error(value, 0)
+    end
+    if value ~= nil then
+        loaded[name] = value
+    elseif loaded[name] == loading then
+        loaded[name] = true
+    end
+    return loaded[name]
+end
 local function packages(env)
     local loaded = setmetatable({}, loaded_metatable)
     rawset0(env, "package", { loaded = loaded, path = "", cpath = "", preload = {} })
     rawset0(env, "require", function(name)
         local module = loaded[name]
-        if module == nil then
-            error("module '" .. tostring(name) .. "' not found: only those of the guide are offered", 2)
+        if module == loading then error("loop or previous error loading module '" .. name .. "'", 2) end
+        if module ~= nil then return module end
+        if with_files[env] and type(name) == "string" then
+            local found = load_file(env, loaded, name)
+            return found
         end
-        return module
+        error("module '" .. tostring(name) .. "' not found: only those of the guide are offered", 2)
     end)
 end
 function makers.require(env)
@@ -152,7 +181,11 @@ local environment_metatable = {
 }
 
 -- Globals of one configuration.
-function environments.new() return setmetatable({}, environment_metatable) end
+function environments.new(has_files)
+    local env = setmetatable({}, environment_metatable)
+    with_files[env] = has_files
+    return env
+end
 
 -- Once everything is there.
 function environments.finish(all)

@@ -178,6 +178,31 @@ fn index(key: &Value) -> Option<usize> {
     }
 }
 
+/// A schema as Lua writes it: an empty table where a list belongs is a list.
+pub(crate) fn as_schema(mut schema: serde_json::Value) -> serde_json::Value {
+    const LISTS: [&str; 6] = ["required", "enum", "anyOf", "oneOf", "allOf", "encrypt_fields"];
+    fn walk(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(members) => {
+                for (name, member) in members.iter_mut() {
+                    match member {
+                        serde_json::Value::Object(none)
+                            if none.is_empty() && LISTS.contains(&name.as_str()) =>
+                        {
+                            *member = serde_json::Value::Array(Vec::new());
+                        }
+                        member => walk(member),
+                    }
+                }
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(walk),
+            _ => {}
+        }
+    }
+    walk(&mut schema);
+    schema
+}
+
 /// `decode(text)`: the value, or `nil` and why. What others read and this reader does not is an error: a guard that gets `nil`
 /// lets the request pass.
 pub(super) fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option<String>)> {

@@ -48,11 +48,26 @@ local function left(ok, ...)
     nested = nested - 1
     return ok, ...
 end
+
+-- The running request's ctx: every call begins with it. And the globals of its configuration.
+local running, environment
+
+-- What is waited for goes out through all coroutines, and the result in again.
+local WAIT = {}
+local function woken(mine, own, depth, ...)
+    running, environment, nested = mine, own, depth
+    return ...
+end
+local function wait(...) return woken(running, environment, nested, yield(WAIT, ...)) end
+local function settled(co, ok, mark, ...)
+    if ok and mark == WAIT then return settled(co, resume0(co, wait(...))) end
+    return ok, mark, ...
+end
 local function resume(co, ...)
     if type(co) ~= "thread" then error("bad argument #1 to 'resume' (coroutine expected)", 3) end
     if nested >= MAX_NESTED then return false, "C stack overflow" end
     nested = nested + 1
-    return left(resume0(co, ...))
+    return left(settled(co, resume0(co, ...)))
 end
 local function unwrapped(ok, ...)
     if ok then return ... end
@@ -258,9 +273,13 @@ table.clone = function(t)
 end
 
 os = { time = function(t)
-    if t then error("os.time takes no table here", 2) end
+    if t then return native.seconds_of(t) end
     return math.floor(native.now())
-end, clock = native.now, getenv = function() return nil end }
+end, date = function(form, seconds)
+    form = form or "%c"
+    if sub(form, 1, 1) == "!" then form = sub(form, 2) end
+    return native.date(form, tonumber(seconds) or native.now())
+end, difftime = function(a, b) return a - b end, clock = native.now, getenv = function() return nil end }
 math.random = function(low, high)
     local value = native.random()
     if not low then return value end
@@ -279,12 +298,24 @@ local function proxy(get, set)
 end
 local function refuse() error("this table belongs to all functions", 2) end
 
--- The running request's ctx: every call begins with it.
-local running
+-- A body that is not read yet is read where a function asks for it.
+local function read_body()
+    if native.body_unread() then wait("body") end
+end
+local function body()
+    read_body()
+    return native.body()
+end
+
 -- Variables that functions made known, by name.
 local registered = {}
 local var = proxy(function(name)
     local value = native.var_get(name)
+    if value == nil and type(name) == "string" and (sub(name, 1, 8) == "post_arg" or sub(name, 1, 7) == "graphql")
+        and native.body_unread() then
+        read_body()
+        value = native.var_get(name)
+    end
     if value == nil and registered[name] and running then value = registered[name](running) end
     return value
 end, native.var_set)
@@ -354,6 +385,12 @@ for name, code in pairs({
     HTTP_GATEWAY_TIMEOUT = 504, HTTP_VERSION_NOT_SUPPORTED = 505, HTTP_INSUFFICIENT_STORAGE = 507,
 }) do ngx[name] = code end
 
+local methods = {}
+for at, name in ipairs({ "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+    "UNLOCK", "PATCH", "TRACE" }) do
+    ngx["HTTP_" .. name], methods[2 ^ at] = 2 ^ at, name
+end
+
 local function encode_args(arguments)
     local parts = {}
     local function one(name, value)
@@ -392,19 +429,21 @@ req.get_headers = request_headers
 req.set_header = native.req_set_header
 req.clear_header = function(name) native.req_set_header(name, nil) end
 req.get_method = native.method
-req.set_method = native.set_method
+req.set_method = function(method)
+    native.set_method(type(method) == "number" and methods[method] or method)
+end
 req.get_uri_args = native.uri_args
 req.set_uri_args = function(arguments)
     if type(arguments) == "table" then arguments = encode_args(arguments) end
     native.set_args(tostring(arguments))
 end
 req.set_uri = native.set_uri
-req.read_body = function() end
+req.read_body = read_body
 req.discard_body = function() end
-req.get_body_data = native.body
+req.get_body_data = body
 req.get_body_file = function() return nil end
 req.set_body_data = native.set_body
-req.get_post_args = function(most) return native.decode_args(native.body() or "", most) end
+req.get_post_args = function(most) return native.decode_args(body() or "", most) end
 req.http_version = native.http_version
 req.start_time = native.start_time
 req.is_internal = function() return false end
@@ -530,6 +569,25 @@ local function dictionary()
         return entry.expires and entry.expires - native.now() or 0
     end
     function dict:flush_all() values, count = {}, 0 end
+    function dict:flush_expired()
+        local gone = 0
+        for key in pairs(values) do if not live(key) then gone = gone + 1 end end
+        return gone
+    end
+    function dict:get_stale(key)
+        local value, flags = self:get(key)
+        return value, flags, false
+    end
+    function dict:get_keys(most)
+        local keys = {}
+        for key in pairs(values) do
+            if live(key) then keys[#keys + 1] = key end
+            if #keys == (most or 1024) then break end
+        end
+        return keys
+    end
+    function dict:capacity() return 65536 end
+    function dict:free_space() return 65536 - count end
     return close(setmetatable({}, { __index = dict, __newindex = refuse, __metatable = false }))
 end
 local dictionaries = {}
@@ -551,7 +609,6 @@ end })
 local function new_context() return setmetatable({}, context_base) end
 
 -- Methods that a configuration added to `string` are methods of texts for its own functions.
-local environment
 setmetatable(string, { __index = function(_, key)
     local mine = environment and rawget(environment, "string")
     return mine and rawget(mine, key)
@@ -583,9 +640,7 @@ end
 function ngx.sleep(seconds)
     seconds = tonumber(seconds)
     if not seconds or seconds < 0 then error("invalid sleep duration", 2) end
-    local mine, own = running, environment
-    yield("sleep", seconds)
-    running, environment, nested = mine, own, 0
+    wait("sleep", seconds)
 end
 
 environments.dynamic[ngx] = { status = true, ctx = true }
@@ -771,16 +826,16 @@ core.request = {
     set_uri_args = function(_, arguments) req.set_uri_args(arguments) end,
     get_post_args = function() return req.get_post_args(0) end,
     get_body = function(most)
-        local body = native.body()
-        if body and most and #body > most then
-            return nil, "request size " .. #body .. " is greater than the maximum size " .. most .. " allowed"
+        local text = body()
+        if text and most and #text > most then
+            return nil, "request size " .. #text .. " is greater than the maximum size " .. most .. " allowed"
         end
-        return body
+        return text
     end,
     get_json_request_body_table = function()
-        local body = native.body()
-        if not body then return nil, { message = "could not get body: request body is empty" } end
-        local value, err = native.json_decode(body)
+        local text = body()
+        if not text then return nil, { message = "could not get body: request body is empty" } end
+        local value, err = native.json_decode(text)
         if value == nil then return nil, { message = "could not parse JSON request body: " .. tostring(err) } end
         return value
     end,
@@ -827,15 +882,20 @@ core.response = {
     add_header = function(...) each_header(native.resp_add, ...) end,
     clear_header_as_body_modified = native.body_modified,
     get_upstream_status = function() return tonumber(sub(var.upstream_status or "", -3)) end,
-    hold_body_chunk = function(ctx)
-        local held = ctx._body_buffer or {}
+    hold_body_chunk = function(ctx, keeps, most)
+        local held = ctx._body_buffer or { size = 0 }
         ctx._body_buffer = held
-        held[#held + 1] = ngx.arg[1]
+        local part = ngx.arg[1]
+        if type(part) == "string" and (not most or held.size < most) then
+            if most and held.size + #part > most then part = sub(part, 1, most - held.size) end
+            held.size = held.size + #part
+            held[#held + 1] = part
+        end
         if ngx.arg[2] then
             ctx._body_buffer = nil
             return concat(held)
         end
-        ngx.arg[1] = nil
+        if not keeps then ngx.arg[1] = nil end
     end,
 }
 
@@ -854,13 +914,14 @@ core.utils = {
         return text, nil, count
     end,
     gethostname = native.hostname,
-    uri_safe_encode = native.escape_uri,
-    sleep = ngx.sleep,
-    split_uri = function(uri)
-        local at = find(uri, "?", 1, true)
-        if not at then return uri, "" end
-        return sub(uri, 1, at - 1), sub(uri, at)
+    -- nginx's NGX_ESCAPE_URI.
+    uri_safe_encode = function(uri)
+        return (uri:gsub("[%c #%%?\127-\255]", function(sign) return format("%%%02X", byte(sign)) end))
     end,
+    escape_uri_control_chars = function(uri)
+        return (uri:gsub("%c", function(sign) return format("%%%02X", byte(sign)) end))
+    end,
+    sleep = ngx.sleep,
 }
 core.ctx = {
     set_vars_meta = function() end, release_vars = function() end,
@@ -877,17 +938,22 @@ core.ctx = {
     end,
 }
 core.lrucache = {
-    new = function()
+    new = function(options)
         local cache, count = {}, 0
+        local most = math.min(options and tonumber(options.count) or 1024, 65536)
+        local seconds = options and tonumber(options.ttl) or 0
         return function(key, version, create, ...)
             local entry = cache[key]
+            if entry and entry.ends and entry.ends <= native.now() then entry.version, entry.late = {}, true end
             if not entry or entry.version ~= version then
-                if not entry then
+                local value, err = create(...)
+                if value == nil then return nil, err end
+                if not cache[key] then
                     -- APISIX's default; there the oldest make way.
-                    if count >= 1024 then cache, count = {}, 0 end
+                    if count >= most then cache, count = {}, 0 end
                     count = count + 1
                 end
-                entry = { version = version, value = create(...) }
+                entry = { version = version, value = value, ends = seconds > 0 and native.now() + seconds or nil }
                 cache[key] = entry
             end
             return entry.value
@@ -1015,5 +1081,30 @@ function re.split(subject, pattern, options)
     return parts
 end
 
+-- Plugins in files: their modules, loaded into one environment, and the newest metadata of each.
+local plugins = { metadata = {}, modules = {}, environment = function() return environment end }
+for name, module in pairs(native.more(native, core, ngx, wait, native.may_wait, plugins)) do modules[name] = module end
+
+function plugins.load(name)
+    local module = environment.require("apisix.plugins." .. name)
+    if type(module) ~= "table" then error("invalid plugin: the file returns a " .. type(module) .. ", not a table", 0) end
+    if type(module.priority) ~= "number" then error("invalid plugin: missing field: priority", 0) end
+    if type(module.version) ~= "number" then error("invalid plugin: missing field: version", 0) end
+    if type(module.schema) ~= "table" then error("invalid plugin: schema field", 0) end
+    return module
+end
+-- After the schema was read: what each plugin may have in addition, and the plugin's own start.
+function plugins.start(module, name)
+    module.schema.properties = module.schema.properties or {}
+    if module.schema.properties._meta then
+        error("invalid plugin: found forbidden '_meta' field in the schema", 0)
+    end
+    module.schema.properties._meta = { type = "object" }
+    module.name = name
+    module.attr = modules["apisix.plugin"].plugin_attr(name)
+    plugins.modules[name] = module
+    if module.init then module.init() end
+end
+
 environments.finish(modules)
-return new_context, run, environments.new
+return new_context, run, environments.new, plugins

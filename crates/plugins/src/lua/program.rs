@@ -12,18 +12,17 @@ use std::{
 
 use mlua::{Lua, MultiValue, Table, Value};
 use tidegate_plugin_api::{
-    BodyChunk, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES, step::Verdict,
+    BodyChunk, Owner, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES,
+    step::Verdict,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
 pub(crate) use super::current::Phase;
 use super::{
-    api, chunk, clock, current, json, phases,
+    api, chunk, clock, current, json, phases, timers,
     vm::{self, Loaded, Vm},
+    waiting::{self, MAX_BODY_BYTES, Woken},
 };
-
-/// Request bodies that Lua may look at.
-const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// `ngx.DECLINED`.
 const DECLINED: i32 = -5;
@@ -39,13 +38,26 @@ pub(crate) struct Program {
     sources: Vec<String>,
     conf: serde_json::Value,
     needs_body: bool,
-    /// Calls `ngx.sleep`: runs as a coroutine.
+    /// Calls `ngx.sleep` or `resty.http`: runs as a coroutine.
     waits: bool,
     is_script: bool,
     /// Runs before a phase of another plugin: what it returns does not matter.
     is_before: bool,
     /// The texts are functions of an answer: see `exits.rs`.
     is_exit: bool,
+    /// A plugin in a file, in place of texts.
+    file: Option<InFile>,
+}
+
+/// An instance of a plugin in a file.
+#[derive(Default)]
+pub(super) struct InFile {
+    /// Whose configuration it has.
+    pub owner: Option<Owner>,
+    pub metadata: Option<serde_json::Value>,
+    pub waits: bool,
+    /// It answers the URI with this number, in place of the phases.
+    pub api: Option<usize>,
 }
 
 /// A request's `ctx`, kept from function to function as long as its interpreter is there.
@@ -85,10 +97,11 @@ impl Program {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             alive: Arc::new(()),
             needs_body: mentions(&BODY_WORDS),
-            waits: mentions(&["sleep"]),
+            waits: mentions(&["sleep", "resty.http"]),
             is_script: false,
             is_before: false,
             is_exit: false,
+            file: None,
             sources,
             conf,
         }
@@ -106,6 +119,11 @@ impl Program {
         Program { is_before: true, ..Program::new("_meta.pre_function", vec![source.to_owned()], conf) }
     }
 
+    /// The plugin of that name, in a file.
+    pub(super) fn of_file(name: &'static str, conf: serde_json::Value, file: InFile) -> Program {
+        Program { waits: file.waits, file: Some(file), ..Program::new(name, Vec::new(), conf) }
+    }
+
     /// Each source is a function of an answer's status, body and headers.
     pub(super) fn of_answers(name: &'static str, sources: Vec<String>) -> Program {
         Program { is_exit: true, ..Program::new(name, sources, serde_json::Value::Null) }
@@ -116,6 +134,9 @@ impl Program {
     }
 
     fn load(&self, vm: &Vm) -> mlua::Result<Loaded> {
+        if let Some(file) = &self.file {
+            return self.load_file(vm, file);
+        }
         let mut loaded = Loaded {
             functions: Vec::new(),
             conf: json::to_lua(&vm.lua, &self.conf)?,
@@ -141,6 +162,43 @@ impl Program {
             }
         }
         Ok(loaded)
+    }
+
+    fn load_file(&self, vm: &Vm, file: &InFile) -> mlua::Result<Loaded> {
+        let module = vm.plugin(self.name)?;
+        let environment = vm.files()?;
+        if let Some(number) = file.api {
+            let apis: Table = vm.call_file(module.get::<Value>("api")?, ())?;
+            let functions = vec![apis.get::<Table>(number + 1)?.get("handler")?];
+            return Ok(Loaded { functions, conf: Value::Nil, table: None, environment });
+        }
+        let conf = json::to_lua(&vm.lua, &self.conf)?;
+        let metadata = file.metadata.as_ref().map_or(Ok(Value::Nil), |value| json::to_lua(&vm.lua, value))?;
+        vm.set_metadata(self.name, metadata)?;
+        // As in APISIX, where the table that was checked is the one that the phases get.
+        if let Some(check) = phases::function(&module, "check_schema")? {
+            let (ok, reason): (Value, Value) = vm.call_file(check, &conf)?;
+            if matches!(ok, Value::Nil | Value::Boolean(false)) {
+                let mut text = Vec::new();
+                api::append(&reason, &mut text, 0)?;
+                return Err(mlua::Error::runtime(String::from_utf8_lossy(&text)));
+            }
+        }
+        Ok(Loaded { functions: Vec::new(), conf, table: Some(module), environment })
+    }
+
+    /// What a function gets first.
+    fn first(&self, loaded: &Loaded, context: &Table) -> Value {
+        let takes_context = self.is_script || self.file.as_ref().is_some_and(|file| file.api.is_some());
+        if takes_context { Value::Table(context.clone()) } else { loaded.conf.clone() }
+    }
+
+    /// The object whose configuration runs, as APISIX shows it.
+    fn enter_file(&self, context: &Table) -> mlua::Result<()> {
+        let Some(InFile { owner: Some(owner), .. }) = &self.file else { return Ok(()) };
+        context.raw_set("conf_type", tidegate_model::schemas::name_of_kind(owner.kind))?;
+        context.raw_set("conf_id", &*owner.id)?;
+        context.raw_set("conf_version", owner.version)
     }
 
     /// Runs the functions in a phase that may answer.
@@ -169,8 +227,8 @@ impl Program {
     }
 
     /// Runs the functions on a piece of a body. What they were to take out of it must not pass when they fail.
-    pub(crate) fn run_on_chunk(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        if let Err(error) = current::with_chunk(chunk, || self.run_now(request, Phase::BodyFilter)) {
+    pub(crate) fn run_on_chunk(&self, request: &mut Request, chunk: &mut BodyChunk, phase: Phase) {
+        if let Err(error) = current::with_chunk(chunk, || self.run_now(request, phase)) {
             self.log(&error);
             chunk.passage = Passage::Refused(500);
         }
@@ -221,14 +279,18 @@ impl Program {
     }
 
     fn run_all(&self, vm: &Rc<Vm>, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
+        vm.offer_timers(timers::function)?;
         let loaded = self.loaded(vm)?;
         let context = context(vm, request)?;
         if let Some(table) = &loaded.table {
-            return run_script(vm, &loaded, table, &context, request, phase);
+            self.enter_file(&context)?;
+            let first = self.first(&loaded, &context);
+            return run_table(vm, &loaded, table, (first, &context), request, phase);
         }
         for function in &loaded.functions {
+            let first = self.first(&loaded, &context);
             let result = enter(request, phase, || {
-                vm.run.call::<MultiValue>((function, &loaded.conf, &context, &loaded.environment))
+                vm.run.call::<MultiValue>((function, first, &context, &loaded.environment))
             });
             let result = self.counted(result);
             if let Ending::Answer(reply) = ending(&vm.lua, result, phase, request.remote_addr)? {
@@ -241,6 +303,7 @@ impl Program {
     /// Each function is a coroutine that yields where it sleeps.
     async fn run_coroutines(&self, request: &mut Request, phase: Phase) -> mlua::Result<Ending> {
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
+        vm.offer_timers(timers::function)?;
         let loaded = clock::limited(|| self.loaded(&vm))?;
         let context = context(&vm, request)?;
         let functions: Vec<Value> = match &loaded.table {
@@ -250,13 +313,14 @@ impl Program {
             None => loaded.functions.iter().cloned().map(Value::Function).collect(),
         };
         for function in &functions {
-            let first = if self.is_script { Value::Table(context.clone()) } else { loaded.conf.clone() };
+            let first = self.first(&loaded, &context);
+            self.enter_file(&context)?;
             let thread = vm.lua.create_thread(vm.run.clone())?;
             // Sleeping does not count; what is computed between does.
             let mut left = time_of(request, phase)?;
             let mut said = memory::Lease::new(request.remote_addr);
             let mut result = timed(&mut left, request, |request| {
-                enter(request, phase, || {
+                enter_waiting(request, phase, || {
                     thread.resume::<MultiValue>((function, first, &context, &loaded.environment))
                 })
             });
@@ -267,14 +331,17 @@ impl Program {
                 if output.len() > memory::UNCOUNTED {
                     said.grow_to(output.capacity()).map_err(|memory::Spent| no_memory())?;
                 }
-                tokio::time::sleep(sleep_time(result?)).await;
+                let woken = match waiting::wait(&vm.lua, Some(request), result?).await? {
+                    Woken::With(values) => values,
+                    Woken::Answered(reply) => return Ok(Ending::Answer(reply)),
+                };
                 result = timed(&mut left, request, |request| {
-                    enter(request, phase, || {
+                    enter_waiting(request, phase, || {
                         current::call(|call| {
                             call.output.replace(output);
                             call.status.set(status);
                         });
-                        thread.resume::<MultiValue>(())
+                        thread.resume::<MultiValue>(woken)
                     })
                 });
             }
@@ -295,7 +362,7 @@ impl Program {
 pub(super) fn time_of(request: &Request, phase: Phase) -> mlua::Result<Duration> {
     let limit = clock::time_limit();
     let Some(spent) = request.extensions.get::<Spent>() else { return Ok(limit) };
-    let left = if phase == Phase::BodyFilter { limit } else { (limit * 2).saturating_sub(spent.total) };
+    let left = if phase.is_of_chunks() { limit } else { (limit * 2).saturating_sub(spent.total) };
     let time = (limit / 4_u32.saturating_pow(spent.overruns)).min(left);
     if time < LEAST_TIME {
         return Err(mlua::Error::runtime("the functions of this request have used up its time"));
@@ -316,22 +383,23 @@ fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Rewrite => "rewrite",
         Phase::BeforeProxy => "before_proxy",
+        Phase::DelayedBodyFilter => "delayed_body_filter",
         other => other.name(),
     }
 }
 
-fn run_script(
+/// The function of a table for a phase.
+fn run_table(
     vm: &Vm,
     loaded: &Loaded,
     table: &Table,
-    context: &Table,
+    (first, context): (Value, &Table),
     request: &mut Request,
     phase: Phase,
 ) -> mlua::Result<Ending> {
     let Some(function) = phases::function(table, phase_name(phase))? else { return Ok(Ending::Next) };
-    let result = enter(request, phase, || {
-        vm.run.call::<MultiValue>((function, context, context, &loaded.environment))
-    });
+    let result =
+        enter(request, phase, || vm.run.call::<MultiValue>((function, first, context, &loaded.environment)));
     ending(&vm.lua, result, phase, request.remote_addr)
 }
 
@@ -342,12 +410,6 @@ pub(super) fn number(value: &Value) -> Option<f64> {
         Value::Number(value) => Some(*value),
         _ => None,
     }
-}
-
-/// `("sleep", seconds)` as yielded: an hour at most, a millisecond at least, so that a loop of sleeps is not a busy one.
-fn sleep_time(yielded: MultiValue) -> Duration {
-    let seconds = yielded.get(1).and_then(number).unwrap_or(0.0);
-    Duration::try_from_secs_f64(seconds.clamp(0.001, 3600.0)).unwrap_or(Duration::from_millis(1))
 }
 
 /// The request's `ctx`, made for its first function.
@@ -372,16 +434,20 @@ pub(crate) fn context_field(request: &Request, name: &str) -> Option<serde_json:
 
 /// Makes the request the running one for the time of a call.
 pub(super) fn enter<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R) -> R {
-    current::call(|call| {
-        call.phase.set(phase);
-        call.exit.set(None);
-        call.status.set(0);
-        call.written.set(0);
-        call.output.borrow_mut().clear();
-    });
+    current::begin(phase, false);
     let result = clock::limited(|| current::with_request(request, run));
     current::call(|call| call.phase.set(Phase::Load));
     result
+}
+
+/// The same for a coroutine.
+fn enter_waiting<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R) -> R {
+    enter(request, phase, || {
+        current::call(|call| call.may_wait.set(true));
+        let result = run();
+        current::call(|call| call.may_wait.set(false));
+        result
+    })
 }
 
 /// What a call's results, `ngx.exit` and `ngx.say` mean together.

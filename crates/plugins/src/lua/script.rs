@@ -35,7 +35,7 @@ impl Plugin for Script {
         self.0.run_late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        self.0.run_on_chunk(request, chunk);
+        self.0.run_on_chunk(request, chunk, Phase::BodyFilter);
     }
     fn log(&self, request: &mut Request) {
         self.0.run_late(request, Phase::Log);
@@ -67,7 +67,7 @@ impl Plugin for PreFunction {
         self.0.run_late(request, Phase::HeaderFilter);
     }
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
-        self.0.run_on_chunk(request, chunk);
+        self.0.run_on_chunk(request, chunk, Phase::BodyFilter);
     }
     fn log(&self, request: &mut Request) {
         self.0.run_late(request, Phase::Log);

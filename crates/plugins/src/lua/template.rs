@@ -141,8 +141,9 @@ impl Template {
     ) -> mlua::Result<Vec<u8>> {
         let loaded = vm.loaded(self.serial, &self.alive, |vm| {
             let environment = vm.new_environment.call::<Table>(())?;
-            let load =
-                |source, name| chunk::load(&vm.lua, source, name, &environment).map_err(mlua::Error::runtime);
+            let load = |source: &str, name| {
+                chunk::load(&vm.lua, source, name, &environment).map_err(mlua::Error::runtime)
+            };
             let body = load(&self.source, "template")?;
             let frame = load(FRAME, "template frame")?.call::<Function>(())?;
             Ok(Loaded { functions: vec![frame, body], conf: Value::Nil, table: None, environment })

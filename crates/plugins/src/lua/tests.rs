@@ -205,7 +205,7 @@ fn late_phases_see_the_response() {
         vec!["return function() ngx.arg[1] = ngx.arg[1]:upper() .. tostring(ngx.arg[2]) end".to_owned()],
         json!({}),
     );
-    program.run_on_chunk(&mut request, &mut chunk);
+    program.run_on_chunk(&mut request, &mut chunk, Phase::BodyFilter);
     assert_eq!(chunk.data, b"HELLOtrue");
 }
 
@@ -252,4 +252,76 @@ fn cost_of_setting_a_header() {
         println!("{:?} per call: {source}", started.elapsed() / CALLS);
     }
     assert!(vm::vm().is_ok());
+}
+
+/// The names of `lua_files::look` are those that can be required.
+#[test]
+fn the_modules_that_are_offered_are_there() {
+    for name in crate::lua_files::look::OFFERED {
+        let source = format!("return function() return type(require({name:?})) ~= 'nil' and 200 or 500 end");
+        let answer = run(&source, &mut request(GET), Phase::Access);
+        assert_eq!(answer.map(|(status, _)| status), Some(200), "{name}");
+    }
+}
+
+#[test]
+fn digests_dates_and_addresses_of_modules() {
+    let cases = [
+        (
+            "local s, h = require('resty.sha256').new(), require('resty.string').to_hex s:update('a') s:update('bc') return h(s:final())",
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        ),
+        (
+            "local h = require('resty.hmac') return h:new('key', h.ALGOS.SHA256):final('The quick brown fox jumps over the lazy dog', true)",
+            "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8",
+        ),
+        (
+            "local m = require('resty.md5'):new() m:update('') return require('resty.string').to_hex(m:final())",
+            "d41d8cd98f00b204e9800998ecf8427e",
+        ),
+        (
+            "return os.date('!%Y-%m-%dT%H:%M:%S', 951782400) .. os.time({year = 2000, month = 2, day = 29, hour = 0})",
+            "2000-02-29T00:00:00951782400",
+        ),
+        (
+            "local m = require('resty.ipmatcher').new({'10.0.0.0/9', '::1', 'fd00::/8'}) \
+          local r = {} for _, a in ipairs({'10.127.0.1', '10.128.0.1', '::1', 'fd12::3', 'fe80::1', 'x'}) do r[#r + 1] = tostring((m:match(a))) end \
+          return table.concat(r, ',')",
+            "true,false,true,true,false,false",
+        ),
+        ("return tostring(require('resty.ipmatcher').new({'10.0.0.0/33'}))", "nil"),
+        (
+            "local u = require('resty.jit-uuid') return tostring(#u() == 36 and u() ~= u.generate_v4() and u():sub(15, 15))",
+            "4",
+        ),
+        (
+            "local x = require('pl.stringx') return x.strip('  a b ') .. '|' .. x.rstrip('a--', '-') .. '|' .. table.concat(x.split('a,b', ','), ';')",
+            "a b|a|a;b",
+        ),
+        (
+            "local c = require('resty.lrucache').new(2) c:set('a', 1) c:set('b', 2, 0.001) c:set('c', 3) return tostring(c:get('a')) .. tostring(c:get('c'))",
+            "nil3",
+        ),
+        (
+            "local core = require('apisix.core') local conf = {list = {{}}} \
+          local s = {type = 'object', properties = {a = {type = 'integer', default = 5}, list = {type = 'array', items = {type = 'object', properties = {b = {default = 'x'}}}}}} \
+          local ok = core.schema.check(s, conf) return tostring(ok) .. conf.a .. conf.list[1].b",
+            "true5x",
+        ),
+        (
+            "local core = require('apisix.core') return tostring(select(2, core.schema.check({type = 'object', required = {'a'}}, {})))",
+            "property \"a\" is required",
+        ),
+        (
+            "local core = require('apisix.core') local n, cache = 0, core.lrucache.new({ttl = 0.001}) \
+          local function make() n = n + 1 return n end cache('k', 1, make) cache('k', 1, make) \
+          local ends = ngx.now() + 0.01 while ngx.now() < ends do end return tostring(cache('k', 1, make))",
+            "2",
+        ),
+    ];
+    for (body, expected) in cases {
+        let source = format!("return function(conf, ctx) return 200, (function() {body} end)() end");
+        let answer = run(&source, &mut request(GET), Phase::Access);
+        assert_eq!(answer, Some((200, expected.to_owned())), "{body}");
+    }
 }

@@ -6,12 +6,12 @@
 //! An interpreter whose memory stays full is replaced: its globals and upvalues are what filled it.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     time::{Duration, Instant},
 };
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{Function, IntoLuaMulti, Lua, LuaOptions, StdLib, Table, Value};
 use rustc_hash::FxHashMap;
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -49,6 +49,12 @@ pub(crate) struct Vm {
     pub run: Function,
     /// Makes the globals of a configuration.
     pub(crate) new_environment: Function,
+    /// What the prelude knows of plugins in files.
+    plugins: Table,
+    offers_timers: Cell<bool>,
+    /// The globals of plugins in files, and their modules.
+    files: OnceCell<Table>,
+    modules: RefCell<FxHashMap<&'static str, Tried>>,
     /// `ngx.var`.
     pub variables: Table,
     meter: &'static Meter,
@@ -56,6 +62,15 @@ pub(crate) struct Vm {
     collected: Cell<u8>,
     programs: RefCell<Programs>,
 }
+
+/// A module that was loaded, or when it could not be.
+enum Tried {
+    Loaded(Table),
+    Failed(Instant, String),
+}
+
+/// A file that cannot be loaded is not tried again before.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// By the program's serial number; those of configurations that are gone are swept when the map has doubled.
 #[derive(Default)]
@@ -79,6 +94,16 @@ pub(super) fn vm() -> Result<Rc<Vm>, String> {
         let vm = Vm::new().map(Rc::new).map_err(|error| chunk::message(&error))?;
         Ok(slot.insert(vm).clone())
     })
+}
+
+/// Whether it is this thread's.
+pub(super) fn is_current(vm: &Rc<Vm>) -> bool {
+    VM.with_borrow(|slot| slot.as_ref().is_some_and(|current| Rc::ptr_eq(current, vm)))
+}
+
+/// Gives this thread's interpreter back.
+pub(crate) fn forget() {
+    VM.set(None);
 }
 
 /// After a check of a source: what it left behind goes with its interpreter.
@@ -139,7 +164,7 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let meter = bounds::install(&lua)?;
         array::install(&lua)?;
-        let (new_context, run, new_environment) = api::install(&lua)?;
+        let api::Installed { new_context, run, new_environment, plugins } = api::install(&lua)?;
         let variables = lua.globals().get::<Table>("ngx")?.get("var")?;
         Ok(Vm {
             lua,
@@ -147,6 +172,10 @@ impl Vm {
             new_context,
             run,
             new_environment,
+            plugins,
+            offers_timers: Cell::new(false),
+            files: OnceCell::new(),
+            modules: RefCell::default(),
             meter,
             collected: Cell::new(0),
             programs: RefCell::default(),
@@ -181,6 +210,7 @@ impl Vm {
     fn empty(&self) {
         self.collected.set(0);
         self.programs.take();
+        self.modules.take();
         let _ = self.lua.globals().clear();
         for name in ["_LOADED", "_PRELOAD"] {
             let _ = self.lua.unset_named_registry_value(name);
@@ -205,6 +235,75 @@ impl Vm {
         }
         programs.loaded.insert(serial, (std::sync::Arc::downgrade(alive), loaded.clone()));
         Ok(loaded)
+    }
+
+    /// The globals of plugins in files.
+    pub(super) fn files(&self) -> mlua::Result<Table> {
+        if let Some(files) = self.files.get() {
+            return Ok(files.clone());
+        }
+        let files = self.new_environment.call::<Table>(true)?;
+        Ok(self.files.get_or_init(|| files).clone())
+    }
+
+    /// Calls a function of the prelude, or of a plugin in a file.
+    pub(super) fn call_file<R: mlua::FromLuaMulti>(
+        &self,
+        function: impl mlua::IntoLua,
+        arguments: impl IntoLuaMulti,
+    ) -> mlua::Result<R> {
+        let mut arguments = arguments.into_lua_multi(&self.lua)?;
+        let (first, second) = (arguments.pop_front(), arguments.pop_front());
+        clock::limited(|| self.run.call::<R>((function, first, second, self.files()?)))
+    }
+
+    /// On a worker, functions may run later.
+    pub(super) fn offer_timers(
+        &self,
+        function: impl FnOnce(&Lua) -> mlua::Result<Function>,
+    ) -> mlua::Result<()> {
+        if self.offers_timers.get() {
+            return Ok(());
+        }
+        self.plugins.raw_set("timer", function(&self.lua)?)?;
+        self.offers_timers.set(true);
+        Ok(())
+    }
+
+    /// Loads a plugin's file without starting it.
+    pub(super) fn load_plugin(&self, name: &str) -> mlua::Result<Table> {
+        self.call_file(self.plugins.get::<Function>("load")?, name)
+    }
+
+    /// Starts what was loaded.
+    pub(super) fn start_plugin(&self, module: &Table, name: &str) -> mlua::Result<()> {
+        self.call_file(self.plugins.get::<Function>("start")?, (module, name))
+    }
+
+    /// The metadata that `plugin_metadata` of a plugin gives from now on.
+    pub(super) fn set_metadata(&self, name: &str, metadata: Value) -> mlua::Result<()> {
+        self.plugins.get::<Table>("metadata")?.raw_set(name, metadata)
+    }
+
+    /// The module of a plugin, loaded and started at the first call.
+    pub(super) fn plugin(&self, name: &'static str) -> mlua::Result<Table> {
+        match self.modules.borrow().get(name) {
+            Some(Tried::Loaded(module)) => return Ok(module.clone()),
+            Some(Tried::Failed(at, reason)) if at.elapsed() < RETRY => {
+                return Err(mlua::Error::runtime(reason.clone()));
+            }
+            _ => {}
+        }
+        let loaded = self.load_plugin(name).and_then(|module| {
+            self.start_plugin(&module, name)?;
+            Ok(module)
+        });
+        let tried = match &loaded {
+            Ok(module) => Tried::Loaded(module.clone()),
+            Err(error) => Tried::Failed(Instant::now(), chunk::message(error)),
+        };
+        self.modules.borrow_mut().insert(name, tried);
+        loaded
     }
 
     /// Runs what a configuration says once, to see what it is.

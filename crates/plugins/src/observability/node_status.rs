@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidegate_plugin_api::{Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, host};
+use tidegate_plugin_api::{Api, BuildContext, Handler, Plugin, PluginDef, Reply, Request, Step, host};
 
 use crate::common::instance_id;
 
@@ -16,7 +16,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     scope: Some("global"),
     schema: include_str!("node_status.json"),
     build,
-    apis: &[Api { methods: &["GET"], uri: "/apisix/status", handler }],
+    apis: &[Api { methods: &["GET"], uri: "/apisix/status", handler: Handler::Function(handler) }],
     ..PluginDef::DEFAULT
 };
 

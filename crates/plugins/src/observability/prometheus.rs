@@ -12,7 +12,7 @@ use ahash::RandomState;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    Api, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host,
+    Api, BuildContext, Handler, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host,
     upstream::Peer,
 };
 use tidegate_telemetry::metrics::{
@@ -32,7 +32,11 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::LOG,
     prefer_route: true,
     build,
-    apis: &[Api { methods: &["GET"], uri: "/apisix/prometheus/metrics", handler: metrics_api }],
+    apis: &[Api {
+        methods: &["GET"],
+        uri: "/apisix/prometheus/metrics",
+        handler: Handler::Function(metrics_api),
+    }],
     start: Some(start),
     ..PluginDef::DEFAULT
 };

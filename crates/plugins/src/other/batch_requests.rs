@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_model::Schema;
 use tidegate_plugin_api::{
-    Api, BuildContext, Plugin, PluginDef, Reply, Request, Step, aside,
+    Api, BuildContext, Handler, Plugin, PluginDef, Reply, Request, Step, aside,
     body::BodyError,
     document::{Allowance, TooLarge},
     memory,
@@ -37,7 +37,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("batch_requests.json"),
     metadata_schema: Some(include_str!("batch_requests.metadata.json")),
     build,
-    apis: &[Api { methods: &["POST"], uri: "/apisix/batch-requests", handler }],
+    apis: &[Api { methods: &["POST"], uri: "/apisix/batch-requests", handler: Handler::Function(handler) }],
     ..PluginDef::DEFAULT
 };
 

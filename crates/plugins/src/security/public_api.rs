@@ -39,7 +39,7 @@ impl Plugin for PublicApi {
             host.catalog.api(request.head.method.as_str(), uri)
         });
         match api {
-            Some(api) => (api.handler)(request),
+            Some(api) => api.handler.answer(request),
             None => Step::reply(Reply::page(404)),
         }
     }

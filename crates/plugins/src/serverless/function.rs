@@ -95,7 +95,7 @@ impl Plugin for Serverless {
 
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         if self.phase == Phase::BodyFilter {
-            self.program.run_on_chunk(request, chunk);
+            self.program.run_on_chunk(request, chunk, Phase::BodyFilter);
         }
     }
 

@@ -8,8 +8,8 @@ use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use serde_json::{Value, json};
 use tidegate_plugin_api::{
-    Api, BodyChunk, BuildContext, Instance, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
-    aside,
+    Api, BodyChunk, BuildContext, Handler, Instance, Phases, Plugin, PluginDef, Reply, Request, SchemaKind,
+    Step, aside,
     graphql::{Document, Kind},
     step::Verdict,
 };
@@ -28,7 +28,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::ACCESS.and(Phases::STORED).and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,
     build,
-    apis: &[Api { methods: &["PURGE"], uri: PURGES, handler: purge }],
+    apis: &[Api { methods: &["PURGE"], uri: PURGES, handler: Handler::Function(purge) }],
     ..PluginDef::DEFAULT
 };
 

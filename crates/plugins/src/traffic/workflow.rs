@@ -143,7 +143,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
             Some(def) => {
                 // The metadata at hand is workflow's own; actions name their headers as usual.
                 let context = BuildContext { metadata: None, ..*context };
-                Action::Plugin(def.name, (def.build)(&conf, &context)?)
+                Action::Plugin(def.name, def.instance(&conf, &context)?)
             }
             None => {
                 let code = conf.get("code").and_then(Value::as_u64).unwrap_or(403);

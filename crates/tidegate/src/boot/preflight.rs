@@ -28,6 +28,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     authorities(settings).map_err(fault)?;
     etcd_pair(settings).map_err(fault)?;
     super::admin_tls::check(settings).map_err(fault)?;
+    super::plugin_files::path(settings)?;
     labels(settings).map_err(fault)?;
     zones(settings).map_err(fault)?;
     access_log::unknown_variables(&settings.nginx.access_log.format)
@@ -156,7 +157,8 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
         let mut missing = tidegate_plugins::registry::MISSING.iter();
         missing.find(|(plugin, _)| *plugin == name).map(|(_, feature)| *feature)
     };
-    let absent = settings.plugins.iter().map(String::as_str).filter(|name| !here(name));
+    let absent = settings.plugins.iter().map(String::as_str);
+    let absent = absent.filter(|name| !here(name) && !super::plugin_files::is_there(settings, name));
     let absent: Vec<String> = absent
         .map(|name| match feature(name) {
             Some(feature) => format!("{name} (this build does not include feature {feature})"),

@@ -18,7 +18,7 @@ use super::{
     data_plane,
     logs::Logs,
     metrics::Metrics,
-    notices,
+    notices, plugin_files,
     process::{StopCompiler, install_host, start_plugins},
     provider::{self, Provider},
     purpose::Purpose,
@@ -58,6 +58,7 @@ pub(super) fn prepare(
     let catalog = Arc::new(super::catalogs::catalog(Some(&settings.plugins))?);
     let metrics = Arc::new(Metrics::new(settings));
     install_host(settings, &runtime, &catalog, &metrics, &logs);
+    let broken = plugin_files::add(settings, &catalog, matches!(purpose, Purpose::Serve(Some(_))))?;
     start_plugins(settings, &catalog)?;
     let provider = provider::open(settings, &catalog, &runtime, purpose)?;
     let control = control::start(settings, &runtime, &catalog, &provider)?;
@@ -65,6 +66,7 @@ pub(super) fn prepare(
     if let Purpose::Trial(trial) = purpose {
         // Problems that were reported for a file already are among them.
         trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);
+        trial.problems.fetch_add(broken, Ordering::Relaxed);
         provider.store().read(&mut |state| trial.objects.store(state.all().count(), Ordering::Relaxed));
     }
     if let Purpose::Serve(_) = purpose {

@@ -18,6 +18,7 @@ use super::{
     logs::{self, Logs},
     notify, open_sessions,
     pid_file::{self, PidFile},
+    plugin_files,
     provider::Provider,
     reload,
     renewal::Renewal,
@@ -179,7 +180,13 @@ impl Serving<'_> {
         }
         let needs_successor: Vec<&str> =
             changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
-        if !needs_successor.is_empty() {
+        let files_changed = !plugin_files::unchanged(&settings);
+        if files_changed {
+            error_log::log(
+                Level::Notice,
+                format_args!("Lua files of plugins changed: a new process takes over"),
+            );
+        } else if !needs_successor.is_empty() {
             error_log::log(
                 Level::Notice,
                 format_args!(
@@ -187,6 +194,8 @@ impl Serving<'_> {
                     needs_successor.join(", ")
                 ),
             );
+        }
+        if files_changed || !needs_successor.is_empty() {
             return self.upgrade(self.origin.program.clone(), true, limit, reply);
         }
         error_log::set_level(logs::level(settings.nginx.error_log_level));

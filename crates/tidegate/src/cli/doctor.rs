@@ -8,6 +8,7 @@ mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;
 mod objects;
+mod plugin_files;
 mod reach;
 mod remedy;
 mod resources;

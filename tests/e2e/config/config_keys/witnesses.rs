@@ -61,6 +61,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("apisix.http2.max_control_frames", "config/config_keys/protocols::http2_floods_are_what_the_file_says"),
     ("apisix.proxy_protocol.listen_http_port", "protocols/proxy_protocol::headers_are_taken_off_and_believed_where_configured"),
     ("apisix.proxy_protocol.listen_https_port", "protocols/proxy_protocol::headers_are_taken_off_and_believed_where_configured"),
+    ("apisix.extra_lua_path", "plugins/lua_files::each_phase_runs_with_the_configuration_of_its_object"),
     ("apisix.enable_server_tokens", "config/config_keys/requests::paths_answers_and_addresses_of_apis"),
     ("apisix.proxy_cache.cache_ttl", "config/config_keys/caches::answers_on_disk_get_the_age_of_the_file"),
     ("apisix.proxy_cache.zones[].name", "config/config_keys/caches::caches_have_the_names_sizes_and_folders_of_the_file"),

@@ -221,6 +221,13 @@ fn install_body(lua: &Lua, native: &Table) -> mlua::Result<()> {
         })?,
     )?;
     native.set(
+        "body_unread",
+        native_function(lua, |_, ()| {
+            let may_wait = current::call(|call| call.may_wait.get());
+            Ok(may_wait && current::read(|request| matches!(request.body, RequestBody::Unread { .. }))?)
+        })?,
+    )?;
+    native.set(
         "set_body",
         native_function(lua, |_, body: LuaString| {
             let body = body.as_bytes().to_vec();
@@ -345,7 +352,8 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.set(
         "has_response",
         native_function(lua, |_, ()| {
-            Ok(matches!(current::call(|call| call.phase.get()), Phase::BodyFilter | Phase::Log))
+            let phase = current::call(|call| call.phase.get());
+            Ok(phase.is_of_chunks() || phase == Phase::Log)
         })?,
     )
 }

@@ -14,7 +14,7 @@ use tidegate_proxy::port_owner;
 
 use super::{
     check::Check,
-    objects, reach,
+    objects, plugin_files, reach,
     resources::{self, Named},
 };
 use crate::{
@@ -35,6 +35,7 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.extend(ports(settings));
     checks.push(open_files(settings));
     checks.extend(believed(settings));
+    checks.extend(plugin_files::checks(settings));
     checks.extend(resources_of(settings));
     let is_kept = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if is_kept && !checks.iter().any(Check::keeps_from_starting) {

@@ -25,7 +25,7 @@ pub(super) fn of_file(
     let is_json = file.extension().is_some_and(|ending| ending == "json");
     let (provider, name) = if is_json { ("json", "apisix.json") } else { ("yaml", "apisix.yaml") };
     let deployment = json!({"role": "data_plane", "role_data_plane": {"config_provider": provider}});
-    let (home, mut said) = said(deployment, config, &[(name, text)])?;
+    let (home, mut said) = said(deployment, config, lua_path(config, file), &[(name, text)])?;
     let discovery = config.and_then(|config| config.get("discovery")?.as_object());
     let is_followed = |message: &str| {
         let mut kinds = discovery.into_iter().flat_map(|kinds| kinds.keys());
@@ -46,7 +46,7 @@ pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
     let etcd = json!({"host": [url], "prefix": prefix, "startup_retry": 1});
     let deployment =
         json!({"role": "data_plane", "role_data_plane": {"config_provider": "etcd"}, "etcd": etcd});
-    let (_home, mut said) = said(deployment, None, &[])?;
+    let (_home, mut said) = said(deployment, None, None, &[])?;
     said.messages.retain(|text| !text.ends_with(OF_THE_TRIAL));
     let seen = match said.unusable() {
         0 => "all can be used".to_owned(),
@@ -74,8 +74,28 @@ fn checks(said: &Said, seen: String, shown: impl Fn(&str) -> String) -> Vec<Chec
     checks
 }
 
+/// Where the plugins in files are, of a config.yaml beside `file`, or in the folder `conf` with it.
+fn lua_path(config: Option<&Value>, file: &Path) -> Option<String> {
+    let path = config?.pointer("/apisix/extra_lua_path")?.as_str()?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let prefix = folder.parent().filter(|_| folder.ends_with("conf")).unwrap_or(folder);
+    let absolute = |template: &str| prefix.join(template.trim()).display().to_string();
+    Some(
+        path.split(';')
+            .filter(|template| !template.trim().is_empty())
+            .map(absolute)
+            .collect::<Vec<_>>()
+            .join(";"),
+    )
+}
+
 /// Of a gateway that is never reached: its ports are free ones.
-fn said(deployment: Value, config: Option<&Value>, files: &[(&str, &str)]) -> anyhow::Result<(Home, Said)> {
+fn said(
+    deployment: Value,
+    config: Option<&Value>,
+    lua_path: Option<String>,
+    files: &[(&str, &str)],
+) -> anyhow::Result<(Home, Said)> {
     let home = Home::create()?;
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr())?.port();
     let mut own = json!({
@@ -92,6 +112,9 @@ fn said(deployment: Value, config: Option<&Value>, files: &[(&str, &str)]) -> an
         if let Some(list) = config.and_then(|config| config.get(key)) {
             own[key] = list.clone();
         }
+    }
+    if let Some(path) = lua_path {
+        own["apisix"]["extra_lua_path"] = path.into();
     }
     home.write(&own.to_string(), "routes: []\n#END\n")?;
     for (name, text) in files {

@@ -1,0 +1,51 @@
+//! Plugins in files: which cannot be loaded, and which calls in them do nothing here.
+
+use tidegate_config::Settings;
+use tidegate_plugins::lua_files::{self, LuaPath, Modules, look};
+
+use super::check::Check;
+use crate::boot::plugin_files;
+
+const REMEDY: &str =
+    "docs/guide/lua.md lists what is offered; change the call, or leave the plugin out of plugins";
+/// Lines of one file that are shown.
+const MOST_LINES: usize = 20;
+
+/// A check for each plugin that a start would load.
+pub(super) fn checks(settings: &Settings) -> Vec<Check> {
+    // A path that cannot be used is among the faults of config.yaml.
+    let Some(path) = plugin_files::path(settings).ok().filter(|path| !path.is_empty()) else {
+        return Vec::new();
+    };
+    let (defs, faults) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
+    let (modules, _) = Modules::of_plugins(&path, &settings.plugins);
+    let mut checks = Vec::new();
+    for def in &defs {
+        let name = format!("plugin {}", def.name);
+        let fault = faults.iter().find(|(other, _)| other == def.name);
+        checks.extend(
+            fault.map(|(_, reason)| Check::bad(&name, format!("it cannot be loaded: {reason}"), REMEDY)),
+        );
+        let remarks = remarks(&path, &modules, def.name);
+        match remarks.is_empty() && fault.is_none() {
+            true => checks.push(Check::good(&name, "a look at its text finds no call that is not available")),
+            false => checks.extend(remarks.into_iter().map(|text| Check::bad(&name, text, REMEDY))),
+        }
+    }
+    checks
+}
+
+/// File, line and call.
+fn remarks(path: &LuaPath, modules: &Modules, plugin: &str) -> Vec<String> {
+    let reached = modules.reached(&lua_files::module_of(plugin));
+    let is_there = |name: &str| modules.get(name).is_some() || path.find(name).is_some();
+    let of_file = |module: &lua_files::Module| {
+        let remarks = look::remarks(&module.text, is_there);
+        let place = module.path.display().to_string();
+        remarks
+            .into_iter()
+            .take(MOST_LINES)
+            .map(move |remark| format!("{place}:{}: {}", remark.line, remark.text))
+    };
+    reached.into_iter().flat_map(of_file).collect()
+}
