@@ -88,7 +88,7 @@ impl Upstream {
     /// Each pick is followed by [`started`](Self::started).
     pub fn pick(&self, lane: usize, hash_key: Option<&[u8]>, tried: &[u16], now_ms: u64) -> Option<u16> {
         if !self.limited {
-            return self.choose_in_lane(lane, hash_key, tried, now_ms);
+            return self.choose(lane, hash_key, tried, now_ms);
         }
         let mut tried: SmallVec<[u16; 8]> = tried.into();
         for _ in 0..self.nodes.len() {
