@@ -1,4 +1,4 @@
-//! Plugins that users write as files: APISIX's module shape, in the sandbox.
+//! Plugins that users write as files below `apisix.extra_lua_path`: APISIX's module shape, in the sandbox.
 
 mod kit;
 mod limits;

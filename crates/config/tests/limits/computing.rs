@@ -168,7 +168,7 @@ pub(super) const LUA: &[Row] = &[
     ),
     row(
         ["Body that a function reads", "函数读取的请求体"],
-        Const("plugins/src/lua/program.rs", "MAX_BODY_BYTES", Bytes),
+        Const("plugins/src/lua/waiting.rs", "MAX_BODY_BYTES", Bytes),
         TOO_LARGE,
     ),
     row(
@@ -180,5 +180,25 @@ pub(super) const LUA: &[Row] = &[
         ["Patterns that are kept compiled", "保留的已编译模式"],
         Const("plugins/src/lua/api/regex.rs", "MAX_CACHED", Count),
         FORGOTTEN,
+    ),
+    row(
+        ["A file with a module", "一个模块文件"],
+        Const("plugins/src/lua_files.rs", "MAX_FILE_BYTES", Bytes),
+        ["the plugin cannot be loaded", "插件不能加载"],
+    ),
+    row(
+        ["Modules of all plugins in files", "所有文件形式的插件的模块"],
+        Const("plugins/src/lua_files.rs", "MAX_MODULES", Count),
+        ["the plugin cannot be loaded", "插件不能加载"],
+    ),
+    row(
+        ["Timers of a worker", "一个 worker 的定时器"],
+        Const("plugins/src/lua/timers.rs", "MAX_TIMERS", Count),
+        ["an error in Lua", "Lua 错误"],
+    ),
+    row(
+        ["Response that resty.http gets", "resty.http 得到的响应"],
+        Const("plugins/src/lua/http.rs", "MAX_ANSWER_BYTES", Bytes),
+        ["an error in Lua", "Lua 错误"],
     ),
 ];

@@ -83,7 +83,7 @@ impl Timer {
         while let Some(next) = NEXT.get().filter(|next| *next > Instant::now()) {
             tokio::time::sleep_until(next.into()).await;
         }
-        let vm = self.vm.upgrade().filter(|vm| vm::is_current(vm))?;
+        let vm = self.vm.upgrade().filter(vm::is_current)?;
         if let Err(error) = self.call(&vm).await {
             error_log::log(
                 Level::Error,
