@@ -86,7 +86,7 @@ lint:
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); \
 	else echo 'shellcheck is not installed; shell scripts are only parsed'; \
 	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done; fi
-	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/deny", "scripts/new-plugin", "scripts/pictures", "scripts/dist/make", "deploy/helm/check", "deploy/kubernetes/make"]]'
+	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/apisix-docs", "scripts/deny", "scripts/new-plugin", "scripts/schema-fields", "scripts/pictures", "scripts/dist/make", "deploy/helm/check", "deploy/kubernetes/make"]]'
 	scripts/deny
 	scripts/pictures --check
 

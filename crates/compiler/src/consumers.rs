@@ -123,6 +123,12 @@ impl Compiler {
                 continue;
             }
             let built = self.resolve(&mut conf).and_then(|waits| {
+                #[cfg(debug_assertions)]
+                if let Some(mutant) = crate::mutant::of(&*self.catalog, name, SchemaKind::Consumer, &conf)
+                    && build(&mutant).is_ok()
+                {
+                    conf = mutant;
+                }
                 let checked = self.catalog.check(name, SchemaKind::Consumer, &mut conf);
                 self.excuse(
                     checked.and_then(|()| {

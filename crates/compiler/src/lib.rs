@@ -12,6 +12,8 @@
 
 mod certificates;
 mod consumers;
+#[cfg(debug_assertions)]
+mod mutant;
 mod object;
 mod plugins;
 mod pools;

@@ -113,6 +113,12 @@ impl Compiler {
             true => self.resolve(&mut conf)?,
             false => self.resolve_lenient(key, &mut conf, def.encrypt_fields)?,
         };
+        #[cfg(debug_assertions)]
+        if let Some(mutant) = crate::mutant::of(&*self.catalog, name, SchemaKind::Plugin, &conf)
+            && let Ok(instance) = self.finish_instance(key, owner, def, mutant, previous)
+        {
+            return Ok(Some(instance));
+        }
         let built = self.finish_instance(key, owner, def, conf, previous);
         self.excuse(built, waits)
     }
@@ -136,6 +142,10 @@ impl Compiler {
     /// The metadata of a plugin, with their defaults.
     pub fn metadata_of(&self, name: &str) -> Option<Value> {
         let mut metadata = (*self.metadata(name)?).clone();
+        #[cfg(debug_assertions)]
+        if let Some(mutant) = crate::mutant::of(&*self.catalog, name, SchemaKind::Metadata, &metadata) {
+            metadata = mutant;
+        }
         if self.catalog.check(name, SchemaKind::Metadata, &mut metadata).is_err() {
             // As in APISIX: metadata that does not fit is as good as none.
             metadata = Value::Object(Map::new());

@@ -140,6 +140,10 @@ impl Compiler {
             return Err("_meta.pre_function is not available for stream routes".to_owned());
         }
         let waits = self.resolve(&mut conf)?;
+        #[cfg(debug_assertions)]
+        if let Some(mutant) = crate::mutant::of(catalog, name, SchemaKind::Plugin, &conf) {
+            conf = mutant;
+        }
         let built = catalog.check(name, SchemaKind::Plugin, &mut conf).and_then(|()| {
             let metadata = self.metadata_of(name);
             let upstreams = self.compile_inline(key, owner, def, &conf, previous)?;

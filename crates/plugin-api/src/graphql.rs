@@ -77,6 +77,14 @@ pub struct Document<'t> {
     pub fragments: AHashMap<&'t str, Fragment<'t>>,
 }
 
+impl<'t> Document<'t> {
+    /// Those of this name; all where there is none of it, or it is not said.
+    pub fn running(&self, name: Option<&str>) -> impl Iterator<Item = &Operation<'t>> {
+        let is_there = self.operations.iter().any(|operation| Some(operation.name) == name);
+        self.operations.iter().filter(move |operation| !is_there || Some(operation.name) == name)
+    }
+}
+
 /// One that may run.
 #[derive(Debug)]
 pub struct Operation<'t> {

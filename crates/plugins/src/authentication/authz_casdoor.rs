@@ -69,9 +69,18 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     check_url(conf, "endpoint_addr")?;
     check_url(conf, "callback_url")?;
     let callback = conf.get("callback_url").and_then(Value::as_str).unwrap_or_default();
-    match callback.starts_with('$') || path_of(callback).is_some() {
-        true => Ok(()),
-        false => Err("property \"callback_url\" has no path, by which callbacks are recognised".to_owned()),
+    if callback.starts_with('$') {
+        return Ok(());
+    }
+    let path = path_of(callback)
+        .ok_or("property \"callback_url\" has no path, by which callbacks are recognised")?;
+    // Browsers ask for another path then, or keep that part to themselves.
+    match path.contains('#') || path.split('/').any(|part| part == "." || part == "..") {
+        true => {
+            Err("property \"callback_url\" has a fragment or dots as a step: no request has this path"
+                .to_owned())
+        }
+        false => Ok(()),
     }
 }
 

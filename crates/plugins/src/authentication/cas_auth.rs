@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sessions::Sessions;
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing};
+use tidegate_model::schema::is_secret_reference;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
     aside::{self, Undone},
@@ -105,8 +106,25 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         return Err("cookie.secure must be true when cookie.samesite is \"None\"".to_owned());
     }
     check_url(conf, "idp_uri")?;
-    let callback = conf.get("cas_callback_uri").and_then(Value::as_str).unwrap_or_default();
-    if is_absolute(callback) { check_url(conf, "cas_callback_uri") } else { Ok(()) }
+    let text = |name: &str| conf.get(name).and_then(Value::as_str).unwrap_or_default();
+    if text("idp_uri").contains(['?', '#']) {
+        return Err("property \"idp_uri\" has a query or fragment: paths are added to it".to_owned());
+    }
+    check_path("logout_uri", text("logout_uri"))?;
+    match is_absolute(text("cas_callback_uri")) {
+        true => check_url(conf, "cas_callback_uri"),
+        false => check_path("cas_callback_uri", text("cas_callback_uri")),
+    }
+}
+
+/// Requests are compared with it.
+fn check_path(field: &str, path: &str) -> Result<(), String> {
+    match is_secret_reference(path) || path.starts_with('/') && !path.contains(['?', '#']) {
+        true => Ok(()),
+        false => {
+            Err(format!("property \"{field}\" is not a path: it begins with / and has no query or fragment"))
+        }
+    }
 }
 
 fn remarks(conf: &Value) -> Vec<String> {
@@ -115,8 +133,8 @@ fn remarks(conf: &Value) -> Vec<String> {
     if !is_absolute(text("cas_callback_uri")) {
         found.push("cas_callback_uri is a path: the service URL that the CAS server gets has the host that a client names".to_owned());
     }
-    if text("cas_callback_uri") == text("logout_uri") {
-        found.push("cas_callback_uri equals logout_uri: no client can log in".to_owned());
+    if path_of(text("cas_callback_uri")) == text("logout_uri") {
+        found.push("the path of cas_callback_uri equals logout_uri: no client can log in".to_owned());
     }
     found
 }
@@ -313,5 +331,33 @@ mod tests {
             Some("cookie.secure must be true when cookie.samesite is \"None\"")
         );
         assert_eq!(check(&conf(true), SchemaKind::Plugin), Ok(()));
+    }
+
+    #[test]
+    fn addresses_that_can_work() {
+        let conf = |name: &str, value: &str| {
+            let mut conf =
+                json!({"idp_uri": "https://a.test/cas", "cas_callback_uri": "/cb", "logout_uri": "/out"});
+            conf[name] = value.into();
+            conf
+        };
+        for (name, value, is_fine) in [
+            ("cas_callback_uri", "/cb", true),
+            ("cas_callback_uri", "https://a.test/cb?x=1", true),
+            ("cas_callback_uri", "$env://CALLBACK", true),
+            ("cas_callback_uri", "", false),
+            ("cas_callback_uri", "app/cb", false),
+            ("cas_callback_uri", "/cb?x=1", false),
+            ("logout_uri", "", false),
+            ("logout_uri", "out", false),
+            ("logout_uri", "/out#x", false),
+            ("idp_uri", "https://a.test/cas?a=b", false),
+        ] {
+            assert_eq!(check(&conf(name, value), SchemaKind::Plugin).is_ok(), is_fine, "{name} {value:?}");
+        }
+        let never = "the path of cas_callback_uri equals logout_uri: no client can log in";
+        let found = remarks(&conf("cas_callback_uri", "https://a.test/out?x=1"));
+        assert_eq!(found, [never]);
+        assert!(remarks(&conf("logout_uri", "/cb")).contains(&never.to_owned()));
     }
 }

@@ -56,6 +56,11 @@ struct Session {
 pub(super) fn check(conf: &Value) -> Result<(), String> {
     check_url(conf, "userinfo_url")?;
     check_url(conf, "access_token_url")?;
+    let is_empty = |name: &str| conf.get(name).and_then(Value::as_str) == Some("");
+    if let Some(name) = ["redirect_uri", "code_query", "code_header"].into_iter().find(|name| is_empty(name))
+    {
+        return Err(format!("property \"{name}\" must not be empty"));
+    }
     let is_low = |name: &str| conf.get(name).and_then(Value::as_i64).is_some_and(|value| value < 1);
     match ["timeout", "cookie_expires_in"].into_iter().find(|name| is_low(name)) {
         Some(name) => Err(format!("property \"{name}\" must be at least 1")),
@@ -126,8 +131,10 @@ impl CodeLogin {
         let user = match session.filter(|session| now < session.until_ms) {
             Some(session) => session.user,
             None => {
-                let code = request.header(&self.conf.code_header).map(<[u8]>::to_vec);
-                let Some(code) = code.or_else(|| request.arg(&self.conf.code_query)) else {
+                let is_there = |code: &Vec<u8>| !code.is_empty();
+                let code = request.header(&self.conf.code_header).map(<[u8]>::to_vec).filter(is_there);
+                let code = code.or_else(|| request.arg(&self.conf.code_query).filter(is_there));
+                let Some(code) = code else {
                     return Err(Box::new(Reply::page(302).header("Location", &self.conf.redirect_uri)));
                 };
                 let user = user(&String::from_utf8_lossy(&code)).await?;

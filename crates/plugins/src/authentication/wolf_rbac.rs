@@ -58,6 +58,13 @@ const FIELDS: [&str; 3] = ["UserId", "Username", "Nickname"];
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     check_url(conf, "server")?;
+    let text = |name: &str| conf.get(name).and_then(Value::as_str).unwrap_or_default();
+    if text("server").contains(['?', '#']) {
+        return Err("property \"server\" has a query or fragment: paths are added to it".to_owned());
+    }
+    if text("appid").contains('#') {
+        return Err("property \"appid\" has a #, which ends it in tokens".to_owned());
+    }
     let prefix = conf.get("header_prefix").and_then(Value::as_str).unwrap_or_default();
     match HeaderName::from_bytes(format!("{prefix}UserId").as_bytes()) {
         Ok(_) => Ok(()),
@@ -186,6 +193,9 @@ mod tests {
         for (prefix, is_fine) in [("X-", true), ("", true), ("X ", false), ("X:\r\n", false)] {
             let conf = json!({"server": "http://a", "header_prefix": prefix});
             assert_eq!(check(&conf, SchemaKind::Consumer).is_ok(), is_fine, "{prefix:?}");
+        }
+        for (name, value) in [("server", "http://a/?b=c"), ("appid", "a#b")] {
+            assert!(check(&json!({ name: value }), SchemaKind::Consumer).is_err(), "{name} {value}");
         }
     }
 }

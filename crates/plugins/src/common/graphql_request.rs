@@ -43,13 +43,12 @@ pub(crate) fn refused(message: &str) -> Box<Reply> {
 pub(crate) fn document(text: &str) -> Result<Document<'_>, Box<Reply>> {
     Document::parse(text).map_err(|fault| {
         error_log::log(Level::Error, format_args!("failed to parse graphql: {fault}"));
-        Box::new(Reply::message(
-            400,
-            match fault {
-                Fault::NoOperation => "Invalid graphql request: empty graphql query",
-                _ => "Invalid graphql request: failed to parse graphql query",
-            },
-        ))
+        let why = match fault {
+            Fault::NoOperation => "empty graphql query".to_owned(),
+            Fault::Syntax { .. } => "failed to parse graphql query".to_owned(),
+            Fault::TooLarge | Fault::TooDeep => fault.to_string(),
+        };
+        Box::new(Reply::message(400, &format!("Invalid graphql request: {why}")))
     })
 }
 
@@ -177,6 +176,21 @@ mod tests {
         let expected = "Expected object key string but found T_OBJ_END at character 38";
         assert_eq!(of_json(comma), Err(text(expected)));
         assert!(of_json(r#"{"query": "{a}", "query": "{b}"}"#).is_err(), "two queries");
+    }
+
+    #[test]
+    fn documents_beyond_what_is_read_are_refused_by_that_name() {
+        for (text, why) in [
+            ("{", "failed to parse graphql query"),
+            ("", "empty graphql query"),
+            (&format!("{{{}}}", "a ".repeat(60_000)), "the document has more than 50000 nodes"),
+            (&"{a".repeat(200), "the document is nested more than 128 levels deep"),
+        ] {
+            let reply = document(text).expect_err("refused");
+            let tidegate_plugin_api::reply::ReplyBody::Bytes(body) = reply.body else { panic!("no text") };
+            let expected = format!("{{\"message\":\"Invalid graphql request: {why}\"}}\n");
+            assert_eq!((reply.status, body), (400, expected.into()), "{why}");
+        }
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl GraphqlLimitCount {
         let counted = aside::run_by_size(request.remote_addr, bytes, move || {
             let document = graphql_request::document(&question.text)?;
             let counted = match &basis {
-                None => depth::of(&document),
+                None => depth::of(&document, question.operation.as_deref()),
                 Some(basis) => basis.cost(&document, &question),
             };
             counted.map_err(|reason| graphql_request::refused(&format!("Invalid graphql request: {reason}")))

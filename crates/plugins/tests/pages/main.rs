@@ -5,6 +5,7 @@
 //! date, misses a field, or leaves a meaning empty.
 
 mod lists;
+mod proofs;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,22 +1,29 @@
 //! What a CAS server says: answers of `serviceValidate` (CAS protocol, section 2.5), and logout requests (section 2.3.3).
 
-use quick_xml::{Reader, escape::unescape, events::Event};
+use quick_xml::{
+    NsReader,
+    escape::unescape,
+    events::Event,
+    name::{Namespace, ResolveResult},
+};
 use tidegate_protocol::uri::{percent_decode, query_pairs};
 
 /// More than any such document has.
 const MAX_ELEMENTS: usize = 1_000;
 const MAX_DEPTH: usize = 32;
+/// Of answers.
+const NAMESPACE: &str = "http://www.yale.edu/tp/cas";
 
 /// The user of a ticket.
 pub(super) fn user(answer: &str) -> Result<String, &'static str> {
-    const ROOT: &str = "/cas:serviceResponse";
+    const ROOT: &str = "/serviceResponse";
     let elements = elements(answer)?;
-    let of = |path: String| elements.iter().filter(move |element| element.path == path);
+    let of = |path: String| elements.iter().filter(move |element| element.is_of_cas && element.path == path);
     let parts = elements.iter().filter(|element| element.path.matches('/').count() == 2).count();
-    if parts != 1 || of(format!("{ROOT}/cas:authenticationSuccess")).count() != 1 {
+    if parts != 1 || of(format!("{ROOT}/authenticationSuccess")).count() != 1 {
         return Err("serviceValidate answered no success");
     }
-    let mut users = of(format!("{ROOT}/cas:authenticationSuccess/cas:user"));
+    let mut users = of(format!("{ROOT}/authenticationSuccess/user"));
     match (users.next(), users.next()) {
         (Some(user), None) if !user.text.trim().is_empty() => Ok(user.text.trim().to_owned()),
         _ => Err("serviceValidate answered no user"),
@@ -35,43 +42,46 @@ pub(super) fn tickets(body: &[u8]) -> Vec<String> {
     let document = document.and_then(|document| String::from_utf8(document).ok());
     let elements = document.and_then(|document| elements(&document).ok()).unwrap_or_default();
     let indexes = elements.into_iter().filter(|element| {
-        let name = element.path.rsplit('/').next().unwrap_or_default();
-        name == "samlp:SessionIndex" || name == "SessionIndex"
+        // Whatever its namespace: not every server declares it, and a session that ends grants nothing.
+        element.path.rsplit('/').next() == Some("SessionIndex")
     });
     indexes.map(|element| element.text.trim().to_owned()).filter(|ticket| !ticket.is_empty()).collect()
 }
 
 struct Element {
-    /// Names from the root on, each behind a slash.
+    /// Local names from the root on, each behind a slash.
     path: String,
+    /// It and all around it are in CAS's namespace.
+    is_of_cas: bool,
     /// Without that of its children.
     text: String,
 }
 
+const INVALID: &str = "a document is not XML";
+
 /// All elements of a whole document. One that declares its type is none: what a reference stands for must not be up to it.
 fn elements(document: &str) -> Result<Vec<Element>, &'static str> {
-    const INVALID: &str = "a document is not XML";
-    let mut reader = Reader::from_str(document.trim_start_matches('\u{feff}'));
+    let mut reader = NsReader::from_str(document.trim_start_matches('\u{feff}'));
     reader.config_mut().expand_empty_elements = true;
     let (mut open, mut found): (Vec<Element>, Vec<Element>) = (Vec::new(), Vec::new());
     loop {
-        match reader.read_event().map_err(|_| INVALID)? {
+        let (namespace, event) = reader.read_resolved_event().map_err(|_| INVALID)?;
+        let is_of_cas = namespace == ResolveResult::Bound(Namespace(NAMESPACE));
+        match event {
             Event::Start(tag) => {
                 let is_second_root = open.is_empty() && !found.is_empty();
                 if is_second_root || open.len() >= MAX_DEPTH || open.len() + found.len() >= MAX_ELEMENTS {
                     return Err(INVALID);
                 }
                 let above = open.last().map_or("", |element| element.path.as_str());
-                let path = format!("{above}/{}", tag.name().into_inner());
-                open.push(Element { path, text: String::new() });
+                let path = format!("{above}/{}", tag.local_name().into_inner());
+                let is_of_cas = is_of_cas && open.last().is_none_or(|element| element.is_of_cas);
+                open.push(Element { path, is_of_cas, text: String::new() });
             }
             Event::End(_) => found.extend(open.pop()),
-            Event::Text(text) => add(&mut open, &text.into_inner()),
-            Event::GeneralRef(name) => add(&mut open, &format!("&{};", name.into_inner())),
-            Event::CData(section) => {
-                let text = section.into_inner().replace('&', "&amp;");
-                add(&mut open, &text);
-            }
+            Event::Text(text) => add(&mut open, &text.into_inner())?,
+            Event::GeneralRef(name) => add(&mut open, &format!("&{};", name.into_inner()))?,
+            Event::CData(section) => add(&mut open, &section.into_inner().replace('&', "&amp;"))?,
             Event::DocType(_) => return Err("a document declares its type"),
             Event::Eof => break,
             _ => {}
@@ -86,10 +96,14 @@ fn elements(document: &str) -> Result<Vec<Element>, &'static str> {
     Ok(found)
 }
 
-fn add(open: &mut [Element], text: &str) {
-    if let Some(element) = open.last_mut() {
-        element.text.push_str(text);
+fn add(open: &mut [Element], text: &str) -> Result<(), &'static str> {
+    match open.last_mut() {
+        Some(element) => element.text.push_str(text),
+        // Around the root there is white space alone.
+        None if text.trim().is_empty() => {}
+        None => return Err(INVALID),
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -144,6 +158,13 @@ mod tests {
             (success("<cas:user>a</cas:user>").replace("</cas:serviceResponse>", ""), None),
             (format!("<html>{}</html>", success("<cas:user>a</cas:user>")), None),
             (String::new(), None),
+            (format!("{} and more", success("<cas:user>a</cas:user>")), None),
+            (format!("\n{}\n", success("<cas:user>a</cas:user>")), Some("a")),
+            (success("<cas:user>a</cas:user>").replace("cas:", "c:").replace(":cas=", ":c="), Some("a")),
+            (success("<cas:user>a</cas:user>").replace("cas:", "").replace(":cas=", "="), Some("a")),
+            (success("<cas:user>a</cas:user>").replace("/tp/cas", "/tp/other"), None),
+            (success("<cas:user>a</cas:user>").replace(" xmlns:cas='http://www.yale.edu/tp/cas'", ""), None),
+            (success("<user>a</user>"), None),
         ] {
             assert_eq!(user(&answer).ok().as_deref(), expected, "{answer}");
         }

@@ -37,12 +37,8 @@ pub(super) struct Basis {
 impl Basis {
     /// Of the operation that runs; of the dearest one where that is not said. What costs nothing still costs something.
     pub(super) fn cost(&self, document: &Document, question: &Question) -> Result<f64, &'static str> {
-        let wanted = question.operation.as_deref();
-        let named: Vec<&Operation> =
-            document.operations.iter().filter(|operation| Some(operation.name) == wanted).collect();
-        let all = document.operations.iter().collect();
         let mut dearest = 0.0_f64;
-        for operation in if named.is_empty() { all } else { named } {
+        for operation in document.running(question.operation.as_deref()) {
             dearest = dearest.max(self.of_operation(document, operation, question)?);
         }
         Ok(dearest + 0.01)

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use tidegate_plugin_api::graphql::{Document, MOST_DEPTH, Selection};
 
-/// Of its deepest operation.
-pub(super) fn of(document: &Document) -> Result<f64, &'static str> {
+/// Of the operation that runs; of the deepest one where that is not said.
+pub(super) fn of(document: &Document, wanted: Option<&str>) -> Result<f64, &'static str> {
     let mut walk = Walk { document, known: HashMap::new(), levels: 0 };
     let mut deepest = 1;
-    for operation in &document.operations {
+    for operation in document.running(wanted) {
         deepest = deepest.max(walk.selections(&operation.selections)?);
     }
     Ok(deepest as f64)
@@ -67,7 +67,15 @@ mod tests {
     use super::*;
 
     fn depth(text: &str) -> Result<f64, &'static str> {
-        of(&Document::parse(text).expect("parses"))
+        of(&Document::parse(text).expect("parses"), None)
+    }
+
+    #[test]
+    fn the_operation_that_runs() {
+        let document = Document::parse("query A { a } query B { b { c } }").expect("parses");
+        for (wanted, depth) in [(None, 2.0), (Some("A"), 1.0), (Some("B"), 2.0), (Some("C"), 2.0)] {
+            assert_eq!(of(&document, wanted), Ok(depth), "{wanted:?}");
+        }
     }
 
     #[test]
