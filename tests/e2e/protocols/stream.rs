@@ -5,6 +5,7 @@ mod limits;
 mod plugins;
 mod secure;
 mod sessions;
+mod splicing;
 mod udp;
 
 use std::{
