@@ -14,6 +14,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use tokio::net::TcpStream;
 
 use super::{
+    end,
     facts::facts,
     hello::{self, Hello},
 };
@@ -71,7 +72,13 @@ pub(super) async fn begin(
     if !terminated {
         let question = StreamQuestion { remote: client, local: arrival.local, server_name: None, terminated };
         if worker.snapshot().stream.looks_for_name(&question) {
-            session.server_name = look_for_name(worker, &mut stream, &mut early, timer, client).await?;
+            let found = look_for_name(worker, &mut stream, &mut early, timer, client).await;
+            let Ok(name) = found else {
+                session.log.bytes_received = early.len() as u64;
+                end::end(worker, &mut session, None, 400);
+                return None;
+            };
+            session.server_name = name;
         }
     }
     Some(Begun { client: stream, session, early, open })
@@ -131,31 +138,37 @@ async fn terminate(
     Some((Stream::Tls(Box::new(stream.into())), Some(tls)))
 }
 
-/// The outer `None`: the client is gone, or sent too little in its time.
+struct NotFound;
+
+/// [`NotFound`]: the client is gone, sent too little in its time, or what cannot be read.
 async fn look_for_name(
     worker: &'static Worker,
     stream: &mut Stream,
     early: &mut Vec<u8>,
     timer: &Timer,
     client: SocketAddr,
-) -> Option<Option<Box<str>>> {
-    let place = worker.settings.handshakes.enter(client.ip())?;
+) -> Result<Option<Box<str>>, NotFound> {
+    let place = worker.settings.handshakes.enter(client.ip()).ok_or(NotFound)?;
     let reading = async {
         loop {
             match hello::read(early) {
-                Hello::Name(name) => return Some(Some(name.into_boxed_str())),
-                Hello::Nameless => return Some(None),
-                Hello::Incomplete if early.len() >= MOST_EARLY => return Some(None),
+                Hello::Name(name) => return Ok(Some(name)),
+                Hello::Nameless => return Ok(None),
+                Hello::Unreadable => {
+                    error_log::log(Level::Error, format_args!("unreadable TLS handshake, client: {client}"));
+                    return Err(NotFound);
+                }
                 Hello::Incomplete => {}
             }
+            // Not where the buffer is full: the name may come later.
             if !matches!(read_more(worker, stream, early, timer).await, Ok(true)) {
-                return None;
+                return Err(NotFound);
             }
         }
     };
     tokio::select! {
         found = reading => found,
-        () = place.ended() => None,
+        () = place.ended() => Err(NotFound),
     }
 }
 
