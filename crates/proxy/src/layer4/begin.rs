@@ -46,7 +46,7 @@ pub(super) struct Begun {
     pub open: Open,
 }
 
-/// `None`: it was closed, and there is nothing to log but why.
+/// `None`: it was closed, and its line is written. Without one: there were too many connections.
 pub(super) async fn begin(
     worker: &'static Worker,
     mut stream: TcpStream,
@@ -55,19 +55,31 @@ pub(super) async fn begin(
     timer: &Timer,
 ) -> Option<Begun> {
     let header = match arrival.proxy_protocol {
-        true => read_header(worker, &mut stream, arrival.peer).await?,
-        false => None,
+        true => read_header(worker, &mut stream, arrival.peer).await,
+        false => Some(None),
+    };
+    let Some(header) = header else {
+        log_failure(worker, &arrival, None, arrival.peer, 400);
+        return None;
     };
     let client = believed_client(worker, arrival.peer, header);
     open.admitted = admit(worker, client)?;
-    let (mut stream, tls) = match arrival.tls {
-        true => terminate(worker, stream, client).await?,
-        false => (Stream::Plain(stream), None),
+    let begun = match arrival.tls {
+        true => terminate(worker, stream, client).await,
+        false => Some((Stream::Plain(stream), None)),
+    };
+    let Some((mut stream, tls)) = begun else {
+        log_failure(worker, &arrival, header, client, 500);
+        return None;
     };
     let terminated = tls.is_some();
+    // A client without a name got the certificate of this one.
+    let nameless = tls.as_ref().is_some_and(|tls| tls.server_name.is_none());
+    let fallback = worker.settings.fallback_sni.as_deref().filter(|_| nameless);
     let facts = facts(worker, arrival.peer, arrival.local, header, tls);
     let upstreams = worker.snapshot().upstreams.clone();
     let mut session = Box::new(Session::new(facts, client, Transport::Tcp, worker.index, upstreams));
+    session.server_name = fallback.map(Box::from);
     let mut early = Vec::new();
     if !terminated {
         let question = StreamQuestion { remote: client, local: arrival.local, server_name: None, terminated };
@@ -82,6 +94,20 @@ pub(super) async fn begin(
         }
     }
     Some(Begun { client: stream, session, early, open })
+}
+
+/// The access log has a line of what ends before there is a session.
+fn log_failure(
+    worker: &Worker,
+    arrival: &Arrival,
+    header: Option<ProxyHeader>,
+    client: SocketAddr,
+    status: u16,
+) {
+    let facts = facts(worker, arrival.peer, arrival.local, header, None);
+    let upstreams = worker.snapshot().upstreams.clone();
+    let mut session = Session::new(facts, client, Transport::Tcp, worker.index, upstreams);
+    end::end(worker, &mut session, None, status);
 }
 
 /// The outer `None`: the connection has no valid header.
