@@ -37,6 +37,7 @@ pub mod lua;
 pub mod memory;
 pub mod multipart;
 pub mod outcome;
+pub mod protocol;
 pub mod remaking;
 pub mod reply;
 pub mod request;

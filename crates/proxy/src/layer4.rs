@@ -7,6 +7,7 @@
 //! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`.
 
 mod begin;
+mod calls;
 mod end;
 mod facts;
 mod guide;
@@ -18,7 +19,7 @@ mod splice;
 pub(crate) mod udp;
 pub(crate) mod unanswered;
 
-use std::{future::poll_fn, net::SocketAddr, sync::Arc, task::Poll};
+use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Arc, task::Poll};
 
 use tidegate_plugin_api::{Session, stream_route::StreamRoute};
 use tokio::net::TcpStream;
@@ -47,8 +48,9 @@ pub(crate) fn spawn(
         tls: listen.tls,
         proxy_protocol: listen.proxy_protocol,
     };
-    let task = run(worker, stream, arrival, how, Open::new(worker));
-    tokio::task::spawn_local(stall::watched(worker, "a session", task));
+    // Boxed: an established session does not carry the size of its beginning.
+    let beginning = Box::pin(establish(worker, stream, arrival, how, Open::new(worker)));
+    tokio::task::spawn_local(stall::watched(worker, "a session", run(worker, beginning)));
 }
 
 /// A session with its node.
@@ -59,33 +61,18 @@ struct Established {
     /// Sent to the node first.
     early: Vec<u8>,
     node: Reached,
+    timer: Timer,
     _open: Open,
     _slot: Slot,
 }
 
-async fn run(
-    worker: &'static Worker,
-    stream: TcpStream,
-    arrival: begin::Arrival,
-    how: StreamListen,
-    open: Open,
-) {
-    let timer = Timer::new(&worker.deadlines);
-    poll_fn(|context| {
-        timer.attach(context);
-        Poll::Ready(())
-    })
-    .await;
-    // Boxed: an established session does not carry the size of its beginning.
-    let Some(mut established) = Box::pin(establish(worker, stream, arrival, how, open, &timer)).await else {
-        return;
-    };
-    let Established { session, client, early, node, .. } = &mut established;
+async fn run(worker: &'static Worker, beginning: Pin<Box<impl Future<Output = Option<Box<Established>>>>>) {
+    let Some(mut established) = beginning.await else { return };
+    let Established { session, route, client, early, node, timer, .. } = &mut *established;
     let early = std::mem::take(early);
     let sides = Sides { client, early, idle_ms: node.idle_ms, node: &mut node.stream };
-    relay::relay(worker, session, sides, &timer).await;
-    let Established { mut session, route, .. } = established;
-    end::end(worker, &mut session, Some(&route), 200);
+    relay::relay(worker, session, route.protocol.as_ref(), sides, timer).await;
+    end::end(worker, session, Some(route), 200);
 }
 
 async fn establish(
@@ -94,9 +81,14 @@ async fn establish(
     arrival: begin::Arrival,
     how: StreamListen,
     open: Open,
-    timer: &Timer,
-) -> Option<Established> {
-    let begun = begin::begin(worker, stream, arrival, open, timer).await?;
+) -> Option<Box<Established>> {
+    let timer = Timer::new(&worker.deadlines);
+    poll_fn(|context| {
+        timer.attach(context);
+        Poll::Ready(())
+    })
+    .await;
+    let begun = begin::begin(worker, stream, arrival, open, &timer).await?;
     let Begun { mut client, mut session, mut early, open } = begun;
     let Some(route) = guide::find(worker, &mut session) else {
         end::end(worker, &mut session, None, 503);
@@ -104,14 +96,21 @@ async fn establish(
     };
     let reached = async {
         let slot = guide::enter(worker, &route)?;
-        guide::preread(worker, &mut client, &mut session, &route, &mut early, timer).await?;
-        let node = reach::reach(worker, &mut session, &route, timer, how.announce).await?;
+        guide::preread(worker, &mut client, &mut session, &route, &mut early, &timer).await?;
+        let node = reach::reach(worker, &mut session, &route, &timer, how.announce).await?;
         Ok((slot, node))
     };
     match reached.await {
-        Ok((slot, node)) => {
-            Some(Established { session, route, client, early, node, _open: open, _slot: slot })
-        }
+        Ok((slot, node)) => Some(Box::new(Established {
+            session,
+            route,
+            client,
+            early,
+            node,
+            timer,
+            _open: open,
+            _slot: slot,
+        })),
         Err(status) => {
             session.log.bytes_received = early.len() as u64;
             end::end(worker, &mut session, Some(&route), status);

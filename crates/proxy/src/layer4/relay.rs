@@ -1,17 +1,17 @@
 //! Both ways of a session of TCP, until both have ended or nothing moved for the upstream's time.
 //!
 //! What comes in large pieces between two sockets without TLS goes through a pipe of the kernel (`splice.rs`), the rest is copied.
+//! Where the route names a protocol, it sees all bytes (`calls.rs`).
 
 use std::{
     future::poll_fn,
     io,
-    pin::pin,
     task::{Context, Poll, ready},
 };
 
-use tidegate_plugin_api::Session;
+use tidegate_plugin_api::{Session, protocol::RouteProtocol};
 
-use super::{pipes::Pipes, splice::Spliced};
+use super::{calls::Calls, pipes::Pipes, splice::Spliced};
 use crate::{
     relay::{Broken, Direction, LARGE_PIECE_BYTES, Moved, PIECE_BYTES},
     sessions::{DRAINED_IDLE_MS, Listed},
@@ -19,6 +19,10 @@ use crate::{
     timers::Timer,
     worker::Worker,
 };
+
+/// A side that has ended has perhaps gone away, which is not known before something is sent to it. Where places run out, such sessions
+/// make room.
+const HALF_CLOSED_IDLE_MS: u64 = 60_000;
 
 /// A direction between two streams.
 struct Way {
@@ -59,10 +63,9 @@ impl Way {
                 piece,
                 |context, room| poll_read(from, context, room),
                 |context, data| match data {
-                    Some(data) => to.poll_write(context, data),
                     // It is closed at once.
                     None if is_last && to.is_plain() => Poll::Ready(Ok(0)),
-                    None => to.poll_shutdown(context).map_ok(|()| 0),
+                    data => poll_write(to, context, data),
                 },
             );
             match ready!(moved)? {
@@ -81,6 +84,14 @@ fn poll_read(from: &mut Stream, context: &mut Context<'_>, room: &mut [u8]) -> P
     }
 }
 
+/// Without data: the end.
+fn poll_write(to: &mut Stream, context: &mut Context<'_>, data: Option<&[u8]>) -> Poll<io::Result<usize>> {
+    match data {
+        Some(data) => to.poll_write(context, data),
+        None => to.poll_shutdown(context).map_ok(|()| 0),
+    }
+}
+
 /// The sides of a session.
 pub(super) struct Sides<'a> {
     pub client: &'a mut Stream,
@@ -90,64 +101,151 @@ pub(super) struct Sides<'a> {
     pub idle_ms: u64,
 }
 
-/// Where one side fails, the other is reset: what it got is not all.
-pub(super) async fn relay(worker: &Worker, session: &mut Session, sides: Sides<'_>, timer: &Timer) {
-    let Sides { client, node, early, mut idle_ms } = sides;
-    let listed = Listed::new(session);
-    let mut ordered = pin!(listed.order.given.notified());
-    let (mut up, mut down) = (Way::new(&early), Way::new(&[]));
-    drop(early);
-    timer.set(idle_ms);
-    let log = &mut session.log;
-    let started = session.started;
-    poll_fn(|context| {
-        if ordered.as_mut().poll(context).is_ready() {
-            ordered.set(listed.order.given.notified());
-            // Polled, so that it wakes this task.
-            let _ = ordered.as_mut().poll(context);
+/// Both ways, and the protocol that looks at them.
+struct Ways<'a> {
+    up: Way,
+    down: Way,
+    calls: Option<Box<(Calls, &'a RouteProtocol)>>,
+}
+
+impl Ways<'_> {
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        pipes: &Pipes,
+        client: &mut Stream,
+        node: &mut Stream,
+    ) -> [Poll<Result<(), Broken>>; 2] {
+        let (up, down) = (&mut self.up, &mut self.down);
+        let Some((calls, _)) = self.calls.as_deref_mut() else {
+            let first = up.poll(context, pipes, client, node, down.direction.is_over());
+            return [first, down.poll(context, pipes, node, client, up.direction.is_over())];
+        };
+        let first = up.direction.poll_all(
+            context,
+            |context, room| {
+                calls.poll_client(context, room, |context, room| poll_read(client, context, room))
+            },
+            |context, data| poll_write(node, context, data),
+        );
+        let second = down.direction.poll_all(
+            context,
+            |context, room| {
+                let count = ready!(poll_read(node, context, room))?;
+                calls.answered(room.get(..count).unwrap_or_default())?;
+                Poll::Ready(Ok(count))
+            },
+            |context, data| poll_write(client, context, data),
+        );
+        [first, second]
+    }
+
+    /// Bytes that were read and written so far.
+    fn bytes(&self) -> [u64; 4] {
+        let (up, down) = (&self.up.direction, &self.down.direction);
+        [up.taken, up.moved, down.taken, down.moved]
+    }
+
+    /// One side has ended, and the other one has not.
+    fn is_half(&self) -> bool {
+        self.up.direction.is_over() != self.down.direction.is_over()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.calls.as_ref().is_some_and(|calls| calls.0.is_paused())
+    }
+
+    fn log_calls(&mut self, session: &mut Session) {
+        if let Some((calls, protocol)) = self.calls.as_deref_mut() {
+            calls.log(session, protocol);
         }
-        if listed.order.is_close() {
+    }
+}
+
+/// Whether the session is over. Where one side fails, the other is reset: what it got is not all.
+fn is_over(moved: [Poll<Result<(), Broken>>; 2], client: &mut Stream, node: &mut Stream) -> bool {
+    match moved {
+        [Poll::Ready(Err(Broken::Reading)), _] | [_, Poll::Ready(Err(Broken::Writing))] => {
+            node.reset_when_closed();
+            true
+        }
+        [Poll::Ready(Err(Broken::Writing)), _] | [_, Poll::Ready(Err(Broken::Reading))] => {
+            client.reset_when_closed();
+            true
+        }
+        [first, second] => first.is_ready() && second.is_ready(),
+    }
+}
+
+pub(super) async fn relay(
+    worker: &'static Worker,
+    session: &mut Session,
+    protocol: Option<&RouteProtocol>,
+    sides: Sides<'_>,
+    timer: &Timer,
+) {
+    let Sides { client, node, early, mut idle_ms } = sides;
+    let listed = Listed::new(worker, session);
+    let mut ways = match protocol {
+        Some(protocol) => Ways {
+            up: Way::new(&[]),
+            down: Way::new(&[]),
+            calls: Some(Box::new((Calls::new(protocol, early), protocol))),
+        },
+        None => Ways { up: Way::new(&early), down: Way::new(&[]), calls: None },
+    };
+    timer.set(idle_ms);
+    let (mut is_half, mut is_attached) = (false, false);
+    poll_fn(|context| {
+        if !is_attached {
+            is_attached = true;
+            listed.attach(context);
+        }
+        if listed.is_closing() {
             return Poll::Ready(());
         }
-        if listed.order.is_drain() && idle_ms > DRAINED_IDLE_MS {
+        if listed.is_draining() && idle_ms > DRAINED_IDLE_MS {
             idle_ms = DRAINED_IDLE_MS;
             timer.set(idle_ms);
         }
-        let bytes = |up: &Way, down: &Way| {
-            [&up.direction, &down.direction].map(|direction| direction.taken + direction.moved)
-        };
-        let before = bytes(&up, &down);
-        let first = up.poll(context, &worker.pipes, client, node, down.direction.is_over());
-        let second = down.poll(context, &worker.pipes, node, client, up.direction.is_over());
-        if bytes(&up, &down) != before {
-            timer.set(idle_ms);
-            if log.first_byte_after.is_none() && down.direction.taken > 0 {
-                log.first_byte_after = Some(started.elapsed());
+        let before = ways.bytes();
+        let moved = ways.poll(context, &worker.pipes, client, node);
+        if ways.bytes() != before {
+            if is_half {
+                timer.set_idle(idle_ms)
+            } else {
+                timer.set(idle_ms)
+            }
+            if session.log.first_byte_after.is_none() && ways.down.direction.taken > 0 {
+                session.log.first_byte_after = Some(session.started.elapsed());
             }
         }
+        ways.log_calls(session);
         // TLS may hold back records that a socket did not take; they must not wait for the next ones.
         let flushed = [node.poll_flush(context), client.poll_flush(context)];
-        if flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_)))) {
-            return Poll::Ready(());
+        let is_broken = flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_))));
+        if ways.is_half() && !is_half {
+            is_half = true;
+            idle_ms = idle_ms.min(HALF_CLOSED_IDLE_MS);
+            timer.set_idle(idle_ms);
         }
-        match (first, second) {
-            (Poll::Ready(Err(Broken::Reading)), _) | (_, Poll::Ready(Err(Broken::Writing))) => {
-                node.reset_when_closed();
-                Poll::Ready(())
-            }
-            (Poll::Ready(Err(Broken::Writing)), _) | (_, Poll::Ready(Err(Broken::Reading))) => {
-                client.reset_when_closed();
-                Poll::Ready(())
-            }
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
-            _ if timer.expired() => Poll::Ready(()),
-            _ => Poll::Pending,
+        let is_silent = timer.expired() && !ways.is_paused();
+        match is_broken || is_over(moved, client, node) || is_silent {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     })
     .await;
-    let (up, down) = (up.direction, down.direction);
-    (log.bytes_received, log.upstream_bytes_sent) = (up.taken, up.moved);
-    (log.upstream_bytes_received, log.bytes_sent) = (down.taken, down.moved);
+    end(session, ways);
+}
+
+/// What the session moved.
+fn end(session: &mut Session, ways: Ways<'_>) {
+    let [received, sent_up, received_up, sent] = ways.bytes();
+    let kept = ways.calls.map_or(0, |calls| calls.0.close(session, calls.1));
+    let log = &mut session.log;
+    (log.bytes_received, log.upstream_bytes_sent) = (received + kept, sent_up);
+    (log.upstream_bytes_received, log.bytes_sent) = (received_up, sent);
 }
 
 #[cfg(test)]

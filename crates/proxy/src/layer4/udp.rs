@@ -14,7 +14,7 @@ use tidegate_telemetry::{
 use tokio::net::UdpSocket;
 
 use self::{
-    batch::{BATCH, Batch, OF_CLIENTS},
+    batch::{BATCH, Batch, OF_CLIENTS, ask_for_addresses},
     link::{Link, Sessions, open},
     serve::{Way, serve},
 };
@@ -31,6 +31,14 @@ struct Door {
 
 /// Receives what clients send to one socket.
 pub(crate) async fn receive(worker: &'static Worker, socket: Rc<UdpSocket>, local: SocketAddr) {
+    if local.ip().is_unspecified()
+        && let Err(error) = ask_for_addresses(&socket)
+    {
+        error_log::log(
+            Level::Error,
+            format_args!("{local} does not say where datagrams are sent to: {error}"),
+        );
+    }
     let door = Door { worker, socket, local, sessions: Rc::default() };
     loop {
         let received = poll_fn(|context| match worker.stalls.progress.is_lost() {
@@ -53,31 +61,33 @@ pub(crate) async fn receive(worker: &'static Worker, socket: Rc<UdpSocket>, loca
 
 impl Door {
     fn take(&self, batch: &Batch) {
-        for (client, run) in batch.runs() {
+        for (client, mut run) in batch.runs() {
+            let local = batch.sent_to(run.start).map_or(self.local, |ip| (ip, self.local.port()).into());
             let mut link = self.sessions.borrow().get(&client).cloned();
-            let mut datagrams = batch.datagrams(run);
-            while link.is_none()
-                && let Some(datagram) = datagrams.next()
-            {
-                link = self.begin(client, datagram);
-            }
-            if let Some(link) = link
-                && datagrams.len() > 0
-            {
-                link.forward(datagrams);
+            while !run.is_empty() {
+                let Some(known) = &link else {
+                    let first = batch.datagrams(run.start..run.start + 1).next().unwrap_or_default();
+                    link = self.begin(client, local, first);
+                    run.start += 1;
+                    continue;
+                };
+                let Some(passed) = known.forward(batch.datagrams(run.clone())) else { break };
+                // The rest is for another node.
+                run.start += passed;
+                link = None;
             }
         }
     }
 
     /// Begins a session with its first datagram.
-    fn begin(&self, client: SocketAddr, datagram: &[u8]) -> Option<Rc<Link>> {
+    fn begin(&self, client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Option<Rc<Link>> {
         let worker = self.worker;
         stats::add(&worker.stats.accepted, 1);
         let Some(admitted) = admit(worker, client) else {
             stats::add(&worker.stats.refused, 1);
             return None;
         };
-        let facts = facts(worker, client, self.local, None, None);
+        let facts = facts(worker, client, local, None, None);
         let upstreams = worker.snapshot().upstreams.clone();
         let mut session = Box::new(Session::new(facts, client, Transport::Udp, worker.index, upstreams));
         session.log.bytes_received = datagram.len() as u64;
@@ -85,14 +95,23 @@ impl Door {
             end::end(worker, &mut session, None, 503);
             return None;
         };
+        if route.protocol.is_some() {
+            error_log::log(
+                Level::Error,
+                format_args!("stream_routes/{} has a protocol for TCP, client: {client}", route.owner.id),
+            );
+            end::end(worker, &mut session, Some(&route), 503);
+            return None;
+        }
         match open(worker, &mut session, &route, datagram) {
             Ok((link, held, guards)) => {
                 let link = Rc::new(link);
+                link.mark.admitted.set(admitted);
                 worker.unanswered.add(&link.mark);
                 self.sessions.borrow_mut().insert(client, link.clone());
                 let (socket, sessions) = (self.socket.clone(), self.sessions.clone());
                 let way = Way { worker, socket, sessions, client };
-                let task = serve(way, link.clone(), session, route, held, (guards, admitted));
+                let task = serve(way, link.clone(), session, route, held, guards);
                 tokio::task::spawn_local(stall::watched(worker, "a session of UDP", task));
                 Some(link)
             }
@@ -111,8 +130,11 @@ fn admit(worker: &Worker, client: SocketAddr) -> Option<Option<Admitted>> {
     if let Some(admitted) = admission.admit(client.ip()) {
         return Some(Some(admitted));
     }
-    // Its place is free once its task has run: this datagram is lost, the client's next one is not.
-    worker.unanswered.evict();
+    if worker.unanswered.evict()
+        && let Some(admitted) = admission.admit(client.ip())
+    {
+        return Some(Some(admitted));
+    }
     if LIMITER.pass().is_some() {
         error_log::log(
             Level::Error,

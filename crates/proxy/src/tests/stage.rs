@@ -154,6 +154,7 @@ fn snapshot(nodes: &[SocketAddr], mut upstream: Value) -> Arc<Snapshot> {
         },
         timeouts: Default::default(),
         stream: None,
+        protocols: Vec::new(),
     };
     let nobody = Arc::new(Nobody);
     let mut compiler =

@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
     ops::Range,
     os::fd::{AsFd, AsRawFd},
     ptr,
@@ -40,10 +40,18 @@ const NAME_BYTES: usize = 28;
 #[repr(align(4))]
 struct Name([u8; NAME_BYTES]);
 
+/// Room for the address that a datagram was sent to, behind a header.
+const CONTROL_BYTES: usize = 64;
+
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
 /// Datagrams that were received together. Memory is in use only as far as they are long.
 pub(super) struct Batch {
     room: Vec<u8>,
     names: [Name; OF_CLIENTS],
+    controls: [Control; OF_CLIENTS],
     lengths: [usize; OF_CLIENTS],
     count: usize,
 }
@@ -53,6 +61,7 @@ impl Batch {
         Batch {
             room: vec![0; OF_CLIENTS * MOST_BYTES],
             names: [Name([0; NAME_BYTES]); OF_CLIENTS],
+            controls: [Control([0; CONTROL_BYTES]); OF_CLIENTS],
             lengths: [0; OF_CLIENTS],
             count: 0,
         }
@@ -85,17 +94,20 @@ impl Batch {
         let mut headers: [libc::mmsghdr; MOST] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
         let mut parts: [libc::iovec; MOST] = unsafe { std::mem::zeroed() };
-        let places = self.room.chunks_exact_mut(MOST_BYTES).zip(&mut self.names);
+        let places = self.room.chunks_exact_mut(MOST_BYTES).zip(&mut self.names).zip(&mut self.controls);
         let mut wanted = 0;
-        for ((header, part), (room, name)) in headers.iter_mut().zip(&mut parts).zip(places) {
+        for ((header, part), ((room, name), control)) in headers.iter_mut().zip(&mut parts).zip(places) {
             (part.iov_base, part.iov_len) = (room.as_mut_ptr().cast(), room.len());
             let header = &mut header.msg_hdr;
             (header.msg_name, header.msg_namelen) =
                 (name.0.as_mut_ptr().cast(), NAME_BYTES as libc::socklen_t);
             (header.msg_iov, header.msg_iovlen) = (ptr::from_mut(part), 1);
+            // The kernel writes nothing there unless the socket asks for it.
+            control.0[..8].fill(0);
+            (header.msg_control, header.msg_controllen) = (control.0.as_mut_ptr().cast(), CONTROL_BYTES as _);
             wanted += 1;
         }
-        // SAFETY: `wanted` headers point at rooms, names and parts that live and are not used otherwise until the call has
+        // SAFETY: `wanted` headers point at rooms, names, controls and parts that live and are not used otherwise until the call has
         // returned, with their lengths.
         let count = unsafe {
             libc::recvmmsg(
@@ -125,12 +137,17 @@ impl Batch {
         .filter_map(|(name, run)| Some((name.address()?, run)))
     }
 
+    /// The address that a datagram was sent to, if the socket asks for it.
+    pub(super) fn sent_to(&self, at: usize) -> Option<IpAddr> {
+        self.controls.get(at)?.address()
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> Range<usize> {
         0..self.count
     }
 
-    pub(super) fn datagrams(&self, run: Range<usize>) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub(super) fn datagrams(&self, run: Range<usize>) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         run.map(|at| {
             let start = at * MOST_BYTES;
             let length = self.lengths.get(at).copied().unwrap_or(0);
@@ -161,31 +178,84 @@ impl Name {
     }
 }
 
+impl Control {
+    /// As the kernel writes it: length, level, type, then `in_pktinfo` or `in6_pktinfo`.
+    fn address(&self) -> Option<IpAddr> {
+        let (length, rest) = self.0.split_first_chunk::<8>()?;
+        let (level, rest) = rest.split_first_chunk::<4>()?;
+        let (kind, rest) = rest.split_first_chunk::<4>()?;
+        let length = u64::from_ne_bytes(*length);
+        match (i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind)) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) if length >= 28 => {
+                // Behind the interface and the address that answers would leave from.
+                Some(Ipv4Addr::from(*rest.get(8..)?.first_chunk::<4>()?).into())
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if length >= 32 => {
+                Some(Ipv6Addr::from(*rest.first_chunk::<16>()?).to_canonical())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Makes the socket say which address each datagram was sent to.
+pub(super) fn ask_for_addresses(socket: &UdpSocket) -> io::Result<()> {
+    let is_v4 = socket.local_addr()?.is_ipv4();
+    let (level, option) = match is_v4 {
+        true => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes a number, which lives until the call has returned.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            ptr::from_ref(&on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// Sends them in their order; what the system does not take at once is lost, as on any way of datagrams. Returns the bytes that
-/// were sent. Without the runtime, which does not know yet that a new socket has room.
+/// What became of datagrams.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Sent {
+    pub bytes: u64,
+    /// The peer takes none (of an earlier one it has said so). So many were passed over before.
+    pub refused: Option<usize>,
+}
+
+/// Sends them in their order; what the system does not take at once is lost, as on any way of datagrams. Without the runtime, which
+/// does not know yet that a new socket has room.
 pub(super) fn send_all<'a>(
     socket: &impl AsFd,
     to: Option<SocketAddr>,
     mut datagrams: impl ExactSizeIterator<Item = &'a [u8]>,
-) -> u64 {
+) -> Sent {
     if datagrams.len() > 1 {
         return send_many(socket, to.map(|to| to.as_any()).as_ref(), datagrams);
     }
-    let Some(datagram) = datagrams.next() else { return 0 };
+    let Some(datagram) = datagrams.next() else { return Sent::default() };
     let sent = match to {
         Some(to) => sendto(socket, datagram, FLAGS, &to),
         None => send(socket, datagram, FLAGS),
     };
-    sent.map_or(0, |count| count as u64)
+    match sent {
+        Ok(count) => Sent { bytes: count as u64, refused: None },
+        Err(Errno::CONNREFUSED) => Sent { bytes: 0, refused: Some(0) },
+        Err(_) => Sent::default(),
+    }
 }
 
 fn send_many<'a>(
     socket: &impl AsFd,
     to: Option<&SocketAddrAny>,
     datagrams: impl Iterator<Item = &'a [u8]>,
-) -> u64 {
+) -> Sent {
     let parts: SmallVec<[[IoSlice<'_>; 1]; OF_A_NODE]> =
         datagrams.map(|datagram| [IoSlice::new(datagram)]).collect();
     let mut controls: SmallVec<[SendAncillaryBuffer<'_, '_, '_>; OF_A_NODE]> =
@@ -195,17 +265,20 @@ fn send_many<'a>(
         None => MMsgHdr::new(part, control),
     });
     let mut messages: SmallVec<[MMsgHdr<'_>; OF_A_NODE]> = messages.collect();
-    let mut rest = messages.as_mut_slice();
-    while !rest.is_empty() {
-        let done = match sendmmsg(socket, rest, FLAGS) {
+    let (mut at, mut refused) = (0, None);
+    while let Some(rest) = messages.get_mut(at..).filter(|rest| !rest.is_empty()) {
+        at += match sendmmsg(socket, rest, FLAGS) {
             Ok(count) => count.max(1),
             Err(Errno::AGAIN | Errno::NOBUFS) => break,
-            // The answer to an earlier one, or this one cannot be sent.
+            Err(Errno::CONNREFUSED) => {
+                refused = Some(at);
+                break;
+            }
+            // This one cannot be sent.
             Err(_) => 1,
         };
-        rest = rest.get_mut(done..).unwrap_or_default();
     }
-    messages.iter().map(|message| message.bytes_sent() as u64).sum()
+    Sent { bytes: messages.iter().map(|message| message.bytes_sent() as u64).sum(), refused }
 }
 
 #[cfg(test)]
@@ -230,15 +303,18 @@ mod tests {
                 second.connect(to).await.unwrap();
                 let texts: Vec<Vec<u8>> =
                     (0..OF_A_NODE + 2).map(|at| vec![b'a' + at as u8; at * 100]).collect();
-                assert_eq!(send_all(&first, Some(to), texts.iter().map(Vec::as_slice)), 4500);
-                assert_eq!(send_all(&second, None, [&b"one"[..]].into_iter()), 3);
-                assert_eq!(send_all(&second, None, std::iter::empty()), 0);
+                ask_for_addresses(&receiver).unwrap();
+                let sent = |bytes| Sent { bytes, refused: None };
+                assert_eq!(send_all(&first, Some(to), texts.iter().map(Vec::as_slice)), sent(4500));
+                assert_eq!(send_all(&second, None, [&b"one"[..]].into_iter()), sent(3));
+                assert_eq!(send_all(&second, None, std::iter::empty()), sent(0));
                 let mut batch = Batch::new();
                 poll_fn(|context| batch.poll_receive::<OF_A_NODE>(&receiver, context)).await.unwrap();
                 assert_eq!(batch.all(), 0..OF_A_NODE);
+                assert_eq!(batch.sent_to(OF_A_NODE - 1), Some(to.ip()));
                 poll_fn(|context| batch.poll_receive::<OF_CLIENTS>(&receiver, context)).await.unwrap();
                 let runs: Vec<_> = batch.runs().collect();
-                let senders = [first, second].map(|socket| socket.local_addr().unwrap());
+                let senders = [&first, &second].map(|socket| socket.local_addr().unwrap());
                 assert_eq!(runs, [(senders[0], 0..2), (senders[1], 2..3)]);
                 let got: Vec<&[u8]> = batch.datagrams(batch.all()).collect();
                 assert_eq!(got, [&texts[OF_A_NODE][..], &texts[OF_A_NODE + 1], b"one"]);
@@ -246,6 +322,11 @@ mod tests {
                     Poll::Ready(batch.poll_receive::<OF_CLIENTS>(&receiver, context).is_pending())
                 });
                 assert!(waits.await);
+                drop(receiver);
+                let lost = [&b"a"[..], b"b", b"c"];
+                send_all(&second, None, lost.into_iter());
+                // The answer to one comes with the next.
+                assert_eq!(send_all(&second, None, lost.into_iter()), Sent { bytes: 0, refused: Some(0) });
             }
         });
     }

@@ -15,7 +15,7 @@ use tidegate_plugin_api::{Session, descriptors, session::Attempt, stream_route::
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::net::UdpSocket;
 
-use super::batch::send_all;
+use super::batch::{Sent, send_all};
 use crate::{
     balancer::InFlight,
     layer4::{guide, reach, unanswered::Mark},
@@ -34,6 +34,8 @@ pub(super) struct Link {
     pub mark: Rc<Mark>,
     pub received: Cell<u64>,
     pub sent_up: Cell<u64>,
+    /// The node takes no datagrams.
+    pub is_refused: Cell<bool>,
 }
 
 /// By the clients' addresses, which anybody may invent: with a random hash.
@@ -80,6 +82,7 @@ pub(super) fn open(
         mark: Rc::default(),
         received: Cell::new(0),
         sent_up: Cell::new(0),
+        is_refused: Cell::new(false),
     };
     session.log.bytes_received = 0;
     link.forward(std::iter::once(datagram));
@@ -100,19 +103,26 @@ fn connect(node: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Link {
-    /// To the node, in their order.
-    pub(super) fn forward<'a>(&self, datagrams: impl ExactSizeIterator<Item = &'a [u8]>) {
-        let mut bytes = 0;
-        let counted = datagrams.inspect(|datagram| bytes += datagram.len() as u64);
-        match self.paused.get() {
-            true => counted.for_each(drop),
-            false => self.send(counted),
-        }
+    /// To the node, in their order. Where the node has refused earlier ones: how many of these are not for the next node.
+    pub(super) fn forward<'a>(
+        &self,
+        datagrams: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    ) -> Option<usize> {
+        let refused = if self.paused.get() { None } else { self.send(datagrams.clone()) };
+        let taken = datagrams.take(refused.unwrap_or(usize::MAX));
+        let bytes: u64 = taken.map(|datagram| datagram.len() as u64).sum();
         self.received.set(self.received.get() + bytes);
         self.timer.set(self.idle_ms.get());
+        refused
     }
 
-    pub(super) fn send<'a>(&self, datagrams: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.sent_up.set(self.sent_up.get() + send_all(&self.node, None, datagrams));
+    pub(super) fn send<'a>(&self, datagrams: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<usize> {
+        let Sent { bytes, refused } = send_all(&self.node, None, datagrams);
+        self.sent_up.set(self.sent_up.get() + bytes);
+        if refused.is_some() {
+            self.is_refused.set(true);
+            self.mark.wake.notify_one();
+        }
+        refused
     }
 }

@@ -10,7 +10,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use tidegate_balancing::{HealthSignal, Source};
 use tidegate_plugin_api::{Session, stream_route::StreamRoute};
+use tidegate_telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 use tokio::net::UdpSocket;
 
 use super::{
@@ -18,7 +23,6 @@ use super::{
     link::{Guards, Held, Link, Sessions},
 };
 use crate::{
-    admission::Admitted,
     layer4::end,
     sessions::{DRAINED_IDLE_MS, Listed},
     worker::Worker,
@@ -45,7 +49,7 @@ pub(super) async fn serve(
     mut session: Box<Session>,
     route: Arc<StreamRoute>,
     held: Option<Held>,
-    guards: (Guards, Option<Admitted>),
+    guards: Guards,
 ) {
     poll_fn(|context| {
         link.timer.attach(context);
@@ -60,22 +64,22 @@ pub(super) async fn serve(
     }
     link.timer.set(link.idle_ms.get());
     let mut evicted = pin!(link.mark.wake.notified());
-    let listed = Listed::new(&session);
-    let mut ordered = pin!(listed.order.given.notified());
+    let listed = Listed::new(way.worker, &session);
+    poll_fn(|context| {
+        listed.attach(context);
+        Poll::Ready(())
+    })
+    .await;
     let is_drained = Cell::new(false);
     let is_leaving = Cell::new(false);
     let ended = poll_fn(|context| {
         if evicted.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        if ordered.as_mut().poll(context).is_ready() {
-            ordered.set(listed.order.given.notified());
-            let _ = ordered.as_mut().poll(context);
-        }
-        if listed.order.is_close() {
+        if listed.is_closing() {
             return Poll::Ready(());
         }
-        if listed.order.is_drain() && !is_drained.replace(true) {
+        if listed.is_draining() && !is_drained.replace(true) {
             link.idle_ms.set(DRAINED_IDLE_MS.min(link.idle_ms.get()));
             link.timer.set(link.idle_ms.get());
         }
@@ -89,11 +93,42 @@ pub(super) async fn serve(
         }
     });
     ended.await;
-    way.sessions.borrow_mut().remove(&way.client);
+    way.leave(&link);
+    let status = if link.is_refused.get() { report_refusal(&session) } else { 200 };
     session.log.bytes_received = link.received.get();
     session.log.upstream_bytes_sent = link.sent_up.get();
-    drop(guards);
-    end::end(way.worker, &mut session, Some(&route), 200);
+    drop((guards, link.mark.admitted.take()));
+    end::end(way.worker, &mut session, Some(&route), status);
+}
+
+impl Way {
+    /// Another session of the client may have begun.
+    fn leave(&self, link: &Rc<Link>) {
+        let mut sessions = self.sessions.borrow_mut();
+        if sessions.get(&self.client).is_some_and(|present| Rc::ptr_eq(present, link)) {
+            sessions.remove(&self.client);
+        }
+    }
+}
+
+/// The node has said that nobody listens there. Returns the status of the session.
+fn report_refusal(session: &Session) -> u16 {
+    static LIMITER: Limiter = Limiter::new(10, 1_000);
+    let Some(peer) = &session.peer else { return 502 };
+    if peer.upstream.balancer.has_passive_checks() {
+        peer.upstream.balancer.report(peer.index, Source::Passive, HealthSignal::TcpFailure);
+    }
+    if LIMITER.pass().is_some() {
+        let node = peer.node().map(ToString::to_string).unwrap_or_default();
+        error_log::log(
+            Level::Error,
+            format_args!(
+                "{node} of {} takes no datagrams, client: {}",
+                peer.upstream.name, session.remote_addr
+            ),
+        );
+    }
+    502
 }
 
 /// Ready: the node takes no datagrams.
@@ -101,6 +136,7 @@ fn poll_answers(way: &Way, link: &Link, session: &mut Session, context: &mut Con
     BATCH.with_borrow_mut(|batch| {
         for _ in 0..TURN {
             if ready!(batch.poll_receive::<OF_A_NODE>(&link.node, context)).is_err() {
+                link.is_refused.set(true);
                 return Poll::Ready(());
             }
             let log = &mut session.log;
@@ -110,7 +146,7 @@ fn poll_answers(way: &Way, link: &Link, session: &mut Session, context: &mut Con
                 log.first_byte_after = Some(session.started.elapsed());
                 link.mark.answered.set(true);
             }
-            log.bytes_sent += send_all(&*way.socket, Some(way.client), batch.datagrams(batch.all()));
+            log.bytes_sent += send_all(&*way.socket, Some(way.client), batch.datagrams(batch.all())).bytes;
             if !way.worker.draining.get() {
                 link.timer.set(link.idle_ms.get());
             }
