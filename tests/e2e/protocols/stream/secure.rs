@@ -165,3 +165,21 @@ fn unreadable_handshakes_do_not_pass_by_the_guard_of_a_name() {
             .is_ok_and(|text| text.lines().take(3).eq(["400 5", "400 7", "400 16384"]))
     });
 }
+
+#[test]
+fn a_route_whose_name_cannot_be_read_closes_all_names_of_its_port() {
+    let (node, plain) = (secure("any.test"), named("plain"));
+    let ports = start(
+        "",
+        "",
+        &format!(
+            "stream_routes:\n- {{id: 1, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+             - {{id: 2, server_port: @TCP@, sni: any.test, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+             - {{id: z, server_port: @TCP@, sni: [any.test], upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n\
+             - {{id: y, server_port: \"@OTHER@\", sni: other.test, upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n"
+        ),
+    );
+    assert!(!greets(ports.tcp, "any.test", "any.test"));
+    assert!(greets(ports.other, "any.test", "any.test"), "another port, another name");
+    assert!(!greets(ports.other, "other.test", "any.test"));
+}
