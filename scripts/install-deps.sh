@@ -20,6 +20,9 @@ required=(
     redis-server      # limit plugins with policy redis
     etcd-server       # configuration from etcd
     etcd-client       # etcdctl: tests write and compact as operators do
+    mosquitto         # a broker of MQTT behind stream routes
+    python3-paho-mqtt # and its clients
+    libnginx-mod-stream # the peer of stream routes in perf/
     slapd             # a directory for ldap-auth-advanced
     dnsmasq-base      # a name server for service discovery
     mosquitto         # an MQTT broker for the page of mqtt-proxy
@@ -44,6 +47,7 @@ declare -A services=(
     [etcd-server]=etcd
     [haproxy]=haproxy
     [slapd]=slapd
+    [mosquitto]=mosquitto
     [prometheus]=prometheus
     [mosquitto]=mosquitto
 )

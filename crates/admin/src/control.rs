@@ -235,7 +235,8 @@ fn effect(kind: Kind) -> &'static str {
     match kind {
         Kind::GlobalRule => "every request is answered 503",
         Kind::Route => "its requests are answered 503",
-        Kind::Service | Kind::PluginConfig => "requests of its routes are answered 503",
+        Kind::Service => "requests of its routes are answered 503, sessions of its stream routes are closed",
+        Kind::PluginConfig => "requests of its routes are answered 503",
         Kind::ConsumerGroup => "requests of its consumers are answered 503",
         Kind::Consumer => "no request authenticates as this consumer",
         Kind::Credential => "no request authenticates with this credential",
@@ -244,7 +245,8 @@ fn effect(kind: Kind) -> &'static str {
         Kind::PluginMetadata => "the plugin works without it",
         Kind::Secret => "references to it do not resolve",
         Kind::GraphqlCostDecoration => "it does not count in the costs of queries",
-        Kind::Proto | Kind::StreamRoute => "it is not used",
+        Kind::StreamRoute => "the sessions that it is for are closed",
+        Kind::Proto => "it is not used",
     }
 }
 

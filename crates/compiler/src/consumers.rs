@@ -125,7 +125,7 @@ impl Compiler {
             let built = self.resolve(&mut conf).and_then(|waits| {
                 #[cfg(debug_assertions)]
                 if let Some(mutant) = crate::mutant::of(&*self.catalog, name, SchemaKind::Consumer, &conf)
-                    && build(&mutant).is_ok()
+                    && def.consumer_key(&mutant).is_some_and(|key| key.is_ok())
                 {
                     conf = mutant;
                 }

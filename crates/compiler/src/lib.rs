@@ -40,7 +40,7 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{
     Catalog, Instance, LuaCompiler, Owner, PluginChain, Snapshot, UpstreamHandle, graphql::weights::Weights,
-    route::RouterOptions,
+    protocol::ProtocolDef, route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
 
@@ -87,6 +87,8 @@ pub struct Options {
     pub timeouts: tidegate_plugin_api::upstream::Timeouts,
     /// The plugins of stream routes; `None`: `apisix.proxy_mode` has no stream.
     pub stream: Option<Arc<Catalog>>,
+    /// The protocols on top of TCP that stream routes may name.
+    pub protocols: Vec<&'static ProtocolDef>,
 }
 
 impl Options {

@@ -1,5 +1,6 @@
 //! Stream routes: merged with their service, in the order in which sessions try them.
 
+mod protocol;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -48,15 +49,14 @@ impl Compiler {
         let mut faults = Vec::new();
         let conf = resources::StreamRoute::from_value(&value).map_err(|reason| faults.push(reason)).ok();
         let conditions = conditions(&value, &mut faults);
-        if let Some(protocol) = conf.as_ref().and_then(|conf| conf.protocol.as_ref()) {
-            if protocol.superior_id.is_some() {
-                return None;
-            }
-            faults.push(format!(
-                "protocol {} is not available: connections are relayed as they are",
-                protocol.name
-            ));
+        let protocol = conf.as_ref().and_then(|conf| conf.protocol.as_ref());
+        if protocol.is_some_and(|protocol| protocol.superior_id.is_some()) {
+            return None;
         }
+        let protocol = protocol.and_then(|protocol| {
+            let built = self.protocol(key, object, protocol, catalog);
+            built.map_err(|reason| faults.push(format!("protocol {}: {reason}", protocol.name))).ok()
+        });
         let service = conf.as_ref().and_then(|conf| self.stream_service(conf));
         let plugins = merged_plugins(&value, service.as_ref().map(|(value, _)| &**value), catalog);
         let instances = self.stream_instances(key, object, &plugins, catalog, previous, &mut faults);
@@ -78,7 +78,8 @@ impl Compiler {
             service_name: text(service.as_ref().and_then(|(_, service)| service.name.as_ref())),
         };
         let owner = Arc::new(owner);
-        Some(StreamRoute { owner, conditions, plugins: instances, upstream, is_broken, open: Arc::default() })
+        let open = Arc::default();
+        Some(StreamRoute { owner, conditions, plugins: instances, upstream, protocol, is_broken, open })
     }
 
     fn stream_service(&self, conf: &resources::StreamRoute) -> Option<(Arc<Value>, resources::Service)> {
@@ -119,7 +120,7 @@ impl Compiler {
         instances
     }
 
-    fn stream_instance(
+    pub(super) fn stream_instance(
         &mut self,
         key: &Key,
         owner: &Owner,
@@ -186,7 +187,32 @@ fn conditions(value: &Value, faults: &mut Vec<String>) -> StreamConditions {
         AddressSet::parse([text]).map_err(|reason| faults.push(format!("{field}: {reason}"))).ok()
     };
     let (remote, local) = (addresses("remote_addr"), addresses("server_addr"));
-    let port = value.get("server_port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
-    let sni = value.get("sni").and_then(Value::as_str).map(|name| name.to_ascii_lowercase().into());
-    StreamConditions { remote, local, port, sni }
+    let said = |field: &str| value.get(field).filter(|value| !value.is_null());
+    let port = said("server_port").map(|port| port.as_u64().and_then(|port| u16::try_from(port).ok()));
+    // `snis` is a field of certificates: it was meant to be the name.
+    let name = said("sni").or_else(|| said("snis"));
+    let name = name.map(|name| name.as_str().filter(|_| said("sni").is_some()).and_then(server_name));
+    if port == Some(None) {
+        faults.push("server_port cannot be read: the names of all ports are looked at".to_owned());
+    }
+    if name == Some(None) {
+        faults.push("sni cannot be read: it is taken for any name".to_owned());
+    }
+    StreamConditions {
+        remote,
+        local,
+        port: port.flatten(),
+        any_name: name == Some(None),
+        any_port: port == Some(None),
+        sni: name.flatten(),
+    }
+}
+
+/// As names of handshakes are compared: in lower case, without the dot of the root.
+fn server_name(name: &str) -> Option<Box<str>> {
+    let is_name =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
+    let rest = name.strip_prefix('*').unwrap_or(name);
+    let is_known = !name.is_empty() && is_name(rest);
+    is_known.then(|| name.trim_end_matches('.').to_ascii_lowercase().into())
 }

@@ -57,6 +57,7 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
         refuse("apisix.data_encryption.keyring", "each key should have 16 or 32 characters");
     }
     said.extend(shared_port(settings));
+    said.extend(placeless(settings));
     said.extend(members(settings));
     said.extend(windows(settings));
     said.extend(zones(settings));
@@ -102,6 +103,16 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
         said.push(("deployment.admin.audit_log".to_owned(), message.to_owned()));
     }
     said
+}
+
+/// An item of `stream_proxy.tcp` would listen nowhere.
+fn placeless(settings: &Settings) -> Vec<Said> {
+    let items = settings.raw.pointer("/apisix/stream_proxy/tcp").and_then(Value::as_array);
+    let items = items.filter(|_| settings.stream.enable).into_iter().flatten().enumerate();
+    let placeless = items.filter(|(_, item)| item.is_object() && item.get("addr").is_none_or(Value::is_null));
+    placeless
+        .map(|(at, _)| (format!("apisix.stream_proxy.tcp[{at}]"), "addr is missing".to_owned()))
+        .collect()
 }
 
 /// On a port of the data plane the Admin API is wherever that port is.

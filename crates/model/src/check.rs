@@ -182,9 +182,20 @@ fn check_stream_route(context: &Context<'_>, id: Option<&str>, conf: &mut Value)
             return Err(format!("invalid {field}: {address}"));
         }
     }
-    let protocol = conf.get("protocol").and_then(|protocol| protocol.get("name")).map(lua::text);
-    match protocol {
-        Some(name) if !context.protocols.contains(&name) => Err(format!("unknown protocol [{name}]")),
+    check_protocol(context, conf)
+}
+
+/// Of a stream route: the protocol on top of TCP.
+fn check_protocol(context: &Context<'_>, conf: &mut Value) -> Result<(), String> {
+    let Some(protocol) = conf.get_mut("protocol").filter(|protocol| protocol.is_object()) else {
+        return Ok(());
+    };
+    let name = protocol.get("name").map(lua::text).unwrap_or_default();
+    if !context.protocols.contains(&name) {
+        return Err(format!("unknown protocol [{name}]"));
+    }
+    match (schemas::protocol(&name), protocol.get_mut("conf")) {
+        (Some(schema), Some(conf)) => schema.check(conf).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
 }

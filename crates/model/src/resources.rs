@@ -342,7 +342,29 @@ pub struct StreamProtocol {
     pub conf: Option<Value>,
     /// Loggers of its calls.
     #[serde(default, deserialize_with = "read::list")]
-    pub logger: Vec<Value>,
+    pub logger: Vec<ProtocolLogger>,
+    /// Whether its calls are counted.
+    pub metric: Option<ProtocolMetric>,
+}
+
+/// A logger of calls.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ProtocolLogger {
+    /// Of a plugin of stream routes.
+    pub name: Option<String>,
+    /// Only calls for which this holds are logged.
+    #[serde(default, deserialize_with = "read::list")]
+    pub filter: Vec<Value>,
+    /// Of the plugin.
+    pub conf: Option<Value>,
+}
+
+/// Metrics of calls.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ProtocolMetric {
+    /// Whether there are any.
+    #[serde(default)]
+    pub enable: bool,
 }
 
 /// A protobuf definition, for plugin grpc-transcode.

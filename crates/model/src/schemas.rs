@@ -16,6 +16,8 @@ static RESOURCES: LazyLock<Known> = LazyLock::new(|| {
     load(include_str!("../schemas/resources.json"), |name| matches!(name, "ssl" | "plugin_injected_schema"))
 });
 static SECRETS: LazyLock<Known> = LazyLock::new(|| load(include_str!("../schemas/secrets.json"), |_| true));
+static PROTOCOLS: LazyLock<Known> =
+    LazyLock::new(|| load(include_str!("../schemas/protocols.json"), |_| true));
 
 /// The schema document by its name in APISIX: `route`, `ssl`, `upstream_hash_vars_schema`...
 pub fn document(name: &str) -> Option<&'static Value> {
@@ -40,6 +42,11 @@ pub fn secret(manager: &str) -> Option<&'static Schema> {
 /// The schema document of a secret manager.
 pub fn secret_document(manager: &str) -> Option<&'static Value> {
     SECRETS.documents.get(manager)
+}
+
+/// The schema of `protocol.conf` of a stream route, by the protocol's name.
+pub fn protocol(name: &str) -> Option<&'static Schema> {
+    PROTOCOLS.compiled.get(name)
 }
 
 /// The name in APISIX of a kind's schema.
@@ -108,8 +115,8 @@ mod tests {
 
     #[test]
     fn every_embedded_schema_compiles() {
-        for known in [&RESOURCES, &SECRETS] {
-            assert!(known.documents.len() >= 3);
+        for known in [&RESOURCES, &SECRETS, &PROTOCOLS] {
+            assert!(known.documents.len() >= 2);
             assert_eq!(known.compiled.len(), known.documents.len());
         }
         for kind in Kind::ALL {

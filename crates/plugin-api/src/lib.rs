@@ -80,6 +80,7 @@ pub mod memory;
 pub mod multipart;
 pub mod outcome;
 mod plugin_file;
+pub mod protocol;
 pub mod remaking;
 pub mod reply;
 pub mod request;

@@ -10,6 +10,7 @@ use tidegate_routing::{AddressSet, expr::Expression};
 
 use crate::{
     Variable,
+    protocol::RouteProtocol,
     route::RouteUpstream,
     session::{Session, StreamOwner, StreamPlugin},
 };
@@ -25,6 +26,10 @@ pub struct StreamConditions {
     pub port: Option<u16>,
     /// A name, or `*` and the end of names; in lower case.
     pub sni: Option<Box<str>>,
+    /// `sni` cannot be read: it may be any name, and the route, which is broken, comes before all others.
+    pub any_name: bool,
+    /// `server_port` cannot be read: it may be any port.
+    pub any_port: bool,
 }
 
 /// A plugin of a stream route.
@@ -56,6 +61,8 @@ pub struct StreamRoute {
     pub plugins: Vec<Arc<StreamInstance>>,
     /// Where it sends sessions.
     pub upstream: RouteUpstream,
+    /// Of its sessions of TCP; `None`: their bytes are not looked at.
+    pub protocol: Option<RouteProtocol>,
     /// A part of it cannot be built: its sessions are closed.
     pub is_broken: bool,
     /// Its open sessions; kept over changes.
@@ -87,6 +94,10 @@ pub struct StreamTable {
     endings: FxHashMap<Box<str>, Vec<u32>>,
     /// Ports that routes with `sni` name.
     named_ports: FxHashMap<u16, Vec<u32>>,
+    /// Routes with a name whose port cannot be read.
+    named_anywhere: Vec<u32>,
+    /// Routes whose name cannot be read.
+    any_name: Vec<u32>,
 }
 
 impl StreamTable {
@@ -95,18 +106,21 @@ impl StreamTable {
         let mut table = StreamTable::default();
         for (at, route) in (0u32..).zip(&routes) {
             let conditions = &route.conditions;
+            if conditions.any_name || conditions.sni.is_some() {
+                match conditions.port {
+                    Some(port) => table.named_ports.entry(port).or_default().push(at),
+                    None if conditions.any_port => table.named_anywhere.push(at),
+                    None => {}
+                }
+            }
             match (&conditions.sni, conditions.port) {
+                _ if conditions.any_name => table.any_name.push(at),
                 (None, Some(port)) => table.by_port.entry(port).or_default().push(at),
                 (None, None) => table.any_port.push(at),
-                (Some(name), port) => {
-                    match name.strip_prefix('*') {
-                        Some(end) => table.endings.entry(end.into()).or_default().push(at),
-                        None => table.names.entry(name.clone()).or_default().push(at),
-                    }
-                    if let Some(port) = port {
-                        table.named_ports.entry(port).or_default().push(at);
-                    }
-                }
+                (Some(name), _) => match name.strip_prefix('*') {
+                    Some(end) => table.endings.entry(end.into()).or_default().push(at),
+                    None => table.names.entry(name.clone()).or_default().push(at),
+                },
             }
         }
         table.routes = routes;
@@ -121,10 +135,13 @@ impl StreamTable {
     /// Whether the name in the first bytes of a connection decides its route, although TLS does not end here.
     pub fn looks_for_name(&self, question: &StreamQuestion) -> bool {
         let named = self.named_ports.get(&question.local.port()).into_iter().flatten();
-        named.filter_map(|at| self.routes.get(*at as usize)).any(|route| route.conditions.meets(question))
+        named
+            .chain(&self.named_anywhere)
+            .filter_map(|at| self.routes.get(*at as usize))
+            .any(|route| route.conditions.meets(question))
     }
 
-    /// The route of a session: by the whole name, by the longest ending of it, else among those without a name.
+    /// The route of a session: one whose name cannot be read, by the whole name, by the longest ending of it, else among those without a name.
     pub fn find(&self, question: &StreamQuestion) -> Option<&Arc<StreamRoute>> {
         if let Some(name) = question.server_name {
             let whole = self.names.get(name).and_then(|list| self.first(list, question));
@@ -132,7 +149,8 @@ impl StreamTable {
                 let list = self.endings.get(name.get(start..)?)?;
                 self.first(list, question)
             };
-            let by_name = whole.or_else(|| (0..=name.len()).find_map(ending));
+            let unread = self.first(&self.any_name, question);
+            let by_name = unread.or(whole).or_else(|| (0..=name.len()).find_map(ending));
             if by_name.is_some() {
                 return by_name;
             }
@@ -145,7 +163,8 @@ impl StreamTable {
 
     fn first(&self, list: &[u32], question: &StreamQuestion) -> Option<&Arc<StreamRoute>> {
         let listed = list.iter().filter_map(|at| self.routes.get(*at as usize));
-        let mut applicable = listed.filter(|route| question.terminated || route.conditions.port.is_some());
+        let has_port = |conditions: &StreamConditions| conditions.port.is_some() || conditions.any_port;
+        let mut applicable = listed.filter(|route| question.terminated || has_port(&route.conditions));
         applicable.find(|route| route.conditions.meets(question))
     }
 }
@@ -180,12 +199,46 @@ mod tests {
         let remote = remote.map(|text| AddressSet::parse([text]).unwrap());
         Arc::new(StreamRoute {
             owner: Arc::new(StreamOwner { id: id.into(), ..StreamOwner::default() }),
-            conditions: StreamConditions { remote, local: None, port, sni: sni.map(Box::from) },
+            conditions: StreamConditions {
+                remote,
+                port: port.filter(|port| *port != 0),
+                any_name: sni == Some("?"),
+                any_port: port == Some(0),
+                sni: sni.filter(|name| *name != "?").map(Box::from),
+                ..StreamConditions::default()
+            },
             plugins: Vec::new(),
             upstream: RouteUpstream::None,
+            protocol: None,
             is_broken: false,
             open: Arc::default(),
         })
+    }
+
+    #[test]
+    fn what_cannot_be_read_of_a_place_comes_first() {
+        // `?`: a name that cannot be read, 0: such a port.
+        let table = StreamTable::new(vec![
+            route("1", None, None, None),
+            route("2", None, Some(9100), Some("a.test")),
+            route("3", None, Some(9100), Some("?")),
+            route("4", None, Some(0), Some("b.test")),
+        ]);
+        for (port, name, expected, looks) in [
+            (9100, Some("a.test"), "3", true),
+            (9100, None, "1", true),
+            (9200, Some("b.test"), "4", true),
+            (9200, Some("a.test"), "1", true),
+        ] {
+            let question = StreamQuestion {
+                remote: "127.0.0.1:1".parse().unwrap(),
+                local: format!("127.0.0.1:{port}").parse().unwrap(),
+                server_name: name,
+                terminated: false,
+            };
+            let found = table.find(&question).unwrap().owner.id.to_string();
+            assert_eq!((&*found, table.looks_for_name(&question)), (expected, looks), "{port} {name:?}");
+        }
     }
 
     #[test]

@@ -228,6 +228,11 @@ pub fn stream_counts() -> Vec<(&'static str, Vec<(&'static str, String)>, f64)> 
     stream::prometheus::samples()
 }
 
+/// What was counted of commands of Redis, of stream routes with that protocol.
+pub fn redis_commands() -> Vec<stream::xrpc::redis::metrics::Counted> {
+    stream::xrpc::redis::metrics::counted()
+}
+
 /// Per plugin that counts by keys of clients: the keys it keeps, and those it forgot although they counted.
 pub fn limiter_keys() -> Vec<common::shards::Usage> {
     common::shards::usage()

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tidegate_plugin_api::PluginDef;
+use tidegate_plugin_api::{PluginDef, protocol::ProtocolDef};
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));
 
@@ -15,6 +15,10 @@ pub static STREAM_PLUGINS: &[&PluginDef] = &[
     &crate::stream::syslog::PLUGIN,
     &crate::stream::traffic_split::PLUGIN,
 ];
+
+/// The protocols on top of TCP that stream routes may name.
+pub static PROTOCOLS: &[&ProtocolDef] =
+    &[&crate::stream::xrpc::redis::PROTOCOL, &crate::stream::xrpc::dubbo::PROTOCOL];
 
 /// Names of the plugins that are on when config.yaml has no list. What runs first comes first.
 pub fn on_by_default() -> Vec<&'static str> {

@@ -6,3 +6,4 @@ pub(crate) mod mqtt_proxy;
 pub(crate) mod prometheus;
 pub(crate) mod syslog;
 pub(crate) mod traffic_split;
+pub(crate) mod xrpc;

@@ -8,113 +8,152 @@ use std::{
 
 thread_local! {
     /// The buffer that all tunnels of the worker read into: an idle tunnel holds no memory.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SESSION_BYTES]);
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; LARGE_PIECE_BYTES]);
 }
+
+/// What tunnels read at once, and sessions that go on through a pipe where there is more.
+pub(crate) const PIECE_BYTES: usize = 16 * 1024;
+
+/// What other sessions read at once.
+pub(crate) const LARGE_PIECE_BYTES: usize = 64 * 1024;
 
 /// One direction: what was read and could not be written at once.
 #[derive(Default)]
-pub(crate) struct Pipe {
+pub(crate) struct Direction {
     data: Vec<u8>,
     start: usize,
     end: usize,
     /// The reading side has ended.
-    closed: bool,
+    pub(crate) closed: bool,
     /// The writing side has been shut down.
     shut: bool,
-    /// The most that is read at once.
-    piece: usize,
+    /// Bytes that were read.
+    pub(crate) taken: u64,
+    /// Bytes that were written.
     pub(crate) moved: u64,
 }
 
-const PIPE_BYTES: usize = 16 * 1024;
+/// Which side of a direction has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    Reading,
+    Writing,
+}
 
-/// Sessions may move much at once.
-const SESSION_BYTES: usize = 64 * 1024;
+/// What was moved without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// The end has been passed on.
+    All,
+    /// As much as is read at once, and nothing of it waits: there is probably more.
+    Much,
+}
 
-impl Pipe {
+impl Direction {
     /// With bytes that go first.
-    pub(crate) fn holding(early: &[u8]) -> Pipe {
-        Pipe { data: early.to_vec(), end: early.len(), piece: PIPE_BYTES, ..Pipe::default() }
+    pub(crate) fn holding(early: &[u8]) -> Direction {
+        let (data, end) = (early.to_vec(), early.len());
+        Direction { data, end, taken: end as u64, ..Direction::default() }
     }
 
-    /// The same of a session of TCP.
-    pub(crate) fn of_session(early: &[u8]) -> Pipe {
-        Pipe { piece: SESSION_BYTES, ..Pipe::holding(early) }
+    /// Whether the end has been passed on.
+    pub(crate) fn is_over(&self) -> bool {
+        self.shut
     }
-}
 
-/// Moves what can be moved. Ready: the end has been passed on, or nothing more can be.
-pub(crate) fn poll_pipe(
-    context: &mut Context<'_>,
-    pipe: &mut Pipe,
-    mut read: impl FnMut(&mut Context<'_>, &mut [u8]) -> Poll<io::Result<usize>>,
-    mut write: impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<()>> {
-    loop {
-        while pipe.start < pipe.end {
-            let data = pipe.data.get(pipe.start..pipe.end).unwrap_or_default();
-            match write(context, Some(data)) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => {
-                    pipe.start += count;
-                    pipe.moved += count as u64;
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+    /// Passes on what waits, and what comes, to the end.
+    pub(crate) fn poll_all(
+        &mut self,
+        context: &mut Context<'_>,
+        mut read: impl FnMut(&mut Context<'_>, &mut [u8]) -> Poll<io::Result<usize>>,
+        mut write: impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
+    ) -> Poll<Result<(), Broken>> {
+        loop {
+            match self.poll_copy(context, PIECE_BYTES, &mut read, &mut write) {
+                Poll::Ready(Ok(Moved::Much)) => {}
+                other => return other.map_ok(drop),
             }
         }
-        (pipe.data, pipe.start, pipe.end) = (Vec::new(), 0, 0);
-        if pipe.closed {
-            if !pipe.shut {
-                match write(context, None) {
+    }
+
+    /// Passes on what waits, then one piece after the other until one is as long as may be.
+    pub(crate) fn poll_copy(
+        &mut self,
+        context: &mut Context<'_>,
+        piece: usize,
+        mut read: impl FnMut(&mut Context<'_>, &mut [u8]) -> Poll<io::Result<usize>>,
+        mut write: impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
+    ) -> Poll<Result<Moved, Broken>> {
+        loop {
+            while self.start < self.end {
+                let data = self.data.get(self.start..self.end).unwrap_or_default();
+                match write(context, Some(data)) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(_)) => pipe.shut = true,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(count @ 1..)) => {
+                        self.start += count;
+                        self.moved += count as u64;
+                    }
+                    Poll::Ready(_) => return Poll::Ready(Err(Broken::Writing)),
                 }
             }
-            return Poll::Ready(Ok(()));
-        }
-        let relayed = SCRATCH.with_borrow_mut(|scratch| {
-            let room = scratch.get_mut(..pipe.piece).unwrap_or_default();
-            match read(context, room) {
-                Poll::Ready(Ok(0)) => {
-                    pipe.closed = true;
-                    Poll::Ready(Ok(()))
-                }
-                Poll::Ready(Ok(count)) => {
-                    write_or_keep(context, pipe, scratch.get(..count).unwrap_or_default(), &mut write)
-                }
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Pending,
+            (self.data, self.start, self.end) = (Vec::new(), 0, 0);
+            if self.closed {
+                return self.poll_end(|| write(context, None));
             }
-        });
-        match relayed {
-            Poll::Ready(Ok(())) => {}
-            other => return other,
+            let copied = SCRATCH.with_borrow_mut(|scratch| {
+                match read(context, scratch.get_mut(..piece).unwrap_or_default()) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Err(_)) => Poll::Ready(Err(Broken::Reading)),
+                    Poll::Ready(Ok(count)) => {
+                        self.closed = count == 0;
+                        self.taken += count as u64;
+                        self.write_or_keep(context, scratch.get(..count).unwrap_or_default(), &mut write)
+                    }
+                }
+            });
+            match copied {
+                Poll::Ready(Ok(count)) if count < piece => {}
+                other => return other.map_ok(|_| Moved::Much),
+            }
         }
     }
-}
 
-/// Keeps the bytes that the writing side does not take.
-fn write_or_keep(
-    context: &mut Context<'_>,
-    pipe: &mut Pipe,
-    mut data: &[u8],
-    write: &mut impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<()>> {
-    while !data.is_empty() {
-        match write(context, Some(data)) {
-            Poll::Pending => {
-                (pipe.data, pipe.start, pipe.end) = (data.to_vec(), 0, data.len());
-                return Poll::Pending;
+    /// Shuts the writing side down, once.
+    fn poll_end(
+        &mut self,
+        shut_down: impl FnOnce() -> Poll<io::Result<usize>>,
+    ) -> Poll<Result<Moved, Broken>> {
+        if !self.shut {
+            match shut_down() {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(_)) => self.shut = true,
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Writing)),
             }
-            Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            Poll::Ready(Ok(count)) => {
-                data = data.get(count..).unwrap_or_default();
-                pipe.moved += count as u64;
-            }
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
         }
+        Poll::Ready(Ok(Moved::All))
     }
-    Poll::Ready(Ok(()))
+
+    /// Keeps the bytes that the writing side does not take. Returns how many there were.
+    fn write_or_keep(
+        &mut self,
+        context: &mut Context<'_>,
+        all: &[u8],
+        write: &mut impl FnMut(&mut Context<'_>, Option<&[u8]>) -> Poll<io::Result<usize>>,
+    ) -> Poll<Result<usize, Broken>> {
+        let mut data = all;
+        while !data.is_empty() {
+            match write(context, Some(data)) {
+                Poll::Pending => {
+                    (self.data, self.start, self.end) = (data.to_vec(), 0, data.len());
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(count @ 1..)) => {
+                    data = data.get(count..).unwrap_or_default();
+                    self.moved += count as u64;
+                }
+                Poll::Ready(_) => return Poll::Ready(Err(Broken::Writing)),
+            }
+        }
+        Poll::Ready(Ok(all.len()))
+    }
 }

@@ -42,6 +42,10 @@ pub(crate) struct Runtime {
     /// The snapshot is no longer the newest configuration: an incomplete head is not waited for.
     pub outdated: Cell<bool>,
     pub connections: Cell<usize>,
+    /// Open sessions of stream routes.
+    pub(crate) sessions: Cell<usize>,
+    /// They end at once: the time of the drain is up.
+    pub(crate) cutting: Cell<bool>,
     /// Those that have had their answer and wait for the client's end.
     pub lingering: Cell<u32>,
     /// Renewed each second.
@@ -85,6 +89,8 @@ impl Runtime {
             no_new_streams: Cell::new(false),
             outdated: Cell::new(false),
             connections: Cell::new(0),
+            sessions: Cell::new(0),
+            cutting: Cell::new(false),
             lingering: Cell::new(0),
             date_line: RefCell::new(FieldLine::new(&field_line::DATE, "")),
             server_line,

@@ -7,77 +7,84 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicU8, Ordering::Relaxed},
     },
+    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
-use tidegate_plugin_api::{Session, session::Transport, upstream::Peer};
-use tokio::sync::Notify;
+use tidegate_plugin_api::{
+    Session,
+    session::{StreamOwner, Transport},
+    upstream::Peer,
+};
+
+use crate::runtime::Runtime;
 
 /// By the number of the connection.
-static OPEN: LazyLock<Mutex<BTreeMap<u64, Entry>>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<BTreeMap<u64, Arc<Entry>>>> = LazyLock::new(Mutex::default);
 
 struct Entry {
     transport: Transport,
     client: SocketAddr,
     local: SocketAddr,
-    route: Arc<str>,
-    node: Box<str>,
+    owner: Option<Arc<StreamOwner>>,
+    peer: Option<Peer>,
     since: Instant,
-    order: Arc<Order>,
-}
-
-/// What the operator wants of a session.
-#[derive(Debug, Default)]
-pub(crate) struct Order {
+    /// What the operator wants of the session, and the task to wake.
     wanted: AtomicU8,
-    pub(crate) given: Notify,
+    waker: Mutex<Option<Waker>>,
 }
 
 const DRAIN: u8 = 1;
 const CLOSE: u8 = 2;
-
-impl Order {
-    /// It ends once it is silent.
-    pub(crate) fn is_drain(&self) -> bool {
-        self.wanted.load(Relaxed) == DRAIN
-    }
-
-    pub(crate) fn is_close(&self) -> bool {
-        self.wanted.load(Relaxed) == CLOSE
-    }
-}
 
 /// A session that is drained ends after so much silence.
 pub(crate) const DRAINED_IDLE_MS: u64 = 1000;
 
 /// Lists a session until it is dropped.
 pub(crate) struct Listed {
+    worker: &'static Runtime,
     id: u64,
-    pub(crate) order: Arc<Order>,
+    entry: Arc<Entry>,
 }
 
 impl Listed {
-    pub(crate) fn new(session: &Session) -> Listed {
-        let order: Arc<Order> = Arc::default();
-        let node = session.peer.as_ref().and_then(Peer::node);
-        let entry = Entry {
+    pub(crate) fn new(worker: &'static Runtime, session: &Session) -> Listed {
+        worker.sessions.set(worker.sessions.get() + 1);
+        let entry = Arc::new(Entry {
             transport: session.transport,
             client: (session.remote_addr, session.remote_port).into(),
             local: session.facts.local,
-            route: session.owner.as_ref().map(|owner| owner.id.clone()).unwrap_or_default(),
-            node: node.map(ToString::to_string).unwrap_or_default().into(),
+            owner: session.owner.clone(),
+            peer: session.peer.clone(),
             since: session.started,
-            order: order.clone(),
-        };
-        OPEN.lock().insert(session.facts.id, entry);
-        Listed { id: session.facts.id, order }
+            wanted: AtomicU8::new(0),
+            waker: Mutex::new(None),
+        });
+        OPEN.lock().insert(session.facts.id, entry.clone());
+        Listed { worker, id: session.facts.id, entry }
+    }
+
+    /// Remembers which task to wake; once per task.
+    pub(crate) fn attach(&self, context: &Context<'_>) {
+        *self.entry.waker.lock() = Some(context.waker().clone());
+    }
+
+    /// It ends once it is silent.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.entry.wanted.load(Relaxed) == DRAIN
+    }
+
+    /// It ends at once: the operator wants it, or the time of the worker's drain is up.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.entry.wanted.load(Relaxed) == CLOSE || self.worker.cutting.get()
     }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
         OPEN.lock().remove(&self.id);
+        self.worker.sessions.set(self.worker.sessions.get() - 1);
     }
 }
 
@@ -95,8 +102,11 @@ pub struct Selection {
 impl Selection {
     fn has(&self, id: u64, entry: &Entry) -> bool {
         self.id.is_none_or(|wanted| wanted == id)
-            && self.route.as_ref().is_none_or(|wanted| **wanted == *entry.route)
-            && self.client.is_none_or(|wanted| wanted == entry.client.ip())
+            && self
+                .route
+                .as_ref()
+                .is_none_or(|wanted| entry.owner.as_ref().is_some_and(|owner| **wanted == *owner.id))
+            && self.client.is_none_or(|wanted| wanted.to_canonical() == entry.client.ip())
     }
 }
 
@@ -125,15 +135,18 @@ pub struct Shown {
 pub fn list(selection: &Selection) -> Vec<Shown> {
     let open = OPEN.lock();
     let selected = open.iter().filter(|(id, entry)| selection.has(**id, entry));
-    let shown = selected.map(|(id, entry)| Shown {
-        id: *id,
-        transport: entry.transport.as_str(),
-        client: entry.client,
-        local: entry.local,
-        route: entry.route.clone(),
-        node: entry.node.clone(),
-        open_for: entry.since.elapsed(),
-        is_draining: entry.order.is_drain(),
+    let shown = selected.map(|(id, entry)| {
+        let node = entry.peer.as_ref().and_then(Peer::node);
+        Shown {
+            id: *id,
+            transport: entry.transport.as_str(),
+            client: entry.client,
+            local: entry.local,
+            route: entry.owner.as_ref().map(|owner| owner.id.clone()).unwrap_or_default(),
+            node: node.map(ToString::to_string).unwrap_or_default().into(),
+            open_for: entry.since.elapsed(),
+            is_draining: entry.wanted.load(Relaxed) == DRAIN,
+        }
     });
     shown.collect()
 }
@@ -142,9 +155,11 @@ pub fn list(selection: &Selection) -> Vec<Shown> {
 pub fn end(selection: &Selection, gently: bool) -> usize {
     let open = OPEN.lock();
     let selected = open.iter().filter(|(id, entry)| selection.has(**id, entry));
-    let orders = selected.map(|(_, entry)| {
-        entry.order.wanted.store(if gently { DRAIN } else { CLOSE }, Relaxed);
-        entry.order.given.notify_one();
+    let ordered = selected.map(|(_, entry)| {
+        entry.wanted.store(if gently { DRAIN } else { CLOSE }, Relaxed);
+        if let Some(waker) = &*entry.waker.lock() {
+            waker.wake_by_ref();
+        }
     });
-    orders.count()
+    ordered.count()
 }

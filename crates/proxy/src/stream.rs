@@ -5,9 +5,11 @@ use std::{
     io::{self, BufRead},
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use rustix::net::SendFlags;
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
@@ -154,6 +156,17 @@ impl Stream {
         };
         // The end of the stream, orderly or not, is there to be read too.
         !matches!(held, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Closing it will tell the peer that something is missing.
+    pub(crate) fn reset_when_closed(&self) {
+        let socket = match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Http2(_) => return,
+        };
+        // Without a reset it just closes.
+        let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
     }
 
     pub(crate) fn is_tls(&self) -> bool {

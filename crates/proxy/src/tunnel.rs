@@ -4,12 +4,7 @@ use std::{future::poll_fn, task::Poll};
 
 use tidegate_plugin_api::Request;
 
-use crate::{
-    buffer::Buffer,
-    client::Downstream,
-    exchange::UpstreamConnection,
-    relay::{Pipe, poll_pipe},
-};
+use crate::{buffer::Buffer, client::Downstream, exchange::UpstreamConnection, relay::Direction};
 
 /// Sends the 101 head and relays until both directions have ended or nothing moved for `idle_ms`.
 pub(crate) async fn run(
@@ -22,16 +17,15 @@ pub(crate) async fn run(
         upstream.discard(client);
         return;
     };
-    let mut up = Pipe::holding(&[]);
+    let mut up = Direction::holding(&[]);
     // Frames that came with the upstream's head.
-    let mut down = Pipe::holding(upstream.input.filled());
+    let mut down = Direction::holding(upstream.input.filled());
     upstream.input = Buffer::default();
     client.timer.set(idle_ms);
     poll_fn(|context| {
         let before = up.moved + down.moved;
-        let first = poll_pipe(
+        let first = up.poll_all(
             context,
-            &mut up,
             |context, room| client.poll_raw(context, room),
             |context, data| match data {
                 Some(data) => upstream.stream.poll_write(context, data),
@@ -40,9 +34,8 @@ pub(crate) async fn run(
         );
         let second = {
             let stream = std::cell::RefCell::new(&mut upstream.stream);
-            poll_pipe(
+            down.poll_all(
                 context,
-                &mut down,
                 |context, room| stream.borrow_mut().poll_read(context, room),
                 |context, data| match data {
                     Some(data) => client.poll_write(context, data),

@@ -28,6 +28,9 @@ pub(crate) use self::signals::Signals;
 /// about to use its connection again, gets an answer instead of a reset.
 const IDLE_GRACE_MS: u64 = 5000;
 
+/// Sessions whose time is up have so long to end.
+const CUT_MS: u64 = 1000;
+
 /// What a worker publishes about itself.
 pub(crate) struct Introduction {
     pub progress: &'static Progress,
@@ -114,6 +117,17 @@ async fn drain(worker: &'static Worker, signals: &Signals, handed_over: bool) {
             worker.outdated.set(handed_over);
             worker.deadlines.wake_all();
         }
+    }
+    cut_sessions(worker).await;
+}
+
+/// Ends the sessions that are left, so that each has its line in the log.
+async fn cut_sessions(worker: &'static Worker) {
+    let started = Instant::now();
+    worker.cutting.set(true);
+    worker.deadlines.wake_all();
+    while worker.sessions.get() > 0 && started.elapsed() < Duration::from_millis(CUT_MS) {
+        tokio::task::yield_now().await;
     }
 }
 

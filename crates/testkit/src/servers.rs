@@ -65,6 +65,20 @@ pub fn redis(extra: &[&str]) -> Server {
     start("redis-server", command, folder, address)
 }
 
+/// A broker of MQTT that lets everybody in.
+pub fn mosquitto() -> Server {
+    let (folder, address) = place();
+    let file = folder.path().join("mosquitto.conf");
+    let config = format!(
+        "listener {} 127.0.0.1\nallow_anonymous true\nmax_connections -1\nmax_queued_messages 0\nlog_type error\n",
+        address.port()
+    );
+    fs::write(&file, config).expect("mosquitto.conf");
+    let mut command = Command::new(find("mosquitto"));
+    command.arg("-c").arg(file);
+    start("mosquitto", command, folder, address)
+}
+
 /// A single etcd node.
 pub fn etcd() -> Server {
     let (folder, address) = place();

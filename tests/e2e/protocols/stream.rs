@@ -2,9 +2,12 @@
 
 mod balancing;
 mod limits;
+mod mqtt;
 mod plugins;
+mod protocols;
 mod secure;
 mod sessions;
+mod splicing;
 mod udp;
 
 use std::{
@@ -49,7 +52,7 @@ fn start_with(base: &str, apisix: &str, nginx: &str, resources: Option<&str>) ->
     );
     let config = base
         .replacen("apisix:\n", &listening, 1)
-        .replacen("nginx_config:\n", &format!("stream_plugins: [ip-restriction, limit-conn, mqtt-proxy, prometheus, syslog, traffic-split]\nnginx_config:\n  stream: {{{nginx}}}\n"), 1);
+        .replacen("nginx_config:\n", &format!("stream_plugins: [ip-restriction, limit-conn, mqtt-proxy, prometheus, syslog, traffic-split]\nxrpc: {{protocols: [{{name: redis}}, {{name: dubbo}}]}}\nnginx_config:\n  stream: {{{nginx}}}\n"), 1);
     let put = |text: &str| {
         text.replace("@TCP@", &tcp.to_string())
             .replace("@OTHER@", &other.to_string())

@@ -66,6 +66,7 @@ pub(crate) fn compiler(world: &Arc<World>) -> Compiler {
         keepalive: Default::default(),
         timeouts: Default::default(),
         stream: None,
+        protocols: Vec::new(),
     };
     let lua = Arc::new(probe::Scripts);
     let sources = (world.clone(), world.clone(), world.clone());

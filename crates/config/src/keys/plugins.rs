@@ -5,8 +5,6 @@ use super::{
     key::{Key, key, unset},
 };
 
-const NO_XRPC: &str = "protocols on top of TCP are not supported: a stream route that names one is refused";
-
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("graphql", Table, "{}", "GraphQL requests."),
@@ -23,6 +21,6 @@ pub(super) const KEYS: &[Key] = &[
         "Their names, priorities and files.")
         .no_effect("there are no plugins in WebAssembly: a route that names one is refused"),
     unset("xrpc", Table, "{}", "Protocols on top of TCP."),
-    unset("xrpc.protocols", List(&FreeTable), "[{\"name\": \"pingpong\"}]", "Their names.")
-        .no_effect(NO_XRPC),
+    unset("xrpc.protocols", List(&FreeTable), "[{\"name\": \"redis\"}]",
+        "Those that stream routes may name: redis, dubbo."),
 ];

@@ -7,6 +7,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = provider_of_another_role(settings);
     said.extend(etcd_without_etcd(settings));
     said.extend(listening(settings));
+    said.extend(unknown_protocols(settings));
     let admin = &settings.admin;
     if admin.listen.is_some() && !admin.https {
         let key = "deployment.admin.admin_api_mtls";
@@ -20,6 +21,21 @@ pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
         }
     }
     said
+}
+
+/// The protocols on top of TCP that there are.
+const PROTOCOLS: [&str; 2] = ["redis", "dubbo"];
+
+fn unknown_protocols(settings: &Settings) -> Vec<Said> {
+    let protocols = settings.stream.protocols.iter().enumerate();
+    let unknown = protocols.filter(|(_, name)| !PROTOCOLS.contains(&name.as_str()));
+    unknown
+        .map(|(at, name)| {
+            let message =
+                format!("the protocol {name} is not available: a stream route that names it is refused");
+            (format!("xrpc.protocols[{at}].name"), message)
+        })
+        .collect()
 }
 
 fn provider_of_another_role(settings: &Settings) -> Vec<Said> {

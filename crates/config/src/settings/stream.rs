@@ -20,6 +20,8 @@ pub struct Stream {
     pub real_ip_from: Vec<String>,
     /// `stream_plugins`
     pub plugins: Vec<String>,
+    /// The names in `xrpc.protocols`.
+    pub protocols: Vec<String>,
 }
 
 /// An item of `stream_proxy.tcp`.
@@ -40,13 +42,15 @@ impl Stream {
         let mode = reader.text("apisix.proxy_mode");
         let enable = matches!(mode.as_deref(), Some("stream" | "http&stream"));
         let plugins = reader.texts("stream_plugins");
+        let protocols = reader.list("xrpc.protocols").iter();
+        let protocols = protocols.filter_map(|protocol| Reader::new(protocol).text("name")).collect();
         if !enable {
-            return Self { plugins, ..Self::default() };
+            return Self { plugins, protocols, ..Self::default() };
         }
         let mut listeners: Vec<TcpListener> = Vec::new();
-        // The same address twice is once.
+        // The same address twice is once; with other settings it is a conflict.
         for found in reader.list("apisix.stream_proxy.tcp").iter().flat_map(|item| tcp(reader, item)) {
-            if !listeners.iter().any(|known| known.listener == found.listener) {
+            if !listeners.contains(&found) {
                 listeners.push(found);
             }
         }
@@ -63,6 +67,7 @@ impl Stream {
             udp,
             real_ip_from: reader.texts("nginx_config.stream.real_ip_from"),
             plugins,
+            protocols,
         }
     }
 }

@@ -72,6 +72,34 @@ pub(super) const CONNECTIONS: &[Row] = &[
         CLOSED,
     ),
     row(
+        ["Silence of a session of which one side has ended", "一侧已结束的会话的静默时间"],
+        Const("proxy/src/layer4/relay.rs", "HALF_CLOSED_IDLE_MS", Milliseconds),
+        CLOSED,
+    ),
+    row(
+        ["Pipes for bytes between sockets", "套接字之间传输字节的管道"],
+        Const("proxy/src/layer4/pipes.rs", "MOST_PIPES", Count),
+        ["bytes are copied", "改为复制"],
+    ),
+    row(
+        ["Bytes in a pipe", "一个管道中的字节"],
+        Const("proxy/src/layer4/pipes.rs", "PIPE_BYTES", Bytes),
+        ["the rest waits in the socket", "其余的在套接字中等待"],
+    ),
+    row(
+        [
+            "Message of a protocol of stream routes held until it is whole",
+            "stream 路由的协议消息在完整之前保留的字节",
+        ],
+        Const("proxy/src/layer4/calls.rs", "HELD_BYTES", Bytes),
+        ["it goes on in parts", "分段转发"],
+    ),
+    row(
+        ["Commands of Redis without an answer, of one session", "一个会话中尚无应答的 Redis 命令"],
+        Const("plugins/src/stream/xrpc/redis/calls.rs", "MOST_CALLS", Count),
+        ["further ones are neither counted nor logged", "多出的不统计也不记录"],
+    ),
+    row(
         ["Rounds of a request that comes back to the gateway", "请求返回网关自身的次数"],
         Key("apisix.max_own_hops"),
         ["508", "508"],

@@ -28,12 +28,14 @@ fn seconds<'a>(time: Duration) -> Text<'a> {
 }
 
 /// The names that only sessions have.
-const OF_SESSIONS: [&str; 9] = [
+const OF_SESSIONS: [&str; 11] = [
     "protocol",
     "bytes_received",
     "session_time",
     "ssl_preread_server_name",
     "mqtt_client_id",
+    "redis_cmd_line",
+    "rpc_time",
     "upstream_bytes_sent",
     "upstream_bytes_received",
     "upstream_session_time",

@@ -14,6 +14,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use tokio::net::TcpStream;
 
 use super::{
+    end,
     facts::facts,
     hello::{self, Hello},
 };
@@ -45,7 +46,7 @@ pub(super) struct Begun {
     pub open: Open,
 }
 
-/// `None`: it was closed, and there is nothing to log but why.
+/// `None`: it was closed, and its line is written. Without one: there were too many connections.
 pub(super) async fn begin(
     worker: &'static Worker,
     mut stream: TcpStream,
@@ -54,27 +55,59 @@ pub(super) async fn begin(
     timer: &Timer,
 ) -> Option<Begun> {
     let header = match arrival.proxy_protocol {
-        true => read_header(worker, &mut stream, arrival.peer).await?,
-        false => None,
+        true => read_header(worker, &mut stream, arrival.peer).await,
+        false => Some(None),
+    };
+    let Some(header) = header else {
+        log_failure(worker, &arrival, None, arrival.peer, 400);
+        return None;
     };
     let client = believed_client(worker, arrival.peer, header);
     open.admitted = admit(worker, client)?;
-    let (mut stream, tls) = match arrival.tls {
-        true => terminate(worker, stream, client).await?,
-        false => (Stream::Plain(stream), None),
+    let begun = match arrival.tls {
+        true => terminate(worker, stream, client).await,
+        false => Some((Stream::Plain(stream), None)),
+    };
+    let Some((mut stream, tls)) = begun else {
+        log_failure(worker, &arrival, header, client, 500);
+        return None;
     };
     let terminated = tls.is_some();
+    // A client without a name got the certificate of this one.
+    let nameless = tls.as_ref().is_some_and(|tls| tls.server_name.is_none());
+    let fallback = worker.settings.fallback_sni.as_deref().filter(|_| nameless);
     let facts = facts(worker, arrival.peer, arrival.local, header, tls);
     let upstreams = worker.snapshot().upstreams.clone();
     let mut session = Box::new(Session::new(facts, client, Transport::Tcp, worker.index, upstreams));
+    session.server_name = fallback.map(Box::from);
     let mut early = Vec::new();
     if !terminated {
         let question = StreamQuestion { remote: client, local: arrival.local, server_name: None, terminated };
         if worker.snapshot().stream.looks_for_name(&question) {
-            session.server_name = look_for_name(worker, &mut stream, &mut early, timer, client).await?;
+            let found = look_for_name(worker, &mut stream, &mut early, timer, client).await;
+            let Ok(name) = found else {
+                session.log.bytes_received = early.len() as u64;
+                end::end(worker, &mut session, None, 400);
+                return None;
+            };
+            session.server_name = name;
         }
     }
     Some(Begun { client: stream, session, early, open })
+}
+
+/// The access log has a line of what ends before there is a session.
+fn log_failure(
+    worker: &Worker,
+    arrival: &Arrival,
+    header: Option<ProxyHeader>,
+    client: SocketAddr,
+    status: u16,
+) {
+    let facts = facts(worker, arrival.peer, arrival.local, header, None);
+    let upstreams = worker.snapshot().upstreams.clone();
+    let mut session = Session::new(facts, client, Transport::Tcp, worker.index, upstreams);
+    end::end(worker, &mut session, None, status);
 }
 
 /// The outer `None`: the connection has no valid header.
@@ -131,31 +164,37 @@ async fn terminate(
     Some((Stream::Tls(Box::new(stream.into())), Some(tls)))
 }
 
-/// The outer `None`: the client is gone, or sent too little in its time.
+struct NotFound;
+
+/// [`NotFound`]: the client is gone, sent too little in its time, or what cannot be read.
 async fn look_for_name(
     worker: &'static Worker,
     stream: &mut Stream,
     early: &mut Vec<u8>,
     timer: &Timer,
     client: SocketAddr,
-) -> Option<Option<Box<str>>> {
-    let place = worker.settings.handshakes.enter(client.ip())?;
+) -> Result<Option<Box<str>>, NotFound> {
+    let place = worker.settings.handshakes.enter(client.ip()).ok_or(NotFound)?;
     let reading = async {
         loop {
             match hello::read(early) {
-                Hello::Name(name) => return Some(Some(name.into_boxed_str())),
-                Hello::Nameless => return Some(None),
-                Hello::Incomplete if early.len() >= MOST_EARLY => return Some(None),
+                Hello::Name(name) => return Ok(Some(name)),
+                Hello::Nameless => return Ok(None),
+                Hello::Unreadable => {
+                    error_log::log(Level::Error, format_args!("unreadable TLS handshake, client: {client}"));
+                    return Err(NotFound);
+                }
                 Hello::Incomplete => {}
             }
+            // Not where the buffer is full: the name may come later.
             if !matches!(read_more(worker, stream, early, timer).await, Ok(true)) {
-                return None;
+                return Err(NotFound);
             }
         }
     };
     tokio::select! {
         found = reading => found,
-        () = place.ended() => None,
+        () = place.ended() => Err(NotFound),
     }
 }
 

@@ -10,15 +10,18 @@ use std::{
 
 use tokio::sync::Notify;
 
+use crate::admission::Admitted;
+
 /// A node may take a moment to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of a session from outside.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Mark {
     pub answered: Cell<bool>,
-    pub evicted: Cell<bool>,
     pub wake: Notify,
+    /// Its place; given to another one before the session has ended.
+    pub admitted: Cell<Option<Admitted>>,
 }
 
 /// Of one worker.
@@ -35,14 +38,14 @@ impl Unanswered {
         queue.push_back((Instant::now(), Rc::downgrade(mark)));
     }
 
-    /// Ends the oldest one that had its time; whether there was one.
+    /// Ends the oldest one that had its time, and frees its place; whether there was one.
     pub(crate) fn evict(&self) -> bool {
         let mut queue = self.0.borrow_mut();
         while let Some((began, mark)) = queue.front() {
             match mark.upgrade().filter(|mark| !mark.answered.get()) {
                 Some(_) if began.elapsed() < PATIENCE => return false,
                 Some(mark) => {
-                    mark.evicted.set(true);
+                    drop(mark.admitted.take());
                     mark.wake.notify_one();
                     queue.pop_front();
                     return true;

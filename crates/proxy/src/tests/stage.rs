@@ -162,6 +162,7 @@ pub(super) fn compile<const N: usize>(catalog: Catalog, routes: [(&str, Value); 
         },
         timeouts: Default::default(),
         stream: None,
+        protocols: Vec::new(),
     };
     let nobody = Arc::new(Nobody);
     let mut compiler =

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::{
     exchange::Crowded,
     http2::pool::Http2Pool,
-    layer4::unanswered::Unanswered,
+    layer4::{pipes::Pipes, unanswered::Unanswered},
     pool::{Pool, own::OwnPool},
     runtime::Runtime,
 };
@@ -18,6 +18,7 @@ pub(crate) struct Worker {
     pub(crate) http2_pool: Http2Pool,
     pub(crate) crowded: Crowded,
     pub(crate) unanswered: Unanswered,
+    pub(crate) pipes: Pipes,
 }
 
 impl Worker {
@@ -29,6 +30,7 @@ impl Worker {
             http2_pool: Http2Pool::default(),
             crowded: Crowded::default(),
             unanswered: Unanswered::default(),
+            pipes: Pipes::default(),
         }
     }
 }

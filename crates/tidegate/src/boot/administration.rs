@@ -177,7 +177,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         stream: settings.stream.enable,
         server_tokens: settings.apisix.enable_server_tokens,
         matching: super::compiler_options::matching(settings),
-        protocols: Vec::new(),
+        protocols: super::catalogs::protocols(settings).iter().map(|def| def.name.to_owned()).collect(),
         keyring: super::encryption::keyring(settings).map(Arc::new),
     }
 }

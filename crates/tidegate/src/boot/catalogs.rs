@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use tidegate_config::Settings;
-use tidegate_plugin_api::Catalog;
+use tidegate_plugin_api::{Catalog, protocol::ProtocolDef};
 
 /// The plugins of stream routes; `None` where `apisix.proxy_mode` has no stream.
 pub(crate) fn stream_catalog(settings: &Settings) -> anyhow::Result<Option<Arc<Catalog>>> {
@@ -12,6 +12,12 @@ pub(crate) fn stream_catalog(settings: &Settings) -> anyhow::Result<Option<Arc<C
     }
     let catalog = Catalog::new(tidegate_plugins::registry::STREAM_PLUGINS, Some(&settings.stream.plugins));
     catalog.map(Arc::new).map(Some).map_err(anyhow::Error::msg)
+}
+
+/// The protocols on top of TCP that `xrpc.protocols` names.
+pub(super) fn protocols(settings: &Settings) -> Vec<&'static ProtocolDef> {
+    let named = |def: &&&ProtocolDef| settings.stream.protocols.iter().any(|name| *name == def.name);
+    tidegate_plugins::registry::PROTOCOLS.iter().filter(named).copied().collect()
 }
 
 /// Those of this program, whether they are on or not.

@@ -45,6 +45,7 @@ pub(super) fn of(settings: &Settings, stream: Option<Arc<Catalog>>) -> Options {
         },
         timeouts: Timeouts::default(),
         stream,
+        protocols: super::catalogs::protocols(settings),
     }
 }
 

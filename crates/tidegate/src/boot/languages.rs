@@ -65,13 +65,15 @@ pub(crate) fn check_object(
 ) -> Result<(), String> {
     // Whatever config.yaml says of them.
     let stream = super::catalogs::all_stream_plugins();
+    let protocols: Vec<String> =
+        tidegate_plugins::registry::PROTOCOLS.iter().map(|def| def.name.to_owned()).collect();
     let context = CheckContext {
         plugins: catalog,
         stream_plugins: stream.map(|catalog| catalog as &dyn PluginCatalog),
         languages: &FileChecks,
         references: &NoReferences,
         skip_references: true,
-        protocols: &[],
+        protocols: &protocols,
     };
     let (owner, id) = match id.split_once("/credentials/") {
         Some((owner, id)) => (Some(owner), id),

@@ -136,6 +136,7 @@ impl Metrics {
         self.collect_compressors(writer);
         self.collect_limiter_keys(writer);
         self.collect_streams(writer);
+        self.collect_redis_commands(writer);
         let loops = self.name("loops_ended_total");
         let help = "Requests answered 508 because they came back to this gateway more often than \
         apisix.max_own_hops allows, or as requests of its plugins";
@@ -189,6 +190,32 @@ impl Metrics {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
             writer.sample(&name, &labels, value);
+        }
+    }
+
+    /// What protocol redis of stream routes has counted.
+    fn collect_redis_commands(&self, writer: &mut TextWriter) {
+        let commands = tidegate_plugins::redis_commands();
+        if commands.is_empty() {
+            return;
+        }
+        let (total, latency) =
+            (self.name("redis_commands_total"), self.name("redis_commands_latency_seconds"));
+        writer.family(&total, "Total number of requests for a specific Redis command", Kind::Counter);
+        for one in &commands {
+            writer.sample(&total, &[("route", &one.route), ("command", &one.command)], one.count as f64);
+        }
+        writer.family(&latency, "Latency of requests for a specific Redis command", Kind::Histogram);
+        for one in &commands {
+            let (route, command) = (("route", &*one.route), ("command", &*one.command));
+            let bucket = format!("{latency}_bucket");
+            for (bound, count) in one.within {
+                let bound = writer.bound(bound);
+                writer.sample(&bucket, &[route, command, ("le", &bound)], count as f64);
+            }
+            writer.sample(&bucket, &[route, command, ("le", "+Inf")], one.count as f64);
+            writer.sample(&format!("{latency}_sum"), &[route, command], one.seconds);
+            writer.sample(&format!("{latency}_count"), &[route, command], one.count as f64);
         }
     }
 

@@ -96,6 +96,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("nginx_config.stream.access_log_format_escape", "protocols/stream/plugins::mqtt_clients_are_balanced_by_their_ids"),
     ("nginx_config.stream.real_ip_from", "protocols/stream/secure::proxy_headers_come_in_and_go_out"),
     ("stream_plugins", "protocols/stream/plugins::ip_restriction_and_limit_conn_close"),
+    ("xrpc.protocols", "protocols/stream/protocols::redis_commands_wait_are_counted_and_logged"),
     ("apisix.client_limits.handshakes", "protocols/half_handshakes::they_keep_nobody_out"),
     ("apisix.client_limits.handshakes_per_address", "protocols/half_handshakes::they_keep_nobody_out"),
     ("apisix.client_limits.handshake_timeout", "plugins/byte_bounds::half_handshakes_are_given_up"),

@@ -8,7 +8,7 @@ use std::{
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tidegate_testkit::{
-    free_port,
+    eventually, free_port,
     gateway::{Gateway, YAML_PROVIDER},
 };
 
@@ -135,4 +135,51 @@ fn start_announced(tcp: &str, more: &str, trusted: &str, resources: &str) -> Gat
         1,
     );
     Gateway::start(&config, Some(resources))
+}
+
+/// Bytes that some server may read as a handshake with a name, and the gateway does not.
+#[test]
+fn unreadable_handshakes_do_not_pass_by_the_guard_of_a_name() {
+    let node = named("in");
+    let ports = start(
+        "",
+        "enable_access_log: true, access_log_format: \"$status $bytes_received\"",
+        &format!(
+            "stream_routes:\n- {{id: 1, server_port: @TCP@, sni: a.test, plugins: {{ip-restriction: {{blacklist: [0.0.0.0/0]}}}}, \
+             upstream: {{nodes: {{\"{node}\": 1}}}}}}\n- {{id: 2, server_port: @TCP@, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n"
+        ),
+    );
+    let mut long = vec![0; 16 << 10];
+    long[..9].copy_from_slice(b"\x16\x03\x01\x7f\xff\x01\x00\x7f\xfb");
+    for hello in [&b"\x16\x03\x01\x00\x00"[..], b"\x15\x03\x01\x00\x02\x01\x00", &long] {
+        let mut stream = connect(ports.tcp);
+        stream.write_all(hello).expect("sent");
+        assert!(is_closed(&mut stream), "{:?}", &hello[..5]);
+    }
+    let mut other = connect(ports.tcp);
+    other.write_all(b"SSH-2.0").expect("sent");
+    assert_eq!(read(&mut other, 2), "in", "what is no TLS has no name");
+    let file = ports.gateway.prefix().join("logs/access_stream.log");
+    eventually("the lines", || {
+        std::fs::read_to_string(&file)
+            .is_ok_and(|text| text.lines().take(3).eq(["400 5", "400 7", "400 16384"]))
+    });
+}
+
+#[test]
+fn a_route_whose_name_cannot_be_read_closes_all_names_of_its_port() {
+    let (node, plain) = (secure("any.test"), named("plain"));
+    let ports = start(
+        "",
+        "",
+        &format!(
+            "stream_routes:\n- {{id: 1, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+             - {{id: 2, server_port: @TCP@, sni: any.test, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
+             - {{id: z, server_port: @TCP@, sni: [any.test], upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n\
+             - {{id: y, server_port: \"@OTHER@\", sni: other.test, upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n"
+        ),
+    );
+    assert!(!greets(ports.tcp, "any.test", "any.test"));
+    assert!(greets(ports.other, "any.test", "any.test"), "another port, another name");
+    assert!(!greets(ports.other, "other.test", "any.test"));
 }

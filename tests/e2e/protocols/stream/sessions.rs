@@ -92,9 +92,14 @@ fn changes_are_for_new_sessions() {
             "failed to check the configuration of stream plugin [mqtt-proxy]",
         ),
         (
-            r#"{"protocol":{"name":"redis"},"upstream":{"nodes":{"127.0.0.1:1":1}}}"#,
+            r#"{"protocol":{"name":"pingpong"},"upstream":{"nodes":{"127.0.0.1:1":1}}}"#,
             400,
-            "unknown protocol [redis]",
+            "unknown protocol [pingpong]",
+        ),
+        (
+            r#"{"protocol":{"name":"redis","conf":{"faults":[{"commands":["get"]}]}},"upstream":{"nodes":{"127.0.0.1:1":1}}}"#,
+            400,
+            "property \"delay\" is required",
         ),
     ] {
         let (found, text) = gateway.admin("PUT", "/apisix/admin/stream_routes/2", body);
@@ -185,6 +190,22 @@ fn the_operator_lists_drains_and_closes_sessions() {
     assert!(verb(&["--drain", "--route", "other"]).contains("1 session will close once silent"));
     assert!(is_closed(&mut open[2]), "it was silent");
     assert_eq!(verb(&["--client", "127.0.0.1"]).lines().count(), 2);
+}
+
+#[test]
+fn sessions_that_are_cut_leave_their_lines() {
+    let echo = echoing();
+    let mut ports = start(
+        "",
+        "enable_access_log: true, access_log_format: \"$protocol $status $bytes_received\"",
+        &format!("stream_routes:\n- {{id: 1, server_port: @TCP@, upstream: {{nodes: {{\"{echo}\": 1}}}}}}\n"),
+    );
+    let mut open = connect(ports.tcp);
+    open.write_all(b"abc").expect("sent");
+    assert_eq!(read(&mut open, 3), "abc");
+    assert!(ports.gateway.process.stop().success());
+    let text = std::fs::read_to_string(ports.gateway.prefix().join("logs/access_stream.log")).expect("a log");
+    assert_eq!(text, "TCP 200 3\n");
 }
 
 #[test]

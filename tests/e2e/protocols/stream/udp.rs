@@ -103,3 +103,63 @@ fn an_upgrade_takes_the_sockets_over() {
     assert!(ask(&socket, "after").is_some());
     assert!(ask(&client(ports.udp), "new").is_some());
 }
+
+#[test]
+fn the_oldest_session_without_an_answer_makes_room_at_once() {
+    let node = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = node.local_addr().expect("its address");
+    let ports = start(
+        "client_limits: {udp_sessions: 8, udp_sessions_per_address: 8}",
+        "",
+        &format!(
+            "stream_routes:\n- {{id: 1, server_port: @UDP@, upstream: {{nodes: {{\"{address}\": 1}}}}}}\n"
+        ),
+    );
+    node.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    let mut room = [0; 64];
+    let mut arrives = |text: &str| {
+        let socket = client(ports.udp);
+        socket.send(text.as_bytes()).expect("sent");
+        let (count, _) = node.recv_from(&mut room).expect("a datagram");
+        assert_eq!(&room[..count], text.as_bytes());
+        socket
+    };
+    let silent: Vec<UdpSocket> = (0..8).map(|at| arrives(&format!("{at}"))).collect();
+    // Nodes have a second to answer.
+    let last = client(ports.udp);
+    eventually("one makes room", || {
+        last.send(b"retry").expect("sent");
+        node.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
+        node.recv_from(&mut [0; 64]).is_ok()
+    });
+    node.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    let others: Vec<UdpSocket> = (0..6).map(|at| arrives(&format!("first of {at}"))).collect();
+    drop((silent, last, others));
+}
+
+#[test]
+fn datagrams_in_a_row_keep_their_order_and_are_counted() {
+    let node = server("a");
+    let ports = start(
+        "",
+        "enable_access_log: true, access_log_format: \"$bytes_received $upstream_bytes_sent $upstream_bytes_received $bytes_sent\"",
+        &format!(
+            "stream_routes:\n- {{id: 1, server_port: @UDP@, upstream: {{timeout: {{connect: 1, send: 1, read: 1}}, nodes: {{\"{node}\": 1}}}}}}\n"
+        ),
+    );
+    let socket = client(ports.udp);
+    for at in 0..20 {
+        socket.send(format!("{at:02}").as_bytes()).expect("sent");
+    }
+    let mut room = [0; 2048];
+    let mut back = 0;
+    for at in 0..20 {
+        let count = socket.recv(&mut room).expect("an answer");
+        back += count;
+        let text = String::from_utf8_lossy(&room[..count]).into_owned();
+        assert_eq!(text.rsplit(' ').next(), Some(&*format!("{at:02}")));
+    }
+    let file = ports.gateway.prefix().join("logs/access_stream.log");
+    let expected = format!("40 40 {back} {back}\n");
+    eventually("the line", || std::fs::read_to_string(&file).is_ok_and(|text| text == expected));
+}
