@@ -31,9 +31,26 @@ fn taken_over(check: doctor::Check) -> Check {
     };
     let remedy = match (check.state, state) {
         (doctor::State::Bad, State::Unknown) => format!("where you measure: {}", check.remedy),
+        (doctor::State::Bad, _) => for_gateways(check.name).map_or(check.remedy, str::to_owned),
         _ => check.remedy,
     };
     Check { name: check.name.to_owned(), state, seen: check.seen, remedy }
+}
+
+/// What `bench` would have done while it measures holds for a gateway at all times.
+fn for_gateways(check: &str) -> Option<&'static str> {
+    let remedies = [
+        (
+            "CPU quota",
+            "raise or remove the limit (docker: --cpus; Kubernetes: resources.limits.cpu; systemd: CPUQuota): requests \
+             wait when it is used up",
+        ),
+        (
+            "CPU steal",
+            "the host is shared with busy neighbours: move to another one, or to an instance type with CPUs of its own",
+        ),
+    ];
+    remedies.iter().find(|(name, _)| *name == check).map(|(_, remedy)| *remedy)
 }
 
 fn threads_per_core() -> Check {
