@@ -67,7 +67,9 @@ pub(crate) fn of(catalog: &dyn PluginCatalog, name: &str, kind: SchemaKind, conf
     for attempt in 0..8 + others.len() {
         let mut mutant = full.clone();
         change(&mut mutant, &wanted.path, wanted.change, attempt, &others);
-        if mutant != full && catalog.check(name, kind, &mut mutant).is_ok() && mutant != full {
+        let is_changed = mutant != full;
+        // The check fills in defaults, which may undo the change.
+        if is_changed && catalog.check(name, kind, &mut mutant).is_ok() && mutant != full {
             return Some(mutant);
         }
     }

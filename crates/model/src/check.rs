@@ -195,7 +195,7 @@ fn check_protocol(context: &Context<'_>, conf: &mut Value) -> Result<(), String>
         return Err(format!("unknown protocol [{name}]"));
     }
     match (schemas::protocol(&name), protocol.get_mut("conf")) {
-        (Some(schema), Some(conf)) => schema.check(conf).map_err(|error| error.to_string()),
+        (Some(schema), Some(conf)) => schema.check(conf),
         _ => Ok(()),
     }
 }

@@ -42,9 +42,9 @@ pub enum Progress {
 /// The calls of one session. Bytes are shown once, in their order, and go on unchanged. Errors end the session.
 pub trait Conversation {
     /// Bytes of the client. Those behind the end of a message are shown again. `over` gets the calls that end with them.
-    fn from_client(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<Progress, String>;
+    fn client_sent(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<Progress, String>;
     /// Bytes of the node, as above.
-    fn from_node(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String>;
+    fn node_sent(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String>;
     /// The session ends: the calls without an answer.
     fn close(&mut self) -> Vec<Call>;
 }

@@ -86,12 +86,13 @@ pub(crate) fn begin() -> io::Result<()> {
         };
         (0..SLOTS).map(|_| slot()).collect()
     });
-    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) = on_signal;
     // SAFETY: all zeros is a valid `sigaction`; the handler has the signature that SA_SIGINFO asks for, and is safe to run at any
     // instruction: it only does what `on_signal` says.
     let installed = unsafe {
         let mut action: libc::sigaction = zeroed();
-        action.sa_sigaction = handler as *const () as usize;
+        #[expect(clippy::fn_to_numeric_cast_any, reason = "sigaction(2) takes the handler as a number")]
+        let handler = on_signal as *const () as usize;
+        action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         libc::sigaction(libc::SIGPROF, &raw const action, null_mut())
     };
@@ -132,8 +133,8 @@ extern "C" fn on_signal(_: libc::c_int, info: *mut libc::siginfo_t, context: *mu
     // SAFETY: `errno` is this thread's own.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel gives a handler with SA_SIGINFO both, for as long as it runs.
-    if let (Some(info), Some(context)) =
-        (unsafe { info.as_ref() }, unsafe { context.cast::<libc::ucontext_t>().as_ref() })
+    let given = unsafe { (info.as_ref(), context.cast::<libc::ucontext_t>().as_ref()) };
+    if let (Some(info), Some(context)) = given
         && info.si_code == libc::SI_TIMER
     {
         // SAFETY: signals of timers have a value.

@@ -19,7 +19,7 @@ fn profiled_gateway() -> Gateway {
 fn get(gateway: &Gateway, path: &str) -> (u16, Vec<u8>) {
     let mut client = Client::connect(gateway.control).expect("the Control API accepts connections");
     let answer = client.get("localhost", path).expect("an answer");
-    (answer.status(), answer.body.to_vec())
+    (answer.status(), answer.body)
 }
 
 /// Sends requests until `act` has ended.

@@ -23,7 +23,7 @@ impl Compiler {
             *def.ok_or("not in the list of protocols; add its name to `xrpc.protocols` of config.yaml")?;
         let mut settings = conf.conf.clone().unwrap_or_else(|| Value::Object(Map::new()));
         if let Some(schema) = schemas::protocol(def.name) {
-            schema.check(&mut settings).map_err(|error| error.to_string())?;
+            schema.check(&mut settings)?;
         }
         let loggers = self.loggers(key, object, conf, catalog)?;
         let route = ProtocolRoute {

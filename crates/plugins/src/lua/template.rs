@@ -304,7 +304,7 @@ mod tests {
         let lua = &vm::vm().unwrap().lua;
         let environment = vm::vm().unwrap().new_environment.call::<Table>(()).unwrap();
         let body =
-            chunk::load(lua, &to_lua(text, &mut String::new()).unwrap(), "template", &environment).unwrap();
+            chunk::load(lua, to_lua(text, &mut String::new()).unwrap(), "template", &environment).unwrap();
         let frame = chunk::load(lua, FRAME, "frame", &environment).unwrap().call::<Function>(()).unwrap();
         let document = lua.create_table().unwrap();
         document.raw_set("name", "<a/b>").unwrap();

@@ -71,7 +71,7 @@ impl Calls {
     /// Shows the protocol what it has not seen.
     fn look(&mut self) -> io::Result<()> {
         let fresh = self.held.get(self.seen..).unwrap_or_default();
-        match self.conversation.from_client(fresh, &mut self.over).map_err(refused)? {
+        match self.conversation.client_sent(fresh, &mut self.over).map_err(refused)? {
             Progress::More => {
                 self.seen = self.held.len();
                 if self.seen - self.passed > HELD_BYTES {
@@ -106,7 +106,7 @@ impl Calls {
 
     /// Looks at bytes of the node that go to the client next.
     pub(super) fn answered(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.conversation.from_node(bytes, &mut self.over).map_err(refused)
+        self.conversation.node_sent(bytes, &mut self.over).map_err(refused)
     }
 
     /// Whether a message waits for its time.

@@ -51,7 +51,7 @@ pub(super) fn statistics() -> Value {
     })
 }
 
-/// A line such as `VmRSS:	   12345 kB`.
+/// A line such as `VmRSS:       12345 kB`.
 fn bytes_of(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)

@@ -43,7 +43,7 @@ struct Talk {
 }
 
 impl Conversation for Talk {
-    fn from_client(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<Progress, String> {
+    fn client_sent(&mut self, bytes: &[u8], over: &mut Vec<Call>) -> Result<Progress, String> {
         let (seen, message) =
             self.requests.next(bytes).map_err(|reason| format!("failed to read request: {reason}"))?;
         let Some(message) = message else { return Ok(Progress::More) };
@@ -57,7 +57,7 @@ impl Conversation for Talk {
         Ok(Progress::Whole(seen, Duration::ZERO))
     }
 
-    fn from_node(&mut self, mut bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String> {
+    fn node_sent(&mut self, mut bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String> {
         while !bytes.is_empty() {
             let (seen, message) =
                 self.replies.next(bytes).map_err(|reason| format!("failed to handle upstream: {reason}"))?;
@@ -148,7 +148,7 @@ mod tests {
         for size in [1, 5, 17, 10_000] {
             let (mut talk, mut over, mut whole) = (talk(), Vec::new(), 0);
             for mut piece in requests.concat().chunks(size) {
-                while let Ok(Progress::Whole(seen, _)) = talk.from_client(piece, &mut over) {
+                while let Ok(Progress::Whole(seen, _)) = talk.client_sent(piece, &mut over) {
                     whole += 1;
                     piece = &piece[seen..];
                     if piece.is_empty() {
@@ -158,7 +158,7 @@ mod tests {
             }
             assert_eq!((whole, over.len()), (4, 1), "{size}: one wants no answer");
             for piece in answers.concat().chunks(size) {
-                talk.from_node(piece, &mut over).unwrap();
+                talk.node_sent(piece, &mut over).unwrap();
             }
             assert_eq!((over.len(), talk.close().len()), (3, 0), "{size}");
         }
@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn what_is_no_message_ends_the_session() {
-        let said = |bytes: &[u8]| talk().from_client(bytes, &mut Vec::new()).unwrap_err();
+        let said = |bytes: &[u8]| talk().client_sent(bytes, &mut Vec::new()).unwrap_err();
         assert!(said(&[0xda, 0xbc]).ends_with("unknown magic number: \"dabc\""));
         assert!(
             said(&[&message(0xc2, 1, b"")[..12], &[0x80, 0, 0, 0]].concat()).contains("invalid data length")
         );
-        assert_eq!(talk().from_client(&[0xda], &mut Vec::new()), Ok(Progress::More));
+        assert_eq!(talk().client_sent(&[0xda], &mut Vec::new()), Ok(Progress::More));
     }
 }

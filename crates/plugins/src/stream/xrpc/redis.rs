@@ -62,7 +62,7 @@ struct Talk {
 }
 
 impl Conversation for Talk {
-    fn from_client(&mut self, bytes: &[u8], _: &mut Vec<Call>) -> Result<Progress, String> {
+    fn client_sent(&mut self, bytes: &[u8], _: &mut Vec<Call>) -> Result<Progress, String> {
         let (seen, command) =
             self.requests.next(bytes).map_err(|reason| format!("failed to read request: {reason}"))?;
         let Some(command) = command else { return Ok(Progress::More) };
@@ -72,7 +72,7 @@ impl Conversation for Talk {
         Ok(Progress::Whole(seen, pause))
     }
 
-    fn from_node(&mut self, mut bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String> {
+    fn node_sent(&mut self, mut bytes: &[u8], over: &mut Vec<Call>) -> Result<(), String> {
         while !bytes.is_empty() {
             let (seen, reply) =
                 self.replies.next(bytes).map_err(|reason| format!("failed to handle upstream: {reason}"))?;

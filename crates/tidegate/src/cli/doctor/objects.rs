@@ -33,7 +33,7 @@ pub(super) fn of_file(
     };
     let has_streams = config.and_then(|config| config.pointer("/apisix/proxy_mode")?.as_str());
     let has_streams = has_streams.is_none_or(|mode| mode.contains("stream"));
-    said.messages.retain(|text| !is_followed(text) && !(has_streams && text.ends_with(OF_THE_TRIAL)));
+    said.messages.retain(|text| !(is_followed(text) || has_streams && text.ends_with(OF_THE_TRIAL)));
     let copy = home.path().join("conf").join(name).display().to_string();
     let original = file.display().to_string();
     let all = resources::count(document);

@@ -18,7 +18,7 @@ fn sent(talk: &mut dyn Conversation, bytes: &[u8], size: usize) -> Result<Vec<u6
     let mut pauses = Vec::new();
     for mut piece in bytes.chunks(size) {
         while !piece.is_empty() {
-            match talk.from_client(piece, &mut Vec::new())? {
+            match talk.client_sent(piece, &mut Vec::new())? {
                 Progress::More => break,
                 Progress::Whole(seen, pause) => {
                     pauses.push(pause.as_secs());
@@ -34,7 +34,7 @@ fn sent(talk: &mut dyn Conversation, bytes: &[u8], size: usize) -> Result<Vec<u6
 fn answered(talk: &mut dyn Conversation, bytes: &str, size: usize) -> Vec<String> {
     let mut over = Vec::new();
     for piece in bytes.as_bytes().chunks(size) {
-        talk.from_node(piece, &mut over).unwrap();
+        talk.node_sent(piece, &mut over).unwrap();
     }
     lines(over)
 }
@@ -110,8 +110,8 @@ fn what_is_no_command_ends_the_session() {
     let long = format!("*{}", "1".repeat(200));
     assert!(sent(&mut *talk(&json!({}), false), long.as_bytes(), 50).is_err());
     let mut over = Vec::new();
-    assert!(talk(&json!({}), false).from_node(b"HTTP/1.1 400\r\n", &mut over).is_err());
-    assert!(talk(&json!({}), false).from_node(&b"*1\r\n".repeat(100), &mut over).is_err());
+    assert!(talk(&json!({}), false).node_sent(b"HTTP/1.1 400\r\n", &mut over).is_err());
+    assert!(talk(&json!({}), false).node_sent(&b"*1\r\n".repeat(100), &mut over).is_err());
 }
 
 #[test]
