@@ -51,7 +51,7 @@ impl Wanted {
 
 /// The configuration with the change that was asked for: one that the plugin accepts, and that is not the same.
 pub(crate) fn of(catalog: &dyn PluginCatalog, name: &str, kind: SchemaKind, conf: &Value) -> Option<Value> {
-    note(name, kind, conf);
+    write_down(name, kind, conf);
     static ASKED: OnceLock<Option<Wanted>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| Wanted::read(&env::var(WANTED).ok()?));
     let wanted = asked.as_ref().filter(|wanted| wanted.plugin == name && wanted.kind == word(kind))?;
@@ -84,7 +84,7 @@ fn word(kind: SchemaKind) -> &'static str {
     }
 }
 
-fn note(name: &str, kind: SchemaKind, conf: &Value) {
+fn write_down(name: &str, kind: SchemaKind, conf: &Value) {
     let Some(path) = env::var_os(SEEN) else { return };
     let line = format!("{}\n", json!({ "plugin": name, "kind": word(kind), "conf": conf }));
     let opened = OpenOptions::new().create(true).append(true).open(path);

@@ -4,8 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::{Session, stream_route::StreamInstance};
-
 /// A protocol of this program.
 pub struct ProtocolDef {
     /// `protocol.name` of stream routes.
@@ -56,29 +54,4 @@ pub struct Call {
     pub took: Duration,
     /// Other variables of it.
     pub variables: Vec<(&'static str, Vec<u8>)>,
-}
-
-/// The protocol of a stream route, and what logs its calls.
-pub struct RouteProtocol {
-    /// What tells them.
-    pub protocol: Arc<dyn Protocol>,
-    /// Each with its `filter`.
-    pub loggers: Vec<StreamInstance>,
-}
-
-impl RouteProtocol {
-    /// Logs a call.
-    pub fn log(&self, session: &mut Session, call: Call) {
-        if self.loggers.is_empty() {
-            return;
-        }
-        let before = session.variables.len();
-        session.variables.push(("rpc_time".into(), format!("{:.3}", call.took.as_secs_f64()).into_bytes()));
-        let named = call.variables.into_iter().map(|(name, value)| (Box::from(name), value));
-        session.variables.extend(named);
-        for logger in self.loggers.iter().filter(|logger| logger.applies(session)).collect::<Vec<_>>() {
-            logger.plugin.log(session);
-        }
-        session.variables.truncate(before);
-    }
 }

@@ -10,7 +10,7 @@ use tidegate_routing::{AddressSet, expr::Expression};
 
 use crate::{
     Variable,
-    protocol::RouteProtocol,
+    protocol::{Call, Protocol},
     route::RouteUpstream,
     session::{Session, StreamOwner, StreamPlugin},
 };
@@ -188,6 +188,31 @@ impl StreamConditions {
         self.port.is_none_or(|port| port == question.local.port())
             && has(&self.remote, question.remote)
             && has(&self.local, question.local)
+    }
+}
+
+/// The protocol of a stream route, and what logs its calls.
+pub struct RouteProtocol {
+    /// What tells them.
+    pub protocol: Arc<dyn Protocol>,
+    /// Each with its `filter`.
+    pub loggers: Vec<StreamInstance>,
+}
+
+impl RouteProtocol {
+    /// Logs a call.
+    pub fn log(&self, session: &mut Session, call: Call) {
+        if self.loggers.is_empty() {
+            return;
+        }
+        let before = session.variables.len();
+        session.variables.push(("rpc_time".into(), format!("{:.3}", call.took.as_secs_f64()).into_bytes()));
+        let named = call.variables.into_iter().map(|(name, value)| (Box::from(name), value));
+        session.variables.extend(named);
+        for logger in self.loggers.iter().filter(|logger| logger.applies(session)).collect::<Vec<_>>() {
+            logger.plugin.log(session);
+        }
+        session.variables.truncate(before);
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Object, PluginCatalog, resources::StreamProtocol, schemas};
 use tidegate_plugin_api::{
     Catalog, Owner,
-    protocol::{ProtocolRoute, RouteProtocol},
-    stream_route::StreamInstance,
+    protocol::ProtocolRoute,
+    stream_route::{RouteProtocol, StreamInstance},
 };
 
 use crate::{Compiler, object::Key};

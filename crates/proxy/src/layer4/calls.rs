@@ -8,7 +8,8 @@ use std::{
 
 use tidegate_plugin_api::{
     Session,
-    protocol::{Call, Conversation, Progress, RouteProtocol},
+    protocol::{Call, Conversation, Progress},
+    stream_route::RouteProtocol,
 };
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::time::Sleep;
@@ -50,7 +51,7 @@ impl Calls {
     ) -> Poll<io::Result<usize>> {
         loop {
             while self.pause.is_none() && self.seen < self.held.len() {
-                self.look()?;
+                self.read_fresh()?;
             }
             if self.passed > 0 {
                 return Poll::Ready(Ok(self.pass(room)));
@@ -69,7 +70,7 @@ impl Calls {
     }
 
     /// Shows the protocol what it has not seen.
-    fn look(&mut self) -> io::Result<()> {
+    fn read_fresh(&mut self) -> io::Result<()> {
         let fresh = self.held.get(self.seen..).unwrap_or_default();
         match self.conversation.client_sent(fresh, &mut self.over).map_err(refused)? {
             Progress::More => {

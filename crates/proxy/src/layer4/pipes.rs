@@ -44,7 +44,7 @@ impl Drop for Counted {
     }
 }
 
-/// The pipes of one worker that nobody uses.
+/// The pipes of one worker that no session uses.
 #[derive(Default)]
 pub(crate) struct Pipes {
     free: RefCell<Vec<Pipe>>,

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tidegate_plugin_api::{Session, protocol::RouteProtocol};
+use tidegate_plugin_api::{Session, stream_route::RouteProtocol};
 
 use super::{calls::Calls, pipes::Pipes, splice::Spliced};
 use crate::{

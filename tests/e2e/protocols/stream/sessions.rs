@@ -99,7 +99,7 @@ fn changes_are_for_new_sessions() {
         (
             r#"{"protocol":{"name":"redis","conf":{"faults":[{"commands":["get"]}]}},"upstream":{"nodes":{"127.0.0.1:1":1}}}"#,
             400,
-            "property \"delay\" is required",
+            r#"property \"delay\" is required"#,
         ),
     ] {
         let (found, text) = gateway.admin("PUT", "/apisix/admin/stream_routes/2", body);

@@ -208,12 +208,6 @@ const FAULTS: &[Fault] = &[
         ..MACHINE
     },
     Fault {
-        config: "xrpc: {protocols: [{name: redis}]}\n",
-        seen: "xrpc.protocols has no effect",
-        remedy: "",
-        ..MACHINE
-    },
-    Fault {
         config: "nginx_config: {http_configuration_snippet: 'lua_shared_dict x 1m;'}\n",
         seen: "there is no nginx to read it",
         remedy: "look for a key or a plugin",
@@ -308,7 +302,7 @@ const FAULTS: &[Fault] = &[
         ..MOVE
     },
     Fault {
-        resources: "stream_routes: [{id: 1, protocol: {name: redis}, upstream: {nodes: {'127.0.0.1:1': 1}}}]",
+        resources: "stream_routes: [{id: 1, protocol: {name: pingpong}, upstream: {nodes: {'127.0.0.1:1': 1}}}]",
         seen: "unknown protocol",
         remedy: "xRPC",
         ..MOVE

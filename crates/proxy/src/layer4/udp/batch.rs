@@ -67,7 +67,7 @@ impl Batch {
         }
     }
 
-    /// Receives what is there, up to `MOST`. Fewer mean that nothing is left: then the runtime is told, which saves a call.
+    /// Receives what is there, up to `MOST`. Fewer mean that nothing is left: then the runtime learns of it, which saves a call.
     pub(super) fn poll_receive<const MOST: usize>(
         &mut self,
         socket: &UdpSocket,

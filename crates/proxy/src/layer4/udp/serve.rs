@@ -111,7 +111,7 @@ impl Way {
     }
 }
 
-/// The node has said that nobody listens there. Returns the status of the session.
+/// The node has said that it has no socket there. Returns the status of the session.
 fn report_refusal(session: &Session) -> u16 {
     static LIMITER: Limiter = Limiter::new(10, 1_000);
     let Some(peer) = &session.peer else { return 502 };

@@ -13,7 +13,7 @@ const REMEDIES: [(&str, &str); 5] = [
     ),
     (
         "unknown protocol [",
-        "take `protocol` out: protocols on top of TCP (xRPC) are not available, and the route proxies plain TCP",
+        "take `protocol` out: of protocols on top of TCP (xRPC) there are redis and dubbo, and without one the route proxies plain TCP",
     ),
     (
         "upstream.scheme of ",

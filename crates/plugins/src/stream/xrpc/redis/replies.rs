@@ -25,7 +25,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// `subscribe`, `message` and so on; `None` for an answer that is no message of channels.
+    /// `subscribe`, `message` and so on; `None` for an answer that is not a message of channels.
     pub(super) fn message_kind(&self) -> Option<&'static [u8]> {
         const KINDS: [&[u8]; 9] = [
             b"subscribe",

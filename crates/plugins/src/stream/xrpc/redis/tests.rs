@@ -144,5 +144,5 @@ fn calls_without_answers_are_bounded() {
     assert_eq!(answered(&mut *talk, &"+a\r\n".repeat(3000), 1000).len(), 1024);
     assert_eq!(sent(&mut *talk, &command(&["get", "b"]), 100), Ok(vec![0]));
     assert_eq!(answered(&mut *talk, "+a\r\n", 10), ["get b"]);
-    assert!(answered(&mut *talk, "+a\r\n", 10).is_empty(), "nobody asked");
+    assert!(answered(&mut *talk, "+a\r\n", 10).is_empty(), "no command waits");
 }
