@@ -53,7 +53,10 @@ pub(super) fn read(
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
-    complain!("{}", printable_lines(imported.report.text(&shown).trim_end_matches('\n')));
+    let report = imported.report.text(&shown);
+    if !report.is_empty() {
+        complain!("{}", printable_lines(report.trim_end_matches('\n')));
+    }
     if strict && !imported.report.is_exact() {
         bail!("{shown}: some answers would differ, and --strict was given");
     }
