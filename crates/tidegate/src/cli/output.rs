@@ -18,6 +18,7 @@ use std::{
 };
 
 use rustix::io::Errno;
+use tidegate_store::embedded::copy::InSteps;
 
 /// As many as the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -146,8 +147,8 @@ impl Output {
                 file.sync_all()?;
                 Ok(written)
             }
-            Target::Beside(mut beside) => {
-                let written = content(&mut beside.file)?;
+            Target::Beside(beside) => {
+                let written = content(&mut InSteps::new(&beside.file))?;
                 beside.file.sync_all()?;
                 beside.rename()?;
                 Ok(written)
