@@ -183,6 +183,8 @@ fn take<K: Hash + Eq>(shares: &mut HashMap<K, usize>, of: &K, bytes: usize) {
 pub struct BoundedBody {
     bytes: Vec<u8>,
     limit: usize,
+    /// As long as it says that it gets.
+    expected: usize,
     lease: Lease,
 }
 
@@ -191,7 +193,12 @@ impl BoundedBody {
     pub fn new(service: &str, client: Option<IpAddr>, limit: usize) -> BoundedBody {
         let mut lease = Lease::new(service);
         lease.client = client.map(network);
-        BoundedBody { bytes: Vec::new(), limit, lease }
+        BoundedBody { bytes: Vec::new(), limit, expected: limit, lease }
+    }
+
+    /// The response announces its length: no more than that is taken, unless it is longer.
+    pub fn expect(&mut self, length: u64) {
+        self.expected = usize::try_from(length).unwrap_or(usize::MAX);
     }
 
     /// Appends, or refuses without having changed anything.
@@ -201,7 +208,8 @@ impl BoundedBody {
             return Err(self.lease.refuse(Refused::TooLong { limit: self.limit }));
         }
         if length > self.bytes.capacity() {
-            let capacity = length.max(self.bytes.capacity().saturating_mul(2)).min(self.limit);
+            let doubled = self.bytes.capacity().saturating_mul(2).min(self.expected);
+            let capacity = length.max(doubled).min(self.limit);
             if capacity > UNCOUNTED {
                 // While it grows, the old and the new memory exist at the same time.
                 self.lease.grow_to(capacity.saturating_add(self.bytes.capacity()))?;
@@ -242,6 +250,12 @@ mod tests {
     fn answers_have_a_limit_each_and_together() {
         set_limit(800_000);
         let piece = [0; 10_000];
+        let mut announced = BoundedBody::new("announced:1", None, 1 << 20);
+        announced.expect(100_000);
+        assert!((0..10).all(|_| announced.push(&piece).is_ok()));
+        assert_eq!((announced.bytes.capacity(), announced.lease.bytes), (100_000, 100_000));
+        assert_eq!(announced.push(&piece), Ok(()), "it is longer than it said");
+        drop(announced);
         let mut answer = BoundedBody::new("a:1", None, 95_000);
         for _ in 0..9 {
             assert_eq!(answer.push(&piece), Ok(()));

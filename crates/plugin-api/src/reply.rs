@@ -18,6 +18,8 @@ pub enum ReplyBody {
     Bytes(Bytes),
     /// Read while it is sent.
     File(Box<FileBody>),
+    /// None, in the answer of a server to HEAD: what a GET would get is as long as its `Content-Length` says, if it has one.
+    OfHead,
 }
 
 /// An answer made by the gateway or a plugin.

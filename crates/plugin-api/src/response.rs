@@ -44,6 +44,8 @@ pub struct Response {
     body_step: Option<NonZeroUsize>,
     /// Whether the head waits for the first byte of the body: until then another answer can take its place.
     pub head_waits: bool,
+    /// Of a body that is not there, in an answer to HEAD: no length is known but that of a field.
+    pub omits_length: bool,
     /// A header filter failed at its task: this status replaces the answer.
     refused: Option<NonZeroU16>,
 }
@@ -61,6 +63,7 @@ impl Response {
         self.body_changed = false;
         self.body_step = None;
         self.head_waits = false;
+        self.omits_length = false;
         self.refused = None;
     }
 

@@ -17,7 +17,8 @@ pub enum Step<'a> {
     Reply(Box<Reply>),
     /// Only plugins that wait for something allocate.
     Wait(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
-    /// The same for what is asked for this client alone: it is left when the client leaves. In the access phase.
+    /// The same for what is asked for this client alone: it is left when the client leaves. In the phases before the
+    /// upstream is asked.
     Ask(Pin<Box<dyn Future<Output = Verdict> + 'a>>),
 }
 

@@ -5,9 +5,11 @@ mod call;
 mod connection;
 mod frame;
 mod messages;
+mod places;
 pub(crate) mod process;
 mod response;
 mod rewriting;
+mod runner_time;
 mod table;
 
 use tidegate_plugin_api::{BuildContext, Phases, PluginDef, Request, Verdict};

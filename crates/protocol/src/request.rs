@@ -247,7 +247,7 @@ impl RequestHead {
 
 /// Whether it is a host with or without a port, which has digits only (RFC 9110 section 7.2). With two colons, servers differ on
 /// where the name ends.
-pub(crate) fn is_host(host: &[u8]) -> bool {
+pub fn is_host(host: &[u8]) -> bool {
     let allowed = |byte: u8| HOST[usize::from(byte)];
     let rest = match host.strip_prefix(b"[") {
         None => host,

@@ -24,6 +24,7 @@ use tidegate_plugin_api::{
 use tidegate_telemetry::error_log;
 
 use crate::{
+    asking::while_client_waits,
     balancer::{self, InFlight},
     boxed::boxed,
     client::Downstream,
@@ -60,7 +61,7 @@ pub(crate) async fn proxy(
         let index = peer.index;
         let in_flight = InFlight::new(peer.clone(), client.worker);
         request.outcome.peer = Some(peer.clone());
-        chains.before_proxy(request, tried.is_empty()).await?;
+        while_client_waits(client, chains.before_proxy(request, tried.is_empty())).await?;
         upstream_head::require_sendable(&request.edits)?;
         match one_attempt(request, client, &peer, &mut connection).await {
             Ok(answer) => {

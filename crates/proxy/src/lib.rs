@@ -11,6 +11,7 @@
 mod accept_balance;
 pub mod admission;
 mod answer;
+mod asking;
 mod balancer;
 mod boxed;
 mod buffer;

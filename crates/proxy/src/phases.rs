@@ -33,6 +33,11 @@ thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// To be called before a poll after which [`is_asking`] is.
+pub(crate) fn forget_asking() {
+    ASKED.set(false);
+}
+
 /// Whether the poll that has just ended found a plugin waiting for what is of no use without the client.
 pub(crate) fn is_asking() -> bool {
     ASKED.replace(false)
@@ -256,7 +261,7 @@ impl RequestChains {
                 self.mark(at, instance);
             }
             let polled = hops::within(self.origin, || future.as_mut().poll(context));
-            if is_question && polled.is_pending() && at == At::Access {
+            if is_question && polled.is_pending() {
                 ASKED.set(true);
             }
             polled

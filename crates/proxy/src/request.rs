@@ -1,18 +1,14 @@
 //! The path of a request, in the order of its steps. Each step is a file of the same name.
 
-use std::{future::poll_fn, pin::pin, rc::Rc, sync::atomic::Ordering, task::Poll};
+use std::{rc::Rc, sync::atomic::Ordering};
 
-use tidegate_plugin_api::{BodyError, Reply, Request, RequestBody};
+use tidegate_plugin_api::{Reply, Request, RequestBody};
 use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
 use super::route::{acceptable, route};
 use crate::{
-    claims,
-    client::Downstream,
-    exchange, finish, matching,
-    phases::{RequestChains, is_asking},
-    refusal, respond, stats,
-    worker::Worker,
+    asking::while_client_waits, claims, client::Downstream, exchange, finish, matching,
+    phases::RequestChains, refusal, respond, stats, worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -73,19 +69,9 @@ async fn receive_and_proxy(
     // No buffer is held for the client while the upstream works.
     client.release_buffer();
     route(request, &client.worker.settings.reading, chains, Some(client)).await?;
-    chains.rewrite(request).await?;
+    while_client_waits(client, chains.rewrite(request)).await?;
     check_body_length(request)?;
-    {
-        let mut access = pin!(chains.access(request));
-        poll_fn(|context| match access.as_mut().poll(context) {
-            Poll::Pending if is_asking() && client.poll_gone(context).is_ready() => {
-                client.gone.set(true);
-                Poll::Ready(Err(BodyError::Closed.into()))
-            }
-            other => other,
-        })
-        .await?;
-    }
+    while_client_waits(client, chains.access(request)).await?;
     matching::require_route(request)?;
     refuse_tunnel(request)?;
     claims::drop_credentials(request, client);

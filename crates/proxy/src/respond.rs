@@ -138,6 +138,7 @@ async fn frame(request: &mut Request, client: &Downstream, length: u64) -> Frame
     if request.head.method == Method::Head
         && response.status != 304
         && !response.body_changed
+        && !response.omits_length
         && !response.headers.contains("Content-Length")
     {
         response.headers.set("Content-Length", length.to_string());
@@ -209,6 +210,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
     response.status = reply.status;
     response.headers = reply.headers;
     let has_type = response.headers.known(HeaderId::ContentType).is_some();
+    response.omits_length = matches!(reply.body, ReplyBody::OfHead);
     Body::Whole(match reply.body {
         ReplyBody::File(body) => return Body::File(body),
         ReplyBody::Page if reply.status < 300 => Bytes::new(),
@@ -219,6 +221,7 @@ fn fill_response(request: &mut Request, reply: Reply) -> Body {
             }
             page::of_status(reply.status).into()
         }
+        ReplyBody::OfHead => Bytes::new(),
         ReplyBody::Bytes(body) => {
             // A 304 does not describe the body that the client already has.
             if !has_type && reply.status != 304 {

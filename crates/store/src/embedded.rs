@@ -23,6 +23,7 @@ pub mod repair;
 mod retrieval;
 mod rows;
 mod sealing;
+mod steps;
 mod tables;
 mod trimming;
 mod writer;

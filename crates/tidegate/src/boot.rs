@@ -297,9 +297,7 @@ pub(crate) fn explain_offline(
     mut settings: Settings,
     question: &serde_json::Value,
 ) -> anyhow::Result<serde_json::Value> {
-    settings.nginx.error_log = "stderr".to_owned();
-    settings.nginx.access_log.enable = false;
-    settings.admin.audit_log = None;
+    trial::without_logs(&mut settings);
     let reading = self::addresses::reading(&settings)?;
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
@@ -308,16 +306,22 @@ pub(crate) fn explain_offline(
     install_host(&settings, &runtime, &catalog, &metrics, &logs);
     plugin_files::add(&settings, &catalog, false)?;
     start_plugins(&settings, &catalog)?;
-    let provider = provider::open(&settings, &catalog, &runtime, &Purpose::Serve(None))?;
-    let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
-    let store = provider.store();
-    let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-    let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
-    let explained = explain::answer(&snapshot, &reading, &objects, question);
-    provider.close();
+    // It only reads: what is not there yet is empty, and is not made.
+    let trial = purpose::Trial::default();
+    let explained =
+        provider::open(&settings, &catalog, &runtime, &Purpose::Trial(&trial)).and_then(|provider| {
+            let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
+            let store = provider.store();
+            let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
+            let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+            let explained = explain::answer(&snapshot, &reading, &objects, question);
+            provider.close();
+            explained.map_err(anyhow::Error::msg)
+        });
     logs.close();
     runtime.shutdown_timeout(Duration::from_millis(100));
-    explained.map_err(anyhow::Error::msg)
+    etcd::remove_trial_snapshot(&settings);
+    explained
 }
 
 /// Best effort: proxies need two descriptors per request.

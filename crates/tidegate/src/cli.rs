@@ -19,6 +19,7 @@ mod import;
 mod init;
 mod manual;
 mod openapi;
+mod output;
 mod place;
 mod printable;
 mod proxy;
@@ -30,6 +31,7 @@ mod self_signed;
 mod serve;
 mod start;
 mod stay;
+mod stdout;
 mod stop;
 mod temporary;
 mod test;
@@ -125,42 +127,46 @@ fn command() -> Command {
 }
 
 pub(crate) fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let Cli { place, verb } = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let code = match parsed {
+        Ok(Cli { place, verb }) => run(&place, verb),
+        Err(error) => usage::explain(&error),
     };
+    stdout::checked(code)
+}
+
+fn run(place: &SharedOptions, verb: Verb) -> ExitCode {
     crate::boot::signals::outlast_file_limits();
     keep_to_owner_and_group(&verb);
     let result = match verb {
-        Verb::Init(arguments) => init::run(&place, &arguments),
-        Verb::Run(arguments) => run::run(&place, &arguments),
-        Verb::Serve(arguments) => serve::run(&place, &arguments),
-        Verb::Proxy(arguments) => proxy::run(&place, &arguments),
-        Verb::Echo(arguments) => echo::run(&place, &arguments),
-        Verb::Start(arguments) => start::run(&place, &arguments),
-        Verb::Stop => stop::run(&place),
-        Verb::Quit => quit::run(&place),
-        Verb::Reload(arguments) => reload::run(&place, &arguments),
-        Verb::Upgrade(arguments) => upgrade::run(&place, &arguments),
-        Verb::Test(arguments) => match test::run(&place, &arguments) {
+        Verb::Init(arguments) => init::run(place, &arguments),
+        Verb::Run(arguments) => run::run(place, &arguments),
+        Verb::Serve(arguments) => serve::run(place, &arguments),
+        Verb::Proxy(arguments) => proxy::run(place, &arguments),
+        Verb::Echo(arguments) => echo::run(place, &arguments),
+        Verb::Start(arguments) => start::run(place, &arguments),
+        Verb::Stop => stop::run(place),
+        Verb::Quit => quit::run(place),
+        Verb::Reload(arguments) => reload::run(place, &arguments),
+        Verb::Upgrade(arguments) => upgrade::run(place, &arguments),
+        Verb::Test(arguments) => match test::run(place, &arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
         Verb::Version => version::run(),
-        Verb::Health => health::run(&place),
-        Verb::Routes => routes::run(&place),
-        Verb::Connections(arguments) => connections::run(&place, &arguments),
-        Verb::Explain(arguments) => explain::run(&place, &arguments),
-        Verb::Doctor(arguments) => match doctor::run(&place, &arguments) {
+        Verb::Health => health::run(place),
+        Verb::Routes => routes::run(place),
+        Verb::Connections(arguments) => connections::run(place, &arguments),
+        Verb::Explain(arguments) => explain::run(place, &arguments),
+        Verb::Doctor(arguments) => match doctor::run(place, &arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Verb::Config(verb) => match configuration::run(&place, &verb) {
+        Verb::Config(verb) => match configuration::run(place, &verb) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
-        Verb::Import(arguments) => import::run(&place, &arguments),
+        Verb::Import(arguments) => import::run(place, &arguments),
         Verb::Bench(arguments) => return bench::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments, &mut command()),
         Verb::Openapi(arguments) => openapi::run(&arguments),

@@ -1,7 +1,5 @@
 //! The gateway's one binary. What it can do is in `cli`, one file for each verb.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "verbs answer on standard output")]
-
 mod boot;
 mod cli;
 mod pages;

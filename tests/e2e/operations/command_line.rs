@@ -68,4 +68,74 @@ fn stop_and_quit_say_what_happened() {
 fn health_is_that_of_the_gateway() {
     let gateway = Gateway::start(EMBEDDED, None);
     assert_eq!(gateway.verb("health"), (true, String::new()));
+    // Not that of another gateway, at the default ports.
+    let folder = tempfile::tempdir().expect("a folder");
+    let none = folder.path().join("none");
+    for verb in ["health", "routes"] {
+        let output = Command::new(binary()).arg(verb).arg("--prefix").arg(&none).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("has no folder conf/"), "{verb}: {said}");
+    }
+}
+
+#[test]
+fn verbs_ask_at_addresses_of_version_6() {
+    let config = EMBEDDED.replace("control: {ip: 127.0.0.1", "control: {ip: \"::1\"");
+    let gateway =
+        Gateway::start(&config.replace("admin_listen: {ip: 127.0.0.1", "admin_listen: {ip: \"::1\""), None);
+    for words in [&["health"][..], &["routes"], &["config", "export"], &["explain", "GET", "/"]] {
+        let (success, text) = gateway.verb_with(words);
+        assert!(success, "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_a_value_that_cannot() {
+    for how in ["/nonexistent/a,/nonexistent/b", "/dev/null,/dev/null"] {
+        let output =
+            Command::new(binary()).args(["echo", "--tls", how, "--port", "0"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(&format!("--tls {how}: ")), "{said}");
+    }
+}
+
+/// The names of everything in a folder.
+fn names(folder: &std::path::Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        names.push(path.display().to_string());
+        if path.is_dir() {
+            names.extend(self::names(&path));
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn verbs_that_read_make_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = folder.path().to_str().expect("a path");
+    tidegate(&["init", "--prefix", prefix]);
+    let before = names(folder.path());
+    for words in [
+        &["explain", "GET", "/", "--offline"][..],
+        &["explain", "GET", "/"],
+        &["test"],
+        &["doctor"],
+        &["health"],
+        &["routes"],
+        &["connections"],
+        &["config", "export"],
+        &["config", "diff", "/dev/null"],
+        &["config", "history"],
+        &["config", "repair", "--dry-run"],
+        &["config", "backup", "/nonexistent/file"],
+    ] {
+        Command::new(binary()).args(words).args(["--prefix", prefix]).output().expect("runs");
+        assert_eq!(names(folder.path()), before, "{words:?}");
+    }
+    let (words, wanted) = (["explain", "GET", "/", "--offline", "--prefix", prefix], "no route");
+    assert!(tidegate(&words).contains(wanted));
 }

@@ -237,6 +237,66 @@ fn a_plugin_that_hangs_costs_its_own_requests_only() {
     assert!(hanging.iter_mut().all(|client| client.stays_silent(std::time::Duration::from_millis(1))));
 }
 
+/// Requests that the runner never answers, all of them with it or refused.
+fn hang(fixture: &Fixture, number: usize) -> Vec<tidegate_testkit::Client> {
+    let mut hanging = Vec::new();
+    for _ in 0..number {
+        let mut client = fixture.gateway.client();
+        client.send(b"GET /hang HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
+        hanging.push(client);
+    }
+    hanging
+}
+
+#[test]
+fn a_configuration_has_its_share_of_the_calls() {
+    let fixture = fixture("ext-plugin-pre-req", &[("hang", ""), ("other", "")]);
+    let hanging = hang(&fixture, 1100);
+    fixture
+        .gateway
+        .wait_for_log("too many calls to the plugin runner are under way: 1024 of this configuration");
+    for _ in 0..20 {
+        assert_eq!(get(&fixture.gateway, "/other").status(), 200);
+    }
+    drop(hanging);
+}
+
+#[test]
+fn a_call_ends_with_its_client() {
+    for kind in ["ext-plugin-pre-req", "ext-plugin-post-req", "ext-plugin-post-resp"] {
+        let fixture = fixture(kind, &[("hang", "")]);
+        let hanging = hang(&fixture, 5);
+        eventually("all of them are with the runner", || fixture.runner.open() == 5);
+        drop(hanging);
+        eventually("the runner is left", || fixture.runner.open() == 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_a_host_is_not_sent_as_one() {
+    for host in ["a b", "a/b", "a@b", "a,b", "[::1", ""] {
+        let fixture = fixture("ext-plugin-pre-req", &[("host", host)]);
+        assert_eq!(get(&fixture.gateway, "/host").status(), 503, "{host:?}");
+        assert!(fixture.upstream.take().is_empty(), "{host:?}");
+    }
+}
+
+#[test]
+fn a_runner_that_cannot_be_asked_keeps_the_gateway_from_starting() {
+    for (conf, reason) in [
+        ("cmd: []", "ext-plugin.cmd: give the program"),
+        ("cmd: ['']", "ext-plugin.cmd: give the program"),
+        ("path_for_test: ''", "ext-plugin.path_for_test: \"\" is not the path"),
+        ("path_for_test: runner.sock", "ext-plugin.path_for_test: \"runner.sock\" is not the path"),
+        ("path_for_test: 'unix:/tmp/x'", "ext-plugin.path_for_test: \"unix:/tmp/x\" is not the path"),
+    ] {
+        let config = format!("{YAML_PROVIDER}ext-plugin: {{{conf}}}\n");
+        let mut gateway = Gateway::start_unready(&config, Some("routes: []\n"));
+        gateway.process.wait_for_output(reason);
+        assert!(!gateway.process.wait_for_exit().success(), "{conf}");
+    }
+}
+
 #[test]
 fn responses_are_changed() {
     let plugins = [
@@ -246,6 +306,7 @@ fn responses_are_changed() {
         ("read-body", ""),
         ("error", ""),
         ("other", ""),
+        ("bytes", ""),
     ];
     let fixture = fixture("ext-plugin-post-resp", &plugins);
     let answer = get(&fixture.gateway, "/other?x=1");
@@ -277,6 +338,8 @@ fn responses_are_changed() {
     assert_eq!(get(&fixture.gateway, "/error").status(), 503);
     let head = send(&fixture.gateway, "HEAD /other HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(head.status(), 200);
+    let head = send(&fixture.gateway, "HEAD /bytes/67 HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!((head.status(), head.header("Content-Length")), (200, Some("67")));
 
     // Without a node.
     let away = Upstream::start();
@@ -381,6 +444,9 @@ fn the_runner_lives_as_long_as_the_gateway() {
     gateway.process.signal(Signal::TERM);
     gateway.process.wait_for_exit();
     eventually("the runner has gone", || test_kill_process(second).is_err());
+    let conf = std::fs::read_dir(gateway.prefix().join("conf")).expect("the folder");
+    let sockets = conf.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"));
+    assert_eq!(sockets.count(), 0);
 
     // Neither is one started that nothing asks, nor by a trial.
     let config = format!("{YAML_PROVIDER}plugins: [mocking]\next-plugin: {{cmd: [{}]}}\n", own.display());

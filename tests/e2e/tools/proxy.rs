@@ -65,6 +65,28 @@ fn it_proxies_on_this_machine_only_and_says_where() {
 }
 
 #[test]
+fn it_proxies_to_addresses_of_version_6_and_listens_there() {
+    let server = format!("[::1]:{}", free_port());
+    let mut echo = Command::new(binary());
+    let echo = Process::start("tidegate echo", echo.args(["echo", "--listen", &server]));
+    echo.wait_for_output("echo on ");
+    let to = format!("http://{server}");
+    let proxy = proxy(&to, &[]);
+    let (status, seen) = ask(proxy.address, "X-A: 1\r\n");
+    assert!(status == 200 && seen.contains("X-A: 1"), "{status} {seen}");
+    assert!(proxy.process.output().contains(&format!("-> {to}\n")), "{}", proxy.process.output());
+    let (_, printed, _) = run(&["proxy", "--to", &to, "--print"]);
+    assert!(printed.contains("'[::1]'") || printed.contains("\"[::1]\""), "{printed}");
+
+    let own: SocketAddr = format!("[::1]:{}", free_port()).parse().expect("an address");
+    let mut command = Command::new(binary());
+    let command = command.args(["proxy", "--to", &to, "--listen", &own.to_string()]);
+    let mut there = Process::start("tidegate proxy", command);
+    there.wait_for_port(own);
+    assert_eq!(ask(own, "").0, 200);
+}
+
+#[test]
 fn its_pages_and_headers_have_its_own_name() {
     let proxy = proxy(&format!("http://127.0.0.1:{}", free_port()), &[]);
     let answer = Client::connect(proxy.address).expect("connects").get("h", "/").expect("an answer");
@@ -210,5 +232,6 @@ fn bad_values_are_refused_before_a_port_opens() {
     }
     let taken = Upstream::start();
     let (code, _, said) = run(&["proxy", "--to", "http://a.test", "--listen", &taken.address.to_string()]);
-    assert!(code == Some(1) && said.contains("choose another port"), "{said}");
+    assert!(code == Some(1) && said.contains("choose another port with --listen"), "{said}");
+    assert!(!said.contains("config.yaml") && !said.contains("node_listen"), "{said}");
 }

@@ -105,6 +105,9 @@ pub(super) async fn gather(
 ) -> Result<Bytes, String> {
     let (Body::Whole(limit) | Body::Start(limit)) = kept;
     let mut answer = BoundedBody::new(service, client, limit);
+    if let Some(length) = hyper::body::Body::size_hint(&body).exact() {
+        answer.expect(length);
+    }
     let mut come = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| describe(&error))?;

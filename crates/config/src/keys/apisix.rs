@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key] = &[
     key("apisix.log_memory", Size, "\"64m\"",
         "The most that log entries take in memory until a receiver has them, over all plugins that send them in batches, with what is made of them to send them. One plugin gets half, and so do response bodies that are kept for the log. Beyond it entries are dropped and counted."),
     unset("apisix.plugin_answer_memory", Size, "\"128m\"",
-        "The most that answers of services take in memory, over all plugins that ask one (forward-auth, opa, openid-connect), service discovery and secret managers; one service gets half. Beyond it an answer is dropped, as if the service had failed. Unset: an eighth of the machine's or cgroup's memory, 64m at least."),
+        "The most that answers of services take in memory, over all plugins that ask one (forward-auth, opa, openid-connect), service discovery and secret managers; one service gets half, and what is passed on to one client address an eighth. Beyond it an answer is dropped, as if the service had failed. Unset: an eighth of the machine's or cgroup's memory, 64m at least."),
     key("apisix.router", Table, "{}", "How routes are looked up."),
     key("apisix.router.http", Word(&["radixtree_host_uri", "radixtree_uri", "radixtree_uri_with_parameter"]),
         "\"radixtree_host_uri\"", "By host and then path, by path, or by path with :parameters."),

@@ -262,7 +262,7 @@ mod tests {
         for (decision, status, body, headers) in cases {
             let reply = refusal(decision.as_object().expect("object"));
             let got = match &reply.body {
-                ReplyBody::Page => None,
+                ReplyBody::Page | ReplyBody::OfHead => None,
                 ReplyBody::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
                 ReplyBody::File(_) => Some("a file".to_owned()),
             };

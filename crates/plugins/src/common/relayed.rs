@@ -1,8 +1,9 @@
 //! Which fields of a request and of an answer go on, where a plugin asks a server in the upstream's place.
 
 use hyper::header::{HeaderName, HeaderValue};
-use tidegate_clients::http::HeaderMap;
-use tidegate_plugin_api::Request;
+use tidegate_clients::http::{HeaderMap, Incoming};
+use tidegate_plugin_api::{Reply, Request, reply::ReplyBody};
+use tidegate_protocol::Method;
 
 /// Fields that belong to one connection (RFC 9110 section 7.6.1), or that are made for each request. A service gets them of this
 /// gateway, and a client as well.
@@ -35,12 +36,33 @@ pub(crate) fn fields(request: &Request) -> Vec<(String, Vec<u8>)> {
 }
 
 /// The fields of an answer that are for the client.
-pub(crate) fn passing(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+fn passing(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     let lines = headers.get_all("connection").iter().filter_map(|line| line.to_str().ok());
     let named: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
     headers.iter().filter(move |(name, _)| {
         is_for_clients(name.as_str()) && !named.iter().any(|other| name.as_str().eq_ignore_ascii_case(other))
     })
+}
+
+/// The answer of a server that was asked in the upstream's place, as the gateway's own.
+pub(crate) fn reply(request: &Request, answer: &Incoming) -> Reply {
+    let mut reply = Reply::bytes(answer.status, answer.body.clone());
+    for (name, value) in passing(&answer.headers) {
+        reply.headers.add(name.as_str(), value.as_bytes());
+    }
+    mark_head(request, answer, &mut reply);
+    reply
+}
+
+/// The length in an answer to HEAD is that of a GET's (RFC 9110 section 8.6), and only the server knows it.
+pub(crate) fn mark_head(request: &Request, answer: &Incoming, reply: &mut Reply) {
+    let sent = request.edits.method.as_ref().unwrap_or(&request.head.method);
+    if request.head.method == Method::Head && *sent == Method::Head {
+        reply.body = ReplyBody::OfHead;
+        if let Some(length) = answer.header("content-length") {
+            reply.headers.set("Content-Length", length);
+        }
+    }
 }
 
 /// Whether an answer's field is about the answer, not about a connection or its framing.

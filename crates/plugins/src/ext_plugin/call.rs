@@ -19,6 +19,7 @@ use super::{
     connection::{Broken, Connection},
     frame::{Frame, HEAD, MOST_BYTES},
     messages::{self, Fault, Info, kind},
+    runner_time::RunnerTime,
     table::Malformed,
 };
 use crate::common::conf::typed;
@@ -46,6 +47,12 @@ pub(super) fn next_id() -> u32 {
     NEXT.fetch_add(1, Relaxed)
 }
 
+/// Numbers configurations, for their share of the calls.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Relaxed)
+}
+
 #[derive(Deserialize)]
 struct Conf {
     #[serde(default)]
@@ -63,6 +70,8 @@ struct Named {
 pub(crate) struct Hook {
     conf: Vec<(String, String)>,
     allow_degradation: bool,
+    /// Of this configuration in this process.
+    number: u64,
     key: String,
     token: Mutex<Option<(u32, u64, Instant)>>,
 }
@@ -111,7 +120,7 @@ impl Hook {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content.as_bytes());
         let mark: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let key = format!("{}#{}#{plugin}#{}-{mark}", owner.kind.noun(), owner.id, owner.version);
-        Ok(Hook { conf, allow_degradation, key, token: Mutex::default() })
+        Ok(Hook { conf, allow_degradation, number: next_number(), key, token: Mutex::default() })
     }
 
     /// What the runner says; `None`: the request goes on without it.
@@ -120,9 +129,10 @@ impl Hook {
         request: &mut Request,
         subject: &S,
     ) -> Result<Option<Vec<u8>>, Box<Reply>> {
+        let time = RunnerTime::new();
         let (mut fresh, mut tries) = (false, 0);
         let reason = loop {
-            match self.attempt(request, subject, fresh).await {
+            match self.attempt(request, subject, fresh, &time).await {
                 Ok(answer) => return Ok(Some(answer)),
                 Err(Failure::Stale) => fresh = true,
                 Err(Failure::UnknownToken) => {
@@ -155,8 +165,10 @@ impl Hook {
         request: &mut Request,
         subject: &S,
         fresh: bool,
+        time: &RunnerTime,
     ) -> Result<Vec<u8>, Failure> {
-        let mut connection = Connection::open(fresh).await.map_err(Failure::Failed)?;
+        let opened = Connection::open(self.number, fresh, time).await;
+        let mut connection = opened.map_err(Failure::Failed)?;
         let token = self.token(&mut connection).await?;
         send(&mut connection, S::KIND, &subject.question(request, token)?).await?;
         for _ in 0..MOST_QUESTIONS {
@@ -176,7 +188,7 @@ impl Hook {
     }
 
     /// Names the configuration to the runner, which gets it once.
-    async fn token(&self, connection: &mut Connection) -> Result<u32, Failure> {
+    async fn token(&self, connection: &mut Connection<'_>) -> Result<u32, Failure> {
         let run = RUN.load(Acquire);
         let known = *self.token.lock();
         if let Some((token, of, since)) = known
@@ -203,7 +215,7 @@ fn log(level: Level, what: &str) {
     error_log::log(level, format_args!("ext-plugin: {what}"));
 }
 
-async fn send(connection: &mut Connection, kind: u8, frame: &Frame) -> Result<(), Failure> {
+async fn send(connection: &mut Connection<'_>, kind: u8, frame: &Frame) -> Result<(), Failure> {
     connection.send(frame).await.map_err(|broken| match broken {
         Broken::Stale => Failure::Stale,
         Broken::Failed(reason) => Failure::Failed(format!("failed to send {}: {reason}", kind::name(kind))),
@@ -211,7 +223,7 @@ async fn send(connection: &mut Connection, kind: u8, frame: &Frame) -> Result<()
 }
 
 /// An answer to a question of a kind, or a question of the runner's.
-async fn receive(connection: &mut Connection, asked: u8) -> Result<(u8, Vec<u8>), Failure> {
+async fn receive(connection: &mut Connection<'_>, asked: u8) -> Result<(u8, Vec<u8>), Failure> {
     let failed = |reason: &str| Failure::Failed(format!("failed to receive {}: {reason}", kind::name(asked)));
     let received = connection.receive().await.map_err(|broken| match broken {
         Broken::Stale => Failure::Stale,

@@ -2,8 +2,9 @@
 //! which question they belong to: a call has its connection for itself, so that a plugin that hangs holds no other request up.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     io,
+    path::Path,
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -12,23 +13,25 @@ use tidegate_plugin_api::{answers::Lease, descriptors, host};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    time::timeout,
 };
 
-use super::frame::{Frame, HEAD};
+use super::{
+    frame::{Frame, HEAD},
+    places::Place,
+    runner_time::RunnerTime,
+};
 
 const CONNECT: Duration = Duration::from_secs(1);
-/// To send a message, and until an answer is there.
-const EXCHANGE: Duration = Duration::from_secs(60);
 /// Idle connections, per worker.
 const KEPT: usize = 32;
 const KEPT_FOR: Duration = Duration::from_secs(180);
-/// Calls at a time, per worker: more would only wait for the runner.
-const MOST_CALLS: usize = 1024;
 
 thread_local! {
     static IDLE: RefCell<Vec<(UnixStream, Instant)>> = RefCell::default();
-    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn written_path() -> Option<&'static str> {
+    host()?.settings.pointer("/ext-plugin/path_for_test")?.as_str()
 }
 
 /// Where the runner listens: `ext-plugin.path_for_test`, else a file of this process in `conf`.
@@ -36,8 +39,7 @@ pub(super) fn socket_path() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
         let host = host();
-        let written = host.and_then(|host| host.settings.pointer("/ext-plugin/path_for_test")?.as_str());
-        written.map(str::to_owned).unwrap_or_else(|| {
+        written_path().map(str::to_owned).unwrap_or_else(|| {
             let name = format!("conf/apisix-{}.sock", std::process::id());
             let path = host.map(|host| host.prefix.join(&name));
             let path = path.map(|path| std::path::absolute(&path).unwrap_or(path));
@@ -46,21 +48,11 @@ pub(super) fn socket_path() -> &'static str {
     })
 }
 
-/// Counts while it lives.
-struct Place;
-
-impl Place {
-    fn take() -> Option<Place> {
-        CALLS.with(|calls| {
-            let taken = calls.get();
-            (taken < MOST_CALLS).then(|| calls.set(taken + 1)).map(|()| Place)
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        CALLS.with(|calls| calls.set(calls.get().saturating_sub(1)));
+/// Removes the file of this process, whose runner has ended. One with a path of its own may have a successor there.
+pub(super) fn remove_socket() {
+    if written_path().is_none() {
+        // The runner may have removed it.
+        let _ = std::fs::remove_file(Path::new(socket_path()));
     }
 }
 
@@ -71,8 +63,9 @@ pub(super) enum Broken {
     Failed(String),
 }
 
-pub(super) struct Connection {
+pub(super) struct Connection<'call> {
     stream: UnixStream,
+    time: &'call RunnerTime,
     /// It was idle, and the runner has not answered since.
     is_unproven: bool,
     /// What answers hold.
@@ -80,33 +73,35 @@ pub(super) struct Connection {
     _place: Place,
 }
 
-impl Connection {
-    /// `fresh`: not one that was kept.
-    pub(super) async fn open(fresh: bool) -> Result<Connection, String> {
+impl<'call> Connection<'call> {
+    /// For a call of the configuration `of`. `fresh`: not one that was kept.
+    pub(super) async fn open(
+        of: u64,
+        fresh: bool,
+        time: &'call RunnerTime,
+    ) -> Result<Connection<'call>, String> {
         let path = socket_path();
-        let place = Place::take();
-        let place =
-            place.ok_or_else(|| format!("{MOST_CALLS} calls to the plugin runner are under way already"))?;
+        let place = Place::take(of)?;
         let lease = Lease::new("plugin runner");
         if !fresh && let Some(stream) = kept() {
-            return Ok(Connection { stream, is_unproven: true, lease, _place: place });
+            return Ok(Connection { stream, time, is_unproven: true, lease, _place: place });
         }
-        let opened =
-            within(CONNECT, async { UnixStream::connect(path).await.and_then(descriptors::spared) }).await;
+        let connecting = async { UnixStream::connect(path).await.and_then(descriptors::spared) };
+        let opened = time.within(CONNECT, connecting).await;
         let stream =
             opened.map_err(|error| format!("failed to connect to the unix socket unix:{path}: {error}"))?;
-        Ok(Connection { stream, is_unproven: false, lease, _place: place })
+        Ok(Connection { stream, time, is_unproven: false, lease, _place: place })
     }
 
     pub(super) async fn send(&mut self, frame: &Frame) -> Result<(), Broken> {
-        let sent = within(EXCHANGE, self.stream.write_all(frame.bytes())).await;
+        let sent = self.time.spend(self.stream.write_all(frame.bytes())).await;
         sent.map_err(|error| self.broken(&error))
     }
 
     /// Kind and content of the next message.
     pub(super) async fn receive(&mut self) -> Result<(u8, Vec<u8>), Broken> {
         let mut head = [0; HEAD];
-        if let Err(error) = within(EXCHANGE, self.stream.read_exact(&mut head)).await {
+        if let Err(error) = self.time.spend(self.stream.read_exact(&mut head)).await {
             return Err(self.broken(&error));
         }
         self.is_unproven = false;
@@ -114,7 +109,7 @@ impl Connection {
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         self.lease.grow_to(length).map_err(|refused| Broken::Failed(refused.to_string()))?;
         let mut data = vec![0; length];
-        match within(EXCHANGE, self.stream.read_exact(&mut data)).await {
+        match self.time.spend(self.stream.read_exact(&mut data)).await {
             Ok(_) => Ok((kind, data)),
             Err(error) => Err(self.broken(&error)),
         }
@@ -151,9 +146,4 @@ fn kept() -> Option<UnixStream> {
         }
         None
     })
-}
-
-async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let late = || Err(io::Error::new(io::ErrorKind::TimedOut, "timeout"));
-    timeout(limit, work).await.unwrap_or_else(|_| late())
 }

@@ -17,7 +17,7 @@ use tidegate_telemetry::{
 
 use super::{
     call::{CONF_SECONDS, forget_tokens},
-    connection::socket_path,
+    connection::{remove_socket, socket_path},
 };
 
 /// Until it is started again; twice as long after each that ends soon.
@@ -60,13 +60,15 @@ impl Drop for Runner {
         let end = |pid, signal| {
             let _ = kill_process(pid, signal);
         };
-        let Some(pid) = state.pid else { return };
-        end(pid, Signal::TERM);
+        if let Some(pid) = state.pid {
+            end(pid, Signal::TERM);
+        }
         let deadline = Instant::now() + PATIENCE;
         while state.pid.is_some() && !changed.wait_until(&mut state, deadline).timed_out() {}
         if let Some(pid) = state.pid {
             end(pid, Signal::KILL);
         }
+        remove_socket();
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Incoming, Method, Outgoing};
 use tidegate_plugin_api::{
     Reply, Request, Verdict,
+    reply::ReplyBody,
     upstream::{Peer, Timeouts},
 };
 use tidegate_telemetry::error_log::{self, Level};
@@ -17,7 +18,7 @@ use super::{
     rewriting::{is_fixed, set},
     table::Entry,
 };
-use crate::common::relayed::{fields, passing};
+use crate::common::relayed::{self, fields};
 
 /// The largest response that is held for the runner.
 const MOST_BYTES: usize = 64 << 20;
@@ -61,38 +62,36 @@ impl Response {
             headers.map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec())).collect();
         let asked = AskedResponse { status: answer.status, headers, body: answer.body.clone() };
         let Some(said) = hook.ask(request, &asked).await? else {
-            return Err(Box::new(unchanged(&answer, &answer.body)));
+            return Err(Box::new(relayed::reply(request, &answer)));
         };
         let Ok(changed) = messages::changed(&said) else {
             hook.unanswered("the plugin runner sent a malformed message")?;
-            return Err(Box::new(unchanged(&answer, &answer.body)));
+            return Err(Box::new(relayed::reply(request, &answer)));
         };
-        match reply(&answer, &changed) {
+        match reply(request, &answer, &changed) {
             Ok(reply) => Err(Box::new(reply)),
             Err(reason) => {
                 hook.unanswered(&reason)?;
-                Err(Box::new(unchanged(&answer, &answer.body)))
+                Err(Box::new(relayed::reply(request, &answer)))
             }
         }
     }
 }
 
-fn unchanged(answer: &Incoming, body: &Bytes) -> Reply {
-    let mut reply = Reply::bytes(answer.status, body.clone());
-    for (name, value) in passing(&answer.headers) {
-        reply.headers.add(name.as_str(), value.as_bytes());
-    }
-    reply
-}
-
 /// The headers are those of the runner, if it sets any.
-fn reply(answer: &Incoming, changed: &Changed) -> Result<Reply, String> {
-    let body = changed.body.map_or_else(|| answer.body.clone(), Bytes::copy_from_slice);
-    let mut reply = unchanged(answer, &body);
+fn reply(request: &Request, answer: &Incoming, changed: &Changed) -> Result<Reply, String> {
+    let mut reply = relayed::reply(request, answer);
+    if let Some(body) = changed.body {
+        reply.headers.remove("Content-Length");
+        reply.body = ReplyBody::Bytes(Bytes::copy_from_slice(body));
+    }
     if !changed.headers.is_empty() {
         reply.headers.clear();
         for (name, value) in set(&changed.headers)? {
             reply.headers.add(name, value);
+        }
+        if changed.body.is_none() {
+            relayed::mark_head(request, answer, &mut reply);
         }
     } else if changed.body.is_some() {
         // They are about the body that was there before.
@@ -163,6 +162,7 @@ async fn upstream(request: &mut Request) -> Result<Incoming, Unanswered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::test_request;
 
     fn answer() -> Incoming {
         let mut headers = http::HeaderMap::new();
@@ -178,10 +178,11 @@ mod tests {
     fn what_becomes_of_a_response() {
         let entry = |name: &'static str, value| Entry { name: name.as_bytes(), value };
         let check = |status, headers: Vec<Entry>, body: Option<&'static [u8]>| {
-            let reply = reply(&answer(), &Changed { status, headers, body })?;
+            let request = test_request::request("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            let reply = reply(&request, &answer(), &Changed { status, headers, body })?;
             let names: Vec<String> =
                 reply.headers.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-            let tidegate_plugin_api::reply::ReplyBody::Bytes(body) = reply.body else {
+            let ReplyBody::Bytes(body) = reply.body else {
                 return Err("a page".to_owned());
             };
             Ok((reply.status, names.join(","), String::from_utf8_lossy(&body).into_owned()))

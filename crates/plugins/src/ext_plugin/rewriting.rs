@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_plugin_api::{Reply, Request, RequestBody, memory, reply::FINAL_STATUSES};
-use tidegate_protocol::{HeaderId, fields::is_token_byte, uri};
+use tidegate_protocol::{HeaderId, fields::is_token_byte, request::is_host, uri};
 
 use super::{
     call::{Failure, Subject, next_id, too_long},
@@ -118,9 +118,22 @@ fn check(entries: &[Entry]) -> Result<(), String> {
     }
 }
 
+/// A host goes upstream in a place of its own.
+fn check_host(entries: &[Entry]) -> Result<(), String> {
+    let mut hosts = entries.iter().filter(|entry| entry.name.eq_ignore_ascii_case(b"host"));
+    match hosts.find_map(|entry| entry.value.filter(|host| !is_host(host))) {
+        None => Ok(()),
+        Some(host) => Err(format!(
+            "the plugin runner set the host {:?}, which cannot be one",
+            String::from_utf8_lossy(host)
+        )),
+    }
+}
+
 /// Changes the request. Nothing is changed where a part of it cannot be.
 pub(super) async fn rewrite(request: &mut Request, wanted: &Rewrite<'_>) -> Result<(), Failure> {
     check(&wanted.headers).and_then(|()| check(&wanted.response_headers)).map_err(Failure::Failed)?;
+    check_host(&wanted.headers).map_err(Failure::Failed)?;
     if let Some(body) = wanted.body {
         replace_body(request, body).await?;
     }
@@ -251,6 +264,25 @@ mod tests {
         assert_eq!(request.header_str("Content-Length"), Some("4"));
         let early: Vec<_> = request.early_headers.iter().map(|(_, value)| value.to_vec()).collect();
         assert_eq!(early, [b"1", b"2"]);
+    }
+
+    #[tokio::test]
+    async fn a_host_is_one() {
+        for (host, expected) in [
+            ("other.test:80", true),
+            ("[::1]:80", true),
+            ("a b", false),
+            ("a/b", false),
+            ("a@b", false),
+            ("a,b", false),
+            ("[::1", false),
+            ("", false),
+        ] {
+            let mut request = test_request::request("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+            let wanted = Rewrite { path: Some(b"/b"), headers: vec![entry("Host", Some(host))], ..nothing() };
+            assert_eq!(rewrite(&mut request, &wanted).await.is_ok(), expected, "{host}");
+            assert_eq!(request.edits.target.is_some(), expected, "{host}");
+        }
     }
 
     #[tokio::test]

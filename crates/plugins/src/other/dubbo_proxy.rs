@@ -52,7 +52,7 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for DubboProxy {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.call(request))
+        Step::ask(self.call(request))
     }
 }
 

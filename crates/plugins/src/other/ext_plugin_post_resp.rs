@@ -25,6 +25,6 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 
 impl Plugin for External {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(self.0.run(request))
+        Step::ask(self.0.run(request))
     }
 }

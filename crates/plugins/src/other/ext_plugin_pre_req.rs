@@ -23,6 +23,6 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 
 impl Plugin for External {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        Step::wait(ext_plugin::on_request(&self.0, request))
+        Step::ask(ext_plugin::on_request(&self.0, request))
     }
 }

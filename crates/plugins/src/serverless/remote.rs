@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{
     conf::typed,
-    relayed::{fields, passing},
+    relayed::{self, fields},
     service::check_url,
 };
 
@@ -153,7 +153,8 @@ impl<A: Authorize> Function<A> {
         }
         let mut call = Call(Outgoing { method, endpoint, headers, body, client: Some(request.remote_addr) });
         self.authorize.authorize(&mut call);
-        Err(Box::new(reply(self.service.ask(call.0).await?)))
+        let answer = self.service.ask(call.0).await?;
+        Err(Box::new(relayed::reply(request, &answer)))
     }
 }
 
@@ -190,15 +191,6 @@ fn ascii(target: &[u8]) -> String {
         }
     }
     text
-}
-
-/// The function's answer as the gateway's own.
-fn reply(answer: Incoming) -> Reply {
-    let mut reply = Reply::bytes(answer.status, answer.body);
-    for (name, value) in passing(&answer.headers) {
-        reply = reply.header(name.as_str(), value.as_bytes());
-    }
-    reply
 }
 
 #[cfg(test)]

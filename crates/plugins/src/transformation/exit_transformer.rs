@@ -60,7 +60,7 @@ struct Functions(Exits);
 impl Remaker for Functions {
     fn remake(&self, request: &mut Request, reply: Reply) -> Reply {
         let body = match &reply.body {
-            ReplyBody::Page => None,
+            ReplyBody::Page | ReplyBody::OfHead => None,
             ReplyBody::Bytes(text) => {
                 let document = document(text).map(Body::Document);
                 Some(document.unwrap_or_else(|| Body::Text(text.clone())))

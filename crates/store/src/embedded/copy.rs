@@ -3,7 +3,7 @@
 //! A text file: a head with the identity of the store, the revision, the number of objects and when they were what the
 //! configuration was; a line per object, its secrets encrypted as in the store; a last line with the number of objects and
 //! the SHA-256 of all lines before. It is written beside the old one and renamed, so there is always a whole one. Backups
-//! (`tidegate config backup`) are files of the same form. The history and the checkpoints are not in it.
+//! (`tidegate config backup`) have the same form: [`Kept::write`]. The history and the checkpoints are not in it.
 
 use std::{
     fs::{self, File},
@@ -20,18 +20,11 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use tidegate_model::{Document, Kind, Object};
 
-use super::{
-    files::{EXTENSION, sync_folder},
-    record::Record,
-};
+use super::{files::sync_folder, record::Record};
 
-pub use super::files::place;
+pub use super::{files::place, steps::InSteps};
 
 const FORMAT: &str = "tidegate-last-good 1";
-/// So much is made durable at a time. All of it at the end would be a kernel section of milliseconds, and other files' commits on the same
-/// disk (the store's) would have to wait for all of it.
-const DURABLE_AT_ONCE: u64 = 512 * 1024;
-
 /// A head is shorter than this.
 const LONGEST_HEAD: u64 = 1024;
 
@@ -56,16 +49,25 @@ pub struct Kept {
     pub records: Vec<Record>,
 }
 
-/// Writes a whole copy, durable when it returns, or leaves what there is. How many bytes it has.
-pub fn write(
+impl Kept {
+    /// Writes the whole copy.
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        let mut records = self.records.into_iter().map(|record| (record.object, record.expires_at_ms));
+        let mut out = BufWriter::new(out);
+        lines(&mut out, &self.head, &mut records)?;
+        out.flush()
+    }
+}
+
+/// Writes the copy beside the store whole, durable when it returns, or leaves what there is. How many bytes it has.
+pub(super) fn write(
     path: &Path,
     head: &Head,
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
 ) -> io::Result<u64> {
+    // A crash leaves at most one.
     let mut unfinished = path.as_os_str().to_owned();
-    // Beside the store a crash leaves at most one; elsewhere another program's file may have that name.
-    let is_own = path.extension().is_some_and(|extension| extension == EXTENSION);
-    unfinished.push(if is_own { ".new".to_owned() } else { format!(".{}.new", std::process::id()) });
+    unfinished.push(".new");
     let unfinished = PathBuf::from(unfinished);
     let written = fill(&unfinished, head, records).and_then(|bytes| {
         fs::rename(&unfinished, path)?;
@@ -90,12 +92,19 @@ fn fill(
         _ => {}
     }
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut lines = Lines {
-        file: BufWriter::new(file),
-        digest: digest::Context::new(&digest::SHA256),
-        bytes: 0,
-        durable: 0,
-    };
+    let mut out = BufWriter::new(InSteps::new(&file));
+    let bytes = lines(&mut out, head, records)?;
+    out.flush()?;
+    file.sync_all()?;
+    Ok(bytes)
+}
+
+fn lines(
+    out: &mut dyn Write,
+    head: &Head,
+    records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
+) -> io::Result<u64> {
+    let mut lines = Lines { out, digest: digest::Context::new(&digest::SHA256), bytes: 0 };
     let Head { identity, revision, objects, taken_ms } = head;
     let head = json!({"identity": format!("{identity:032x}"), "revision": revision, "objects": objects, "taken_ms": taken_ms});
     lines.add(&[FORMAT, " ", &head.to_string()])?;
@@ -107,15 +116,13 @@ fn fill(
     lines.finish(count)
 }
 
-struct Lines {
-    file: BufWriter<File>,
+struct Lines<'a> {
+    out: &'a mut dyn Write,
     digest: digest::Context,
     bytes: u64,
-    /// Of these bytes, those that were on disk last time.
-    durable: u64,
 }
 
-impl Lines {
+impl Lines<'_> {
     /// Fields between tabs: kind, id as JSON, created, modified, expiry (0: never), value.
     fn object(&mut self, object: &Object, expires_at_ms: Option<u64>) -> io::Result<()> {
         let numbers =
@@ -130,21 +137,15 @@ impl Lines {
     fn add(&mut self, parts: &[&str]) -> io::Result<()> {
         for part in parts.iter().chain(&["\n"]) {
             self.digest.update(part.as_bytes());
-            self.file.write_all(part.as_bytes())?;
+            self.out.write_all(part.as_bytes())?;
             self.bytes += part.len() as u64;
-        }
-        if self.bytes - self.durable >= DURABLE_AT_ONCE {
-            self.durable = self.bytes;
-            self.file.flush()?;
-            self.file.get_ref().sync_data()?;
         }
         Ok(())
     }
 
-    fn finish(mut self, objects: u64) -> io::Result<u64> {
+    fn finish(self, objects: u64) -> io::Result<u64> {
         let last = format!("end {objects} {}\n", HEXLOWER.encode(self.digest.finish().as_ref()));
-        self.file.write_all(last.as_bytes())?;
-        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        self.out.write_all(last.as_bytes())?;
         Ok(self.bytes + last.len() as u64)
     }
 }
@@ -155,15 +156,6 @@ pub(crate) fn glance(path: &Path) -> Option<Head> {
     let file = BufReader::new(File::open(path).ok()?);
     io::Read::take(file, LONGEST_HEAD).read_line(&mut line).ok()?;
     head(line.trim_end()).ok()
-}
-
-/// Copies a whole copy to another place, durable when this returns.
-pub fn duplicate(from: &Path, to: &Path) -> Result<Head, String> {
-    let kept = read(from).and_then(|kept| kept.ok_or_else(|| "there is no such file".to_owned()));
-    let kept = kept.map_err(|reason| format!("{} cannot be copied: {reason}", from.display()))?;
-    let mut records = kept.records.into_iter().map(|record| (record.object, record.expires_at_ms));
-    write(to, &kept.head, &mut records).map_err(|error| format!("cannot write {}: {error}", to.display()))?;
-    Ok(kept.head)
 }
 
 /// Since when the copy has been behind the store, if it is: the time of the file, in milliseconds since 1970.

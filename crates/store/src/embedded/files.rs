@@ -19,7 +19,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-pub(crate) const EXTENSION: &str = "last-good";
+const EXTENSION: &str = "last-good";
 
 /// Where the copy of a store lies.
 pub fn place(database: &Path) -> PathBuf {

@@ -18,7 +18,8 @@ use super::{
     faults::unavailable,
     last_good::Lag,
     marker::{Found, Marker, Progress},
-    opening, progress, record,
+    opening, progress,
+    record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, META, OBJECTS, REVISION_KEY},
 };
 use crate::{error::StoreError, history::Retention};
@@ -178,8 +179,8 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     Ok(Restored { head, revision: newest + 1, aside })
 }
 
-/// A backup from a store that no gateway has open.
-pub fn backup(path: &Path, target: &Path) -> Result<Head, StoreError> {
+/// What a backup of a store that no gateway has open holds.
+pub fn backup(path: &Path) -> Result<Kept, StoreError> {
     in_nobodys_use(path)?;
     if !path.exists() {
         return Err(unavailable(format!(
@@ -196,13 +197,11 @@ pub fn backup(path: &Path, target: &Path) -> Result<Head, StoreError> {
     let expiries = super::expiries::Expiries::new(loaded.expiries);
     let head =
         Head { identity, revision: loaded.state.revision, objects: objects.len() as u64, taken_ms: now_ms() };
-    let mut records = objects.into_iter().map(|object| {
+    let records = objects.into_iter().map(|object| {
         let expires_at_ms = expiries.by_key.get(&(object.kind, object.id.clone())).copied();
-        (object, expires_at_ms)
+        Record { object, expires_at_ms }
     });
-    let written = copy::write(target, &head, &mut records);
-    written.map_err(|error| unavailable(format!("cannot write {}: {error}", target.display())))?;
-    Ok(head)
+    Ok(Kept { head, records: records.collect() })
 }
 
 /// A store with these objects, under its name when it is whole. At no moment is there neither a store nor a marker: a start

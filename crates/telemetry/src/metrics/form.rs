@@ -19,6 +19,9 @@ pub struct Form {
     pub gzip: bool,
 }
 
+/// That cover the text format, the most specific first.
+const TEXT_RANGES: [&str; 3] = ["text/plain", "text/*", "*/*"];
+
 impl Format {
     /// For the header of a response.
     pub fn content_type(self) -> &'static str {
@@ -28,9 +31,11 @@ impl Format {
         }
     }
 
-    /// By the lines of `Accept` (RFC 9110, 12.5.1): OpenMetrics where it is named and nothing else is preferred.
+    /// By the lines of `Accept` (RFC 9110, 12.5.1): OpenMetrics where it is named and text is not preferred, which the most
+    /// specific range that covers it says.
     pub fn accepted<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Format {
-        let (mut open, mut text) = (0.0_f32, 0.0_f32);
+        let mut open = 0.0_f32;
+        let mut texts: [Option<f32>; TEXT_RANGES.len()] = [None; TEXT_RANGES.len()];
         for item in lines.into_iter().flat_map(|line| line.split(|byte| *byte == b',')) {
             let Ok(item) = std::str::from_utf8(item) else { continue };
             let mut parts = item.split(';').map(str::trim);
@@ -39,16 +44,20 @@ impl Format {
             for (name, value) in parts.filter_map(|part| part.split_once('=')) {
                 match name.trim().to_ascii_lowercase().as_str() {
                     "q" => weight = value.trim().parse().unwrap_or(0.0),
-                    "version" => is_known = matches!(value.trim(), "1.0.0" | "0.0.1"),
+                    "version" => is_known = matches!(value.trim().trim_matches('"'), "1.0.0" | "0.0.1"),
                     _ => {}
                 }
             }
             if range.eq_ignore_ascii_case("application/openmetrics-text") && is_known {
                 open = open.max(weight);
-            } else if range.eq_ignore_ascii_case("text/plain") || range.eq_ignore_ascii_case("text/*") {
-                text = text.max(weight);
+            }
+            for (name, text) in TEXT_RANGES.iter().zip(&mut texts) {
+                if range.eq_ignore_ascii_case(name) {
+                    *text = Some(text.unwrap_or_default().max(weight));
+                }
             }
         }
+        let text = texts.into_iter().flatten().next().unwrap_or_default();
         if open > 0.0 && open >= text { Format::OpenMetrics } else { Format::Text }
     }
 }
@@ -78,6 +87,9 @@ mod tests {
             ("application/openmetrics-text;version=2.0.0", Format::Text),
             ("application/openmetrics-text;q=0", Format::Text),
             ("application/openmetrics-text;q=0.3,text/plain;q=0.8", Format::Text),
+            ("text/html,application/openmetrics-text;q=0.2,*/*;q=0.8", Format::Text),
+            ("application/openmetrics-text;q=0.2,text/plain;q=0.1,*/*;q=0.8", Format::OpenMetrics),
+            ("application/openmetrics-text;version=\"1.0.0\"", Format::OpenMetrics),
             ("text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", Format::Text),
         ] {
             assert_eq!(Format::accepted([accept.as_bytes()]), expected, "{accept}");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use tidegate_config::{Role, Settings};
+use tidegate_config::{Provider, Role, Settings};
 use tidegate_model::encrypt::{Keyring, encrypted_fields};
 use tidegate_plugin_api::Catalog;
 use tidegate_store::etcd::{Options, Seal, TlsOptions, Unseal};
@@ -43,6 +43,14 @@ pub(super) fn without_writing(options: Options) -> anyhow::Result<Options> {
 
 pub(super) fn snapshot(settings: &Settings) -> PathBuf {
     settings.files.database.with_file_name("etcd.snapshot")
+}
+
+/// What a trial leaves behind.
+pub(super) fn remove_trial_snapshot(settings: &Settings) {
+    if settings.provider == Provider::Etcd {
+        // There need not have been one.
+        let _ = std::fs::remove_file(trial_snapshot());
+    }
 }
 
 /// Where a trial has its copy of the snapshot.

@@ -2,6 +2,7 @@
 //! fault has the file, the line and the key.
 
 use anyhow::anyhow;
+use serde_json::Value;
 use tidegate_config::{Loaded, Places, Provider, Settings};
 use tidegate_model::catalog::built_without;
 
@@ -29,6 +30,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     etcd_pair(settings).map_err(fault)?;
     super::admin_tls::check(settings).map_err(fault)?;
     super::plugin_files::path(settings)?;
+    runner(settings).map_err(fault)?;
     labels(settings).map_err(fault)?;
     zones(settings).map_err(fault)?;
     access_log::unknown_variables(&settings.nginx.access_log.format)
@@ -95,6 +97,25 @@ fn socket(settings: &Settings) -> Option<String> {
             path.display()
         )
     })
+}
+
+/// How the plugin runner is started, and where it is asked.
+fn runner(settings: &Settings) -> Result<(), Fault> {
+    let written = |name: &str| settings.raw.pointer("/ext-plugin")?.get(name);
+    let command = written("cmd").and_then(Value::as_array);
+    if command.is_some_and(|words| words.first().and_then(Value::as_str).is_none_or(str::is_empty)) {
+        return Err((
+            "ext-plugin.cmd".into(),
+            "give the program and its arguments, or leave it out".to_owned(),
+        ));
+    }
+    match written("path_for_test").and_then(Value::as_str) {
+        Some(path) if !path.starts_with('/') => {
+            let reason = format!("{path:?} is not the path of a socket; give one such as /tmp/runner.sock");
+            Err(("ext-plugin.path_for_test".into(), reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Labels of the configuration beside those that every series has.

@@ -1,6 +1,6 @@
 //! `tidegate test`: everything a start does, up to the first request.
 
-use std::{fs, net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Context, anyhow};
 use tidegate_config::{Settings, settings::Level};
@@ -26,6 +26,14 @@ pub(crate) struct TrialResult {
     pub own: Vec<SocketAddr>,
 }
 
+/// What would be in the log is printed instead, and no log file is made.
+pub(super) fn without_logs(settings: &mut Settings) {
+    settings.nginx.error_log = "stderr".to_owned();
+    settings.nginx.access_log.enable = false;
+    settings.nginx.stream_log.enable = false;
+    settings.admin.audit_log = None;
+}
+
 /// Prepares and lets go again. The error is what a start would end with.
 pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
     for (key, file) in logs::files(&settings) {
@@ -36,12 +44,8 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
     }
     writable(&settings.files.pid)
         .context("cannot write the pid file; check permissions, or give another --prefix")?;
-    // What would be in the log is printed instead.
-    settings.nginx.error_log = "stderr".to_owned();
+    without_logs(&mut settings);
     settings.nginx.error_log_level = settings.nginx.error_log_level.min(Level::Warn);
-    settings.nginx.access_log.enable = false;
-    settings.nginx.stream_log.enable = false;
-    settings.admin.audit_log = None;
     // A trial does not probe upstreams.
     settings.apisix.disable_upstream_healthcheck = true;
     let trial = Trial { running: pid_file::running(&settings.files.pid)?, ..Trial::default() };
@@ -53,10 +57,7 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
         provider.close();
         runtime.shutdown_timeout(Duration::from_millis(100));
     });
-    if settings.provider == tidegate_config::Provider::Etcd {
-        // There need not have been one.
-        let _ = fs::remove_file(etcd::trial_snapshot());
-    }
+    etcd::remove_trial_snapshot(&settings);
     // Messages name the original, not the copy.
     let (copy, original) = (etcd::trial_snapshot(), etcd::snapshot(&settings));
     prepared.map_err(|error| {

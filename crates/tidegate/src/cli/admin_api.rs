@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_clients::verbatim::Excess;
 use tidegate_config::{Settings, settings::AdminKey};
 
-use super::exchange::{Bounds, exchange, reachable};
+use super::exchange::{Bounds, authority, exchange, reachable};
 
 /// Larger answers are none of ours.
 const BOUNDS: Bounds =
@@ -51,7 +51,7 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
     }
     let ip = reachable(&listen.ip);
     let key = settings.admin.access.admin_key().and_then(AdminKey::value);
-    let place = format!("{ip}:{}", listen.port);
+    let place = authority(ip, listen.port);
     let mut request = format!(
         "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\n",

@@ -1,9 +1,9 @@
 //! `tidegate completions`: scripts for shells.
 
-use std::io::Write;
-
 use clap::{Args, Command};
 use clap_complete::Shell;
+
+use super::stdout;
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -16,7 +16,8 @@ pub(super) fn run(arguments: &Arguments, command: &mut Command) -> anyhow::Resul
     // Into memory first: the generator panics when a pipe is closed early.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, command, "tidegate", &mut script);
-    Ok(std::io::stdout().write_all(&script)?)
+    stdout::print(&String::from_utf8(script)?);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ mod store_files;
 use std::{
     borrow::Cow,
     fs,
-    io::Write,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -19,9 +18,10 @@ use tidegate_protocol::uri::encoded_component;
 
 use super::{
     admin_api,
+    output::{Access, Output},
     place::SharedOptions,
     printable::{printable, printable_lines},
-    usage,
+    stdout, usage,
 };
 
 /// The most that the Admin API puts on a page.
@@ -156,7 +156,8 @@ fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
         Verb::Rollback(arguments) => rollback(&settings, arguments),
         Verb::Checkpoint { name } => {
             let made = ask_json(&settings, "PUT", &format!("checkpoints/{name}"), "")?;
-            println!("checkpoint {name} is revision {}, {} objects", made["revision"], made["objects"]);
+            let (revision, objects) = (&made["revision"], &made["objects"]);
+            stdout::line(&format!("checkpoint {name} is revision {revision}, {objects} objects"));
             Ok(())
         }
     }
@@ -181,28 +182,12 @@ fn ask_json(settings: &Settings, method: &str, path: &str, body: &str) -> anyhow
 fn export(settings: &Settings, output: Option<&PathBuf>) -> anyhow::Result<()> {
     let text = ask(settings, "GET", "export", "application/json", "")?;
     let Some(path) = output else {
-        print!("{text}");
+        stdout::print(&text);
         return Ok(());
     };
-    write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// By a file beside it that takes its name: half of an export never stands there. It holds secrets.
-fn write_private(path: &PathBuf, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut beside = path.clone().into_os_string();
-    beside.push(format!(".{}.new", std::process::id()));
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
-    let written = file
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    Output::open(path, Access::Private)
+        .and_then(|output| output.write(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn import(settings: &Settings, arguments: &Import) -> anyhow::Result<()> {
@@ -215,6 +200,8 @@ fn diff(place: &SharedOptions, arguments: &Diff) -> anyhow::Result<ExitCode> {
     let answer = send(&settings, &arguments.file, !arguments.merge, true)?;
     let changes = list(&answer["changes"]);
     changes.iter().for_each(print_change);
+    // What could not be shown could not be determined.
+    stdout::problem()?;
     Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -246,14 +233,16 @@ fn print_changes(answer: &Value) {
     changes.iter().for_each(print_change);
     let (count, revision) = (changes.len(), &answer["revision"]);
     if dry_run {
-        println!("{count} objects would change; the configuration stays at revision {revision}");
+        stdout::line(&format!(
+            "{count} objects would change; the configuration stays at revision {revision}"
+        ));
     } else {
-        println!("{count} objects changed; the configuration is at revision {revision}");
+        stdout::line(&format!("{count} objects changed; the configuration is at revision {revision}"));
     }
 }
 
 fn print_change(change: &Value) {
-    println!("{} {}", text(&change["action"]), text(&change["resource"]));
+    stdout::line(&format!("{} {}", text(&change["action"]), text(&change["resource"])));
     list(&change["diff"]).iter().for_each(print_field);
 }
 
@@ -264,7 +253,7 @@ fn print_field(entry: &Value) {
     };
     for (sign, value) in [("-", entry.get("before")), ("+", entry.get("after"))] {
         if let Some(value) = value {
-            println!("  {sign} {path}: {}", printable(&value.to_string()));
+            stdout::line(&format!("  {sign} {path}: {}", printable(&value.to_string())));
         }
     }
 }
@@ -275,7 +264,7 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
         None => newest_changes(settings, arguments)?,
     };
     if arguments.json {
-        println!("{}", printable_lines(&serde_json::to_string_pretty(&answer)?));
+        stdout::line(&printable_lines(&serde_json::to_string_pretty(&answer)?));
         return Ok(());
     }
     if arguments.revision.is_some() {
@@ -286,7 +275,11 @@ fn history(settings: &Settings, arguments: &History) -> anyhow::Result<()> {
     let entries = list(&answer["list"]);
     entries.iter().for_each(print_entry);
     let oldest = &answer["oldest"];
-    println!("{} of {}; rollback is possible back to revision {oldest}", entries.len(), answer["total"]);
+    stdout::line(&format!(
+        "{} of {}; rollback is possible back to revision {oldest}",
+        entries.len(),
+        answer["total"]
+    ));
     Ok(())
 }
 
@@ -353,14 +346,14 @@ fn print_entry(entry: &Value) {
         list(&entry["objects"]).iter().map(|object| text(&object["resource"])).collect();
     let count = entry["total"].as_u64().unwrap_or(0);
     let more = if !objects.is_empty() && count > objects.len() as u64 { " ..." } else { "" };
-    println!(
+    stdout::line(&format!(
         "{:>8}  {}  {name} {address}  {what}  {}{more}",
         entry["revision"],
         text(&entry["time"]),
         objects.join(" ")
-    );
+    ));
     if entry["left_out"].is_string() {
-        println!("          {}", text(&entry["left_out"]));
+        stdout::line(&format!("          {}", text(&entry["left_out"])));
     }
 }
 

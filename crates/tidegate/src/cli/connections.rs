@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
 
-use super::{daemon, place::SharedOptions};
+use super::{daemon, place::SharedOptions, stdout};
 use crate::boot::commands::{Command, End};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -34,6 +34,6 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         (false, false) => None,
     };
     let (id, route, client) = (arguments.id, arguments.route.clone(), arguments.client);
-    print!("{}", daemon::ask(place, &Command::Connections { id, route, client, end }, LIMIT)?);
+    stdout::print(&daemon::ask(place, &Command::Connections { id, route, client, end }, LIMIT)?);
     Ok(())
 }

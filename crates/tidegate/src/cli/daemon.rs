@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use super::place::SharedOptions;
+use super::{place::SharedOptions, stdout};
 use crate::boot::{
     commands::{self, Command, CommandReply},
     pid_file::running,
@@ -57,7 +57,7 @@ fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.
 pub(super) fn command(place: &SharedOptions, command: &Command, limit: Duration) -> anyhow::Result<()> {
     let text = ask(place, command, limit)?;
-    crate::say::say!("tidegate: {text}");
+    stdout::line(&format!("tidegate: {text}"));
     Ok(())
 }
 

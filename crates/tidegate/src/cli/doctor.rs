@@ -20,7 +20,7 @@ use clap::Args;
 use serde_json::json;
 
 use self::check::{Check, State};
-use super::{place::SharedOptions, printable::printable_lines};
+use super::{place::SharedOptions, printable::printable_lines, stdout};
 
 /// Something is wrong; `bench doctor` has the same.
 const SOMETHING_BAD: u8 = 3;
@@ -54,12 +54,12 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     if arguments.json {
         let checks: Vec<_> = checks.iter().map(Check::json).collect();
         let text = serde_json::to_string_pretty(&json!({"bad": bad, "checks": checks}))?;
-        crate::say::say!("{}", printable_lines(&text));
+        stdout::line(&printable_lines(&text));
     } else {
         for check in &checks {
-            crate::say::say!("{}", printable_lines(&check.text()));
+            stdout::line(&printable_lines(&check.text()));
         }
-        crate::say::say!("{}", verdict(bad, checks.len()));
+        stdout::line(&verdict(bad, checks.len()));
     }
     Ok(if bad > 0 { ExitCode::from(SOMETHING_BAD) } else { ExitCode::SUCCESS })
 }

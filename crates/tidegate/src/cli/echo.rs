@@ -53,7 +53,10 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         None => SocketAddr::from(([127, 0, 0, 1], arguments.port)),
     };
     let identity = arguments.tls.as_deref().map(|how| identity(how, address)).transpose()?;
-    let tls = identity.as_ref().map(server_config).transpose().map_err(anyhow::Error::msg)?;
+    let tls = identity.as_ref().map(server_config).transpose();
+    let tls = tls.map_err(|reason| {
+        usage::Unusable(format!("--tls {}: {reason}", arguments.tls.as_deref().unwrap_or_default()))
+    })?;
     let options = Options {
         delay: arguments.delay,
         status: arguments.status,
@@ -87,6 +90,9 @@ fn identity(how: &str, address: SocketAddr) -> anyhow::Result<Identity> {
     let Some((certificate, key)) = how.split_once(',') else {
         bail!(usage::Unusable(format!("--tls {how}: give self-signed, or two files: CERT,KEY")));
     };
-    let read = |path: &str| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .map_err(|error| usage::Unusable(format!("--tls {how}: cannot read {path}: {error}")))
+    };
     Ok(Identity { certificate: read(certificate)?, key: read(key)? })
 }

@@ -57,13 +57,18 @@ impl Answer {
 /// `GET path` from the page `name` of the running gateway, which listens there.
 pub(super) fn get(listener: &Listener, name: &str, path: &str, bounds: Bounds) -> anyhow::Result<Answer> {
     let ip = reachable(&listener.ip);
-    let place = format!("{ip}:{}", listener.port);
+    let place = authority(ip, listener.port);
     let from = format!("the {name} at {place}");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n");
     let response = exchange((ip, listener.port), "GET", request.as_bytes(), bounds).with_context(|| {
         format!("cannot reach {from}; is the gateway running? start it, or give --prefix")
     })?;
     Ok(Answer { from, response })
+}
+
+/// Host and port as a URL and `Host` have them.
+pub(super) fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Where a listener is reached from this machine.

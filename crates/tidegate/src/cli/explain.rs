@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_config::Provider;
 
-use super::{admin_api, place::SharedOptions, printable::printable_lines};
+use super::{admin_api, place::SharedOptions, printable::printable_lines, stdout};
 use crate::boot;
 
 #[derive(Args)]
@@ -47,9 +47,9 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         admin_api::post(&settings, "explain", &question)?
     };
     if arguments.json {
-        println!("{}", printable_lines(&serde_json::to_string_pretty(&explanation)?));
+        stdout::line(&printable_lines(&serde_json::to_string_pretty(&explanation)?));
     } else {
-        print!("{}", text::render(&explanation));
+        stdout::print(&text::render(&explanation));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::{
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(3), body_bytes: 64 << 10, excess: Excess::Cut };
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
-    let apisix = place.load_anywhere()?.settings.apisix;
+    let apisix = place.load_to_ask()?.settings.apisix;
     if let Some(status) = &apisix.status {
         let answer = get(status, "status page", "/status/ready", BOUNDS)?;
         return answer.text().map(|_| ());

@@ -16,7 +16,7 @@ use tidegate_config::settings::{Access, AdminKey};
 use tidegate_import::Placement;
 
 use self::prepare::{read, write};
-use super::place::SharedOptions;
+use super::{place::SharedOptions, stdout};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -68,7 +68,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     match &arguments.to {
         Some(path) => write(path, &text),
         None => {
-            print!("{text}");
+            stdout::print(&text);
             Ok(())
         }
     }

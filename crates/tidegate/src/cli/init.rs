@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use tidegate_config::reference::{Starter, starter, starter_resources};
 use tidegate_plugins::registry::on_by_default;
 
-use super::place::SharedOptions;
+use super::{place::SharedOptions, stdout};
 use crate::boot::welcome::shown;
 
 #[derive(clap::Args)]
@@ -45,8 +45,8 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let keyring: Vec<&str> = key.as_deref().into_iter().chain(published).collect();
     write_new(&conf.join("config.yaml"), &starter(kind, &keyring, &on_by_default()))?;
     if !is_new {
-        println!(
-            "data/ already has a store: the default keys are kept after the new one so that it can be read"
+        stdout::line(
+            "data/ already has a store: the default keys are kept after the new one so that it can be read",
         );
     }
     if let Some(resources) = starter_resources(kind) {
@@ -56,7 +56,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         here if here.is_empty() => String::new(),
         prefix => format!(" --prefix {prefix}"),
     };
-    println!("start it with: tidegate run{prefix}");
+    stdout::line(&format!("start it with: tidegate run{prefix}"));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     match file.and_then(|mut file| file.write_all(text.as_bytes())) {
         Ok(()) => {
-            println!("wrote {}", shown(path));
+            stdout::line(&format!("wrote {}", shown(path)));
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -3,6 +3,8 @@
 use clap::Args;
 use tidegate_admin::openapi::{Offers, document};
 
+use super::stdout;
+
 #[derive(Args)]
 pub(super) struct Arguments {
     /// Describe the Admin API of API-driven standalone mode, with the whole configuration at /configs
@@ -17,6 +19,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let catalog = crate::boot::catalog(Some(&names))?;
     let offers = if arguments.api_driven { Offers::Configurations } else { Offers::Resources };
     let text = serde_json::to_string_pretty(&document(&catalog, offers))?;
-    crate::say::say!("{text}");
+    stdout::line(&text);
     Ok(())
 }

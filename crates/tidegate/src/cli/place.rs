@@ -50,18 +50,24 @@ impl SharedOptions {
     pub(super) fn load(&self) -> anyhow::Result<Loaded> {
         let source = self.source()?;
         if source.file.is_none() && !source.prefix.join("conf").is_dir() {
-            let prefix = &self.prefix;
-            let init = if prefix.as_os_str() == "." {
-                String::new()
-            } else {
-                format!(" --prefix {}", prefix.display())
-            };
+            let init =
+                if self.is_here() { String::new() } else { format!(" --prefix {}", self.prefix.display()) };
             bail!(
                 "{} has no folder conf/; run `tidegate init{init}` to make one with a config.yaml, or give --prefix",
                 source.prefix.display()
             );
         }
         Ok(tidegate_config::load(&source)?)
+    }
+
+    /// For questions to the running gateway: the default ports need no folder, and a folder that is named has to be one.
+    pub(super) fn load_to_ask(&self) -> anyhow::Result<Loaded> {
+        if self.is_here() { self.load_anywhere() } else { self.load() }
+    }
+
+    /// Whether no folder was named.
+    fn is_here(&self) -> bool {
+        self.prefix.as_os_str() == "."
     }
 
     /// As [`SharedOptions::load`], for what needs no configuration of its own.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 pub(super) use self::arguments::Arguments;
 use self::configuration::Configuration;
-use super::{place::SharedOptions, temporary::Home, usage::local_address};
+use super::{place::SharedOptions, stdout, temporary::Home, usage::local_address};
 
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 
@@ -18,7 +18,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let listen = place.listen.as_deref().map(local_address).transpose()?.unwrap_or(DEFAULT);
     let made = Configuration::make(arguments, listen)?;
     if arguments.print {
-        print!("{}", made.printed()?);
+        stdout::print(&made.printed()?);
         return Ok(());
     }
     let home = Home::create()?;

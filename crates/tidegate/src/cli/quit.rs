@@ -4,10 +4,12 @@
 
 use rustix::process::Signal;
 
-use super::{daemon, place::SharedOptions};
+use super::{daemon, place::SharedOptions, stdout};
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let pid = daemon::signal(place, Signal::QUIT)?.as_raw_nonzero();
-    crate::say::say!("tidegate: process {pid} takes no more connections and ends after its last answer");
+    stdout::line(&format!(
+        "tidegate: process {pid} takes no more connections and ends after its last answer"
+    ));
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::{
     exchange::{Bounds, get},
     place::SharedOptions,
     printable::printable,
+    stdout,
 };
 use crate::boot::welcome;
 
@@ -18,7 +19,7 @@ const BOUNDS: Bounds =
 const HEAD: [&str; 6] = ["ID", "NAME", "METHODS", "HOSTS", "PATHS", "UPSTREAM"];
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
-    let mut settings = place.load_anywhere()?.settings;
+    let mut settings = place.load_to_ask()?.settings;
     let Some(control) = settings.apisix.control.clone() else {
         bail!("the Control API is off; set apisix.enable_control: true");
     };
@@ -29,7 +30,7 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
         Ok(Value::Array(routes)) => routes,
         _ => bail!("the Control API's answer is not a list of routes"),
     };
-    print!("{}", table(&routes));
+    stdout::print(&table(&routes));
     if routes.is_empty() {
         // Without a key that can be read the advice names none.
         let _ = settings.read_admin_keys();

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tidegate_config::Settings;
 
-use super::{daemon, place::SharedOptions};
+use super::{daemon, place::SharedOptions, stdout};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
 
 #[derive(Args)]
@@ -47,7 +47,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let ready = socket.wait(&mut child, Duration::from_secs(arguments.timeout), &output);
     repeat_warnings(&output);
     ready?;
-    crate::say::say!("tidegate: running as process {}", child.id());
+    stdout::line(&format!("tidegate: running as process {}", child.id()));
     if let Some(path) = key {
         show_key(&path);
     }
@@ -66,12 +66,12 @@ fn show_key(path: &Path) {
     let place = shown(path);
     match fs::read_to_string(path) {
         Ok(key) if io::stdout().is_terminal() => {
-            crate::say::say!(
+            stdout::line(&format!(
                 "tidegate: admin key {}  (generated, kept in {place}; not shown again)",
                 key.trim()
-            );
+            ));
         }
-        Ok(_) => crate::say::say!("tidegate: a new admin key is in {place}"),
+        Ok(_) => stdout::line(&format!("tidegate: a new admin key is in {place}")),
         // The process has said why.
         Err(_) => {}
     }

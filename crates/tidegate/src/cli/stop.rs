@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{daemon, place::SharedOptions};
+use super::{daemon, place::SharedOptions, stdout};
 
 /// Stopping at once waits for no client; this is for a machine under load.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,6 +14,6 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let pid = daemon::signal(place, Signal::TERM)?;
     daemon::wait_gone(pid, TIMEOUT)?;
     let seconds = begun.elapsed().as_secs_f64();
-    crate::say::say!("tidegate: process {} stopped after {seconds:.1} s", pid.as_raw_nonzero());
+    stdout::line(&format!("tidegate: process {} stopped after {seconds:.1} s", pid.as_raw_nonzero()));
     Ok(())
 }

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 
 use tidegate_config::Provider;
 
-use super::place::SharedOptions;
-use crate::boot::{notices, preflight, trial};
+use super::{place::SharedOptions, stdout};
+use crate::{
+    boot::{notices, preflight, trial},
+    say::complain,
+};
 
 /// A start would work, and some objects would not.
 const LEFT_OUT: u8 = 2;
@@ -34,26 +37,26 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let absent = !settings.files.config.exists();
     let outcome = trial::run(settings)?;
     match absent {
-        true => println!("{shown} does not exist; the defaults apply"),
-        false => println!("{shown} is valid"),
+        true => stdout::line(&format!("{shown} does not exist; the defaults apply")),
+        false => stdout::line(&format!("{shown} is valid")),
     }
     if let Some(pid) = outcome.running {
         let own: Vec<String> = outcome.own.iter().map(ToString::to_string).collect();
-        println!(
+        stdout::line(&format!(
             "process {pid} serves from this prefix: its store was left alone, and it has {}",
             if own.is_empty() { "none of these ports".to_owned() } else { own.join(", ") }
-        );
+        ));
     }
     if outcome.problems > 0 {
-        eprintln!(
+        complain!(
             "tidegate: the gateway would start, but serve without what is named above: {}",
             outcome.problems
         );
         return Ok(ExitCode::from(LEFT_OUT));
     }
     if let Some(path) = resources {
-        println!("{} is valid: {} objects", path.display(), outcome.objects);
+        stdout::line(&format!("{} is valid: {} objects", path.display(), outcome.objects));
     }
-    println!("configuration test is successful");
+    stdout::line("configuration test is successful");
     Ok(ExitCode::SUCCESS)
 }

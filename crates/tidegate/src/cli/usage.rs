@@ -1,8 +1,10 @@
 //! A value on the command line that cannot be used: exit code 2, as for those that the parser of arguments refuses.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, process::ExitCode, time::Duration};
 
 use tidegate_model::units;
+
+use super::stdout;
 
 /// The exit code.
 pub(super) const EXIT_CODE: u8 = 2;
@@ -16,6 +18,15 @@ impl fmt::Display for Unusable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
+}
+
+/// Prints what the parser of arguments says: its fault on standard error, help and version on standard output.
+pub(super) fn explain(said: &clap::Error) -> ExitCode {
+    let printed = said.print();
+    if !said.use_stderr() {
+        stdout::note(printed);
+    }
+    ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(EXIT_CODE))
 }
 
 /// Where a verb listens that is not for other machines unless asked: `8080`, `127.0.0.1:8080`, `[::1]:8080`,

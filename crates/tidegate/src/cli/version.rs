@@ -1,5 +1,7 @@
 //! `tidegate version`: which program this is. The number comes first and alone, for scripts.
 
+use super::stdout;
+
 /// Each cargo feature of the program, and whether it is in.
 const FEATURES: [(&str, bool); 7] = [
     ("lua", cfg!(feature = "lua")),
@@ -22,12 +24,12 @@ pub(super) fn run() -> anyhow::Result<()> {
         let names: Vec<&str> = names.collect();
         if names.is_empty() { "-".to_owned() } else { names.join(", ") }
     };
-    crate::say::say!("{}", env!("CARGO_PKG_VERSION"));
-    crate::say::say!("commit    {commit}");
-    crate::say::say!("date      {date}");
-    crate::say::say!("profile   {}", env!("TIDEGATE_BUILD_PROFILE"));
-    crate::say::say!("features  {}", names(true));
-    crate::say::say!("without   {}", names(false));
+    stdout::line(env!("CARGO_PKG_VERSION"));
+    stdout::line(&format!("commit    {commit}"));
+    stdout::line(&format!("date      {date}"));
+    stdout::line(&format!("profile   {}", env!("TIDEGATE_BUILD_PROFILE")));
+    stdout::line(&format!("features  {}", names(true)));
+    stdout::line(&format!("without   {}", names(false)));
     Ok(())
 }
 

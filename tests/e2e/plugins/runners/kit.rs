@@ -26,6 +26,8 @@ struct State {
     /// The next token is not known.
     forgets: AtomicBool,
     connections: AtomicUsize,
+    /// Of them, those that the gateway has not closed.
+    open: AtomicUsize,
 }
 
 pub(super) struct Runner {
@@ -42,8 +44,12 @@ impl Runner {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 theirs.connections.fetch_add(1, Ordering::SeqCst);
+                theirs.open.fetch_add(1, Ordering::SeqCst);
                 let (state, sender) = (Arc::clone(&theirs), sender.clone());
-                thread::spawn(move || serve(stream, &state, &sender));
+                thread::spawn(move || {
+                    serve(stream, &state, &sender);
+                    state.open.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
         Runner { seen, state }
@@ -52,6 +58,10 @@ impl Runner {
     /// As one that was started again.
     pub(super) fn forget(&self) {
         self.state.forgets.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.state.open.load(Ordering::SeqCst)
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -166,6 +176,7 @@ fn act(plugin: &str, value: &str, stream: &mut UnixStream, seen: &Sender<Seen>) 
         "rewrite-body" => {
             rewrite(&[Part::None, Part::None, Part::None, Part::None, Part::Bytes(value.as_bytes())])
         }
+        "host" => rewrite(&[Part::Text("/host"), Part::Pairs(&[("Host", Some(value))])]),
         "rewrite-path" => rewrite(&[Part::Text(value)]),
         "split" => rewrite(&[Part::Text("/split"), Part::Pairs(&[("X-A", Some("1\r\nX-B: 2"))])]),
         "variable" => {
@@ -223,6 +234,10 @@ fn change(plugin: &str, value: &str, stream: &mut UnixStream, seen: &Sender<Seen
             changed(&[Part::U32(1)])
         }
         "error" => Some((0, table(&[Part::U8(0)]))),
+        "hang" => {
+            let _ = receive(stream);
+            None
+        }
         _ => changed(&[Part::U32(1)]),
     }
 }

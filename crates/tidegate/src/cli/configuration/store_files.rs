@@ -1,12 +1,13 @@
 //! `tidegate config backup`, `restore` and `repair`: the files of the embedded store.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use tidegate_config::{Provider, Settings};
 use tidegate_store::embedded::{
     Lag, copy,
@@ -18,7 +19,12 @@ use crate::{
         commands::{self, Command, CommandReply},
         pid_file,
     },
-    cli::place::SharedOptions,
+    cli::{
+        output::{Access, Output},
+        place::SharedOptions,
+        stdout,
+    },
+    say::complain,
 };
 
 /// Something would be lost, and the operator has not accepted that.
@@ -53,21 +59,27 @@ pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     if same(database) || same(&copy::place(database)) || same(&database.with_extension("created")) {
         bail!("{} is a file of the store itself; name another one", file.display());
     }
-    let head = match pid_file::running(&settings.files.pid)? {
+    // Before the store is read: a wrong path must not cost the time of that.
+    let unwritable = |error: io::Error| anyhow!("cannot write {}: {error}", file.display());
+    let output = Output::open(file, Access::Private).map_err(unwritable)?;
+    let kept = match pid_file::running(&settings.files.pid)? {
         Some(pid) => {
             let socket = commands::path(&settings.files.pid);
             let answer = commands::send(&socket, &Command::Backup, PATIENCE)
                 .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
             match answer {
                 CommandReply::Done(path) => {
-                    copy::duplicate(&PathBuf::from(path), file).map_err(anyhow::Error::msg)?
+                    let kept = copy::read(Path::new(&path)).map_err(|reason| anyhow!("{path}: {reason}"))?;
+                    kept.with_context(|| format!("{path} has gone meanwhile"))?
                 }
                 CommandReply::Failed(reason) => bail!("{reason}"),
             }
         }
-        None => repair::backup(database, file)?,
+        None => repair::backup(database)?,
     };
-    println!("{}: revision {}, {} objects", file.display(), head.revision, head.objects);
+    let (revision, objects) = (kept.head.revision, kept.head.objects);
+    output.fill(|out| kept.write(out)).map_err(unwritable)?;
+    stdout::line(&format!("{}: revision {revision}, {objects} objects", file.display()));
     Ok(())
 }
 
@@ -78,10 +90,10 @@ pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> 
     }
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);
-    println!(
+    stdout::line(&format!(
         "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
-    );
+    ));
     print_kept_files(&restored.aside);
     Ok(())
 }
@@ -96,23 +108,23 @@ pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) ->
         bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
     }
     let Some(found) = repair::inspect(database)? else {
-        println!("{} is intact; there is nothing to repair", database.display());
+        stdout::line(&format!("{} is intact; there is nothing to repair", database.display()));
         return Ok(ExitCode::SUCCESS);
     };
-    println!("{}", found.problem);
-    println!("{}", plan(&found));
+    stdout::line(&found.problem);
+    stdout::line(&plan(&found));
     if dry_run {
         return Ok(if found.lost == Lag::Nothing { ExitCode::SUCCESS } else { ExitCode::from(LOSS) });
     }
     if found.lost != Lag::Nothing && !accept_loss {
-        eprintln!(
+        complain!(
             "tidegate: nothing was changed, because what the lost changes closed or guarded would be open; \
              use --accept-loss to go on without them"
         );
         return Ok(ExitCode::from(LOSS));
     }
     let done = repair::carry_out(database, found)?;
-    println!("{} is repaired", database.display());
+    stdout::line(&format!("{} is repaired", database.display()));
     print_kept_files(&done.aside);
     Ok(ExitCode::SUCCESS)
 }
@@ -138,6 +150,6 @@ fn plan(found: &Repair) -> String {
 
 fn print_kept_files(aside: &[PathBuf]) {
     for path in aside {
-        println!("kept: {}", path.display());
+        stdout::line(&format!("kept: {}", path.display()));
     }
 }

@@ -7,7 +7,10 @@ use serde_json::Value;
 use tidegate_clients::verbatim::Excess;
 use tidegate_import::Output;
 
-use crate::cli::exchange::{Bounds, exchange};
+use crate::cli::{
+    exchange::{Bounds, exchange},
+    stdout,
+};
 
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 1 << 20, excess: Excess::Cut };
 
@@ -27,7 +30,7 @@ pub(super) fn apply(output: &Output, admin: &str, key: &str) -> anyhow::Result<(
             count += 1;
         }
     }
-    println!("objects put: {count}");
+    stdout::line(&format!("objects put: {count}"));
     Ok(())
 }
 

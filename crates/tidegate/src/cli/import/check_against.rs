@@ -20,6 +20,7 @@ use crate::cli::{
     daemon,
     exchange::{Bounds, exchange},
     printable::printable_lines,
+    stdout,
 };
 
 /// Ten requests a second to each of the two.
@@ -84,7 +85,7 @@ pub(super) fn run(
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     }
-    println!("{same} answers are the same, {closed} closed here, {different} differ");
+    stdout::line(&format!("{same} answers are the same, {closed} closed here, {different} differ"));
     if different > 0 {
         bail!("{different} answers differ");
     }
@@ -92,7 +93,7 @@ pub(super) fn run(
 }
 
 fn print(line: &str) {
-    print!("{}", printable_lines(&format!("{line}\n")));
+    stdout::line(&printable_lines(line));
 }
 
 /// With HTTP/1.0, as the samples are made for. `ObservedResponse::default`: the connection closes without an answer.

@@ -7,11 +7,14 @@ use tidegate_import::{Imported, Options, Placement, Source};
 use tidegate_model::Kind;
 
 use super::{
-    super::printable::printable_lines,
+    super::{
+        output::{Access, Output},
+        printable::printable_lines,
+    },
     Reading,
     beside::{self, Beside},
 };
-use crate::boot;
+use crate::{boot, say::complain};
 
 /// Converts `KIND:FILE` to an apisix.yaml at `target`.
 pub(super) fn prepare(
@@ -50,7 +53,10 @@ pub(super) fn read(
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
-    eprint!("{}", printable_lines(&imported.report.text(&shown)));
+    let report = imported.report.text(&shown);
+    if !report.is_empty() {
+        complain!("{}", printable_lines(report.trim_end_matches('\n')));
+    }
     if strict && !imported.report.is_exact() {
         bail!("{shown}: some answers would differ, and --strict was given");
     }
@@ -81,11 +87,10 @@ pub(super) fn check(imported: &mut Imported) -> anyhow::Result<()> {
 
 /// The file holds secrets: no other user may read it.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::{io::Write, os::unix::fs::OpenOptionsExt};
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
+    Output::open(path, Access::Private)
+        .and_then(|output| output.write(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }

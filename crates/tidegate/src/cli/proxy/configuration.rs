@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{Arguments, Auth},
-    target::Target,
+    target::{self, Target},
 };
 use crate::cli::{self_signed, temporary::LOG_FORMAT};
 
@@ -120,7 +120,7 @@ fn route(arguments: &Arguments) -> Value {
     let mut upstream = json!({
         "type": "roundrobin",
         "scheme": if *tls { "https" } else { "http" },
-        "nodes": [{"host": host, "port": port, "weight": 1}],
+        "nodes": [{"host": target::bracketed(host), "port": port, "weight": 1}],
     });
     // Servers with TLS serve by name; others get the name that the client used, as a development server expects.
     if *tls && let Some(fields) = upstream.as_object_mut() {

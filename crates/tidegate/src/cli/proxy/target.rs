@@ -1,6 +1,6 @@
 //! The server behind `tidegate proxy`.
 
-use std::{fmt, net::IpAddr};
+use std::{borrow::Cow, fmt, net::IpAddr};
 
 /// An origin: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +19,13 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target { host, port, .. } = self;
-        match host.contains(':') {
-            true => write!(formatter, "{}://[{host}]:{port}", self.scheme()),
-            false => write!(formatter, "{}://{host}:{port}", self.scheme()),
-        }
+        write!(formatter, "{}://{}:{}", self.scheme(), bracketed(&self.host), self.port)
     }
+}
+
+/// A host as it stands before a port.
+pub(super) fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') { format!("[{host}]").into() } else { host.into() }
 }
 
 pub(super) fn parse(text: &str) -> Result<Target, String> {
