@@ -17,6 +17,7 @@ fn run(source: &str, request: &mut Request, phase: Phase) -> Option<(u16, String
             let body = match reply.body {
                 ReplyBody::Page => "<page>".to_owned(),
                 ReplyBody::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                ReplyBody::OfHead => "<head>".to_owned(),
                 ReplyBody::File(_) => "<file>".to_owned(),
             };
             Some((reply.status, body))
