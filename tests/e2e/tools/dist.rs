@@ -273,7 +273,10 @@ fn the_package_is_installed_upgraded_under_load_and_purged() {
     ]);
     run(command.arg(binary()));
     let made = Made { folder, out };
-    println!("{}", run(Command::new(workspace_root().join("scripts/dist/check-deb")).arg(made.file(".deb"))));
+    for suite in ["bookworm", "trixie"] {
+        let mut check = Command::new(workspace_root().join("scripts/dist/check-deb"));
+        println!("{}", run(check.arg(made.file(".deb")).arg(suite)));
+    }
     // An image has nothing that a dynamic program could load.
     let headers = run(Command::new("readelf").args(["--wide", "--segments"]).arg(binary()));
     if has("umoci") && !headers.contains("INTERP") {
