@@ -81,8 +81,9 @@ fn health_is_that_of_the_gateway() {
 #[test]
 fn verbs_ask_at_addresses_of_version_6() {
     let config = EMBEDDED.replace("control: {ip: 127.0.0.1", "control: {ip: \"::1\"");
-    let gateway =
-        Gateway::start(&config.replace("admin_listen: {ip: 127.0.0.1", "admin_listen: {ip: \"::1\""), None);
+    let config = config
+        .replace("admin_listen: {ip: 127.0.0.1", "allow_admin: [\"::1\"]\n    admin_listen: {ip: \"::1\"");
+    let gateway = Gateway::start(&config, None);
     for words in [&["health"][..], &["routes"], &["config", "export"], &["explain", "GET", "/"]] {
         let (success, text) = gateway.verb_with(words);
         assert!(success, "{words:?}: {text}");

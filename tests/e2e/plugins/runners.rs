@@ -274,7 +274,7 @@ fn a_call_ends_with_its_client() {
 
 #[test]
 fn what_cannot_be_a_host_is_not_sent_as_one() {
-    for host in ["a b", "a/b", "a@b", "a,b", "[::1", ""] {
+    for host in ["a b", "a/b", "a@b", "[::1", ""] {
         let fixture = fixture("ext-plugin-pre-req", &[("host", host)]);
         assert_eq!(get(&fixture.gateway, "/host").status(), 503, "{host:?}");
         assert!(fixture.upstream.take().is_empty(), "{host:?}");

@@ -13,6 +13,7 @@ use std::{
 use super::{
     Hooks,
     copy::{self, Head, Kept},
+    creation::{StoreFile, inspect_path},
     database::Database,
     expiries::now_ms,
     faults::unavailable,
@@ -57,6 +58,10 @@ pub enum Source {
 /// What can be had of the store at `path`, without changing it. `None`: nothing is wrong.
 pub fn inspect(path: &Path) -> Result<Option<Repair>, StoreError> {
     in_nobodys_use(path)?;
+    // Opening would create it.
+    if let Ok(StoreFile::New) = inspect_path(path) {
+        return Err(unavailable(format!("there is no store {}, nor was there one", path.display())));
+    }
     let problem = match Database::open(path, Hooks::default(), Retention::default()) {
         Ok(_) => return Ok(None),
         Err(StoreError::Damaged(problem)) => problem,

@@ -24,7 +24,7 @@ fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 
 /// Prints. What goes wrong is the end of the verb: [`problem`].
 pub(super) fn print(text: &str) {
-    note(try_print(text));
+    keep_problem(try_print(text));
 }
 
 /// Prints a line, as [`print`].
@@ -32,8 +32,8 @@ pub(super) fn line(text: &str) {
     print(&format!("{text}\n"));
 }
 
-/// Takes note of what another writer to standard output came to.
-pub(super) fn note(written: io::Result<()>) {
+/// Keeps what another writer to standard output came to.
+pub(super) fn keep_problem(written: io::Result<()>) {
     if let (Err(error), Ok(mut problem)) = (unless_closed(written), PROBLEM.lock()) {
         problem.get_or_insert(error);
     }

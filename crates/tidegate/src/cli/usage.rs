@@ -24,7 +24,7 @@ impl fmt::Display for Unusable {
 pub(super) fn explain(said: &clap::Error) -> ExitCode {
     let printed = said.print();
     if !said.use_stderr() {
-        stdout::note(printed);
+        stdout::keep_problem(printed);
     }
     ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(EXIT_CODE))
 }
