@@ -251,9 +251,9 @@ mod tests {
         set_limit(800_000);
         let piece = [0; 10_000];
         let mut announced = BoundedBody::new("announced:1", None, 1 << 20);
-        announced.expect(100_000);
-        assert!((0..10).all(|_| announced.push(&piece).is_ok()));
-        assert_eq!((announced.bytes.capacity(), announced.lease.bytes), (100_000, 100_000));
+        announced.expect(50_000);
+        assert!((0..5).all(|_| announced.push(&piece).is_ok()));
+        assert_eq!((announced.bytes.capacity(), announced.lease.bytes), (50_000, 50_000));
         assert_eq!(announced.push(&piece), Ok(()), "it is longer than it said");
         drop(announced);
         let mut answer = BoundedBody::new("a:1", None, 95_000);

@@ -1,5 +1,7 @@
 //! Functions as users write them, and what they do to a request.
 
+use std::task::{Context, Poll, Waker};
+
 use serde_json::json;
 use tidegate_model::check::{LuaChunk, LuaFault};
 use tidegate_plugin_api::{Request, RequestBody, Step, reply::ReplyBody};
@@ -11,9 +13,19 @@ const GET: &str = "GET /a/b?x=1&y=2&y=3&flag HTTP/1.1\r\nHost: example.com\r\nX-
 
 fn run(source: &str, request: &mut Request, phase: Phase) -> Option<(u16, String)> {
     let program = Program::new("test", vec![source.to_owned()], json!({"key": "value", "list": [1, 2]}));
-    match program.run(request, phase) {
-        Step::Next => None,
-        Step::Reply(reply) => {
+    let verdict = match program.run(request, phase) {
+        Step::Next => Ok(()),
+        Step::Reply(reply) => Err(reply),
+        Step::Wait(mut work) | Step::Ask(mut work) => {
+            match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(verdict) => verdict,
+                Poll::Pending => panic!("waits"),
+            }
+        }
+    };
+    match verdict {
+        Ok(()) => None,
+        Err(reply) => {
             let body = match reply.body {
                 ReplyBody::Page => "<page>".to_owned(),
                 ReplyBody::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -22,7 +34,6 @@ fn run(source: &str, request: &mut Request, phase: Phase) -> Option<(u16, String
             };
             Some((reply.status, body))
         }
-        Step::Wait(_) | Step::Ask(_) => panic!("waits"),
     }
 }
 
