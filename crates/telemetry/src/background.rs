@@ -23,6 +23,9 @@ use rustix::{
 /// How much nicer than the process they are (nice(2)): a tenth of a core that a worker wants all of.
 const NICER: i32 = 10;
 
+/// The same of the thread that writes logs: its work is short, and who reads a log wants the line that belongs to a response.
+const NICER_FOR_LOGS: i32 = 5;
+
 /// How long such a thread works without a pause.
 const TURN: Duration = Duration::from_micros(100);
 
@@ -39,11 +42,20 @@ thread_local! {
 /// Lowers the priority of the calling thread: the nice value of the process's main thread, and 10. Absolute, since a thread starts with
 /// the value of the thread that makes it. From here on it pauses in [`give_way`].
 pub fn lower_priority() {
+    lower_by(NICER);
+}
+
+/// As [`lower_priority`], by 5.
+pub(crate) fn lower_priority_for_logs() {
+    lower_by(NICER_FOR_LOGS);
+}
+
+fn lower_by(nicer: i32) {
     BEGUN.set(Some(Instant::now()));
     let _ = set_current_timer_slack(SLACK);
     // Linux gives each thread a value of its own; the main thread's number is that of the process.
     if let Ok(nice) = getpriority_process(Some(getpid())) {
-        let _ = setpriority_process(None, nice.saturating_add(NICER));
+        let _ = setpriority_process(None, nice.saturating_add(nicer));
     }
 }
 

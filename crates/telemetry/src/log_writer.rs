@@ -22,7 +22,7 @@ use std::time::Duration;
 use appending::Appending;
 
 pub use self::sink::{LineSink, LogSink, lines_lost};
-use crate::background::lower_priority;
+use crate::background::lower_priority_for_logs;
 
 use self::{
     opening::open,
@@ -56,7 +56,7 @@ impl LogWriter {
         let generation = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&generation);
         thread::Builder::new().name("log-writer".into()).spawn(move || {
-            lower_priority();
+            lower_priority_for_logs();
             write_logs(&incoming, &seen);
         })?;
         Ok(LogWriter { queue, generation })

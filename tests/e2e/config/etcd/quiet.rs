@@ -24,6 +24,7 @@ fn a_quiet_gateway_asks_etcd_for_nothing() {
     etcd.put("/apisix/routes/1", &mock("/one", 201));
     let gateway = Gateway::start(&config(&etcd.url()), None);
     eventually("the route takes effect", || status(&gateway, "/one") == 201);
+    eventually("it watches", || watch_requests(&etcd) > 0);
     let (asked, start) = (watch_requests(&etcd), Instant::now());
     eventually("three seconds pass", || start.elapsed() > Duration::from_secs(3));
     assert_eq!(watch_requests(&etcd), asked, "requests over the watch while nothing changes");
