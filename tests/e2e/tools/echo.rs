@@ -202,7 +202,7 @@ fn values_that_cannot_be_used_are_refused_before_a_port_opens() {
         (&["--grpc-status", "17"], 2, "0..=16"),
         (&["--listen", "nowhere"], 2, "127.0.0.1:8080"),
         (&["--tls", "cert.pem"], 2, "CERT,KEY"),
-        (&["--tls", "/nonexistent,/nonexistent"], 1, "cannot read /nonexistent"),
+        (&["--tls", "/nonexistent,/nonexistent"], 2, "cannot read /nonexistent"),
     ] {
         let output = Command::new(binary()).arg("echo").args(words).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
