@@ -78,7 +78,7 @@ pub struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Those of this name; all where there is none of it, or it is not said.
+    /// The operations with this name; all of them if none has it, or no name is given.
     pub fn running(&self, name: Option<&str>) -> impl Iterator<Item = &Operation<'t>> {
         let is_there = self.operations.iter().any(|operation| Some(operation.name) == name);
         self.operations.iter().filter(move |operation| !is_there || Some(operation.name) == name)

@@ -82,7 +82,7 @@ impl LuaPath {
         self.find(&module_of(name))
     }
 
-    /// `None`: there is no such module.
+    /// `None`: the module does not exist.
     fn read(&self, module: &str) -> Option<Result<Module, String>> {
         let path = self.find(module)?;
         let read = || -> Result<Module, String> {

@@ -48,7 +48,7 @@ pub enum Form {
     Folded,
 }
 
-/// Why there is no profile.
+/// Why a profile was not taken.
 #[derive(Debug)]
 pub enum Refused {
     /// One is being taken.

@@ -84,7 +84,7 @@ fn pprof_has_the_same_in_its_tables() {
 }
 
 #[test]
-fn one_at_a_time_and_none_for_nobody() {
+fn one_at_a_time_and_none_without_a_reader() {
     let _alone = alone();
     let (stays, left) = channel();
     let first = thread::spawn(move || take(Duration::from_secs(60), Form::Folded, &left));

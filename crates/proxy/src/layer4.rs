@@ -1,8 +1,11 @@
-//! Sessions of stream routes: connections and datagrams that are passed on without a look at what they carry.
+//! Sessions of stream routes: connections and datagrams that are passed on unchanged.
 //!
 //! ```text
 //! begin (PROXY header, TLS, server name) -> guide (route, plugins) -> reach (a node) -> relay -> end (log)
 //! ```
+//!
+//! `relay` copies, or has `splice` move bytes through one of `pipes`; where the route names a protocol, `calls` shows it each byte. Datagrams
+//! are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the node's datagrams.
 //!
 //! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`.
 

@@ -29,7 +29,7 @@ pub enum ProfileForm {
     Folded,
 }
 
-/// Why there is no profile.
+/// Why a profile was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoProfile {
     /// One is being taken.

@@ -27,7 +27,7 @@ pub(crate) fn declare(
     (None, Some(built_without("lua")))
 }
 
-/// There is no interpreter.
+/// Stands in for the interpreter, which this build does not have.
 pub(crate) fn forget() {}
 
 /// Only Lua sets fields of its context.

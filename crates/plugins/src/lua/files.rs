@@ -30,8 +30,8 @@ struct LuaFile {
     /// Why it cannot be used.
     fault: Option<String>,
     waits: bool,
-    /// The field by which consumers are found; `None`: it does not identify them.
-    key: Option<String>,
+    /// Consumers are found by their configurations of it.
+    identifies: bool,
     apis: Vec<Program>,
 }
 
@@ -55,14 +55,19 @@ pub(crate) fn declare(
                 name,
                 fault: None,
                 waits,
-                key: declared.key.clone(),
+                identifies: declared.identifies,
                 apis: (0..declared.apis.len()).map(|number| api_program(name, number, waits)).collect(),
             };
             (Some(declared.leak(name, Box::leak(Box::new(file)))), None)
         }
         Err(fault) => {
-            let file =
-                LuaFile { name, fault: Some(fault.clone()), waits: false, key: None, apis: Vec::new() };
+            let file = LuaFile {
+                name,
+                fault: Some(fault.clone()),
+                waits: false,
+                identifies: false,
+                apis: Vec::new(),
+            };
             let file: &'static LuaFile = Box::leak(Box::new(file));
             let def = PluginDef { name, file: Some(file), phases: Phases::REWRITE, ..PluginDef::DEFAULT };
             (Some(Box::leak(Box::new(def))), Some(fault))
@@ -144,7 +149,7 @@ impl PluginFile for LuaFile {
     }
 
     fn consumer(&self) -> Option<fn(&Value, &PluginDef) -> ConsumerKey> {
-        self.key.as_ref().map(|_| key_of as fn(&Value, &PluginDef) -> ConsumerKey)
+        self.identifies.then_some(key_of as fn(&Value, &PluginDef) -> ConsumerKey)
     }
 
     fn answer<'a>(&'a self, api: usize, request: &'a mut Request) -> Step<'a> {

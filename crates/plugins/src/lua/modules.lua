@@ -97,7 +97,7 @@ end
 function consumer.attach_consumer(ctx, found)
     local name = found.consumer_name or found.username
     if type(name) ~= "string" or not native.consumer_attach(name, found.credential_id) then
-        error("there is no consumer " .. tostring(name), 2)
+        error("unknown consumer " .. tostring(name), 2)
     end
     ctx.consumer = found
 end

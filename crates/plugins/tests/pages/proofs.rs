@@ -36,7 +36,7 @@ fn every_field_has_a_test_that_shows_what_it_does() {
     let mut wrong = Vec::new();
     for (field, proof) in known.iter().filter(|(_, proof)| **proof != "-") {
         if !is_there(proof) {
-            wrong.push(format!("{field}: there is no test {proof}"));
+            wrong.push(format!("{field}: test {proof} does not exist"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

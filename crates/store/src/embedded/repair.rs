@@ -60,7 +60,7 @@ pub fn inspect(path: &Path) -> Result<Option<Repair>, StoreError> {
     in_nobodys_use(path)?;
     // Opening would create it.
     if let Ok(StoreFile::New) = inspect_path(path) {
-        return Err(unavailable(format!("there is no store {}, nor was there one", path.display())));
+        return Err(unavailable(format!("no store was ever created at {}", path.display())));
     }
     let problem = match Database::open(path, Hooks::default(), Retention::default()) {
         Ok(_) => return Ok(None),

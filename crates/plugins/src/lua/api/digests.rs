@@ -62,7 +62,7 @@ pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
             }
             let mut bytes = vec![0; length];
             aws_lc_rs::rand::fill(&mut bytes)
-                .map_err(|_| mlua::Error::runtime("there are no random bytes"))?;
+                .map_err(|_| mlua::Error::runtime("cannot read random bytes"))?;
             lua.create_string(bytes)
         })?,
     )?;

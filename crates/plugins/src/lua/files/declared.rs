@@ -29,8 +29,8 @@ pub(super) struct Declared {
     consumer_schema: Option<serde_json::Value>,
     metadata_schema: Option<serde_json::Value>,
     phases: Phases,
-    /// The field by which consumers are found.
-    pub key: Option<String>,
+    /// Consumers have configurations of it, by which they are found.
+    pub identifies: bool,
     /// Methods and URI of each.
     pub apis: Vec<(Vec<String>, String)>,
 }
@@ -59,8 +59,6 @@ impl Declared {
         }
         let consumer_schema = schema("consumer_schema")?;
         let is_auth = text("type").as_deref() == Some("auth");
-        let key =
-            consumer_schema.as_ref().filter(|_| is_auth).map(|schema| key_field(schema).unwrap_or_default());
         Ok(Declared {
             version: number(&field("version")),
             priority: number(&field("priority")) as i64,
@@ -68,7 +66,7 @@ impl Declared {
             is_global: text("scope").as_deref() == Some("global"),
             prefers_route: text("run_policy").as_deref() == Some("prefer_route"),
             schema: schema("schema")?.unwrap_or_default(),
-            key: key.map(str::to_owned),
+            identifies: is_auth && consumer_schema.is_some(),
             consumer_schema,
             metadata_schema: schema("metadata_schema")?,
             phases: runs,

@@ -28,8 +28,8 @@ pub(super) fn run(arguments: &Selftest) -> Result<ExitCode, Problem> {
     }
     let stop = interrupt::flag()?;
     let length = Duration::from_secs_f64(arguments.seconds);
-    let told = |name: &str| progress::show(name, false);
-    let table = selftest::run(arguments.runs, length, arguments.only.as_deref(), &stop, &told)?;
+    let show = |name: &str| progress::show(name, false);
+    let table = selftest::run(arguments.runs, length, arguments.only.as_deref(), &stop, &show)?;
     progress::show("", false);
     if table.runs == 0 {
         return Err(Problem::usage("no server has this text in its name"));

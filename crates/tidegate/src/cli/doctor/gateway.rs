@@ -45,7 +45,7 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks
 }
 
-/// Why there are no settings.
+/// Why the settings could not be loaded.
 pub(super) fn refused(error: &anyhow::Error) -> Vec<Check> {
     let faults = format!("{error:#}{}", denied::remedy(error));
     faults.lines().map(|line| Check::of_message(CONFIGURATION, line, CORRECT)).collect()

@@ -34,7 +34,7 @@ impl Calls {
         }
     }
 
-    /// The oldest one is over. The outer `None`: there is none; the inner one: nothing is known of it.
+    /// Ends the oldest one. The outer `None`: none is open; the inner one: nothing is known of it.
     pub(super) fn end_next(&mut self) -> Option<Option<(Command, Instant)>> {
         if let Some(Open::Unknown(count @ 2..)) = self.0.front_mut() {
             *count -= 1;
