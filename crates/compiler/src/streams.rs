@@ -1,5 +1,6 @@
 //! Stream routes: merged with their service, in the order in which sessions try them.
 
+mod conditions;
 mod protocol;
 pub(crate) mod table;
 
@@ -11,9 +12,9 @@ use tidegate_plugin_api::{
     BuildContext, Catalog, Owner, UpstreamHandle, Variable,
     route::RouteUpstream,
     session::StreamOwner,
-    stream_route::{StreamConditions, StreamInstance, StreamRoute},
+    stream_route::{StreamInstance, StreamRoute},
 };
-use tidegate_routing::{AddressSet, expr::Expression};
+use tidegate_routing::expr::Expression;
 
 use crate::{
     Compiler,
@@ -48,7 +49,7 @@ impl Compiler {
         let value = object.value();
         let mut faults = Vec::new();
         let conf = resources::StreamRoute::from_value(&value).map_err(|reason| faults.push(reason)).ok();
-        let conditions = conditions(&value, &mut faults);
+        let conditions = conditions::read(object, &mut faults);
         let protocol = conf.as_ref().and_then(|conf| conf.protocol.as_ref());
         if protocol.is_some_and(|protocol| protocol.superior_id.is_some()) {
             return None;
@@ -174,45 +175,4 @@ fn merged_plugins(value: &Value, service: Option<&Value>, catalog: &Catalog) -> 
         }
     }
     merged
-}
-
-/// What cannot be read holds for every session: the route then closes them.
-fn conditions(value: &Value, faults: &mut Vec<String>) -> StreamConditions {
-    let mut addresses = |field: &str| {
-        let text = value.get(field).filter(|value| !value.is_null())?;
-        let Some(text) = text.as_str() else {
-            faults.push(format!("{field} should be text"));
-            return None;
-        };
-        AddressSet::parse([text]).map_err(|reason| faults.push(format!("{field}: {reason}"))).ok()
-    };
-    let (remote, local) = (addresses("remote_addr"), addresses("server_addr"));
-    let said = |field: &str| value.get(field).filter(|value| !value.is_null());
-    let port = said("server_port").map(|port| port.as_u64().and_then(|port| u16::try_from(port).ok()));
-    // `snis` is a field of certificates: it was meant to be the name.
-    let name = said("sni").or_else(|| said("snis"));
-    let name = name.map(|name| name.as_str().filter(|_| said("sni").is_some()).and_then(server_name));
-    if port == Some(None) {
-        faults.push("server_port cannot be read: the names of all ports are looked at".to_owned());
-    }
-    if name == Some(None) {
-        faults.push("sni cannot be read: it is taken for any name".to_owned());
-    }
-    StreamConditions {
-        remote,
-        local,
-        port: port.flatten(),
-        any_name: name == Some(None),
-        any_port: port == Some(None),
-        sni: name.flatten(),
-    }
-}
-
-/// As names of handshakes are compared: in lower case, without the dot of the root.
-fn server_name(name: &str) -> Option<Box<str>> {
-    let is_name =
-        |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
-    let rest = name.strip_prefix('*').unwrap_or(name);
-    let is_known = !name.is_empty() && is_name(rest);
-    is_known.then(|| name.trim_end_matches('.').to_ascii_lowercase().into())
 }

@@ -22,14 +22,17 @@ pub struct StreamConditions {
     pub remote: Option<AddressSet>,
     /// That the client connected to.
     pub local: Option<AddressSet>,
-    /// That the client connected to.
-    pub port: Option<u16>,
-    /// A name, or `*` and the end of names; in lower case.
-    pub sni: Option<Box<str>>,
+    /// One of these the client connected to; empty: any.
+    pub ports: Vec<u16>,
+    /// Names, or `*` and the end of names; in lower case. Empty: no name is asked for.
+    pub names: Vec<Box<str>>,
     /// `sni` cannot be read: it may be any name, and the route, which is broken, comes before all others.
     pub any_name: bool,
     /// `server_port` cannot be read: it may be any port.
     pub any_port: bool,
+    /// Any condition but the port may be lost: it may be meant for any session, and the route, which is broken, comes before all
+    /// others.
+    pub any_session: bool,
 }
 
 /// A plugin of a stream route.
@@ -98,6 +101,8 @@ pub struct StreamTable {
     named_anywhere: Vec<u32>,
     /// Routes whose name cannot be read.
     any_name: Vec<u32>,
+    /// Routes that may be meant for any session.
+    any_session: Vec<u32>,
 }
 
 impl StreamTable {
@@ -105,26 +110,36 @@ impl StreamTable {
     pub fn new(routes: Vec<Arc<StreamRoute>>) -> StreamTable {
         let mut table = StreamTable::default();
         for (at, route) in (0u32..).zip(&routes) {
-            let conditions = &route.conditions;
-            if conditions.any_name || conditions.sni.is_some() {
-                match conditions.port {
-                    Some(port) => table.named_ports.entry(port).or_default().push(at),
-                    None if conditions.any_port => table.named_anywhere.push(at),
-                    None => {}
-                }
-            }
-            match (&conditions.sni, conditions.port) {
-                _ if conditions.any_name => table.any_name.push(at),
-                (None, Some(port)) => table.by_port.entry(port).or_default().push(at),
-                (None, None) => table.any_port.push(at),
-                (Some(name), _) => match name.strip_prefix('*') {
-                    Some(end) => table.endings.entry(end.into()).or_default().push(at),
-                    None => table.names.entry(name.clone()).or_default().push(at),
-                },
-            }
+            table.add(at, &route.conditions);
         }
         table.routes = routes;
         table
+    }
+
+    fn add(&mut self, at: u32, conditions: &StreamConditions) {
+        let StreamConditions { ports, names, any_name, any_port, any_session, .. } = conditions;
+        if *any_session {
+            return self.any_session.push(at);
+        }
+        let is_named = *any_name || !names.is_empty();
+        let by_port = if is_named { &mut self.named_ports } else { &mut self.by_port };
+        for port in ports {
+            by_port.entry(*port).or_default().push(at);
+        }
+        match (is_named, ports.is_empty()) {
+            (true, true) if *any_port => self.named_anywhere.push(at),
+            (false, true) => self.any_port.push(at),
+            _ => {}
+        }
+        if *any_name {
+            self.any_name.push(at);
+        }
+        for name in names {
+            match name.strip_prefix('*') {
+                Some(end) => self.endings.entry(end.into()).or_default().push(at),
+                None => self.names.entry(name.clone()).or_default().push(at),
+            }
+        }
     }
 
     /// All of them.
@@ -141,8 +156,13 @@ impl StreamTable {
             .any(|route| route.conditions.meets(question))
     }
 
-    /// The route of a session: one whose name cannot be read, by the whole name, by the longest ending of it, else among those without a name.
+    /// The route of a session: one that may be meant for any, one whose name cannot be read, by the whole name, by the longest ending of
+    /// it, else among those without a name.
     pub fn find(&self, question: &StreamQuestion) -> Option<&Arc<StreamRoute>> {
+        let mut lost = self.any_session.iter().filter_map(|at| self.routes.get(*at as usize));
+        if let Some(route) = lost.find(|route| route.conditions.meets(question)) {
+            return Some(route);
+        }
         if let Some(name) = question.server_name {
             let whole = self.names.get(name).and_then(|list| self.first(list, question));
             let ending = |start| {
@@ -163,7 +183,7 @@ impl StreamTable {
 
     fn first(&self, list: &[u32], question: &StreamQuestion) -> Option<&Arc<StreamRoute>> {
         let listed = list.iter().filter_map(|at| self.routes.get(*at as usize));
-        let has_port = |conditions: &StreamConditions| conditions.port.is_some() || conditions.any_port;
+        let has_port = |conditions: &StreamConditions| !conditions.ports.is_empty() || conditions.any_port;
         let mut applicable = listed.filter(|route| question.terminated || has_port(&route.conditions));
         applicable.find(|route| route.conditions.meets(question))
     }
@@ -185,7 +205,7 @@ impl StreamConditions {
         let has = |set: &Option<AddressSet>, address: SocketAddr| {
             set.as_ref().is_none_or(|set| set.contains(address.ip().to_canonical()))
         };
-        self.port.is_none_or(|port| port == question.local.port())
+        (self.ports.is_empty() || self.ports.contains(&question.local.port()))
             && has(&self.remote, question.remote)
             && has(&self.local, question.local)
     }
@@ -226,10 +246,11 @@ mod tests {
             owner: Arc::new(StreamOwner { id: id.into(), ..StreamOwner::default() }),
             conditions: StreamConditions {
                 remote,
-                port: port.filter(|port| *port != 0),
+                ports: port.into_iter().filter(|port| *port != 0).collect(),
                 any_name: sni == Some("?"),
                 any_port: port == Some(0),
-                sni: sni.filter(|name| *name != "?").map(Box::from),
+                any_session: sni == Some("!"),
+                names: sni.into_iter().filter(|name| !["?", "!"].contains(name)).map(Box::from).collect(),
                 ..StreamConditions::default()
             },
             plugins: Vec::new(),
@@ -263,6 +284,27 @@ mod tests {
             };
             let found = table.find(&question).unwrap().owner.id.to_string();
             assert_eq!((&*found, table.looks_for_name(&question)), (expected, looks), "{port} {name:?}");
+        }
+    }
+
+    #[test]
+    fn a_route_that_may_be_meant_for_any_session_comes_first() {
+        // `!`: any condition but the port may be lost.
+        let table = StreamTable::new(vec![
+            route("1", None, None, None),
+            route("2", None, Some(9100), Some("a.test")),
+            route("3", None, Some(9100), Some("!")),
+        ]);
+        for (port, name, expected) in
+            [(9100, Some("a.test"), "3"), (9100, None, "3"), (9200, Some("a.test"), "1"), (9200, None, "1")]
+        {
+            let question = StreamQuestion {
+                remote: "127.0.0.1:1".parse().unwrap(),
+                local: format!("127.0.0.1:{port}").parse().unwrap(),
+                server_name: name,
+                terminated: false,
+            };
+            assert_eq!(&*table.find(&question).unwrap().owner.id, expected, "{port} {name:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt};
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
-use tidegate_model::{Document, Kind, Object};
+use tidegate_model::{Document, Kind, Object, schemas};
 
 /// Conditions that go together: a route whose host is in doubt must not be narrowed by the hosts of its service.
 const CONDITIONS: [&[&str]; 5] = [
@@ -26,6 +26,7 @@ pub(super) fn place(kind: Kind, bytes: &[u8], before: Option<&Object>) -> Option
         Kind::Route => doubt.of_route(),
         Kind::Service => doubt.of_service(),
         Kind::Ssl => doubt.of_certificate(),
+        Kind::StreamRoute => doubt.of_stream_route(),
         _ => return None,
     };
     Some(Value::Object(place).into())
@@ -110,6 +111,33 @@ impl Doubt<'_> {
         place
     }
 
+    /// All ports and names. Where one version has none, it is for all of them: then no port stands here, and no name for names
+    /// that cannot be read.
+    fn of_stream_route(&self) -> Map<String, Value> {
+        let mut place = self.conditions(&[&["remote_addr"], &["server_addr"]]);
+        let is_missing_before = |name: &str| self.before.is_some_and(|before| !before.contains_key(name));
+        for (name, unless_all) in [("server_port", None), ("sni", Some(json!([])))] {
+            let mut seen = Vec::new();
+            for value in self.all(name).flat_map(items) {
+                if !seen.contains(value) {
+                    seen.push(value.clone());
+                }
+            }
+            let is_written = self.written(name).next().is_some();
+            let found = match (is_written, self.before.is_none() || !is_missing_before(name)) {
+                (true, true) => Some(Value::Array(seen)),
+                (false, _) if seen.is_empty() => None,
+                _ => unless_all,
+            };
+            place.extend(found.map(|found| (name.to_owned(), found)));
+        }
+        let fields = self.written.iter().map(|(name, _)| (name.clone(), Value::Null));
+        if schemas::unknown_fields(Kind::StreamRoute, &Value::Object(fields.collect())).next().is_some() {
+            place.insert("sni".to_owned(), json!([]));
+        }
+        place
+    }
+
     /// What of these is not in doubt: of each group all or nothing.
     fn conditions(&self, groups: &[&[&str]]) -> Map<String, Value> {
         let certain = |group: &&&[&str]| group.iter().all(|name| self.is_certain(name));
@@ -140,6 +168,14 @@ impl Doubt<'_> {
 
     fn all(&self, name: &str) -> impl Iterator<Item = &Value> {
         self.written(name).chain(self.before.and_then(|before| before.get(name)))
+    }
+}
+
+/// Of a list, or the only one.
+fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) => items,
+        one => std::slice::from_ref(one),
     }
 }
 
@@ -191,6 +227,36 @@ mod tests {
             Some(json!({"uri": "/c", "status": 0})),
             json!({"uris": ["/a", "/b"], "status": 0}),
         );
+    }
+
+    #[test]
+    fn places_of_stream_routes() {
+        for (text, before, expected) in [
+            (
+                r#"{"server_port":1,"server_port":2,"remote_addr":"::1"}"#,
+                None,
+                json!({"server_port": [1, 2], "remote_addr": "::1"}),
+            ),
+            (
+                r#"{"server_port":1,"server_port":2,"sni":"a.test"}"#,
+                Some(json!({"server_port": 3, "remote_addr": "::1"})),
+                json!({"server_port": [1, 2, 3], "sni": []}),
+            ),
+            (
+                r#"{"name":"a","name":"b","server_port":1,"sni":"a.test"}"#,
+                Some(json!({"sni": "b.test"})),
+                json!({"sni": ["a.test", "b.test"]}),
+            ),
+            (
+                r#"{"name":"a","name":"b"}"#,
+                Some(json!({"sni": "b.test", "server_port": 1})),
+                json!({"sni": []}),
+            ),
+            (r#"{"server_port":1,"snis":["a"],"snis":["b"]}"#, None, json!({"server_port": [1], "sni": []})),
+            (r#"{"name":"a","name":"b"}"#, None, json!({})),
+        ] {
+            check(Kind::StreamRoute, text, before, expected);
+        }
     }
 
     #[test]

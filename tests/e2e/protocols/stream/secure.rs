@@ -175,7 +175,7 @@ fn a_route_whose_name_cannot_be_read_closes_all_names_of_its_port() {
         &format!(
             "stream_routes:\n- {{id: 1, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
              - {{id: 2, server_port: @TCP@, sni: any.test, upstream: {{nodes: {{\"{node}\": 1}}}}}}\n\
-             - {{id: z, server_port: @TCP@, sni: [any.test], upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n\
+             - {{id: z, server_port: @TCP@, sni: [any.test, 5], upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n\
              - {{id: y, server_port: \"@OTHER@\", sni: other.test, upstream: {{nodes: {{\"{plain}\": 1}}}}}}\n"
         ),
     );
