@@ -2,6 +2,7 @@
 
 mod batch;
 mod link;
+mod reached;
 mod serve;
 
 use std::{future::poll_fn, io, net::SocketAddr, rc::Rc, time::Duration};
@@ -14,8 +15,8 @@ use tidegate_telemetry::{
 use tokio::net::UdpSocket;
 
 use self::{
-    batch::{BATCH, Batch, OF_CLIENTS, ask_for_addresses},
-    link::{Link, Sessions, open},
+    batch::{BATCH, Batch, OF_CLIENTS},
+    link::{Ends, Link, Sessions, open},
     serve::{Way, serve},
 };
 use super::{end, facts::facts, guide};
@@ -32,7 +33,7 @@ struct Door {
 /// Receives what clients send to one socket.
 pub(crate) async fn receive(worker: &'static Worker, socket: Rc<UdpSocket>, local: SocketAddr) {
     if local.ip().is_unspecified()
-        && let Err(error) = ask_for_addresses(&socket)
+        && let Err(error) = reached::ask(&socket)
     {
         error_log::log(
             Level::Error,
@@ -61,13 +62,12 @@ pub(crate) async fn receive(worker: &'static Worker, socket: Rc<UdpSocket>, loca
 
 impl Door {
     fn take(&self, batch: &Batch) {
-        for (client, mut run) in batch.runs() {
-            let local = batch.sent_to(run.start).map_or(self.local, |ip| (ip, self.local.port()).into());
-            let mut link = self.sessions.borrow().get(&client).cloned();
+        for (ends, mut run) in batch.runs() {
+            let mut link = self.sessions.borrow().get(&ends).cloned();
             while !run.is_empty() {
                 let Some(known) = &link else {
                     let first = batch.datagrams(run.start..run.start + 1).next().unwrap_or_default();
-                    link = self.begin(client, local, first);
+                    link = self.begin(ends, first);
                     run.start += 1;
                     continue;
                 };
@@ -80,8 +80,10 @@ impl Door {
     }
 
     /// Begins a session with its first datagram.
-    fn begin(&self, client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Option<Rc<Link>> {
+    fn begin(&self, ends: Ends, datagram: &[u8]) -> Option<Rc<Link>> {
         let worker = self.worker;
+        let (client, reached) = ends;
+        let local = reached.map_or(self.local, |reached| (reached, self.local.port()).into());
         stats::add(&worker.stats.accepted, 1);
         let Some(admitted) = admit(worker, client) else {
             stats::add(&worker.stats.refused, 1);
@@ -108,9 +110,9 @@ impl Door {
                 let link = Rc::new(link);
                 link.mark.admitted.set(admitted);
                 worker.unanswered.add(&link.mark);
-                self.sessions.borrow_mut().insert(client, link.clone());
+                self.sessions.borrow_mut().insert(ends, link.clone());
                 let (socket, sessions) = (self.socket.clone(), self.sessions.clone());
-                let way = Way { worker, socket, sessions, client };
+                let way = Way { worker, socket, sessions, ends };
                 let task = serve(way, link.clone(), session, route, held, guards);
                 tokio::task::spawn_local(stall::watched(worker, "a session of UDP", task));
                 Some(link)

@@ -19,6 +19,8 @@ use rustix::{
 use smallvec::SmallVec;
 use tokio::{io::Interest, net::UdpSocket};
 
+use super::reached::{CONTROL_BYTES, Control};
+
 /// Of all clients of a socket.
 pub(super) const OF_CLIENTS: usize = 32;
 
@@ -40,13 +42,6 @@ const NAME_BYTES: usize = 28;
 #[repr(align(4))]
 struct Name([u8; NAME_BYTES]);
 
-/// Room for the address that a datagram was sent to, behind a header.
-const CONTROL_BYTES: usize = 64;
-
-#[derive(Clone, Copy)]
-#[repr(align(8))]
-struct Control([u8; CONTROL_BYTES]);
-
 /// Datagrams that were received together. Memory is in use only as far as they are long.
 pub(super) struct Batch {
     room: Vec<u8>,
@@ -61,7 +56,7 @@ impl Batch {
         Batch {
             room: vec![0; OF_CLIENTS * MOST_BYTES],
             names: [Name([0; NAME_BYTES]); OF_CLIENTS],
-            controls: [Control([0; CONTROL_BYTES]); OF_CLIENTS],
+            controls: [Control::EMPTY; OF_CLIENTS],
             lengths: [0; OF_CLIENTS],
             count: 0,
         }
@@ -103,7 +98,7 @@ impl Batch {
                 (name.0.as_mut_ptr().cast(), NAME_BYTES as libc::socklen_t);
             (header.msg_iov, header.msg_iovlen) = (ptr::from_mut(part), 1);
             // The kernel writes nothing there unless the socket asks for it.
-            control.0[..8].fill(0);
+            *control = Control::EMPTY;
             (header.msg_control, header.msg_controllen) = (control.0.as_mut_ptr().cast(), CONTROL_BYTES as _);
             wanted += 1;
         }
@@ -125,21 +120,19 @@ impl Batch {
         Ok(())
     }
 
-    /// The senders, each with its datagrams as far as they follow each other.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (SocketAddr, Range<usize>)> {
+    /// The senders, and the addresses that they sent to if the socket asks for it, each with the datagrams as far as they follow
+    /// each other.
+    pub(super) fn runs(&self) -> impl Iterator<Item = ((SocketAddr, Option<IpAddr>), Range<usize>)> {
         let mut next = 0;
         std::iter::from_fn(move || {
-            let names = self.names.get(..self.count)?.get(next..)?;
-            let (first, start) = (names.first()?, next);
-            next += names.iter().take_while(|name| name.0 == first.0).count();
-            Some((first, start..next))
+            let start = next;
+            let mut ends = self.names.iter().zip(&self.controls).take(self.count).skip(start);
+            let (name, control) = ends.next()?;
+            let reached = control.address();
+            next += 1 + ends.take_while(|(other, at)| other.0 == name.0 && at.address() == reached).count();
+            Some(((name, reached), start..next))
         })
-        .filter_map(|(name, run)| Some((name.address()?, run)))
-    }
-
-    /// The address that a datagram was sent to, if the socket asks for it.
-    pub(super) fn sent_to(&self, at: usize) -> Option<IpAddr> {
-        self.controls.get(at)?.address()
+        .filter_map(|((name, reached), run)| Some(((name.address()?, reached), run)))
     }
 
     /// All of them.
@@ -176,47 +169,6 @@ impl Name {
             _ => None,
         }
     }
-}
-
-impl Control {
-    /// As the kernel writes it: length, level, type, then `in_pktinfo` or `in6_pktinfo`.
-    fn address(&self) -> Option<IpAddr> {
-        let (length, rest) = self.0.split_first_chunk::<8>()?;
-        let (level, rest) = rest.split_first_chunk::<4>()?;
-        let (kind, rest) = rest.split_first_chunk::<4>()?;
-        let length = u64::from_ne_bytes(*length);
-        match (i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind)) {
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) if length >= 28 => {
-                // Behind the interface and the address that answers would leave from.
-                Some(Ipv4Addr::from(*rest.get(8..)?.first_chunk::<4>()?).into())
-            }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if length >= 32 => {
-                Some(Ipv6Addr::from(*rest.first_chunk::<16>()?).to_canonical())
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Makes the socket say which address each datagram was sent to.
-pub(super) fn ask_for_addresses(socket: &UdpSocket) -> io::Result<()> {
-    let is_v4 = socket.local_addr()?.is_ipv4();
-    let (level, option) = match is_v4 {
-        true => (libc::IPPROTO_IP, libc::IP_PKTINFO),
-        false => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
-    };
-    let on: libc::c_int = 1;
-    // SAFETY: the option takes a number, which lives until the call has returned.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            ptr::from_ref(&on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
@@ -286,6 +238,7 @@ mod tests {
     use std::future::poll_fn;
 
     use super::*;
+    use crate::layer4::udp::reached;
 
     fn socket(address: &str) -> UdpSocket {
         let socket = std::net::UdpSocket::bind(address).unwrap();
@@ -303,7 +256,7 @@ mod tests {
                 second.connect(to).await.unwrap();
                 let texts: Vec<Vec<u8>> =
                     (0..OF_A_NODE + 2).map(|at| vec![b'a' + at as u8; at * 100]).collect();
-                ask_for_addresses(&receiver).unwrap();
+                reached::ask(&receiver).unwrap();
                 let sent = |bytes| Sent { bytes, refused: None };
                 assert_eq!(send_all(&first, Some(to), texts.iter().map(Vec::as_slice)), sent(4500));
                 assert_eq!(send_all(&second, None, [&b"one"[..]].into_iter()), sent(3));
@@ -311,10 +264,9 @@ mod tests {
                 let mut batch = Batch::new();
                 poll_fn(|context| batch.poll_receive::<OF_A_NODE>(&receiver, context)).await.unwrap();
                 assert_eq!(batch.all(), 0..OF_A_NODE);
-                assert_eq!(batch.sent_to(OF_A_NODE - 1), Some(to.ip()));
                 poll_fn(|context| batch.poll_receive::<OF_CLIENTS>(&receiver, context)).await.unwrap();
                 let runs: Vec<_> = batch.runs().collect();
-                let senders = [&first, &second].map(|socket| socket.local_addr().unwrap());
+                let senders = [&first, &second].map(|socket| (socket.local_addr().unwrap(), Some(to.ip())));
                 assert_eq!(runs, [(senders[0], 0..2), (senders[1], 2..3)]);
                 let got: Vec<&[u8]> = batch.datagrams(batch.all()).collect();
                 assert_eq!(got, [&texts[OF_A_NODE][..], &texts[OF_A_NODE + 1], b"one"]);

@@ -5,14 +5,19 @@ use std::{
     collections::HashMap,
     hash::RandomState,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     rc::Rc,
     time::Duration,
 };
 
 use tidegate_balancing::{HealthSignal, Source};
-use tidegate_plugin_api::{Session, descriptors, session::Attempt, stream_route::StreamRoute};
-use tidegate_telemetry::error_log::{self, Level};
+use tidegate_plugin_api::{
+    Session, UpstreamHandle, descriptors, session::Attempt, stream_route::StreamRoute,
+};
+use tidegate_telemetry::{
+    error_log::{self, Level},
+    limiter::Limiter,
+};
 use tokio::net::UdpSocket;
 
 use super::batch::{Sent, send_all};
@@ -38,8 +43,11 @@ pub(super) struct Link {
     pub is_refused: Cell<bool>,
 }
 
+/// A client, and the address that it sends to where the socket listens on all of them.
+pub(super) type Ends = (SocketAddr, Option<IpAddr>);
+
 /// By the clients' addresses, which anybody may invent: with a random hash.
-pub(super) type Sessions = RefCell<HashMap<SocketAddr, Rc<Link>, RandomState>>;
+pub(super) type Sessions = RefCell<HashMap<Ends, Rc<Link>, RandomState>>;
 
 /// Counts the session where it is limited.
 pub(super) type Guards = (Open, guide::Slot, InFlight);
@@ -57,6 +65,10 @@ pub(super) fn open(
     let slot = guide::enter(worker, route)?;
     let pause = guide::datagram_verdict(session, route, datagram)?;
     let upstream = reach::upstream(session, route)?;
+    if upstream.stream.tls.is_some() {
+        refuse_tls(&upstream);
+        return Err(503);
+    }
     let (peer, in_flight) = reach::pick(worker, session, &upstream, &[]).ok_or(503u16)?;
     let node = peer.node().ok_or(503u16)?;
     let address = reach::address_of(node);
@@ -88,6 +100,20 @@ pub(super) fn open(
     link.forward(std::iter::once(datagram));
     let held = (!pause.is_zero()).then(|| (datagram.to_vec(), pause));
     Ok((link, held, (Open::new(worker), slot, in_flight)))
+}
+
+/// In the clear they would lack what the scheme asks for.
+fn refuse_tls(upstream: &UpstreamHandle) {
+    static LIMITER: Limiter = Limiter::new(1, 10_000);
+    if LIMITER.pass().is_some() {
+        error_log::log(
+            Level::Error,
+            format_args!(
+                "upstream {} has scheme tls, which is for TCP: sessions of UDP are closed; write scheme udp",
+                upstream.name
+            ),
+        );
+    }
 }
 
 /// A socket that takes datagrams of this node alone.

@@ -3,7 +3,6 @@
 use std::{
     cell::Cell,
     future::poll_fn,
-    net::SocketAddr,
     pin::pin,
     rc::Rc,
     sync::Arc,
@@ -20,7 +19,8 @@ use tokio::net::UdpSocket;
 
 use super::{
     batch::{BATCH, OF_A_NODE, send_all},
-    link::{Guards, Held, Link, Sessions},
+    link::{Ends, Guards, Held, Link, Sessions},
+    reached::send_from,
 };
 use crate::{
     layer4::end,
@@ -39,7 +39,7 @@ pub(super) struct Way {
     pub worker: &'static Worker,
     pub socket: Rc<UdpSocket>,
     pub sessions: Rc<Sessions>,
-    pub client: SocketAddr,
+    pub ends: Ends,
 }
 
 /// Passes the node's answers on until the session ends.
@@ -105,8 +105,8 @@ impl Way {
     /// Another session of the client may have begun.
     fn leave(&self, link: &Rc<Link>) {
         let mut sessions = self.sessions.borrow_mut();
-        if sessions.get(&self.client).is_some_and(|present| Rc::ptr_eq(present, link)) {
-            sessions.remove(&self.client);
+        if sessions.get(&self.ends).is_some_and(|present| Rc::ptr_eq(present, link)) {
+            sessions.remove(&self.ends);
         }
     }
 }
@@ -146,7 +146,11 @@ fn poll_answers(way: &Way, link: &Link, session: &mut Session, context: &mut Con
                 log.first_byte_after = Some(session.started.elapsed());
                 link.mark.answered.set(true);
             }
-            log.bytes_sent += send_all(&*way.socket, Some(way.client), batch.datagrams(batch.all())).bytes;
+            let answers = batch.datagrams(batch.all());
+            log.bytes_sent += match way.ends {
+                (client, None) => send_all(&*way.socket, Some(client), answers).bytes,
+                (client, Some(reached)) => send_from(&way.socket, (reached, client), answers),
+            };
             if !way.worker.draining.get() {
                 link.timer.set(link.idle_ms.get());
             }
