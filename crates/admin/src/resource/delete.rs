@@ -164,6 +164,7 @@ fn find_upstream_user(state: &State, id: &str) -> Option<String> {
         (Kind::Consumer, "consumer", false),
         (Kind::ConsumerGroup, "consumer_group", false),
         (Kind::GlobalRule, "global_rules", false),
+        (Kind::StreamRoute, "stream_route", true),
     ];
     kinds.into_iter().find_map(|(kind, noun, direct)| {
         with_field(state, kind, "upstream_id").find_map(|object| {
