@@ -24,10 +24,11 @@ pub(crate) fn conflicts(settings: &Settings) -> Vec<(&'static str, String)> {
             .take(place)
             .find(|earlier| overlap(&earlier.listener, &later.listener) && !may_share(earlier, later));
         if let Some(earlier) = earlier {
-            let message = format!(
-                "port {} of {} is taken by {}; use another",
-                later.listener.port, later.key, earlier.key
-            );
+            let (port, key) = (later.listener.port, later.key);
+            let message = match earlier.listener == later.listener && earlier.key == key {
+                true => format!("port {port} is twice in {key}, with different options; remove one of them"),
+                false => format!("port {port} of {key} is taken by {}; use another", earlier.key),
+            };
             messages.push((later.key, message));
         }
     }

@@ -258,7 +258,19 @@ pub(super) fn ports(taken: u16) -> Vec<Case> {
             &[("apisix.status", json!({"ip": "127.0.0.1", "port": "@HTTP@"}))],
             Refused("is taken by apisix.node_listen"),
         ),
+        streams(
+            json!([19130, {"addr": 19130, "tls": true}]),
+            "is twice in apisix.stream_proxy.tcp, with different options",
+        ),
+        streams(json!(["19129-19131", {"addr": 19130, "proxy_protocol": true}]), "port 19130 is twice"),
+        streams(json!([19130, "127.0.0.1:19130"]), "is taken by apisix.stream_proxy.tcp"),
+        streams(json!([{"tls": true}]), "addr is missing"),
     ]
+}
+
+fn streams(tcp: Value, said: &'static str) -> Case {
+    let mode = ("apisix.proxy_mode", json!("http&stream"));
+    keys(&[mode, ("apisix.stream_proxy.tcp", tcp)], Refused(said))
 }
 
 pub(super) fn left_out() -> Vec<Case> {
