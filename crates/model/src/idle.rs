@@ -7,6 +7,7 @@ mod matching;
 mod names;
 mod public;
 mod references;
+mod sessions;
 pub(crate) mod unknown;
 mod vain;
 mod values;
@@ -95,7 +96,7 @@ pub use self::{
 };
 pub(crate) use values::is_text as is_text_variable;
 
-/// All parts of an object that have no effect, as messages.
+/// All parts of an object that have no effect, as messages. `catalog`: for a stream route that of stream routes.
 pub fn of(
     object: &Object,
     matching: Matching,
@@ -110,6 +111,7 @@ pub fn of(
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
+    found.extend(sessions::of(object));
     found.extend(names::of(object, catalog, all));
     found.extend(remarks(object, catalog));
     found.extend(script(object, catalog));

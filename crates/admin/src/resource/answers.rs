@@ -26,7 +26,10 @@ pub(super) fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -
 
 /// The parts of an object that have no effect.
 pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec<String> {
-    let mut found = idle::of(object, api.settings.matching, api.plugins().as_ref(), all);
+    let plugins = api.plugins();
+    let of_streams = api.stream_plugins.as_deref().filter(|_| object.kind == Kind::StreamRoute);
+    let catalog = of_streams.unwrap_or(plugins.as_ref());
+    let mut found = idle::of(object, api.settings.matching, catalog, all);
     found.extend(idle::fields(object, api.settings.matching).map(idle::Field::in_words));
     found
 }

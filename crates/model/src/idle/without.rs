@@ -30,19 +30,20 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
             found.extend(texts.iter().map(|text| format!("plugins.{name}.{}.{text}", nested.path)));
         }
         if name == "traffic-split" {
-            inline_upstreams(conf, &mut found);
+            each_inline_upstream(conf, &mut |value, path| upstream(value, path, &mut found));
         }
     }
     found
 }
 
-fn inline_upstreams(conf: &Value, found: &mut Vec<String>) {
+/// The upstreams inside of a configuration of traffic-split, each with the path to it.
+pub(super) fn each_inline_upstream(conf: &Value, take: &mut dyn FnMut(&Value, &str)) {
     let list =
         |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     for (rule, value) in list(conf, "rules").iter().enumerate() {
         for (at, weighted) in list(value, "weighted_upstreams").iter().enumerate() {
             let path = format!("plugins.traffic-split.rules[{rule}].weighted_upstreams[{at}].upstream.");
-            weighted.get("upstream").into_iter().for_each(|value| upstream(value, &path, found));
+            weighted.get("upstream").into_iter().for_each(|value| take(value, &path));
         }
     }
 }

@@ -13,9 +13,18 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     priority: 3000,
     schema: include_str!("../security/ip_restriction.json"),
     check,
+    remarks,
     build_stream: build,
     ..PluginDef::DEFAULT
 };
+
+fn remarks(conf: &Value) -> Vec<String> {
+    let has_message = conf.get("message").is_some();
+    has_message
+        .then(|| "message has no effect: sessions are closed without one".to_owned())
+        .into_iter()
+        .collect()
+}
 
 struct IpRestriction {
     listed: Listed,

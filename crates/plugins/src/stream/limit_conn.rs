@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, PluginDef, Session, SessionVerdict, StreamPlugin, Template, Variable,
+    BuildContext, PluginDef, Session, SessionVerdict, StreamPlugin, Template, Variable, template::Part,
 };
 
 use crate::{
@@ -21,9 +21,25 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     version: 0.1,
     priority: 1003,
     schema: include_str!("limit_conn.json"),
+    remarks,
     build_stream: build,
     ..PluginDef::DEFAULT
 };
+
+/// A key without a value is the client's address.
+fn remarks(conf: &Value) -> Vec<String> {
+    let key = conf.get("key").and_then(Value::as_str).unwrap_or_default();
+    let is_combination = conf.get("key_type").and_then(Value::as_str) == Some("var_combination");
+    let is_known = match is_combination {
+        true => Template::compile(key)
+            .parts()
+            .iter()
+            .any(|part| matches!(part, Part::Variable { variable, .. } if Session::knows(variable))),
+        false => Session::knows(&Variable::resolve(key)),
+    };
+    let remark = || format!("key {key} has no value in sessions: the client's address counts");
+    (!is_known).then(remark).into_iter().collect()
+}
 
 #[derive(Deserialize)]
 struct Conf {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Object, Objects, PluginCatalog, idle, mask::mask_message};
+use tidegate_model::{Kind, Object, Objects, PluginCatalog, idle, mask::mask_message};
 use tidegate_telemetry::error_log::{self, Level};
 
-use super::kept_places::KeptPlaces;
+use super::{catalogs::all_stream_plugins, kept_places::KeptPlaces};
 
 /// The first object with a field, and how many more have it.
 struct Seen<'a> {
@@ -25,7 +25,7 @@ pub(super) fn log<'a>(
     let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
-        let texts = idle::of(object, matching, catalog, all);
+        let texts = idle::of(object, matching, catalog_of(object, catalog), all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object, matching) {
             seen.entry((object.kind.directory(), field.path))
@@ -42,6 +42,12 @@ pub(super) fn log<'a>(
     }
 }
 
+/// The plugins that an object of this kind may have.
+fn catalog_of<'c>(object: &Object, catalog: &'c dyn PluginCatalog) -> &'c dyn PluginCatalog {
+    let of_streams = all_stream_plugins().filter(|_| object.kind == Kind::StreamRoute);
+    of_streams.map_or(catalog, |catalog| catalog)
+}
+
 /// So many are named, and the rest counted: a configuration may have as many as routes.
 const MOST_NAMED: usize = 10;
 /// Of those that keep a route from requests that it was meant for, which another route may serve without its guards.
@@ -55,6 +61,7 @@ fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &K
     for (object, text) in named {
         count += 1;
         let place = places.prefix(object.kind, &object.id, text);
+        let catalog = catalog_of(object, catalog);
         let text = mask_message(object.kind, &object.id, &object.value(), catalog, text);
         error_log::log(Level::Warn, format_args!("{place}{}/{}: {text}", object.kind.directory(), object.id));
     }

@@ -46,6 +46,7 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     let absent = absent_plugins(settings, &settings.places);
     absent
         .into_iter()
+        .chain(absent_stream_plugins(settings))
         .chain(unknown_variables(settings))
         .chain(unknown_in_stream_log(settings))
         .chain(admin_key(settings))
@@ -200,6 +201,25 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
         absent.join(", ")
     );
     Some(places.message("plugins", &text))
+}
+
+/// As [`absent_plugins`], of `stream_plugins`.
+fn absent_stream_plugins(settings: &Settings) -> Option<String> {
+    let here = |name: &&String| {
+        tidegate_plugins::registry::STREAM_PLUGINS.iter().any(|plugin| plugin.name == name.as_str())
+    };
+    let names = settings.stream.plugins.iter().filter(|_| settings.stream.enable);
+    let absent: Vec<&str> = names.filter(|name| !here(name)).map(String::as_str).collect();
+    if absent.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "stream_plugins: {} of {} are not available, and stream routes that use them are rejected: {}",
+        absent.len(),
+        settings.stream.plugins.len(),
+        absent.join(", ")
+    );
+    Some(settings.places.message("stream_plugins", &text))
 }
 
 fn provider(settings: &Settings) -> Result<(), Fault> {
