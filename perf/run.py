@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,10 +57,14 @@ def main():
     before = earlier(options.against) if options.against else None
     results = {"about": {**about(options, rounds, seconds, binary), "against": options.against}}
     machine = Machine()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="tidegate-perf-") as folder:
         # nginx's workers run as another user when its master is root.
         os.chmod(folder, 0o755)
-        measure(folder, wanted, rounds, seconds, (binary, before), options.quick, results)
+        try:
+            measure(folder, wanted, rounds, seconds, (binary, before), options.quick, results)
+        except KeyboardInterrupt:
+            say("interrupted: what was measured before follows")
     results["machine"] = machine.since()
     show(results)
     print(f"\nsaved as {save(results)}")
