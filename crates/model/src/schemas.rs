@@ -1,5 +1,5 @@
 //! The schemas of the resources, as published by APISIX 3.18 (`crates/model/schemas`), with `proxy_protocol` of upstreams
-//! added.
+//! and `max_conn` of their nodes added.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 

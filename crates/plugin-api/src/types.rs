@@ -184,6 +184,8 @@ pub trait PluginFile: Send + Sync {
         conf: &Value,
         context: &BuildContext,
     ) -> Result<Arc<dyn Plugin>, String>;
+    /// Whether it has a function `rewrite`, which plugin `multi-auth` asks for a verdict.
+    fn has_rewrite(&self) -> bool;
     /// How a consumer with that configuration is found. `None`: it does not identify consumers.
     fn consumer(&self) -> Option<fn(&Value, &PluginDef) -> ConsumerKey>;
     /// Answers a request for the URI with that number in [`PluginDef::apis`].

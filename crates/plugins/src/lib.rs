@@ -177,7 +177,11 @@ pub fn plugins_in_files(
     settings: &serde_json::Value,
 ) -> (Vec<&'static PluginDef>, Vec<(String, String)>) {
     let (modules, unread) = lua_files::Modules::of_plugins(path, plugins);
-    let names: Vec<&String> = plugins.iter().filter(|name| path.plugin(name).is_some()).collect();
+    // One that is listed twice is one.
+    let listed =
+        (0..).zip(plugins).filter(|(at, name)| !plugins.iter().take(*at).any(|other| other == *name));
+    let names: Vec<&String> =
+        listed.map(|(_, name)| name).filter(|name| path.plugin(name).is_some()).collect();
     lua_files::provide(path.clone(), modules.clone(), settings.clone());
     let (mut defs, mut faults) = (Vec::new(), Vec::new());
     for name in names {

@@ -11,6 +11,7 @@ mod check;
 mod chunk;
 mod clock;
 mod current;
+mod ending;
 mod exits;
 mod files;
 mod filter;

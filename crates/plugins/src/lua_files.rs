@@ -7,7 +7,7 @@
 pub mod look;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -70,11 +70,12 @@ impl LuaPath {
         self.templates.is_empty()
     }
 
-    /// The file that a module of that name would be read from.
+    /// Where a module of that name would be read from: the first place with anything, whether it can be read or not. What cannot be
+    /// read must not make way for another module, nor for a plugin of the gateway.
     pub fn find(&self, module: &str) -> Option<PathBuf> {
         let name = module.replace('.', "/");
-        let paths = self.templates.iter().map(|template| PathBuf::from(template.replace('?', &name)));
-        paths.into_iter().find(|path| path.is_file())
+        let mut paths = self.templates.iter().map(|template| PathBuf::from(template.replace('?', &name)));
+        paths.find(|path| is_taken(path))
     }
 
     /// The file of a plugin.
@@ -86,7 +87,11 @@ impl LuaPath {
     fn read(&self, module: &str) -> Option<Result<Module, String>> {
         let path = self.find(module)?;
         let read = || -> Result<Module, String> {
-            let bytes = fs::metadata(&path).map_err(|error| error.to_string())?.len();
+            let metadata = fs::metadata(&path).map_err(|error| error.to_string())?;
+            if !metadata.is_file() {
+                return Err("it is not a regular file".to_owned());
+            }
+            let bytes = metadata.len();
             if bytes > MAX_FILE_BYTES {
                 return Err(format!("it has {bytes} bytes, at most {MAX_FILE_BYTES} are read"));
             }
@@ -94,6 +99,14 @@ impl LuaPath {
             Ok(Module { path: path.clone(), text })
         };
         Some(read().map_err(|reason| format!("{}: {reason}", path.display())))
+    }
+}
+
+fn is_taken(path: &Path) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
+    match fs::symlink_metadata(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), NotFound | NotADirectory | InvalidInput | InvalidFilename),
     }
 }
 

@@ -288,9 +288,6 @@ async fn serve(client: Rc<Downstream>) -> After {
             client.release_buffer();
             return After::Close;
         }
-        if worker.draining.get() && !client.has_input() {
-            return After::Close;
-        }
         if !client.holds_received() && client.release_buffer() {
             return After::Idle;
         }

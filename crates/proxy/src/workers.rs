@@ -69,12 +69,9 @@ const STACK_BYTES: usize = 4 << 20;
 
 /// Starts the workers on sockets that are open.
 pub fn start(settings: &Settings, listeners: Listeners, publisher: &Arc<Publisher>) -> io::Result<Workers> {
+    // Ports of streams as well: their sessions may lead to a port of ours for HTTP.
     tidegate_plugin_api::hops::install(
-        listeners
-            .listening
-            .iter()
-            .filter(|listen| listen.stream.is_none())
-            .map(|listen| listen.address.port()),
+        listeners.listening.iter().filter(|listen| !listen.is_udp()).map(|listen| listen.address.port()),
         settings.max_own_hops,
     );
     tidegate_plugin_api::reroute::install(crate::matching::route_of);

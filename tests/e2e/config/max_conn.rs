@@ -48,6 +48,7 @@ fn a_full_node_gets_nothing_more() {
     }
     let log = gateway.error_log();
     assert!(log.contains("every node is at its max_conn"), "{log}");
+    assert!(!log.contains("max_conn has no effect"), "{log}");
 }
 
 #[test]

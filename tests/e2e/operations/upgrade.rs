@@ -368,6 +368,52 @@ fn an_idle_connection_is_answered_once_more_and_addresses_come_and_go() {
     assert!(done, "{text}");
 }
 
+/// Sends the head and half of a body, and the rest when it is told to.
+fn halves() -> (std::net::SocketAddr, std::sync::mpsc::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let (go, waiting) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let (mut node, _) = listener.accept().expect("a connection");
+        let mut room = [0; 4096];
+        let _ = node.read(&mut room);
+        node.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha").expect("half of it");
+        let _ = waiting.recv();
+        node.write_all(b"lf").expect("the rest");
+        let _ = waiting.recv();
+    });
+    (address, go)
+}
+
+/// Its head could not announce the close any more: the connection stays for one request, like those that are idle.
+#[test]
+fn an_answer_under_way_does_not_end_its_connection() {
+    let (node, go) = halves();
+    let route =
+        format!("- {{id: 2, uri: /half, upstream: {{type: roundrobin, nodes: {{\"{node}\": 1}}}}}}\n");
+    let mut gateway = Gateway::start(YAML_PROVIDER, Some(&format!("{MOCK}{route}")));
+    let (mut under_way, mut other) = (gateway.client(), gateway.client());
+    under_way.send(b"GET /half HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("sent");
+    let begun = |client: &mut Client| {
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"\r\n\r\nha") {
+            seen.extend(client.exactly(1).expect("the first half"));
+        }
+        String::from_utf8_lossy(&seen).to_ascii_lowercase()
+    };
+    assert!(!begun(&mut under_way).contains("connection: close"));
+    let (done, text) = gateway.verb("upgrade");
+    assert!(done, "{text}");
+    while other.get("a.test", "/a").expect("an answer").header("connection").is_none() {}
+    go.send(()).expect("the node waits");
+    assert_eq!(under_way.exactly(2).expect("the second half"), b"lf");
+    let last = under_way.get("a.test", "/a").expect("the old process answers");
+    assert_eq!((last.status(), last.header("connection")), (200, Some("close")));
+    assert!(gateway.process.wait_for_exit().success());
+    let (done, text) = gateway.verb("stop");
+    assert!(done, "{text}");
+}
+
 #[test]
 fn requests_under_way_finish() {
     let upstream = Upstream::start();

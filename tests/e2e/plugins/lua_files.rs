@@ -1,5 +1,6 @@
 //! Plugins that users write as files below `apisix.extra_lua_path`: APISIX's module shape, in the sandbox.
 
+mod doors;
 mod kit;
 mod limits;
 mod reloading;

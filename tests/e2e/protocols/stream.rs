@@ -6,6 +6,7 @@ mod limits;
 mod mqtt;
 mod plugins;
 mod protocols;
+mod rounds;
 mod secure;
 mod sessions;
 mod splicing;

@@ -21,7 +21,7 @@ pub(super) fn of(object: &Object) -> Vec<String> {
     found
 }
 
-/// An address is no server name (RFC 6066, section 3).
+/// An address is not a server name (RFC 6066, section 3).
 fn name(value: &Value) -> Option<String> {
     let name = value.get("sni")?.as_str()?;
     let bare = name.trim_start_matches('[').trim_end_matches([']', '.']);

@@ -58,6 +58,11 @@ fn checked(conf: &Value) -> Result<Vec<(&'static PluginDef, Value)>, String> {
         if def.kind != Some("auth") {
             return Err(format!("{name} plugin is not supported"));
         }
+        if def.file.is_some_and(|file| !file.has_rewrite()) {
+            return Err(format!(
+                "{name} plugin is not supported: it has no function rewrite, which would be called"
+            ));
+        }
         let mut conf = conf.clone();
         catalog
             .check(name, SchemaKind::Plugin, &mut conf)

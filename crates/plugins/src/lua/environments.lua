@@ -87,6 +87,9 @@ function makers.load(env)
         return native.load(source, name, into or env)
     end
 end
+-- All that there are: a function's globals are for its own configuration.
+local all = setmetatable({}, { __mode = "k" })
+local function is_of_others(globals, env) return globals == base or (all[globals] and globals ~= env) end
 function makers.getfenv(env)
     return function(where)
         local of
@@ -97,23 +100,23 @@ function makers.getfenv(env)
             if level < 1 then return env end
             of = getfenv0(level + 1)
         end
-        return of == base and env or of
+        return is_of_others(of, env) and env or of
     end
 end
-function makers.setfenv()
+function makers.setfenv(env)
     return function(where, environment)
         if type(where) ~= "function" then
             local level = floor(tonumber(where) or 0)
             if level < 1 then error("the environment of all functions cannot be replaced", 2) end
-            if getfenv0(level + 1) ~= base then
+            if not is_of_others(getfenv0(level + 1), env) then
                 -- Level 1 is the caller of this function. No tail call, which would take its level away.
                 local changed = setfenv0(level + 1, environment)
                 return changed
             end
-        elseif getfenv0(where) ~= base then
+        elseif not is_of_others(getfenv0(where), env) then
             return setfenv0(where, environment)
         end
-        error("the environment of a function of the gateway cannot be replaced", 2)
+        error("the environment of a function of the gateway, or of another configuration, cannot be replaced", 2)
     end
 end
 
@@ -184,8 +187,10 @@ local environment_metatable = {
 function environments.new(has_files)
     local env = setmetatable({}, environment_metatable)
     with_files[env] = has_files
+    all[env] = true
     return env
 end
+function environments.has_files(env) return with_files[env] == true end
 
 -- Once everything is there.
 function environments.finish(all)

@@ -9,8 +9,9 @@ use tidegate_plugin_api::Request;
 use super::{
     api, chunk, clock,
     current::{self, Phase},
+    ending::{final_status, number},
     json,
-    program::{Program, context, enter, final_status, number, spend, time_of},
+    program::{Program, context, enter, spend, time_of},
     vm::{self, Vm},
 };
 

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::lua_files::{Modules, module_of};
 
-/// Calls that wait: a plugin whose modules have one runs as a coroutine.
-const WAITS: [&str; 5] = ["sleep", "resty.http", "read_body", "get_body", "post_arg"];
+/// Calls that wait: a plugin whose modules have one always runs as a coroutine, others where the request has a body.
+const WAITS: [&str; 2] = ["sleep", "resty.http"];
 /// The most that a body filter gets at once.
 const BODY_STEP: usize = 256 << 10;
 
@@ -30,6 +30,7 @@ struct LuaFile {
     /// Why it cannot be used.
     fault: Option<String>,
     waits: bool,
+    phases: Phases,
     /// Consumers are found by their configurations of it.
     identifies: bool,
     apis: Vec<Program>,
@@ -55,6 +56,7 @@ pub(crate) fn declare(
                 name,
                 fault: None,
                 waits,
+                phases: declared.phases,
                 identifies: declared.identifies,
                 apis: (0..declared.apis.len()).map(|number| api_program(name, number, waits)).collect(),
             };
@@ -65,6 +67,7 @@ pub(crate) fn declare(
                 name,
                 fault: Some(fault.clone()),
                 waits: false,
+                phases: Phases::NONE,
                 identifies: false,
                 apis: Vec::new(),
             };
@@ -76,18 +79,19 @@ pub(crate) fn declare(
 }
 
 fn api_program(name: &'static str, number: usize, waits: bool) -> Program {
-    Program::of_file(name, Value::Null, InFile { waits, api: Some(number), ..InFile::default() })
+    Program::of_file(
+        name,
+        Value::Null,
+        InFile { owner: None, metadata: None, waits, phases: Phases::NONE, api: Some(number) },
+    )
 }
 
 /// Loads the file, reads what it declares, and starts it as a worker will.
 fn load(vm: &Vm, name: &'static str) -> Result<Declared, String> {
     let load = || -> mlua::Result<Result<Declared, String>> {
         let module = vm.load_plugin(name)?;
-        let declared = Declared::of(vm, &module);
-        if declared.is_ok() {
-            vm.start_plugin(&module, name)?;
-        }
-        Ok(declared)
+        vm.start_plugin(&module, name)?;
+        Ok(Declared::of(vm, &module))
     };
     load().map_err(|error| chunk::message(&error)).flatten()
 }
@@ -142,10 +146,15 @@ impl PluginFile for LuaFile {
             owner: Some(context.owner.clone()),
             metadata: context.metadata.cloned(),
             waits: self.waits,
+            phases: self.phases,
             api: None,
         };
         let program = Program::of_file(self.name, conf.clone(), file);
         Ok(Arc::new(Instance { program, phases: def.phases }))
+    }
+
+    fn has_rewrite(&self) -> bool {
+        self.phases.contains(Phases::REWRITE)
     }
 
     fn consumer(&self) -> Option<fn(&Value, &PluginDef) -> ConsumerKey> {

@@ -58,13 +58,27 @@ modules["apisix.schema_def"] = definitions
 
 -- plugin ------------------------------------------------------------------------------------------------------
 local metadata, loaded = current.metadata, current.modules
+-- Functions of configurations get a copy, whose functions call those of the plugin: what they write changes no plugin.
+local function shown(value, seen)
+    if type(value) == "function" then return function(...) return value(...) end end
+    if type(value) ~= "table" then return value end
+    if not seen[value] then
+        local copy = {}
+        seen[value] = copy
+        for key, entry in next, value do copy[key] = shown(entry, seen) end
+    end
+    return seen[value]
+end
 modules["apisix.plugin"] = {
     plugin_attr = function(name) return core.table.try_read_attr(local_conf(), "plugin_attr", name) end,
     plugin_metadata = function(name)
         local value = metadata[name]
         return value ~= nil and { value = value } or nil
     end,
-    get = function(name) return loaded[name] end,
+    get = function(name)
+        if current.is_of_files() then return loaded[name] end
+        return shown(loaded[name], {})
+    end,
     conf_version = function(conf) return tostring(conf) end,
     enable_debug = function() return false end,
 }
@@ -85,14 +99,14 @@ end
 consumer.consumers_conf = consumer.plugin
 function consumer.consumers_kv(name, _, field)
     return setmetatable({}, { __index = function(_, value)
-        return native.consumer_find(name, field, tostring(value))
+        return native.consumer_find(name, field, value)
     end })
 end
 function consumer.find_consumer(name, field, value)
     local conf = consumer.plugin(name)
     if not conf then return nil, nil, "Missing related consumer" end
     if value == nil then return nil, conf end
-    return native.consumer_find(name, field, tostring(value)), conf
+    return native.consumer_find(name, field, value), conf
 end
 function consumer.attach_consumer(ctx, found)
     local name = found.consumer_name or found.username

@@ -2,6 +2,7 @@
 
 use mlua::{Table, Value};
 use tidegate_model::{check::LuaFault, nearest::hint};
+use tidegate_plugin_api::Phases;
 
 const PHASES: [&str; 5] = ["rewrite", "access", "header_filter", "body_filter", "log"];
 
@@ -64,6 +65,28 @@ pub(super) fn function(table: &Table, phase: &str) -> mlua::Result<Option<Value>
             Err(mlua::Error::runtime(format!("{phase} should be a function, not a {kind}")))
         }
     }
+}
+
+/// Functions of a plugin in a file, and when they run.
+const OF_PLUGINS: [(&str, Phases); 7] = [
+    ("rewrite", Phases::REWRITE),
+    ("access", Phases::ACCESS),
+    ("before_proxy", Phases::BEFORE_PROXY),
+    ("header_filter", Phases::HEADER_FILTER),
+    ("body_filter", Phases::BODY_FILTER.and(Phases::HEADER_FILTER)),
+    ("delayed_body_filter", Phases::BODY_FILTER.and(Phases::HEADER_FILTER)),
+    ("log", Phases::LOG),
+];
+
+/// When functions of the module run.
+pub(super) fn of_plugin(module: &Table) -> mlua::Result<Phases> {
+    let mut runs = Phases::NONE;
+    for (name, phase) in OF_PLUGINS {
+        if function(module, name)?.is_some() {
+            runs = runs.and(phase);
+        }
+    }
+    Ok(runs)
 }
 
 /// Members that look like guards and never run, in words.

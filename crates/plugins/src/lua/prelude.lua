@@ -311,8 +311,8 @@ end
 local registered = {}
 local var = proxy(function(name)
     local value = native.var_get(name)
-    if value == nil and type(name) == "string" and (sub(name, 1, 8) == "post_arg" or sub(name, 1, 7) == "graphql")
-        and native.body_unread() then
+    if value == nil and type(name) == "string" and native.body_unread()
+        and (sub(name, 1, 8) == "post_arg" or sub(name, 1, 7) == "graphql" or name == "request_body") then
         read_body()
         value = native.var_get(name)
     end
@@ -1083,6 +1083,7 @@ end
 
 -- Plugins in files: their modules, loaded into one environment, and the newest metadata of each.
 local plugins = { metadata = {}, modules = {}, environment = function() return environment end }
+function plugins.is_of_files() return environments.has_files(environment) end
 for name, module in pairs(native.more(native, core, ngx, wait, native.may_wait, plugins)) do modules[name] = module end
 
 function plugins.load(name)
@@ -1093,7 +1094,7 @@ function plugins.load(name)
     if type(module.schema) ~= "table" then error("invalid plugin: schema field", 0) end
     return module
 end
--- After the schema was read: what each plugin may have in addition, and the plugin's own start.
+-- What each plugin may have in addition, and the plugin's own start.
 function plugins.start(module, name)
     module.schema.properties = module.schema.properties or {}
     if module.schema.properties._meta then

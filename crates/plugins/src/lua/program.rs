@@ -1,7 +1,6 @@
 //! Functions of one configuration, and running them for a request.
 
 use std::{
-    net::IpAddr,
     rc::{Rc, Weak},
     sync::{
         Arc,
@@ -12,22 +11,22 @@ use std::{
 
 use mlua::{Lua, MultiValue, Table, Value};
 use tidegate_plugin_api::{
-    BodyChunk, Owner, Passage, Reply, Request, RequestBody, Step, memory, reply::FINAL_STATUSES,
-    step::Verdict,
+    BodyChunk, Owner, Passage, Phases, Reply, Request, RequestBody, Step, memory, step::Verdict,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
 pub(crate) use super::current::Phase;
 use super::{
-    api, chunk, clock, current, json, phases, timers,
+    api, chunk, clock, current,
+    ending::{Ending, ending, page},
+    json, phases, timers,
     vm::{self, Loaded, Vm},
     waiting::{self, MAX_BODY_BYTES, Woken},
 };
+use crate::common::auth::under_multi_auth;
 
-/// `ngx.DECLINED`.
-const DECLINED: i32 = -5;
-
-/// Texts that make a function look at the request's body: it is read before the call.
+/// Texts that make a function look at the request's body: it is read before the call. One that asks for it under a name that it
+/// makes runs as a coroutine, and waits there.
 const BODY_WORDS: [&str; 6] = ["body", "get_post_args", "post_arg", "graphql", "get_body", "set_body"];
 
 pub(crate) struct Program {
@@ -50,12 +49,13 @@ pub(crate) struct Program {
 }
 
 /// An instance of a plugin in a file.
-#[derive(Default)]
 pub(super) struct InFile {
     /// Whose configuration it has.
     pub owner: Option<Owner>,
     pub metadata: Option<serde_json::Value>,
     pub waits: bool,
+    /// The functions that it had when it was declared.
+    pub phases: Phases,
     /// It answers the URI with this number, in place of the phases.
     pub api: Option<usize>,
 }
@@ -79,13 +79,6 @@ const TURN: Duration = Duration::from_millis(10);
 
 /// A call that would get less is refused.
 const LEAST_TIME: Duration = Duration::from_millis(1);
-
-/// How a call ended.
-enum Ending {
-    /// Nothing said: the next function runs.
-    Next,
-    Answer(Box<Reply>),
-}
 
 impl Program {
     pub(crate) fn new(name: &'static str, sources: Vec<String>, conf: serde_json::Value) -> Program {
@@ -172,6 +165,7 @@ impl Program {
             let functions = vec![apis.get::<Table>(number + 1)?.get("handler")?];
             return Ok(Loaded { functions, conf: Value::Nil, table: None, environment });
         }
+        file.check_phases(&module)?;
         let conf = json::to_lua(&vm.lua, &self.conf)?;
         let metadata = file.metadata.as_ref().map_or(Ok(Value::Nil), |value| json::to_lua(&vm.lua, value))?;
         vm.set_metadata(self.name, metadata)?;
@@ -203,15 +197,9 @@ impl Program {
 
     /// Runs the functions in a phase that may answer.
     pub(crate) fn run<'a>(&'a self, request: &'a mut Request, phase: Phase) -> Step<'a> {
-        let unread = matches!(request.body, RequestBody::Unread { .. });
-        if (self.needs_body && unread) || self.waits {
-            return Step::wait(self.run_waiting(request, phase));
-        }
-        if request.extensions.get::<Spent>().is_some_and(|spent| spent.total >= TURN) {
-            return Step::wait(async move {
-                tokio::task::yield_now().await;
-                self.finish(self.run_now(request, phase))
-            });
+        let has_had_its_turn = request.extensions.get::<Spent>().is_some_and(|spent| spent.total >= TURN);
+        if self.waits || is_unread(request) || has_had_its_turn {
+            return Step::wait(self.run_waiting(request, phase, has_had_its_turn));
         }
         self.finish(self.run_now(request, phase)).into()
     }
@@ -234,20 +222,50 @@ impl Program {
         }
     }
 
-    async fn run_waiting(&self, request: &mut Request, phase: Phase) -> Verdict {
+    async fn run_waiting(&self, request: &mut Request, phase: Phase, has_had_its_turn: bool) -> Verdict {
+        if has_had_its_turn {
+            tokio::task::yield_now().await;
+        }
         if self.needs_body {
             request.collect_body(MAX_BODY_BYTES).await?;
         }
-        if !self.waits {
+        if !self.waits && !is_unread(request) {
             return self.finish(self.run_now(request, phase));
         }
         let ended = self.run_coroutines(request, phase).await;
         self.finish(ended)
     }
 
-    /// What was returned, where that counts.
-    fn counted(&self, result: mlua::Result<MultiValue>) -> mlua::Result<MultiValue> {
-        if self.is_before { result.map(|_| MultiValue::new()) } else { result }
+    /// The function of a table for a phase.
+    fn function(&self, table: &Table, request: &Request, phase: Phase) -> mlua::Result<Option<Value>> {
+        let Some(file) = &self.file else { return phases::function(table, phase_name(phase)) };
+        if phase == Phase::Rewrite {
+            file.check_phases(table)?;
+        }
+        let function = phases::function(table, phase_name(phase))?;
+        if function.is_none() && is_asked_by_multi_auth(request, phase) {
+            return Err(mlua::Error::runtime("multi-auth calls rewrite, which it does not have"));
+        }
+        Ok(function)
+    }
+
+    /// What becomes of the request.
+    fn ended(
+        &self,
+        lua: &Lua,
+        result: mlua::Result<MultiValue>,
+        phase: Phase,
+        request: &Request,
+    ) -> mlua::Result<Ending> {
+        let result = if self.is_before { result.map(|_| MultiValue::new()) } else { result };
+        // As in APISIX, where any code is a refusal there, and `ngx.exit(0)` identifies no consumer.
+        let has_code = result.as_ref().is_ok_and(|values| values.front().is_some_and(|code| !code.is_nil()))
+            || current::call(|call| call.exit.get().is_some());
+        let is_refusal = has_code && self.file.is_some() && is_asked_by_multi_auth(request, phase);
+        match ending(lua, result, phase, request.remote_addr)? {
+            Ending::Next if is_refusal => Ok(page(401)),
+            ended => Ok(ended),
+        }
     }
 
     fn finish(&self, ended: mlua::Result<Ending>) -> Verdict {
@@ -283,17 +301,20 @@ impl Program {
         let loaded = self.loaded(vm)?;
         let context = context(vm, request)?;
         if let Some(table) = &loaded.table {
+            let Some(function) = self.function(table, request, phase)? else { return Ok(Ending::Next) };
             self.enter_file(&context)?;
             let first = self.first(&loaded, &context);
-            return run_table(vm, &loaded, table, (first, &context), request, phase);
+            let result = enter(request, phase, || {
+                vm.run.call::<MultiValue>((function, first, &context, &loaded.environment))
+            });
+            return self.ended(&vm.lua, result, phase, request);
         }
         for function in &loaded.functions {
             let first = self.first(&loaded, &context);
             let result = enter(request, phase, || {
                 vm.run.call::<MultiValue>((function, first, &context, &loaded.environment))
             });
-            let result = self.counted(result);
-            if let Ending::Answer(reply) = ending(&vm.lua, result, phase, request.remote_addr)? {
+            if let Ending::Answer(reply) = self.ended(&vm.lua, result, phase, request)? {
                 return Ok(Ending::Answer(reply));
             }
         }
@@ -307,9 +328,7 @@ impl Program {
         let loaded = clock::limited(|| self.loaded(&vm))?;
         let context = context(&vm, request)?;
         let functions: Vec<Value> = match &loaded.table {
-            Some(table) => {
-                clock::limited(|| phases::function(table, phase_name(phase)))?.into_iter().collect()
-            }
+            Some(table) => clock::limited(|| self.function(table, request, phase))?.into_iter().collect(),
             None => loaded.functions.iter().cloned().map(Value::Function).collect(),
         };
         for function in &functions {
@@ -346,8 +365,7 @@ impl Program {
                 });
             }
             drop(said);
-            let result = self.counted(result);
-            let ended = clock::limited(|| ending(&vm.lua, result, phase, request.remote_addr));
+            let ended = clock::limited(|| self.ended(&vm.lua, result, phase, request));
             vm::tidy(&vm);
             if let Ending::Answer(reply) = ended? {
                 return Ok(Ending::Answer(reply));
@@ -388,28 +406,25 @@ fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// The function of a table for a phase.
-fn run_table(
-    vm: &Vm,
-    loaded: &Loaded,
-    table: &Table,
-    (first, context): (Value, &Table),
-    request: &mut Request,
-    phase: Phase,
-) -> mlua::Result<Ending> {
-    let Some(function) = phases::function(table, phase_name(phase))? else { return Ok(Ending::Next) };
-    let result =
-        enter(request, phase, || vm.run.call::<MultiValue>((function, first, context, &loaded.environment)));
-    ending(&vm.lua, result, phase, request.remote_addr)
+impl InFile {
+    /// What runs is what was declared: a guard that comes or goes later would be called in none of its phases, or miss one.
+    fn check_phases(&self, module: &Table) -> mlua::Result<()> {
+        match phases::of_plugin(module)? == self.phases {
+            true => Ok(()),
+            false => Err(mlua::Error::runtime(
+                "its functions are no longer those that it had after init, when the gateway started; assign each of them in the \
+                 file or in init, the same in every worker",
+            )),
+        }
+    }
 }
 
-/// The interpreter hands whole numbers over as integers.
-pub(super) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(value) => Some(*value as f64),
-        Value::Number(value) => Some(*value),
-        _ => None,
-    }
+fn is_unread(request: &Request) -> bool {
+    matches!(request.body, RequestBody::Unread { .. })
+}
+
+fn is_asked_by_multi_auth(request: &Request, phase: Phase) -> bool {
+    phase == Phase::Rewrite && under_multi_auth(request)
 }
 
 /// The request's `ctx`, made for its first function.
@@ -450,119 +465,8 @@ fn enter_waiting<R>(request: &mut Request, phase: Phase, run: impl FnOnce() -> R
     })
 }
 
-/// What a call's results, `ngx.exit` and `ngx.say` mean together.
-fn ending(lua: &Lua, result: mlua::Result<MultiValue>, phase: Phase, client: IpAddr) -> mlua::Result<Ending> {
-    let exit = current::call(|call| call.exit.take());
-    let output = current::call(|call| call.output.take());
-    let status = current::call(|call| call.status.take());
-    let returned = match (result, exit) {
-        (Err(error), None) => return Err(error),
-        (Err(_), Some(_)) => MultiValue::new(),
-        (Ok(values), _) => values,
-    };
-    if !phase.may_answer() {
-        return match exit {
-            Some(code) if !matches!(code, 0 | DECLINED) => Err(mlua::Error::runtime(format!(
-                "ngx.exit({code}) cannot end the request in phase {}",
-                phase.name()
-            ))),
-            _ => Ok(Ending::Next),
-        };
-    }
-    let output = Output { status, bytes: output, client };
-    if let Some(code) = exit {
-        return exited(code, output);
-    }
-    let code = returned.front().filter(|value| !value.is_nil());
-    let body = returned.get(1).filter(|value| !value.is_nil());
-    returned_values(lua, code, body, output)
-}
-
-/// What was said so far, and the status that was set.
-struct Output {
-    status: u16,
-    bytes: Vec<u8>,
-    client: IpAddr,
-}
-
-/// `return code, body`.
-fn returned_values(
-    lua: &Lua,
-    code: Option<&Value>,
-    body: Option<&Value>,
-    mut output: Output,
-) -> mlua::Result<Ending> {
-    let code = match code {
-        None => None,
-        Some(code) => Some(
-            number(code)
-                .ok_or_else(|| mlua::Error::runtime("attempt to compare a status that is not a number"))?,
-        ),
-    };
-    match body {
-        Some(table @ Value::Table(_)) => {
-            let text = json::from_lua(lua, table, false).and_then(|value| json::written(&value));
-            let text =
-                text.map_err(|reason| mlua::Error::runtime(format!("failed to encode data: {reason}")))?;
-            output.bytes.extend_from_slice(&text);
-            output.bytes.push(b'\n');
-        }
-        Some(value) => api::append(value, &mut output.bytes, 0)?,
-        None => {}
-    }
-    if body.is_some() || !output.bytes.is_empty() {
-        // Said something and continued: the answer is made, as nginx has sent it.
-        output.status = code.map_or(Ok(output.status), final_status)?;
-        return output.answer();
-    }
-    match code {
-        // As `ngx.exit(ngx.OK)`.
-        None | Some(0.0) => Ok(Ending::Next),
-        Some(code) => Ok(page(final_status(code)?)),
-    }
-}
-
-/// A status that ends a request; fractions are cut, as nginx-lua does.
-pub(super) fn final_status(code: f64) -> mlua::Result<u16> {
-    match code as u16 {
-        0 if code == 0.0 => Ok(0),
-        status if FINAL_STATUSES.contains(&status) => Ok(status),
-        _ => Err(mlua::Error::runtime(format!("{code} is not a status that ends a request"))),
-    }
-}
-
-/// `ngx.exit(code)`: `ngx.OK` and `ngx.DECLINED` end the function only.
-fn exited(code: i32, mut output: Output) -> mlua::Result<Ending> {
-    match code {
-        0 | DECLINED if output.bytes.is_empty() => Ok(Ending::Next),
-        0 | DECLINED => output.answer(),
-        _ => {
-            let status = final_status(code.into())?;
-            if output.bytes.is_empty() {
-                return Ok(page(status));
-            }
-            output.status = status;
-            output.answer()
-        }
-    }
-}
-
-impl Output {
-    /// Counted like a body that was gathered: the client may take its time to read it.
-    fn answer(self) -> mlua::Result<Ending> {
-        let status = if self.status == 0 { 200 } else { self.status };
-        // The budget logs it.
-        let Ok(body) = memory::hold(self.bytes, self.client) else { return Ok(page(503)) };
-        Ok(Ending::Answer(Box::new(Reply::bytes(status, body))))
-    }
-}
-
 fn no_memory() -> mlua::Error {
     mlua::Error::runtime("there is no memory left for bodies")
-}
-
-fn page(status: u16) -> Ending {
-    Ending::Answer(Box::new(Reply::page(status)))
 }
 
 /// Runs a piece of a call that sleeps, and takes what it computed off the call's time.

@@ -37,7 +37,7 @@ fn remarks(conf: &Value) -> Vec<String> {
             .any(|part| matches!(part, Part::Variable { variable, .. } if Session::knows(variable))),
         false => Session::knows(&Variable::resolve(key)),
     };
-    let remark = || format!("{key} has no value in sessions: the client's address counts");
+    let remark = || "its key has no value in sessions: the client's address counts".to_owned();
     (!is_known).then(remark).into_iter().collect()
 }
 

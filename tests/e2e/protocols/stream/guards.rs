@@ -221,7 +221,7 @@ fn what_has_no_effect_on_sessions_is_named() {
         "sni 127.0.0.1 matches no session",
         "upstream.hash_on header has no effect on sessions",
         "upstream.scheme https has no effect on sessions",
-        "plugin limit-conn: http_x has no value in sessions: the client's address counts",
+        "plugin limit-conn: its key has no value in sessions: the client's address counts",
         "unknown field plugins.limit-conn.policy has no effect",
         "unknown field plugins.limit-conn.rejected_code has no effect",
         "plugin ip-restriction: message has no effect",

@@ -114,29 +114,7 @@ fn install_consumers(lua: &Lua, native: &Table) -> mlua::Result<()> {
             })
         })?,
     )?;
-    // By the field that the plugin's consumers are found by, or by another one, for which all are looked through.
-    native.set(
-        "consumer_find",
-        native_function(lua, |lua, (plugin, field, wanted): (String, String, LuaString)| {
-            let wanted = wanted.to_string_lossy();
-            let found = current::read(|request| {
-                let index = request.snapshot.consumers.index(&plugin)?;
-                let has = |entry: &AuthEntry| {
-                    let value = entry.value.get(&field);
-                    value.is_some_and(|value| tidegate_model::schema::lua::text(value) == wanted)
-                };
-                let first = index.find(&wanted).filter(|entry| has(entry));
-                let found = first.or_else(|| {
-                    let late = |number: usize| number.is_multiple_of(512) && clock::expired();
-                    let mut all = index.iter().enumerate();
-                    all.find(|(number, entry)| late(*number) || has(entry)).map(|(_, entry)| entry)
-                });
-                found.cloned()
-            })?;
-            clock::check_time()?;
-            found.map(|entry| consumer(lua, &entry)).transpose()
-        })?,
-    )?;
+    native.set("consumer_find", native_function(lua, find_consumer)?)?;
     native.set(
         "consumers_all",
         native_function(lua, |lua, plugin: String| {
@@ -172,6 +150,40 @@ fn install_consumers(lua: &Lua, native: &Table) -> mlua::Result<()> {
             known.map(|document| json::to_lua(lua, &document.value())).transpose()
         })?,
     )
+}
+
+/// By the field that the plugin's consumers are found by, or by another one, for which all are looked through.
+fn find_consumer(lua: &Lua, (plugin, field, value): (String, String, Value)) -> mlua::Result<Option<Table>> {
+    // As keys of tables: a number is not the text that looks like it.
+    let Some(wanted) = key(&value) else { return Ok(None) };
+    let found = current::read(|request| {
+        let index = request.snapshot.consumers.index(&plugin)?;
+        let has = |entry: &AuthEntry| match entry.value.get(&field) {
+            Some(serde_json::Value::Number(number)) => number.as_f64() == wanted.as_f64(),
+            Some(text) => *text == wanted,
+            None => false,
+        };
+        let first = wanted.as_str().and_then(|text| index.find(text)).filter(|entry| has(entry));
+        let found = first.or_else(|| {
+            let late = |number: usize| number.is_multiple_of(512) && clock::expired();
+            let mut all = index.iter().enumerate();
+            all.find(|(number, entry)| late(*number) || has(entry)).map(|(_, entry)| entry)
+        });
+        found.cloned()
+    })?;
+    clock::check_time()?;
+    found.map(|entry| consumer(lua, &entry)).transpose()
+}
+
+/// What consumers can be found by.
+fn key(value: &Value) -> Option<serde_json::Value> {
+    match value {
+        Value::String(text) => Some(text.to_string_lossy().into()),
+        Value::Integer(number) => Some((*number as f64).into()),
+        Value::Number(number) => Some((*number).into()),
+        Value::Boolean(value) => Some((*value).into()),
+        _ => None,
+    }
 }
 
 /// As APISIX's `consumer` module has them.

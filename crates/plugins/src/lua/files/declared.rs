@@ -5,17 +5,6 @@ use tidegate_plugin_api::{Api, Handler, Phases, PluginDef, PluginFile};
 
 use crate::lua::{chunk, json, phases, vm::Vm};
 
-/// Methods of the table, and when they run.
-const PHASES: [(&str, Phases); 7] = [
-    ("rewrite", Phases::REWRITE),
-    ("access", Phases::ACCESS),
-    ("before_proxy", Phases::BEFORE_PROXY),
-    ("header_filter", Phases::HEADER_FILTER),
-    ("body_filter", Phases::BODY_FILTER.and(Phases::HEADER_FILTER)),
-    ("delayed_body_filter", Phases::BODY_FILTER.and(Phases::HEADER_FILTER)),
-    ("log", Phases::LOG),
-];
-
 /// URIs of one plugin.
 const MAX_APIS: usize = 64;
 
@@ -28,7 +17,8 @@ pub(super) struct Declared {
     schema: serde_json::Value,
     consumer_schema: Option<serde_json::Value>,
     metadata_schema: Option<serde_json::Value>,
-    phases: Phases,
+    /// When its functions run.
+    pub phases: Phases,
     /// Consumers have configurations of it, by which they are found.
     pub identifies: bool,
     /// Methods and URI of each.
@@ -36,7 +26,7 @@ pub(super) struct Declared {
 }
 
 impl Declared {
-    /// What a module says before it is started.
+    /// What a module says after it was started.
     pub(super) fn of(vm: &Vm, module: &Table) -> Result<Declared, String> {
         let field = |name: &str| module.raw_get::<Value>(name).unwrap_or(Value::Nil);
         let text = |name: &str| field(name).as_string().map(|text| text.to_string_lossy());
@@ -51,12 +41,6 @@ impl Declared {
                 other => Err(format!("invalid plugin: {name} is a {}, not a table", other.type_name())),
             }
         };
-        let mut runs = Phases::NONE;
-        for (name, phase) in PHASES {
-            if phases::function(module, name).map_err(|error| chunk::message(&error))?.is_some() {
-                runs = runs.and(phase);
-            }
-        }
         let consumer_schema = schema("consumer_schema")?;
         let is_auth = text("type").as_deref() == Some("auth");
         Ok(Declared {
@@ -65,11 +49,11 @@ impl Declared {
             is_auth,
             is_global: text("scope").as_deref() == Some("global"),
             prefers_route: text("run_policy").as_deref() == Some("prefer_route"),
-            schema: schema("schema")?.unwrap_or_default(),
+            schema: schema("schema")?.map(without_meta).unwrap_or_default(),
             identifies: is_auth && consumer_schema.is_some(),
             consumer_schema,
             metadata_schema: schema("metadata_schema")?,
-            phases: runs,
+            phases: phases::of_plugin(module).map_err(|error| chunk::message(&error))?,
             apis: apis(vm, module)?,
         })
     }
@@ -98,13 +82,22 @@ impl Declared {
             consumer_schema: self.consumer_schema.map(text),
             metadata_schema: self.metadata_schema.map(text),
             encrypt_fields: secret.leak(),
-            phases: self.phases,
+            // Rewrite in any case: it finds out whether the functions are still these.
+            phases: self.phases.and(Phases::REWRITE),
             prefer_route: self.prefers_route,
             apis: apis.leak(),
             file: Some(file),
             ..PluginDef::DEFAULT
         }))
     }
+}
+
+/// The start adds `_meta`, which the gateway checks itself.
+fn without_meta(mut schema: serde_json::Value) -> serde_json::Value {
+    if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
+        properties.remove("_meta");
+    }
+    schema
 }
 
 fn leaked(text: String) -> &'static str {

@@ -1,0 +1,44 @@
+//! Requests that come back through a port of ours for streams end like those that come back directly.
+
+use serde_json::json;
+use tidegate_testkit::{Client, Upstream, eventually};
+
+use super::start;
+
+#[test]
+fn requests_through_a_stream_port_do_not_go_round() {
+    let upstream = Upstream::start();
+    let node = |address: &str| json!({"type": "roundrobin", "nodes": {address: 1}});
+    let other = node(&upstream.address.to_string());
+    let logger = json!({"uri": "http://127.0.0.1:@TCP@/log", "batch_max_size": 1, "inactive_timeout": 1, "max_retry_count": 0});
+    let objects = json!({
+        "stream_routes": [{"id": "back", "server_port": "@PORT@", "upstream": node("127.0.0.1:@HTTP@")}],
+        "routes": [
+            {"id": "loop", "uri": "/loop", "upstream": node("127.0.0.1:@TCP@")},
+            {"id": "mirror", "uri": "/mirror", "plugins": {"proxy-mirror": {"host": "http://127.0.0.1:@TCP@"}}, "upstream": other},
+            {"id": "forward", "uri": "/forward", "plugins": {"forward-auth": {"uri": "http://127.0.0.1:@TCP@/forward"}}, "upstream": other},
+            {"id": "log", "uri": "/log", "plugins": {"http-logger": logger}, "upstream": other},
+        ],
+    });
+    let ports = start("", "", &objects.to_string().replace("\"@PORT@\"", "@TCP@"));
+    let metric = |start: &str| -> f64 {
+        let mut client = Client::connect(ports.gateway.metrics).expect("a connection");
+        let page = client.get("m", "/apisix/prometheus/metrics").expect("a page").body_text();
+        let line = page.lines().find(|line| line.starts_with(start)).map(str::to_owned);
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+    };
+    let requests = || metric("apisix_http_requests_total ");
+    let dropped = || metric("apisix_log_entries_dropped_total{plugin=\"http-logger\",reason=\"loop\"}");
+    for (path, status, most) in
+        [("/loop", 508, 12.0), ("/forward", 508, 3.0), ("/mirror", 200, 2.0), ("/log", 200, 2.0)]
+    {
+        let (before, lost) = (requests(), dropped());
+        assert_eq!(ports.gateway.client().get("h", path).expect("an answer").status(), status, "{path}");
+        match path {
+            "/mirror" => ports.gateway.wait_for_log("this gateway itself, is not sent"),
+            "/log" => drop(eventually("the delivery is not delivered", || dropped() > lost)),
+            _ => {}
+        }
+        assert!(requests() - before <= most, "{path}: {} requests of one", requests() - before);
+    }
+}
