@@ -85,6 +85,7 @@ impl Compiler {
             )),
             nodes,
             scheme,
+            is_for_sessions: matches!(&*conf.scheme, "tcp" | "udp" | "tls" | "kafka"),
             pass_host: match (conf.pass_host.as_str(), conf.upstream_host) {
                 ("node", _) => PassHost::Node,
                 ("rewrite", Some(host)) => PassHost::Rewrite(host.into()),
@@ -275,7 +276,7 @@ fn scheme(name: &str) -> Result<Scheme, String> {
         "https" => Ok(Scheme::Https),
         "grpc" => Ok(Scheme::Grpc),
         "grpcs" => Ok(Scheme::Grpcs),
-        // Stream upstreams are not targets of HTTP requests; they are used where streams are.
+        // No request is sent to these; sessions of streams are.
         "tcp" | "udp" | "tls" | "kafka" => Ok(Scheme::Http),
         other => Err(format!("unknown scheme {other}")),
     }

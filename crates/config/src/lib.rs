@@ -7,6 +7,7 @@
 
 pub mod admin_door;
 mod admin_key;
+pub mod bounded;
 mod check;
 pub mod environment;
 pub mod keys;

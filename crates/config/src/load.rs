@@ -4,7 +4,7 @@
 //! environment overrides, type, check what concerns several keys.
 
 use std::{
-    fmt, fs, io,
+    fmt, io,
     path::{Path, PathBuf},
     thread,
 };
@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    admin_door,
+    admin_door, bounded,
     check::{self, Findings},
     environment::{self, Lookup},
     keys, legacy, merge,
@@ -68,7 +68,7 @@ pub fn load(source: &Source) -> Result<Loaded, LoadError> {
 pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let files = files(source, lookup);
     let shown = files.config.display().to_string();
-    let text = match fs::read_to_string(&files.config) {
+    let text = match bounded::read_text(&files.config) {
         Ok(text) => text,
         // Without a file all defaults hold; but a file that was asked for must be there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && source.file.is_none() => String::new(),
@@ -112,7 +112,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
 
 /// The message about the first byte that is not UTF-8.
 fn no_utf8(path: &Path, shown: &str) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
+    let bytes = bounded::read(path).unwrap_or_default();
     let good = bytes.utf8_chunks().next().map(|chunk| chunk.valid()).unwrap_or_default();
     let line = good.matches('\n').count() + 1;
     let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

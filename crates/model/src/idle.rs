@@ -31,7 +31,7 @@ pub struct Field {
 }
 
 const NO_STREAM: &str = "TCP and UDP are proxied where apisix.proxy_mode has stream";
-const ONLY_HTTP: &str = "requests are sent to these nodes as HTTP";
+const ONLY_HTTP: &str = "it is for sessions of streams, and requests are answered 500";
 const NO_TYPE: &str = "all answers and failures of requests count, whatever the type";
 const NOT_HTTP: &[&str] = &["tcp", "udp", "tls", "kafka"];
 const PASSIVE: &[&str] = &["tcp", "https"];

@@ -119,6 +119,8 @@ pub struct UpstreamHandle {
     pub nodes: Vec<Node>,
     /// What its nodes speak.
     pub scheme: Scheme,
+    /// Its scheme is for sessions (`tcp`, `udp`, `tls`, `kafka`): no request is sent to its nodes.
+    pub is_for_sessions: bool,
     /// Which `Host` they get.
     pub pass_host: PassHost,
     /// For routes without their own.

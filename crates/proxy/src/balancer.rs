@@ -14,10 +14,10 @@ use crate::runtime::Runtime;
 /// The upstream of a request: a plugin's choice, else the route's.
 pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
     if let Some(upstream) = &request.edits.upstream {
-        return Ok(upstream.clone());
+        return for_requests(upstream);
     }
     match request.route.as_ref().map(|route| &route.upstream) {
-        Some(RouteUpstream::Some(upstream)) => Ok(upstream.clone()),
+        Some(RouteUpstream::Some(upstream)) => for_requests(upstream),
         Some(RouteUpstream::Missing) => Err(Box::new(Reply::page(502))),
         Some(RouteUpstream::None) | None => {
             error_log::log(
@@ -27,6 +27,21 @@ pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Rep
             Err(Box::new(Reply::page(503)))
         }
     }
+}
+
+/// As in nginx, which knows no URL that begins with such a scheme. In clear text it would go where TLS is asked for.
+pub(crate) fn for_requests(upstream: &Arc<UpstreamHandle>) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
+    if !upstream.is_for_sessions {
+        return Ok(upstream.clone());
+    }
+    error_log::log(
+        error_log::Level::Error,
+        format_args!(
+            "upstream {} has a scheme for sessions of streams: no request is sent there",
+            upstream.name
+        ),
+    );
+    Err(Box::new(Reply::page(500)))
 }
 
 pub(crate) fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {

@@ -101,7 +101,7 @@ pub(crate) async fn proxy(
                 if let Some(other) =
                     request.edits.upstream.as_ref().filter(|other| !Arc::ptr_eq(other, &upstream))
                 {
-                    upstream = other.clone();
+                    upstream = balancer::for_requests(other)?;
                     tried.clear();
                 }
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidegate_store::BoxFuture;
 
-use crate::message::{Head, Response};
+use crate::message::{Head, Response, arguments};
 
 /// What `seconds` may be, and is by default.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
@@ -84,6 +84,13 @@ fn is_loopback(peer: IpAddr) -> bool {
 }
 
 fn asked(request: &Head) -> Result<(u64, ProfileForm), String> {
+    if let Some(name) = arguments(&request.query)
+        .into_iter()
+        .map(|(name, _)| name)
+        .find(|name| name != "seconds" && name != "format")
+    {
+        return Err(format!("unknown argument {name}; there are seconds and format"));
+    }
     let seconds = match request.argument("seconds") {
         None => DEFAULT_SECONDS,
         Some(text) => text.parse().ok().filter(|seconds| SECONDS.contains(seconds)).ok_or_else(|| {

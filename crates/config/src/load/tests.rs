@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use super::*;
 use crate::settings::{Access, AdminRole, HttpRouter, Level, Provider, Role, listener::Listener};

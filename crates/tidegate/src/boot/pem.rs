@@ -29,5 +29,6 @@ pub(super) fn pair(
 /// The content of a file that a key of config.yaml names.
 pub(super) fn read(settings: &Settings, name: &'static str, path: &str) -> Result<Vec<u8>, Fault> {
     let path = settings.below_prefix(path);
-    std::fs::read(&path).map_err(|error| (name.into(), format!("cannot read {}: {error}", path.display())))
+    tidegate_config::bounded::read(&path)
+        .map_err(|error| (name.into(), format!("cannot read {}: {error}", path.display())))
 }

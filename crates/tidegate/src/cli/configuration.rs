@@ -4,7 +4,6 @@ mod store_files;
 
 use std::{
     borrow::Cow,
-    fs,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -208,7 +207,7 @@ fn diff(place: &SharedOptions, arguments: &Diff) -> anyhow::Result<ExitCode> {
 /// What the Admin API answers to a file.
 fn send(settings: &Settings, file: &Path, replace: bool, dry_run: bool) -> anyhow::Result<Value> {
     let shown = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let text = tidegate_config::bounded::read_text(file).with_context(|| format!("cannot read {shown}"))?;
     let mode = if replace { "replace" } else { "merge" };
     let path = format!("import?mode={mode}&dry_run={dry_run}");
     let json = file.extension().is_some_and(|extension| extension == "json");

@@ -42,3 +42,27 @@ fn requests_through_a_stream_port_do_not_go_round() {
         assert!(requests() - before <= most, "{path}: {} requests of one", requests() - before);
     }
 }
+
+/// An upstream of streams may ask for TLS: no request goes there in clear text.
+#[test]
+fn requests_do_not_go_to_upstreams_of_streams() {
+    let upstream = Upstream::start();
+    let node = json!({upstream.address.to_string(): 1});
+    let schemes = ["tls", "tcp", "udp", "kafka"];
+    let routes: Vec<serde_json::Value> = schemes
+        .iter()
+        .map(|scheme| json!({"id": scheme, "uri": format!("/{scheme}"), "upstream_id": scheme}))
+        .chain([json!({"id": "inline", "uri": "/inline", "upstream": {"scheme": "tls", "nodes": node}})])
+        .collect();
+    let upstreams: Vec<serde_json::Value> = schemes
+        .iter()
+        .map(|scheme| json!({"id": scheme, "scheme": scheme, "nodes": node, "type": "roundrobin"}))
+        .collect();
+    let ports = start("", "", &json!({"routes": routes, "upstreams": upstreams}).to_string());
+    for path in schemes.iter().chain(&["inline"]) {
+        let answer = ports.gateway.client().get("h", &format!("/{path}")).expect("an answer");
+        assert_eq!(answer.status(), 500, "{path}");
+    }
+    assert!(upstream.seen().is_empty());
+    ports.gateway.wait_for_log("upstream upstreams/tls has a scheme for sessions of streams");
+}

@@ -1,11 +1,9 @@
 //! Files that a run reads and writes, and standard output.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use tidegate_bench::Problem;
+use tidegate_config::bounded;
 
 use crate::cli::{
     output::{self, Access},
@@ -13,11 +11,11 @@ use crate::cli::{
 };
 
 pub(super) fn read(path: &Path) -> Result<String, Problem> {
-    fs::read_to_string(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
+    bounded::read_text(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Problem> {
-    fs::read(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
+    bounded::read(path).map_err(|error| Problem::usage(format!("{}: {error}", path.display())))
 }
 
 /// A file that is opened before a run and written after it: a wrong path must not cost the run.

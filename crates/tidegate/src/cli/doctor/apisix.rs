@@ -1,10 +1,10 @@
 //! "Can I move?": what of a configuration of Apache APISIX would not work here.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use anyhow::Context;
 use serde_json::Value;
-use tidegate_config::Source;
+use tidegate_config::{Source, bounded};
 use tidegate_plugins::registry::on_by_default;
 
 use super::{check::Check, gateway, objects, reach};
@@ -15,7 +15,7 @@ const OF_CONFIGURATIONS: [&str; 4] = ["apisix", "deployment", "nginx_config", "p
 /// another machine.
 pub(super) fn of_file(file: &Path) -> anyhow::Result<Vec<Check>> {
     let shown = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let text = bounded::read_text(file).with_context(|| format!("cannot read {shown}"))?;
     let document = match tidegate_config::yaml::to_value(&text) {
         Ok(document @ Value::Object(_)) => document,
         Ok(_) => {
@@ -37,7 +37,7 @@ pub(super) fn of_file(file: &Path) -> anyhow::Result<Vec<Check>> {
         return configuration(file);
     }
     let beside = file.with_file_name("config.yaml");
-    let settings = fs::read_to_string(&beside).ok();
+    let settings = bounded::read_text(&beside).ok();
     let settings = settings.and_then(|text| tidegate_config::yaml::to_value(&text).ok());
     let mut checks = objects::of_file(file, &text, &document, settings.as_ref())?;
     if settings.is_some() {

@@ -168,7 +168,7 @@ fn resources_of(settings: &Settings) -> Vec<Check> {
 
 fn of_file(file: &Path, config: &Value) -> Vec<Check> {
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let text = match std::fs::read_to_string(file) {
+    let text = match tidegate_config::bounded::read_text(file) {
         Ok(text) => text,
         Err(error) => {
             let seen = format!("cannot read {}: {error}", file.display());
