@@ -26,6 +26,7 @@ pub mod method;
 pub mod proxy_protocol;
 pub mod request;
 pub mod response;
+mod scan;
 pub mod status;
 pub mod trailers;
 pub mod uri;
