@@ -78,6 +78,9 @@ known_headers! {
     XRefreshToken = "X-Refresh-Token",
     XAccessToken = "X-Access-Token",
     CdnLoop = "CDN-Loop",
+    XRateLimitLimit = "X-RateLimit-Limit",
+    XRateLimitRemaining = "X-RateLimit-Remaining",
+    XRateLimitReset = "X-RateLimit-Reset",
 }
 
 const LONGEST: usize = 24;
