@@ -4,45 +4,14 @@ use memchr::memchr;
 
 use crate::{
     Head, HeaderId, ParseError,
-    claims::{self, Signs},
+    names::{self, Signs},
     scan,
 };
 
+pub use crate::names::is_token_byte;
+
 pub(crate) const TOO_MANY_FIELDS: ParseError =
     ParseError::with_status(431, "more header fields than the limit");
-
-/// `true` for the characters of a token (RFC 9110 section 5.6.2).
-pub const fn is_token_byte(byte: u8) -> bool {
-    TOKEN[byte as usize]
-}
-
-static TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0usize;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'&'
-                    | b'\''
-                    | b'*'
-                    | b'+'
-                    | b'-'
-                    | b'.'
-                    | b'^'
-                    | b'_'
-                    | b'`'
-                    | b'|'
-                    | b'~'
-            );
-        byte += 1;
-    }
-    table
-};
 
 /// The position of the CRLF that ends the line starting at `from`.
 pub(crate) fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, ParseError> {
@@ -77,7 +46,7 @@ fn index_common(head: &mut Head, buffer: &[u8], from: usize, most: usize) -> Opt
         let name = rest.get(..line.name_len)?;
         let id = HeaderId::of(name);
         // A known name is a token.
-        let signs = if id == HeaderId::Other { claims::signs(name)? } else { Signs::Dashes };
+        let signs = if id == HeaderId::Other { names::signs(name)? } else { Signs::Dashes };
         if head.len() == most {
             return None;
         }
@@ -117,7 +86,7 @@ pub(crate) fn parse_fields(head: &mut Head, fields: &[u8]) -> Result<(), ParseEr
         let canonical = value_at == name_len + 2
             && value_at + value_len == line.len()
             && line.get(name_len + 1) == Some(&b' ');
-        let signs = if claims::has_other_sign(name) { Signs::Others } else { Signs::Dashes };
+        let signs = if names::has_other_sign(name) { Signs::Others } else { Signs::Dashes };
         head.index((name, HeaderId::of(name), signs), at, value_at, value_len, canonical);
         at = end + 2;
     }
@@ -126,7 +95,7 @@ pub(crate) fn parse_fields(head: &mut Head, fields: &[u8]) -> Result<(), ParseEr
 
 /// Name length and the value's offset and length within a field line.
 pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
-    let colon = line.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(line.len());
+    let colon = line.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(match line.first() {
             Some(b' ' | b'\t') => ParseError::bad("folded header line"),

@@ -4,8 +4,9 @@
 //! out is a few copies of runs of lines, and an untouched head is one. Case and order of the peer survive.
 
 use crate::{
-    claims::{self, Signs},
+    claims,
     known::HeaderId,
+    names::{self, Signs},
 };
 
 /// Where one header field is in [`Head`]'s bytes.
@@ -38,7 +39,7 @@ impl Field {
 }
 
 fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
-    seen_of(id, name, || if claims::has_other_sign(name) { Signs::Others } else { Signs::Dashes })
+    seen_of(id, name, || if names::has_other_sign(name) { Signs::Others } else { Signs::Dashes })
 }
 
 #[inline]
@@ -133,7 +134,8 @@ impl Head {
         self.fields.is_empty()
     }
 
-    /// Everything received and appended; ranges of a start line kept by the caller point in here.
+    /// Everything received and appended.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -427,7 +429,7 @@ impl Head {
     /// Whether there is a field that is not of this name, and is to an upstream that folds signs.
     pub fn has_other_spelling(&self, name: impl AsRef<[u8]>) -> bool {
         let name = name.as_ref();
-        let may_be = self.has_signs() || claims::has_other_sign(name);
+        let may_be = self.has_signs() || names::has_other_sign(name);
         let other = |found: &[u8]| claims::same_name(found, name) && !found.eq_ignore_ascii_case(name);
         may_be && self.iter().any(|(found, _)| other(found))
     }

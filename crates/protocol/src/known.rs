@@ -83,9 +83,7 @@ known_headers! {
     XRateLimitReset = "X-RateLimit-Reset",
 }
 
-const LONGEST: usize = 24;
-
-/// Up to [`LONGEST`] bytes as words, padded with zeros.
+/// Up to 24 bytes as words, padded with zeros.
 type Words = [u64; 3];
 
 /// A known name. Bytes are its spelling in some case exactly if setting the bits of `case`, one for each letter, makes them `lower`.
@@ -181,7 +179,7 @@ impl HeaderId {
     }
 }
 
-/// The first [`LONGEST`] bytes or fewer of a name; of a longer one any. Loads overlap in place of a copy of unknown length.
+/// The bytes of a name of at most 24; of a longer one, any of its words. Loads overlap in place of a copy of unknown length.
 #[inline]
 fn words(name: &[u8]) -> Words {
     let at = |start: usize| {
@@ -226,7 +224,7 @@ mod tests {
             assert_eq!(HeaderId::of(name.as_bytes()), HeaderId::Other, "{name}");
         }
         let name = b"abcdefghijklmnopqrstuvwx";
-        for len in 0..=LONGEST {
+        for len in 0..=size_of::<Words>() {
             assert_eq!(words(&name[..len]), entry(HeaderId::Other, &name[..len]).lower, "{len}");
         }
     }

@@ -23,6 +23,7 @@ pub mod http2;
 pub mod known;
 pub mod media_type;
 pub mod method;
+mod names;
 pub mod proxy_protocol;
 pub mod request;
 pub mod response;

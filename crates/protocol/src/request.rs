@@ -7,6 +7,7 @@ use crate::{
     Head, HeaderId, Method, ParseError, Version, claims,
     connection::ConnectionOptions,
     head::{Field, LeftOut},
+    names,
 };
 
 pub use crate::fields::is_token_byte;
@@ -110,7 +111,7 @@ impl RequestHead {
         }
         let mut left_out = LeftOut::default();
         self.headers.retain(|name, _| {
-            if !claims::has_other_sign(name) {
+            if !names::has_other_sign(name) {
                 return true;
             }
             if claims::of(name).is_some() {
