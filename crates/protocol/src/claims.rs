@@ -73,23 +73,6 @@ static FOLDED: [u8; 256] = {
     table
 };
 
-/// Neither letters, digits nor the dash.
-static OTHER_SIGN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0usize;
-    while byte < 256 {
-        table[byte] = !(byte as u8).is_ascii_alphanumeric() && byte as u8 != b'-';
-        byte += 1;
-    }
-    table
-};
-
-/// Whether a name has a sign other than the dash, so that it may be another name to an upstream.
-pub(crate) fn has_other_sign(name: &[u8]) -> bool {
-    // Without a jump for each byte: hardly any name has one.
-    name.iter().fold(false, |found, &byte| found | OTHER_SIGN[usize::from(byte)])
-}
-
 /// Whether a name has a sign other than `-` and `_`.
 pub(crate) fn has_invalid_sign(name: &[u8]) -> bool {
     name.iter().any(|&byte| fold(byte) == b'-' && !matches!(byte, b'-' | b'_'))

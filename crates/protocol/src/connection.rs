@@ -20,6 +20,18 @@ impl ConnectionOptions {
     pub fn of(headers: &Head) -> ConnectionOptions {
         let mut options = ConnectionOptions::default();
         for value in headers.all_known(HeaderId::Connection) {
+            match value {
+                // What nearly all senders write.
+                b"keep-alive" => {
+                    options.keep_alive = true;
+                    continue;
+                }
+                b"close" => {
+                    options.close = true;
+                    continue;
+                }
+                _ => {}
+            }
             for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                 if token.eq_ignore_ascii_case(b"close") {
                     options.close = true;

@@ -2,40 +2,16 @@
 
 use memchr::memchr;
 
-use crate::{Head, ParseError};
-
-/// `true` for the characters of a token (RFC 9110 section 5.6.2).
-pub fn is_token_byte(byte: u8) -> bool {
-    TOKEN[usize::from(byte)]
-}
-
-static TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0usize;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'&'
-                    | b'\''
-                    | b'*'
-                    | b'+'
-                    | b'-'
-                    | b'.'
-                    | b'^'
-                    | b'_'
-                    | b'`'
-                    | b'|'
-                    | b'~'
-            );
-        byte += 1;
-    }
-    table
+use crate::{
+    Head, HeaderId, ParseError,
+    names::{self, Signs},
+    scan,
 };
+
+pub use crate::names::is_token_byte;
+
+pub(crate) const TOO_MANY_FIELDS: ParseError =
+    ParseError::with_status(431, "more header fields than the limit");
 
 /// The position of the CRLF that ends the line starting at `from`.
 pub(crate) fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, ParseError> {
@@ -46,49 +22,80 @@ pub(crate) fn line_end(buffer: &[u8], from: usize) -> Result<Option<usize>, Pars
     Ok(Some(from + length - 1))
 }
 
-/// Where the field lines of a head start and end in the buffer.
-pub(crate) type Lines = smallvec::SmallVec<[(u32, u32); 32]>;
+/// Indexes and loads the fields of a whole head, at most `most`, whose lines all have a common form. Returns where the head ends. `None`,
+/// and no fields: a line has another form, valid or not, or the end is missing; [`find_head_end`] and [`parse_fields`] say which.
+#[inline]
+pub(crate) fn take_common(head: &mut Head, buffer: &[u8], from: usize, most: usize) -> Option<usize> {
+    head.clear();
+    let end = index_common(head, buffer, from, most);
+    match end {
+        Some(end) => head.load(buffer.get(from..end).unwrap_or_default()),
+        None => head.clear(),
+    }
+    end
+}
 
-/// Records the field lines from `from` on; returns the position after the empty line, once it is there.
-pub(crate) fn find_head_end(
-    buffer: &[u8],
-    mut from: usize,
-    lines: &mut Lines,
-) -> Result<Option<usize>, ParseError> {
+fn index_common(head: &mut Head, buffer: &[u8], from: usize, most: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let rest = buffer.get(at..)?;
+        if rest.starts_with(b"\r\n") {
+            return Some(at + 2);
+        }
+        let line = scan::line(rest)?;
+        let name = rest.get(..line.name_len)?;
+        let id = HeaderId::of(name);
+        // A known name is a token.
+        let signs = if id == HeaderId::Other { names::signs(name)? } else { Signs::Dashes };
+        if head.len() == most {
+            return None;
+        }
+        let canonical = line.value_at == line.name_len + 2
+            && line.value_end == line.end
+            && rest.get(line.name_len + 1) == Some(&b' ');
+        head.index((name, id, signs), at - from, line.value_at, line.value_end - line.value_at, canonical);
+        at += line.end + 2;
+    }
+}
+
+/// The position after the empty line, once it is there, and the number of lines before it.
+pub(crate) fn find_head_end(buffer: &[u8], mut from: usize) -> Result<Option<(usize, usize)>, ParseError> {
+    let mut lines = 0;
     loop {
         match line_end(buffer, from)? {
             None => return Ok(None),
-            Some(end) if end == from => return Ok(Some(end + 2)),
+            Some(end) if end == from => return Ok(Some((end + 2, lines))),
             Some(end) => {
-                lines.push((from as u32, end as u32));
+                lines += 1;
                 from = end + 2;
             }
         }
     }
 }
 
-/// Indexes the field lines of a head that was loaded from `loaded_at` of the buffer `lines` refers to.
-pub(crate) fn parse_fields(
-    head: &mut Head,
-    lines: &Lines,
-    loaded_at: usize,
-    limit: usize,
-) -> Result<(), ParseError> {
-    if lines.len() > limit {
-        return Err(ParseError::with_status(431, "more header fields than the limit"));
-    }
-    for &(start, end) in lines {
-        let at = start as usize - loaded_at;
-        let line = head.bytes().get(at..end as usize - loaded_at).unwrap_or_default();
+/// Loads and indexes the field lines of a head, which begins after its start line.
+#[cold]
+pub(crate) fn parse_fields(head: &mut Head, fields: &[u8]) -> Result<(), ParseError> {
+    head.clear();
+    head.load(fields);
+    let mut at = 0;
+    while let Some(end) = line_end(fields, at)?.filter(|end| *end > at) {
+        let line = fields.get(at..end).unwrap_or_default();
         let (name_len, value_at, value_len) = split_field(line)?;
-        head.index(at, name_len, at + value_at, value_len);
+        let name = line.get(..name_len).unwrap_or_default();
+        let canonical = value_at == name_len + 2
+            && value_at + value_len == line.len()
+            && line.get(name_len + 1) == Some(&b' ');
+        let signs = if names::has_other_sign(name) { Signs::Others } else { Signs::Dashes };
+        head.index((name, HeaderId::of(name), signs), at, value_at, value_len, canonical);
+        at = end + 2;
     }
     Ok(())
 }
 
 /// Name length and the value's offset and length within a field line.
 pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
-    let colon = line.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(line.len());
+    let colon = line.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(match line.first() {
             Some(b' ' | b'\t') => ParseError::bad("folded header line"),
@@ -130,4 +137,69 @@ fn may_have_control(bytes: [u8; 8]) -> bool {
     let delete = word ^ (ONES * 0x7f);
     let is_delete = delete.wrapping_sub(ONES) & !delete;
     (below_blank | is_delete) & HIGH != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lines and parts of lines, common ones and others.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let text = |text: &'static str| Just(text.as_bytes().to_vec());
+        prop_oneof![
+            4 => "(Host|accept|X_Y|Sec-Fetch-Mode|x-forwarded-for|[a-z0-9!.-]{1,40}): ?[ -~]{0,40}\r\n".prop_map(String::into_bytes),
+            1 => prop_oneof![text("\r\n"), text("a:\r\n"), text("b: \t\r\n"), text("c:  d \r\n"), text("e: f\tg\r\n"), text(": h\r\n")],
+            1 => prop_oneof![text("\n"), text("\r"), text(" i: j\r\n"), text("k : l\r\n"), text("m"), text("n: \x7f\r\n"), text("o\0: p\r\n")],
+            1 => prop::collection::vec(any::<u8>(), 1..9),
+            1 => Just(b"q: \xff~\xff\x80 \xff\r\n".to_vec()),
+        ]
+    }
+
+    fn described(head: &Head) -> Vec<String> {
+        let one = |field| format!("{:?} {:?} {field:?}", head.name(field), head.value(field));
+        head.fields().iter().map(one).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn common_lines_are_read_as_others(pieces in prop::collection::vec(piece(), 0..6), whole in any::<bool>(), from in 0usize..9) {
+            let mut buffer = vec![b'x'; from];
+            buffer.extend(pieces.concat());
+            if whole {
+                buffer.extend(b"\r\n");
+            }
+            let (mut common, mut other) = (Head::new(), Head::new());
+            let taken = take_common(&mut common, &buffer, from, 4);
+            let Some(end) = taken else {
+                prop_assert!(common.is_empty() && common.bytes().is_empty());
+                return Ok(());
+            };
+            prop_assert_eq!(find_head_end(&buffer, from), Ok(Some((end, common.len()))));
+            prop_assert_eq!(parse_fields(&mut other, &buffer[from..end]), Ok(()));
+            prop_assert_eq!(described(&common), described(&other));
+            prop_assert_eq!(common.bytes(), other.bytes());
+            prop_assert_eq!(format!("{common:?}"), format!("{other:?}"));
+        }
+    }
+
+    #[test]
+    fn most_heads_have_common_lines() {
+        for fields in ["\r\n", "Host: a\r\n\r\n", "A:b\r\nC:  d\te \r\nF_g:\r\nH.i: é\r\n\r\n"] {
+            assert_eq!(
+                take_common(&mut Head::new(), fields.as_bytes(), 0, 4),
+                Some(fields.len()),
+                "{fields:?}"
+            );
+        }
+        for fields in
+            ["", "\r", "Host: a\r\n", "Host: a\r\n\r", "A: b\n\r\n", "A b\r\n\r\n", "A: \x01\r\n\r\n"]
+        {
+            assert_eq!(take_common(&mut Head::new(), fields.as_bytes(), 0, 4), None, "{fields:?}");
+        }
+        assert_eq!(take_common(&mut Head::new(), "a: b\r\n".repeat(5).as_bytes(), 0, 4), None);
+    }
 }

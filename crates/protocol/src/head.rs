@@ -3,7 +3,11 @@
 //! Edits append a finished `Name: value CRLF` line to the same bytes and point the index at it, so writing a head
 //! out is a few copies of runs of lines, and an untouched head is one. Case and order of the peer survive.
 
-use crate::{claims, known::HeaderId};
+use crate::{
+    claims,
+    known::HeaderId,
+    names::{self, Signs},
+};
 
 /// Where one header field is in [`Head`]'s bytes.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +39,16 @@ impl Field {
 }
 
 fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
+    seen_of(id, name, || if names::has_other_sign(name) { Signs::Others } else { Signs::Dashes })
+}
+
+#[inline]
+fn seen_of(id: HeaderId, name: &[u8], signs: impl FnOnce() -> Signs) -> u64 {
     if id != HeaderId::Other {
         return id.bit();
     }
     let prefixed = if claims::may_have_prefix(name) { PREFIXED } else { 0 };
-    let signed = if claims::has_other_sign(name) { SIGNED } else { 0 };
+    let signed = if signs() == Signs::Others { SIGNED } else { 0 };
     id.bit() | prefixed | signed
 }
 
@@ -125,28 +134,34 @@ impl Head {
         self.fields.is_empty()
     }
 
-    /// Everything received and appended; ranges of a start line kept by the caller point in here.
+    /// Everything received and appended.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// Takes the bytes that the index refers to.
     pub(crate) fn load(&mut self, received: &[u8]) {
-        self.clear();
+        self.bytes.clear();
         self.bytes.extend_from_slice(received);
     }
 
-    pub(crate) fn index(&mut self, name_at: usize, name_len: usize, value_at: usize, value_len: usize) {
-        let canonical = value_at == name_at + name_len + 2
-            && self.bytes.get(name_at + name_len + 1) == Some(&b' ')
-            && self.bytes.get(value_at + value_len) == Some(&b'\r');
-        let name = &self.bytes[name_at..name_at + name_len];
-        let id = HeaderId::of(name);
-        self.seen |= seen_bits(id, name);
+    /// Adds a received field: `name_at` in the bytes that are loaded, `value_at` from there.
+    #[inline]
+    pub(crate) fn index(
+        &mut self,
+        (name, id, signs): (&[u8], HeaderId, Signs),
+        name_at: usize,
+        value_at: usize,
+        value_len: usize,
+        canonical: bool,
+    ) {
+        self.seen |= seen_of(id, name, || signs);
         self.fields.push(Field {
             name_at: name_at as u32,
-            value_at: value_at as u32,
+            value_at: (name_at + value_at) as u32,
             value_len: value_len as u32,
-            name_len: name_len as u16,
+            name_len: name.len() as u16,
             id,
             canonical,
         });
@@ -414,7 +429,7 @@ impl Head {
     /// Whether there is a field that is not of this name, and is to an upstream that folds signs.
     pub fn has_other_spelling(&self, name: impl AsRef<[u8]>) -> bool {
         let name = name.as_ref();
-        let may_be = self.has_signs() || claims::has_other_sign(name);
+        let may_be = self.has_signs() || names::has_other_sign(name);
         let other = |found: &[u8]| claims::same_name(found, name) && !found.eq_ignore_ascii_case(name);
         may_be && self.iter().any(|(found, _)| other(found))
     }

@@ -6,7 +6,7 @@
 use crate::{
     HeaderId, Method, ParseError, RequestHead, RequestLimits, Version,
     connection::ConnectionOptions,
-    fields::{has_control, is_token_byte},
+    fields::{TOO_MANY_FIELDS, has_control, is_token_byte},
     trailers,
 };
 
@@ -77,7 +77,7 @@ impl RequestHead {
             self.headers.add("cookie", &cookies);
         }
         if self.headers.len() > limits.fields {
-            return Err(ParseError::with_status(431, "more header fields than the limit"));
+            return Err(TOO_MANY_FIELDS);
         }
         self.end_of_received(limits);
         self.check_credentials()?;

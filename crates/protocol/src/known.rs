@@ -78,39 +78,85 @@ known_headers! {
     XRefreshToken = "X-Refresh-Token",
     XAccessToken = "X-Access-Token",
     CdnLoop = "CDN-Loop",
+    XRateLimitLimit = "X-RateLimit-Limit",
+    XRateLimitRemaining = "X-RateLimit-Remaining",
+    XRateLimitReset = "X-RateLimit-Reset",
 }
 
-const LONGEST: usize = 24;
-const BUCKET: usize = 8;
+/// Up to 24 bytes as words, padded with zeros.
+type Words = [u64; 3];
 
-/// A name in lower case as three words, padded with blanks.
-type Folded = [u64; 3];
+/// A known name. Bytes are its spelling in some case exactly if setting the bits of `case`, one for each letter, makes them `lower`.
+#[derive(Clone, Copy)]
+struct Entry {
+    lower: Words,
+    case: Words,
+    len: usize,
+    id: HeaderId,
+}
 
-/// Candidates by name length, made at compile time, so that a lookup compares a few words.
-static BY_LENGTH: [[(Folded, HeaderId); BUCKET]; LONGEST + 1] = buckets();
+/// The slot of no name leads here.
+const NOBODY: Entry = Entry { lower: [0; 3], case: [0; 3], len: usize::MAX, id: HeaderId::Other };
 
-const fn buckets() -> [[(Folded, HeaderId); BUCKET]; LONGEST + 1] {
-    let mut table = [[([0u64; 3], HeaderId::Other); BUCKET]; LONGEST + 1];
-    let mut used = [0usize; LONGEST + 1];
+static ENTRIES: [Entry; 64] = {
+    let mut entries = [NOBODY; 64];
     let mut index = 0;
     while index < NAMES.len() {
-        let name = NAMES[index].1.as_bytes();
-        table[name.len()][used[name.len()]] = (fold(name), NAMES[index].0);
-        used[name.len()] += 1;
+        entries[index + 1] = entry(NAMES[index].0, NAMES[index].1.as_bytes());
         index += 1;
     }
-    table
-}
+    entries
+};
 
-const fn fold(name: &[u8]) -> Folded {
-    let mut words = [0u64; 3];
+const fn entry(id: HeaderId, name: &[u8]) -> Entry {
+    let (mut lower, mut case) = ([0u64; 3], [0u64; 3]);
     let mut at = 0;
-    while at < name.len() && at < LONGEST {
-        words[at / 8] |= (name[at] as u64) << (at % 8 * 8);
+    while at < name.len() {
+        let shift = at % 8 * 8;
+        lower[at / 8] |= (name[at].to_ascii_lowercase() as u64) << shift;
+        case[at / 8] |= (name[at].is_ascii_alphabetic() as u64 * 0x20) << shift;
         at += 1;
     }
-    const BLANKS: u64 = 0x2020_2020_2020_2020;
-    [words[0] | BLANKS, words[1] | BLANKS, words[2] | BLANKS]
+    Entry { lower, case, len: name.len(), id }
+}
+
+const SLOT_BITS: u32 = 9;
+
+/// The number of each name's entry, at a slot of its own: a lookup compares one name.
+static SLOTS: [u8; 1 << SLOT_BITS] = match slots(MULTIPLIER) {
+    Some(slots) => slots,
+    None => panic!("two names at one slot"),
+};
+
+/// The first multiplier, of a sequence, that keeps all names apart.
+const MULTIPLIER: u64 = {
+    let mut multiplier = 0x9e37_79b9_7f4a_7c15u64;
+    while slots(multiplier).is_none() {
+        multiplier = multiplier.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(2);
+    }
+    multiplier
+};
+
+const fn slots(multiplier: u64) -> Option<[u8; 1 << SLOT_BITS]> {
+    let mut slots = [0u8; 1 << SLOT_BITS];
+    let mut index = 0;
+    while index < NAMES.len() {
+        let slot = slot(entry(NAMES[index].0, NAMES[index].1.as_bytes()).lower, multiplier);
+        if slots[slot] != 0 {
+            return None;
+        }
+        slots[slot] = index as u8 + 1;
+        index += 1;
+    }
+    Some(slots)
+}
+
+/// The same for each spelling of a name in either case.
+#[inline]
+const fn slot(words: Words, multiplier: u64) -> usize {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let mixed = (words[0] | CASE) ^ (words[1] | CASE).rotate_left(21) ^ (words[2] | CASE).rotate_left(42);
+    (mixed.wrapping_mul(multiplier) >> (64 - SLOT_BITS)) as usize
 }
 
 // One bit each, and one to spare: see `Head::seen`.
@@ -122,27 +168,20 @@ impl HeaderId {
         1 << self as u8
     }
 
-    /// Recognises a name, in any case. `name` must be a token (RFC 9110 section 5.6.2): among token characters, setting
-    /// the case bit maps only the two cases of a letter to the same byte as a letter of a known name.
+    /// Recognises a name, in any case.
+    #[inline]
     pub fn of(name: &[u8]) -> HeaderId {
-        let Some(bucket) = BY_LENGTH.get(name.len()) else { return HeaderId::Other };
-        let folded = folded(name);
-        for (candidate, id) in bucket {
-            if *id == HeaderId::Other {
-                break;
-            }
-            if *candidate == folded {
-                return *id;
-            }
-        }
-        HeaderId::Other
+        let words = words(name);
+        let entry = &ENTRIES[usize::from(SLOTS[slot(words, MULTIPLIER)]) % ENTRIES.len()];
+        let [first, second, third] = entry.case;
+        let folded = [words[0] | first, words[1] | second, words[2] | third];
+        if entry.len == name.len() && folded == entry.lower { entry.id } else { HeaderId::Other }
     }
 }
 
-/// As [`fold`] makes it of a known name, for at most [`LONGEST`] bytes. Loads overlap in place of a copy of unknown length.
+/// The bytes of a name of at most 24; of a longer one, any of its words. Loads overlap in place of a copy of unknown length.
 #[inline]
-fn folded(name: &[u8]) -> Folded {
-    const BLANKS: u64 = 0x2020_2020_2020_2020;
+fn words(name: &[u8]) -> Words {
     let at = |start: usize| {
         name.get(start..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
     };
@@ -152,12 +191,11 @@ fn folded(name: &[u8]) -> Folded {
         let twice = (8 * (already + 1)).saturating_sub(name.len());
         last.checked_shr(8 * twice as u32).unwrap_or(0)
     };
-    let words = match name.len() {
+    match name.len() {
         0..8 => [short(name), 0, 0],
         8..=16 => [at(0), tail(1), 0],
         _ => [at(0), at(8), tail(2)],
-    };
-    words.map(|word| word | BLANKS)
+    }
 }
 
 /// Up to seven bytes as a word.
@@ -186,8 +224,22 @@ mod tests {
             assert_eq!(HeaderId::of(name.as_bytes()), HeaderId::Other, "{name}");
         }
         let name = b"abcdefghijklmnopqrstuvwx";
-        for len in 0..=LONGEST {
-            assert_eq!(folded(&name[..len]), fold(&name[..len]), "{len}");
+        for len in 0..=size_of::<Words>() {
+            assert_eq!(words(&name[..len]), entry(HeaderId::Other, &name[..len]).lower, "{len}");
+        }
+    }
+
+    #[test]
+    fn no_other_bytes_are_a_known_name() {
+        for &(id, name) in NAMES {
+            for at in 0..name.len() {
+                for byte in 0..=255 {
+                    let mut other = name.as_bytes().to_vec();
+                    other[at] = byte;
+                    let same = other.eq_ignore_ascii_case(name.as_bytes());
+                    assert_eq!(HeaderId::of(&other) == id, same, "{:?}", String::from_utf8_lossy(&other));
+                }
+            }
         }
     }
 }

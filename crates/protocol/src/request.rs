@@ -2,11 +2,12 @@
 
 use memchr::memchr;
 
-use super::fields::{Lines, find_head_end, line_end, parse_fields};
+use super::fields::{TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common};
 use crate::{
     Head, HeaderId, Method, ParseError, Version, claims,
     connection::ConnectionOptions,
     head::{Field, LeftOut},
+    names,
 };
 
 pub use crate::fields::is_token_byte;
@@ -110,7 +111,7 @@ impl RequestHead {
         }
         let mut left_out = LeftOut::default();
         self.headers.retain(|name, _| {
-            if !claims::has_other_sign(name) {
+            if !names::has_other_sign(name) {
                 return true;
             }
             if claims::of(name).is_some() {
@@ -176,17 +177,28 @@ impl RequestHead {
         };
         let line = &buffer[start..line_end];
         let (method, target, version) = split_request_line(line, limits)?;
-        let mut lines = Lines::new();
-        let Some(end) = find_head_end(buffer, line_end + 2, &mut lines)? else { return Ok(None) };
+        // Only the fields are kept; the target is separate because plugins rewrite it.
+        let fields_at = line_end + 2;
+        let common = take_common(&mut self.headers, buffer, fields_at, limits.fields);
+        let (end, count) = match common {
+            Some(end) => (end, self.headers.len()),
+            None => match find_head_end(buffer, fields_at)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
         if end - start > limits.head_bytes {
+            self.headers.clear();
             return Err(ParseError::with_status(431, "request head larger than the limit"));
         }
         self.method = Method::of(method);
         self.version = version;
-        // Only the fields are kept; the target is separate because plugins rewrite it.
-        let fields_at = line_end + 2;
-        self.headers.load(&buffer[fields_at..end]);
-        parse_fields(&mut self.headers, &lines, fields_at, limits.fields)?;
+        if count > limits.fields {
+            return Err(TOO_MANY_FIELDS);
+        }
+        if common.is_none() {
+            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default())?;
+        }
         self.end_of_received(limits);
         self.check_credentials()?;
         self.connection = ConnectionOptions::of(&self.headers);
@@ -248,25 +260,26 @@ impl RequestHead {
 /// Whether it is a host with or without a port, which has digits only (RFC 9110 section 7.2). With two colons, servers differ on
 /// where the name ends.
 pub fn is_host(host: &[u8]) -> bool {
-    let allowed = |byte: u8| HOST[usize::from(byte)];
     let rest = match host.strip_prefix(b"[") {
         None => host,
         // An IPv6 address; only a port may follow.
         Some(literal) => match literal.iter().position(|&byte| byte == b']') {
-            Some(end) if literal[..end].iter().all(|&byte| allowed(byte)) => &literal[end + 1..],
+            Some(end) if literal[..end].iter().all(|&byte| HOST[usize::from(byte)] != REFUSED) => {
+                &literal[end + 1..]
+            }
             _ => return false,
         },
     };
     let (mut in_port, mut last) = (false, 0);
     for &byte in rest {
-        if in_port && !byte.is_ascii_digit() {
-            return false;
+        match HOST[usize::from(byte)] {
+            _ if in_port && !byte.is_ascii_digit() => return false,
+            ORDINARY => {}
+            // A name has no empty part; nginx refuses it, too.
+            MARKED if byte == b'.' && last != b'.' => {}
+            MARKED if byte == b':' => in_port = true,
+            _ => return false,
         }
-        // A name has no empty part; nginx refuses it, too.
-        if !allowed(byte) || matches!(byte, b'[' | b']') || (byte == b'.' && last == b'.') {
-            return false;
-        }
-        in_port |= byte == b':';
         last = byte;
     }
     let is_literal = rest.len() < host.len();
@@ -282,22 +295,32 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
     None
 }
 
-static HOST: [bool; 256] = {
-    let mut table = [false; 256];
+/// What a byte is in a host.
+const REFUSED: u8 = 0;
+const ORDINARY: u8 = 1;
+/// One that says where a part ends: a dot, a colon, a bracket.
+const MARKED: u8 = 2;
+
+static HOST: [u8; 256] = {
+    let mut table = [REFUSED; 256];
     let mut byte = 0usize;
     while byte < 256 {
         let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric() || b >= 0x80 || {
-            let others = b".-_:[]%~!$&'()*+,;=";
-            let mut at = 0;
-            let mut found = false;
-            while at < others.len() {
-                found |= others[at] == b;
-                at += 1;
-            }
-            found
-        };
+        if b.is_ascii_alphanumeric() || b >= 0x80 {
+            table[byte] = ORDINARY;
+        }
         byte += 1;
+    }
+    let (others, marks) = (b"-_%~!$&'()*+,;=", b".:[]");
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = ORDINARY;
+        at += 1;
+    }
+    at = 0;
+    while at < marks.len() {
+        table[marks[at] as usize] = MARKED;
+        at += 1;
     }
     table
 };
@@ -350,7 +373,9 @@ fn split_request_line<'a>(
 /// `/open\..\guarded` would pass the guards of `/guarded`. Browsers never send one.
 pub(crate) fn may_be_target(target: &[u8]) -> bool {
     let path = memchr(b'?', target).and_then(|end| target.get(..end)).unwrap_or(target);
-    memchr(b'\\', path).is_none() && !target.iter().any(|&byte| byte <= 0x20 || byte == 0x7f || byte == b'#')
+    let is_refused = |byte: u8| byte <= 0x20 || byte == 0x7f || byte == b'#';
+    // Without a jump for each byte.
+    memchr(b'\\', path).is_none() && !target.iter().fold(false, |any, &byte| any | is_refused(byte))
 }
 
 /// Longer than any method in use.

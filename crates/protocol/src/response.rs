@@ -2,7 +2,7 @@
 
 use crate::{
     Head, ParseError, Version,
-    fields::{Lines, find_head_end, parse_fields},
+    fields::{TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common},
 };
 
 /// Status line and fields of an answer (RFC 9112 section 4).
@@ -42,22 +42,29 @@ impl ResponseHead {
         max_fields: usize,
     ) -> Result<Option<usize>, ParseError> {
         let bad_gateway = |error: ParseError| ParseError::with_status(502, error.reason);
-        let mut lines = Lines::new();
-        let Some(end) = find_head_end(buffer, 0, &mut lines).map_err(bad_gateway)? else {
-            return if buffer.len() >= max_bytes {
-                Err(ParseError::with_status(502, "upstream sent a head larger than the limit"))
-            } else {
-                Ok(None)
-            };
+        let Some(status_end) = line_end(buffer, 0).map_err(bad_gateway)? else {
+            return partial(buffer, max_bytes);
         };
-        if lines.is_empty() {
+        if status_end == 0 {
             return Err(ParseError::with_status(502, "upstream sent no status line"));
         }
-        let (_, status_end) = lines.remove(0);
-        let fields_at = status_end as usize + 2;
-        self.parse_status_line(buffer.get(..status_end as usize).unwrap_or_default())?;
-        self.headers.load(buffer.get(fields_at..end).unwrap_or_default());
-        parse_fields(&mut self.headers, &lines, fields_at, max_fields).map_err(bad_gateway)?;
+        let fields_at = status_end + 2;
+        let common = take_common(&mut self.headers, buffer, fields_at, max_fields);
+        let (end, count) = match common {
+            Some(end) => (end, self.headers.len()),
+            None => match find_head_end(buffer, 0).map_err(bad_gateway)? {
+                Some((end, lines)) => (end, lines.saturating_sub(1)),
+                None => return partial(buffer, max_bytes),
+            },
+        };
+        self.parse_status_line(buffer.get(..status_end).unwrap_or_default())?;
+        if count > max_fields {
+            return Err(bad_gateway(TOO_MANY_FIELDS));
+        }
+        if common.is_none() {
+            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default())
+                .map_err(bad_gateway)?;
+        }
         Ok(Some(end))
     }
 
@@ -83,6 +90,14 @@ impl ResponseHead {
         }
         self.reason.extend_from_slice(reason);
         Ok(())
+    }
+}
+
+/// What a head that is not whole yet amounts to.
+fn partial(buffer: &[u8], max_bytes: usize) -> Result<Option<usize>, ParseError> {
+    match buffer.len() >= max_bytes {
+        true => Err(ParseError::with_status(502, "upstream sent a head larger than the limit")),
+        false => Ok(None),
     }
 }
 

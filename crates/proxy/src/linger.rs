@@ -65,7 +65,7 @@ pub(crate) async fn linger<'a>(
     }
     let mut dropped = 0;
     while dropped < DROPPED_BYTES {
-        let read = poll_fn(|context| match poll_drop(&mut stream(), context) {
+        let read = poll_fn(|context| match poll_drop(worker, &mut stream(), context) {
             Poll::Pending if timer.expired() => Poll::Ready(Ok(0)),
             other => other,
         });
@@ -79,8 +79,11 @@ pub(crate) async fn linger<'a>(
     poll_fn(|_| if timer.expired() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-fn poll_drop(stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+fn poll_drop(worker: &Runtime, stream: &mut Stream, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
     ready!(stream.poll_readable(context))?;
-    let mut scratch = [0; 16 * 1024];
-    stream.poll_read_raw(context, &mut scratch)
+    // Most clients send nothing more: memory of one's own would be cleared for an end of file.
+    let mut buffer = worker.buffers.input();
+    let dropped = stream.poll_read_raw(context, buffer.room(0));
+    worker.buffers.give_back(buffer);
+    dropped
 }

@@ -31,6 +31,7 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     };
     let mut request = Request::new(head, client.facts.clone(), worker.snapshot(), worker.index);
     (request.host, request.path) = worker.request_texts();
+    request.early_headers = worker.early_headers();
     client.said_last.set(!request.head.connection.persists(request.head.version));
     let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
@@ -50,6 +51,7 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
 fn recycle(request: &mut Request, worker: &Worker) {
     worker.recycle_request_head(std::mem::take(&mut request.head));
     worker.recycle_request_texts(std::mem::take(&mut request.host), std::mem::take(&mut request.path));
+    worker.recycle_early_headers(std::mem::take(&mut request.early_headers));
     let response = &mut request.response;
     worker.recycle_response_head(ResponseHead {
         reason: std::mem::take(&mut response.reason),

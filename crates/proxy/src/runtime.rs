@@ -7,7 +7,7 @@ use std::{
 };
 
 use tidegate_plugin_api::WorkerSnapshot;
-use tidegate_protocol::{RequestHead, ResponseHead};
+use tidegate_protocol::{Head, RequestHead, ResponseHead};
 
 use crate::{
     Publisher, Settings,
@@ -57,6 +57,7 @@ pub(crate) struct Runtime {
     request_heads: RefCell<Vec<RequestHead>>,
     response_heads: RefCell<Vec<ResponseHead>>,
     request_texts: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    early_headers: RefCell<Vec<Head>>,
     next_connection: Cell<u64>,
 }
 
@@ -100,6 +101,7 @@ impl Runtime {
             request_heads: RefCell::default(),
             response_heads: RefCell::default(),
             request_texts: RefCell::default(),
+            early_headers: RefCell::default(),
             // Distinct from those of a worker before it.
             next_connection: Cell::new(turn << 40 | 1),
         }
@@ -156,6 +158,19 @@ impl Runtime {
             host.clear();
             path.clear();
             texts.push((host, path));
+        }
+    }
+
+    /// For what plugins set of an answer before there is one; with memory once some have.
+    pub(crate) fn early_headers(&self) -> Head {
+        self.early_headers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn recycle_early_headers(&self, mut headers: Head) {
+        let mut kept = self.early_headers.borrow_mut();
+        if (1..=RECYCLED_BYTES).contains(&headers.capacity()) && kept.len() < 64 {
+            headers.clear();
+            kept.push(headers);
         }
     }
 

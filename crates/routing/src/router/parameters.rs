@@ -30,8 +30,20 @@ pub(super) fn has_params(pattern: &str, parameters: bool) -> bool {
 
 /// False when the path does not match the whole pattern; `params` is then unspecified.
 pub(super) fn capture<'r>(pattern: &'r str, path: &[u8], parameters: bool, params: &mut Params<'r>) -> bool {
+    if let Some(start) = pattern.strip_suffix('*').filter(|start| is_plain_folder(start)) {
+        let matches = path.starts_with(start.as_bytes());
+        if matches {
+            params.push(Param { name: UNNAMED, range: start.len()..path.len() });
+        }
+        return matches;
+    }
     let mut search = Search { path, parameters, failed: SmallVec::new(), params };
     search.matches(pattern, 0, 0)
+}
+
+/// Whether it ends with a slash, and has no variables: most patterns are one, and an asterisk.
+fn is_plain_folder(start: &str) -> bool {
+    start.ends_with('/') && memchr::memchr2(b':', b'*', start.as_bytes()).is_none()
 }
 
 struct Search<'p, 'r> {
@@ -125,6 +137,9 @@ mod tests {
         check("/:a/b", "/x/bc", None);
         check("/a/*", "/a/b/c", Some(&[(":ext", "b/c")]));
         check("/a/*", "/a/", Some(&[(":ext", "")]));
+        check("/a/*", "/a", None);
+        check("/*", "/", Some(&[(":ext", "")]));
+        check("/a:b/*", "/a:b/c", Some(&[(":ext", "c")]));
         check("/a/*rest", "/a/b/c", Some(&[("rest", "b/c")]));
         check("/a/*x/b", "/a/1/2/b", Some(&[("x", "1/2")]));
         check("/a/*x/b", "/a/1/b/c", None);

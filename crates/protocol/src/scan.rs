@@ -1,0 +1,75 @@
+//! Finds the parts of field lines eight bytes at a time. What it takes for a line is one to [`crate::fields`] too; it takes fewer.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Offsets from the start of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Not 0. Which bytes the name has is not checked.
+    pub(crate) name_len: usize,
+    pub(crate) value_at: usize,
+    /// Without white space.
+    pub(crate) value_end: usize,
+    /// Of the CRLF.
+    pub(crate) end: usize,
+}
+
+/// The field line at the start of `rest`. `None`: it is none, or not whole.
+#[inline]
+pub(crate) fn line(rest: &[u8]) -> Option<Line> {
+    let name_len = first(rest, 0, |word| zeros(word ^ (ONES * u64::from(b':'))))?;
+    let mut value_at = name_len + 1;
+    while is_blank(rest.get(value_at)) {
+        value_at += 1;
+    }
+    let mut end = first(rest, value_at, controls)?;
+    while rest.get(end) == Some(&b'\t') {
+        end = first(rest, end + 1, controls)?;
+    }
+    if !rest.get(end..)?.starts_with(b"\r\n") {
+        return None;
+    }
+    let mut value_end = end;
+    while value_end > value_at && is_blank(rest.get(value_end - 1)) {
+        value_end -= 1;
+    }
+    (name_len > 0).then_some(Line { name_len, value_at, value_end, end })
+}
+
+fn is_blank(byte: Option<&u8>) -> bool {
+    matches!(byte, Some(b' ' | b'\t'))
+}
+
+/// The place of the first byte from `at` on that `mark` marks with its high bit. Marks above the first need not be right.
+#[inline]
+fn first(bytes: &[u8], mut at: usize, mark: impl Fn(u64) -> u64) -> Option<usize> {
+    let lowest = |marks: u64| marks.trailing_zeros() as usize / 8;
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let marks = mark(u64::from_le_bytes(*word));
+        if marks != 0 {
+            return Some(at + lowest(marks));
+        }
+        at += 8;
+    }
+    let mut last = [b' '; 8];
+    for (to, from) in last.iter_mut().zip(bytes.get(at..)?) {
+        *to = *from;
+    }
+    let marks = mark(u64::from_le_bytes(last));
+    (marks != 0).then(|| at + lowest(marks))
+}
+
+#[inline]
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGH
+}
+
+/// Control characters, tabs included. `~` after 0xff is a false alarm.
+#[inline]
+fn controls(word: u64) -> u64 {
+    let below_blank = word.wrapping_sub(ONES * 0x20);
+    // Only of DEL does the high bit become set that was not.
+    let delete = word.wrapping_add(ONES);
+    (below_blank | delete) & !word & HIGH
+}
