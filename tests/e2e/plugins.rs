@@ -11,6 +11,7 @@ mod directory;
 mod dubbo;
 mod dubbo_maps;
 mod fair_turns;
+mod fields;
 mod firewall;
 mod functions;
 mod graphql;

@@ -34,6 +34,8 @@ func (tester) RequestFilter(given interface{}, w http.ResponseWriter, r pkgHTTP.
 		w.Header().Add("X-Runner", "Go")
 		w.WriteHeader(403)
 		w.Write([]byte(conf.Text))
+	case "header":
+		r.Header().Set("X-Runner", conf.Text)
 	case "rewrite":
 		r.SetPath([]byte("/rewritten"))
 		r.Header().Set("X-Runner", conf.Text)

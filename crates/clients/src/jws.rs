@@ -235,7 +235,8 @@ impl VerifyingKey {
         })
     }
 
-    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+    /// Whether a signature of a message is of this key.
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
             VerifyingKey::Hmac(key) => hmac::verify(key, message, signature).is_ok(),
             VerifyingKey::Public(key) => key.verify_sig(message, signature).is_ok(),

@@ -74,18 +74,22 @@ impl SigningKey {
     /// A token with a header of the caller's.
     pub fn sign_under(&self, header: &Value, claims: &Value) -> Result<String, String> {
         let message = format!("{}.{}", encode_url(header.to_string()), encode_url(claims.to_string()));
+        Ok(format!("{message}.{}", encode_url(self.signature_of(message.as_bytes())?)))
+    }
+
+    /// The bare signature of a message.
+    pub fn signature_of(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         let failed = |_| "signing failed".to_owned();
         let random = SystemRandom::new();
-        let signature = match &self.key {
-            Key::Hmac(key) => hmac::sign(key, message.as_bytes()).as_ref().to_vec(),
+        match &self.key {
+            Key::Hmac(key) => Ok(hmac::sign(key, message).as_ref().to_vec()),
             Key::Rsa(key, encoding) => {
                 let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(*encoding, &random, message.as_bytes(), &mut signature).map_err(failed)?;
-                signature
+                key.sign(*encoding, &random, message, &mut signature).map_err(failed)?;
+                Ok(signature)
             }
-            Key::Ec(key) => key.sign(&random, message.as_bytes()).map_err(failed)?.as_ref().to_vec(),
-        };
-        Ok(format!("{message}.{}", encode_url(signature)))
+            Key::Ec(key) => Ok(key.sign(&random, message).map_err(failed)?.as_ref().to_vec()),
+        }
     }
 }
 

@@ -167,7 +167,17 @@ fn other(value: &Value, how: Change, attempt: usize, others: &[Value]) -> Option
                 Some(Value::Array(elements))
             }
         },
-        (Value::Object(_), _) => (attempt == 0).then(|| json!({})),
+        (Value::Object(_), _) if attempt == 0 => Some(json!({})),
+        (Value::Object(fields), _) => {
+            let mut fields = fields.clone();
+            let name = fields.keys().next()?.clone();
+            let value = fields.remove(&name)?;
+            match attempt {
+                1 => fields.insert(format!("{name}x"), value),
+                _ => fields.insert(name, other(&value, how, attempt - 2, others)?),
+            };
+            Some(Value::Object(fields))
+        }
         (Value::Null, _) => None,
     }
 }
@@ -191,6 +201,11 @@ mod tests {
         assert_eq!(changed("log", Change::Alter, 0, &[])["log"], false);
         assert_eq!(changed("code", Change::Alter, 1, &[json!(429)])["code"], 504);
         assert_eq!(changed("absent.deep", Change::Drop, 0, &[]), conf);
+        let labels = json!({ "org": ["red"] });
+        let others = [json!({}), json!({ "orgx": ["red"] }), json!({ "org": [] })];
+        for (attempt, expected) in others.into_iter().enumerate() {
+            assert_eq!(other(&labels, Change::Alter, attempt, &[]), Some(expected));
+        }
         let schema = json!({ "properties": { "rules": { "items": { "oneOf": [{ "properties": { "key": { "enum": ["a", "b"] } } }] } } } });
         assert_eq!(alternatives(&schema, &path("rules.[].key")), [json!("a"), json!("b")]);
     }

@@ -38,6 +38,7 @@ mod authentication {
     pub(crate) mod multi_auth;
     pub(crate) mod opa;
     pub(crate) mod openid_connect;
+    pub(crate) mod saml_auth;
     pub(crate) mod wolf_rbac;
 }
 

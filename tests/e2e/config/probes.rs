@@ -1,8 +1,8 @@
 //! What an active health check sends.
 
 use serde_json::{Value, json};
-use tidegate_testkit::gateway::YAML_PROVIDER;
-use tidegate_testkit::{Gateway, Upstream};
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway, Upstream, eventually};
 
 /// The `Host` of the first probe to an upstream with these fields.
 fn probed_host(fields: &Value) -> String {
@@ -44,4 +44,26 @@ fn probes_name_the_host_that_requests_name() {
     assert_eq!(without_port(host(node)), "localhost");
     let rewrite = json!({"check_host": "check.test", "pass_host": "rewrite", "upstream_host": "api.test"});
     assert_eq!(without_port(host(rewrite)), "api.test");
+}
+
+/// As on `/v1/healthcheck`, and as in APISIX.
+#[test]
+fn metrics_name_upstreams_by_their_key() {
+    let upstream = Upstream::start();
+    let object = json!({"nodes": {upstream.address.to_string(): 1},
+        "checks": {"active": {"healthy": {"interval": 1}, "unhealthy": {"interval": 1}}}});
+    let route = json!({"uri": "/*", "upstream": object}).to_string();
+    let yaml = json!({"routes": [{"id": "1", "uri": "/*", "upstream": object}]}).to_string();
+    let (with_store, with_file) =
+        (Gateway::start(EMBEDDED, None), Gateway::start(YAML_PROVIDER, Some(&yaml)));
+    assert_eq!(with_store.admin("PUT", "/apisix/admin/routes/1", &route).0, 201);
+    for (gateway, key) in [(with_store, "/apisix/routes/1"), (with_file, "/routes/1")] {
+        let wanted = format!("apisix_upstream_status{{name=\"{key}\"");
+        eventually(&wanted, || {
+            let _ = gateway.client().get("client.test", "/");
+            let mut metrics = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
+            let page = metrics.get("metrics.test", "/apisix/prometheus/metrics").expect("a page").body_text();
+            page.contains(&wanted)
+        });
+    }
 }

@@ -1,5 +1,6 @@
 //! Loggers whose receivers have protocols of their own: what arrives there.
 
+mod alike;
 mod clickhouse;
 mod datadog;
 mod delivered;
@@ -8,6 +9,7 @@ mod google;
 mod lago;
 mod loggly;
 mod rocketmq;
+mod sink_down;
 mod skywalking;
 mod skywalking_tracer;
 mod sls;

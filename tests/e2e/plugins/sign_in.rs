@@ -4,6 +4,7 @@
 mod cas;
 mod casdoor;
 mod codes;
+mod saml;
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;

@@ -933,6 +933,8 @@ core.ctx = {
         registered[name] = func
         if running then
             local value = func(running)
+            -- Outside of Lua there are texts only.
+            if type(value) == "table" then value = core.json.encode(value) end
             if value ~= nil then var[name] = tostring(value) end
         end
     end,

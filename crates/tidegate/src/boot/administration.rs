@@ -83,10 +83,8 @@ impl Apis {
             }))
         });
         let compiled = Arc::new(CompiledView(control.clone()));
-        let embedded = matches!(provider.as_ref(), Provider::Embedded(_) | Provider::LastGood(_));
-        let database = embedded || provider.etcd().is_some();
         let control = Arc::new(ControlApi::new(ControlParts {
-            key_prefix: if database { settings.etcd.prefix.clone() } else { String::new() },
+            key_prefix: provider.key_prefix(&settings.etcd.prefix),
             server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },
             store,
             plugins,

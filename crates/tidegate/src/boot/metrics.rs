@@ -28,6 +28,8 @@ use super::{control::Control, logs::Logs, provider::Provider, sockets::Sockets};
 pub(super) struct Metrics {
     pub registry: Arc<Registry>,
     prefix: String,
+    /// `deployment.etcd.prefix`
+    key_prefix: String,
     process: OnceLock<Process>,
     log_sinks: OnceLock<Vec<(&'static str, LogSink)>>,
     uri: String,
@@ -74,6 +76,7 @@ impl Metrics {
         Metrics {
             registry: Arc::new(Registry::new(&prefix)),
             prefix,
+            key_prefix: settings.etcd.prefix.clone(),
             process: OnceLock::new(),
             log_sinks: OnceLock::new(),
             uri: text("export_uri", "/apisix/prometheus/metrics"),
@@ -122,8 +125,10 @@ impl Metrics {
         self.collect_revisions(writer, process);
         let status = self.name("upstream_status");
         writer.family(&status, "Upstream status from health checks, 1 is healthy", Kind::Gauge);
+        let keys = process.provider.key_prefix(&self.key_prefix);
         process.control.health.each(|upstream, host, port, healthy| {
-            let labels = [("name", upstream), ("ip", host), ("port", &port.to_string())];
+            let key = format!("{keys}/{upstream}");
+            let labels = [("name", key.as_str()), ("ip", host), ("port", &port.to_string())];
             writer.sample(&status, &labels, f64::from(u8::from(healthy)));
         });
         self.collect_rejected(writer, &process.control);

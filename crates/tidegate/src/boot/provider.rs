@@ -43,6 +43,14 @@ impl Provider {
         }
     }
 
+    /// What keys of objects begin with, where they are shown: as in APISIX, nothing where there is no database.
+    pub(crate) fn key_prefix(&self, configured: &str) -> String {
+        match self {
+            Provider::Embedded(_) | Provider::LastGood(_) | Provider::Etcd(_) => configured.to_owned(),
+            Provider::File(_) | Provider::ApiDriven(_) => String::new(),
+        }
+    }
+
     /// The store's file, where this start has made it.
     pub(crate) fn new_store(&self) -> Option<&Path> {
         match self {

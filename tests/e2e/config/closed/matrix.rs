@@ -13,7 +13,7 @@ use tidegate_testkit::{Etcd, Upstream, eventually};
 use super::{ask, put, refused, rejected, status};
 
 /// Each with a configuration that can be built.
-const GUARDS: [(&str, &str); 49] = [
+const GUARDS: [(&str, &str); 50] = [
     ("acl", r#"{"allow_labels":{"org":["a"]}}"#),
     ("api-breaker", r#"{"break_response_code":502}"#),
     ("app-key", "{}"),
@@ -71,6 +71,7 @@ const GUARDS: [(&str, &str); 49] = [
     ("real-ip", r#"{"source":"arg_ip","trusted_addresses":["127.0.0.1"]}"#),
     ("referer-restriction", r#"{"whitelist":["a.com"]}"#),
     ("request-validation", r#"{"header_schema":{"type":"object","required":["x"]}}"#),
+    ("saml-auth", include_str!("saml_auth.json")),
     ("serverless-post-function", r#"{"functions":["return function() return 403 end"]}"#),
     ("serverless-pre-function", r#"{"functions":["return function() return 403 end"]}"#),
     ("sla", r#"{"limits":[{"interval":60,"limit":1}]}"#),

@@ -8,7 +8,7 @@ use tidegate_testkit::{Client, Upstream};
 use super::rejected;
 
 /// Plugins that cannot be configured with what the generator makes of their schema, and what they need.
-const NEEDED: [(&str, &str); 58] = [
+const NEEDED: [(&str, &str); 59] = [
     ("rocketmq-logger", r#"{"nameserver_list":["127.0.0.1:1"],"topic":"t"}"#),
     ("tcp-logger", r#"{"host":"127.0.0.1","port":1}"#),
     ("udp-logger", r#"{"host":"127.0.0.1","port":1}"#),
@@ -85,6 +85,7 @@ const NEEDED: [(&str, &str); 58] = [
     ("redirect", r#"{"uri":"/x"}"#),
     ("referer-restriction", r#"{"whitelist":["a.com"]}"#),
     ("request-validation", r#"{"header_schema":{"type":"object"}}"#),
+    ("saml-auth", include_str!("saml_auth.json")),
     ("serverless-post-function", r#"{"functions":["return function() end"]}"#),
     ("serverless-pre-function", r#"{"functions":["return function() end"]}"#),
     ("skywalking-logger", r#"{"endpoint_addr":"http://127.0.0.1:1"}"#),

@@ -42,13 +42,13 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
 fn names_of_absent_plugins_are_one_line() {
     let plain = said(&[], "proxy");
     let said = said(
-        &[("plugins", json!(["mocking", "ai-proxy", "saml-auth", "prometheus"]))],
-        "ai-proxy, saml-auth",
+        &[("plugins", json!(["mocking", "ai-proxy", "kafka-proxy", "prometheus"]))],
+        "ai-proxy, kafka-proxy",
     );
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
     assert_eq!(lines.len(), 1, "{said}");
     assert!(
-        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, saml-auth"),
+        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, kafka-proxy"),
         "{said}"
     );
     assert!(!plain.contains("not available"), "the built-in list names what is here");

@@ -1,6 +1,6 @@
 //! error-log-logger: lines of the gateway's own error log, at each kind of receiver.
 
-mod broker;
+pub(super) mod broker;
 
 use std::{
     io::{BufRead, BufReader},

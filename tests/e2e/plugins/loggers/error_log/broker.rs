@@ -8,21 +8,21 @@ use std::{
 
 use tidegate_testkit::PATIENCE;
 
-pub(super) struct Message {
+pub(in crate::plugins::loggers) struct Message {
     pub topic: String,
     pub acks: i16,
     pub key: Option<String>,
     pub value: String,
 }
 
-pub(super) struct Broker {
+pub(in crate::plugins::loggers) struct Broker {
     pub address: SocketAddr,
     messages: mpsc::Receiver<Message>,
     logins: mpsc::Receiver<String>,
 }
 
 impl Broker {
-    pub(super) fn start() -> Broker {
+    pub(in crate::plugins::loggers) fn start() -> Broker {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let ((sender, messages), (login, logins)) = (mpsc::channel(), mpsc::channel());
@@ -36,12 +36,17 @@ impl Broker {
         Broker { address, messages, logins }
     }
 
-    pub(super) fn message(&self) -> Message {
+    pub(in crate::plugins::loggers) fn message(&self) -> Message {
         self.messages.recv_timeout(PATIENCE).expect("a message")
     }
 
+    /// Hands each value on from now.
+    pub(in crate::plugins::loggers) fn each(self, mut take: impl FnMut(&str) + Send + 'static) {
+        std::thread::spawn(move || self.messages.iter().for_each(|message| take(&message.value)));
+    }
+
     /// What a client proved who it is with.
-    pub(super) fn login(&self) -> String {
+    pub(in crate::plugins::loggers) fn login(&self) -> String {
         self.logins.recv_timeout(PATIENCE).expect("a login")
     }
 }

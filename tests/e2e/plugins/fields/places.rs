@@ -1,0 +1,80 @@
+//! Addresses that tables name before anything listens there.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tempfile::TempDir;
+use tidegate_testkit::free_port;
+
+use super::upstream::Upstream;
+
+/// What the gateway's own tests fill in.
+const OTHERS: [&str; 4] = ["HTTP", "ADMIN", "CONTROL", "METRICS"];
+
+pub(super) struct Places {
+    ports: RefCell<BTreeMap<String, u16>>,
+    folder: TempDir,
+    tls: Arc<ServerConfig>,
+    /// Accepts by the system, and says nothing.
+    silent: TcpListener,
+}
+
+impl Places {
+    pub(super) fn new() -> Places {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("cert.pem"), made.cert.pem()).expect("a file");
+        fs::write(folder.path().join("key.pem"), made.signing_key.serialize_pem()).expect("a file");
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![made.cert.der().clone()], key).expect("a configuration");
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Places { ports: RefCell::default(), folder, tls: Arc::new(config), silent }
+    }
+
+    pub(super) fn tls(&self) -> Arc<ServerConfig> {
+        self.tls.clone()
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A name always has the same port.
+    pub(super) fn of(&self, name: &str) -> SocketAddr {
+        let mut ports = self.ports.borrow_mut();
+        let port = *ports.entry(name.to_owned()).or_insert_with(free_port);
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+    }
+
+    pub(super) fn fill(&self, text: &str, [plain, secure]: &[Upstream; 2]) -> String {
+        let silent = self.silent.local_addr().expect("an address");
+        let known = [("UPSTREAM", plain.address), ("TLS", secure.address), ("SILENT", silent)];
+        self.ports.borrow_mut().extend(known.map(|(name, at)| (name.to_owned(), at.port())));
+        let mut parts = text.split('@');
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        while let Some(part) = parts.next() {
+            let is_name = |part: &str| {
+                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            };
+            if !is_name(part) || OTHERS.contains(&part) {
+                filled.push('@');
+                filled.push_str(part);
+                continue;
+            }
+            match part.strip_suffix("_PORT") {
+                _ if part == "FOLDER" => filled.push_str(&self.folder().display().to_string()),
+                Some(name) => filled.push_str(&self.of(name).port().to_string()),
+                None => filled.push_str(&self.of(part).to_string()),
+            }
+            filled.push_str(parts.next().unwrap_or_default());
+        }
+        filled
+    }
+}
