@@ -28,8 +28,10 @@ use self::frames::Frames;
 
 /// Between two PINGs. etcd allows one each 5 s (`--grpc-keepalive-min-time`) and ends connections with more.
 const SECONDS: u64 = 7;
-/// What a member that allows fewer may make of it.
-const MOST_SECONDS: u64 = 600;
+/// After a member called that too many: what servers of gRPC allow by default is one in 5 minutes, `etcd grpc-proxy` among them.
+const CALM_SECONDS: u64 = 310;
+/// What a member that allows even fewer may make of it.
+const MOST_SECONDS: u64 = 3600;
 /// A PING less than that after the one before is left out: a clock was set.
 const SHORTEST: Duration = Duration::from_secs(6);
 /// Over what time the PINGs of all gateways are spread.
@@ -59,13 +61,13 @@ impl Pings {
         }
     }
 
-    /// Halves them when a connection ended because the member calls them too many.
+    /// Sends fewer once a connection ended because the member calls them too many.
     pub(super) fn heed(&self, status: &Status) {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
         while let Some(error) = cause {
             let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
             if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
-                self.0.store((self.0.load(Relaxed) * 2).min(MOST_SECONDS), Relaxed);
+                self.0.store((self.0.load(Relaxed) * 2).clamp(CALM_SECONDS, MOST_SECONDS), Relaxed);
                 return;
             }
             cause = error.source();
@@ -354,12 +356,12 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_wants_fewer_gets_half_as_many() {
+    fn a_member_that_wants_fewer_gets_fewer() {
         let pings = Pings::default();
         let calm = h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM);
         pings.heed(&Status::from_error(Box::new(calm)));
-        assert_eq!(pings.0.load(Relaxed), 2 * SECONDS);
+        assert_eq!(pings.0.load(Relaxed), CALM_SECONDS);
         pings.heed(&Status::from_error(Box::new(h2::Error::from(h2::Reason::NO_ERROR))));
-        assert_eq!(pings.0.load(Relaxed), 2 * SECONDS);
+        assert_eq!(pings.0.load(Relaxed), CALM_SECONDS);
     }
 }
