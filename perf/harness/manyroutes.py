@@ -99,7 +99,7 @@ def run(binary, folder, upstream_port, rounds, seconds, say):
         result["lookup"] = lookup(few, many, folder, rounds, seconds)
         few.stop()
         result["changes"] = changes(binary, many, upstream_port, seconds, say)
-        result["held_up"] = held_up(many, upstream_port, max(seconds, 10), say)
+        result["held_up"] = waits.longest(held_up(many, upstream_port, max(seconds, 10), say))
         result["memory_after_mib"] = round(many.memory_mib(), 1)
         many.stop()
         result["consumers"] = key_auth(binary, folder, upstream_port, seconds, say)
@@ -130,7 +130,7 @@ def lookup(few, many, folder, rounds, seconds):
 
 
 def held_up(gateway, upstream_port, seconds, say):
-    """How long the worker waited behind other threads of the gateway, with changes; `None` where that cannot be traced."""
+    """The waits of the worker behind other threads of the gateway, with changes; `None` where that cannot be traced."""
     child = disturber("routes", gateway, upstream_port, seconds)
     try:
         with waits.Trace(gateway.server.child.pid) as trace:
@@ -142,7 +142,7 @@ def held_up(gateway, upstream_port, seconds, say):
         return None
     finally:
         told(child)
-    return waits.longest(trace.waits)
+    return trace.waits
 
 
 def changes(binary, gateway, upstream_port, seconds, say):

@@ -6,6 +6,7 @@ falls on all; the time that the hypervisor took in a slice is shown, and slices 
 The same slices give the waits of the worker behind other threads of the gateway, where the scheduler can be traced.
 """
 
+import contextlib
 import http.client
 import os
 import subprocess
@@ -23,8 +24,15 @@ STEAL_PERCENT = 0.5
 
 
 def run(binary, folder, upstream_port, seconds, say):
+    with gateway(binary, os.path.join(folder, "scrape"), upstream_port) as (ports, pid, series):
+        say(f"scrape: {series:,} series")
+        return {"series": series, **slices(ports, pid, seconds, say)}
+
+
+@contextlib.contextmanager
+def gateway(binary, prefix, upstream_port):
+    """One with all series: its ports, its process, and how many series those are."""
     ports = {name: processes.free_port() for name in ("http", "control", "metrics")}
-    prefix = os.path.join(folder, "scrape")
     os.makedirs(prefix)
     resources = {"routes": tidegate.many_routes(upstream_port, ROUTES)}
     server = processes.Server("scrape", tidegate.command(binary, prefix, ports, resources), processes.GATEWAY_CORE,
@@ -35,9 +43,7 @@ def run(binary, folder, upstream_port, seconds, say):
         for number in range(ROUTES):
             connection.get(load.request_bytes(f"/r{number}"))
         connection.reset()
-        series = wait_for_series(ports["metrics"])
-        say(f"scrape: {series:,} series")
-        return {"series": series, **slices(ports, server.child.pid, seconds, say)}
+        yield ports, server.child.pid, wait_for_series(ports["metrics"])
     finally:
         server.stop()
 

@@ -80,4 +80,5 @@ pub use internal::{Internal, InternalCall, InternalFuture, InternalHead, Interna
 pub use listeners::Listeners;
 pub use publish::Publisher;
 pub use settings::Settings;
+pub use worker::ask_for_short_slices;
 pub use workers::{Workers, start};

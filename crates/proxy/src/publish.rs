@@ -10,6 +10,7 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tidegate_plugin_api::Snapshot;
+use tidegate_telemetry::background::give_way;
 use tokio::sync::Notify;
 
 /// The newest snapshot, from the compiler to the workers.
@@ -71,6 +72,9 @@ impl Publisher {
             *retired = kept;
             unused
         };
-        drop(unused);
+        for snapshot in unused {
+            drop(snapshot);
+            give_way();
+        }
     }
 }

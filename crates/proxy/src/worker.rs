@@ -52,7 +52,6 @@ pub(crate) fn run(
     if worker.settings.cpu_affinity {
         pin(worker.index);
     }
-    ask_for_short_slices();
     // Events per wake-up: enough for a busy worker, few enough that one round stays short.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -195,9 +194,10 @@ async fn tick(worker: &'static Worker) {
     }
 }
 
-/// Asks for short time slices, so that a worker that gets something to do runs before other threads that compute on
-/// its core, the gateway's own compiler included (Linux 6.12; earlier kernels ignore it).
-fn ask_for_short_slices() {
+/// Asks for short time slices, for this thread and those that it makes (Linux 6.12; earlier kernels ignore it). A worker that gets something to
+/// do runs before threads of other programs that compute on its core. A thread in the background that yields gives up the rest
+/// of its slice: of the usual one that is ten times as long as its turn, and on a busy core it would have that much less.
+pub fn ask_for_short_slices() {
     /// `struct sched_attr` of sched_setattr(2), first version.
     #[repr(C)]
     struct Attributes {

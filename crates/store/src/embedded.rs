@@ -14,6 +14,7 @@ mod entries;
 mod expiries;
 mod faults;
 mod files;
+mod in_turns;
 mod last_good;
 mod marker;
 mod opening;

@@ -15,6 +15,7 @@ mod follow;
 mod keys;
 mod load;
 mod options;
+mod pings;
 mod report;
 mod rpc;
 mod shared;
@@ -36,7 +37,8 @@ use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::watch, task};
 
 use self::{
-    connection::{Member, Pings},
+    connection::Member,
+    pings::Pings,
     shared::{Followed, Shared},
     snapshot::Earlier,
 };

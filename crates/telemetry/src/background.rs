@@ -2,7 +2,8 @@
 //!
 //! A lower priority is not enough. A thread that has waited for its core has that time to its credit, also after it has slept, and Linux lets
 //! it use that up before a worker that was woken meanwhile: up to the next tick of the scheduler, 4 ms later. So long work is done in turns
-//! ([`give_way`]): a thread that yields gives up its credit, and one that sleeps for a moment lets the worker run at once. The nice value
+//! ([`give_way`]): a thread that yields gives up its credit, and one that sleeps for a moment lets the worker run at once. It yields
+//! again as its next turn begins, and as it wakes up for other work ([`begin_turn`]): while it waited for the core it gathered credit. The nice value
 //! bounds how much credit a thread gets while workers run; under SCHED_IDLE it would get hardly any, but no time either on a busy core, and
 //! there is no way back without a privilege.
 //!
@@ -65,6 +66,14 @@ pub fn give_way() {
     if BEGUN.get().is_some_and(|begun| begun.elapsed() >= TURN) {
         thread::yield_now();
         thread::sleep(PAUSE);
+        begin_turn();
+    }
+}
+
+/// Where a thread goes on that waited for work: whoever waits for the core has it first. Nothing on threads that have not lowered their priority.
+pub fn begin_turn() {
+    if BEGUN.get().is_some() {
+        thread::yield_now();
         BEGUN.set(Some(Instant::now()));
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use appending::Appending;
 
 pub use self::sink::{LineSink, LogSink, lines_lost};
-use crate::background::lower_priority_for_logs;
+use crate::background::{begin_turn, lower_priority_for_logs};
 
 use self::{
     opening::open,
@@ -120,6 +120,7 @@ fn write_logs(incoming: &Receiver<Message>, generation: &AtomicU64) {
         if matches!(next, Err(RecvTimeoutError::Disconnected)) {
             return;
         }
+        begin_turn();
         let wanted = generation.load(Relaxed);
         if wanted != opened {
             opened = wanted;

@@ -7,6 +7,7 @@ mod layout;
 mod made_again;
 mod masks;
 mod outages;
+mod proxied;
 mod quiet;
 mod reports;
 mod roles;

@@ -122,7 +122,10 @@ impl Routes {
     pub(crate) fn router(&mut self, mode: Mode) -> Router<Variable> {
         let few = self.changed.len() <= MIN_CHANGES.max(self.by_id.len() / CHANGED_PART);
         if let Some(base) = self.base.as_ref().filter(|_| few && self.by_id.len() > MIN_CHANGES) {
-            let changed = self.changed.iter().filter_map(|id| self.by_id.get(id)?.spec.clone());
+            let changed = self.changed.iter().filter_map(|id| {
+                give_way();
+                self.by_id.get(id)?.spec.clone()
+            });
             return Router::with_changes(base.clone(), self.stale.clone(), changed, give_way);
         }
         if self.base.is_none() {

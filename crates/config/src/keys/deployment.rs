@@ -69,7 +69,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.etcd.prefix", Text, "\"/apisix\"", "Prefix of all keys."),
     key("deployment.etcd.timeout", Integer(1, i64::MAX), "30", "Seconds for one read or write."),
     key("deployment.etcd.watch_timeout", COUNT, "50", "Seconds until an idle watch is renewed.")
-        .no_effect("a connection without traffic is checked by an HTTP/2 PING every 6 s"),
+        .no_effect("a connection without traffic is checked by an HTTP/2 PING every 7 s"),
     unset("deployment.etcd.resync_delay", COUNT, "5", "The longest pause between attempts to connect, in seconds; it grows from 50 ms and never exceeds 1 s."),
     unset("deployment.etcd.health_check_timeout", Integer(-1, i64::MAX), "10", "Seconds until a failed member is tried again.")
         .no_effect("after a failure the next member is tried at once"),

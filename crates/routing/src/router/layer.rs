@@ -23,6 +23,17 @@ pub struct Layer<N> {
     pub(super) hosts: Hosts,
     /// The scope of routes whose hosts are not known.
     pub(super) unknown: Option<Scope>,
+    /// Called between short steps, also as this is dropped.
+    between: fn(),
+}
+
+impl<N> Drop for Layer<N> {
+    fn drop(&mut self) {
+        // Each may be the last to hold its route, and lies elsewhere in memory.
+        while self.routes.pop().is_some() {
+            (self.between)();
+        }
+    }
 }
 
 /// A candidate, and where it comes from.
@@ -67,7 +78,7 @@ impl<N> Layer<N> {
         unknown.iter().for_each(|(position, route)| builder.add(next, *position, route));
         let unknown = (!unknown.is_empty()).then_some(next);
         let index = builder.finish(&routes, between);
-        Self { mode, routes, index, hosts, unknown }
+        Self { mode, routes, index, hosts, unknown, between }
     }
 
     pub(super) fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'_>> {

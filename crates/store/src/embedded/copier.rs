@@ -17,7 +17,7 @@ use std::{
 use parking_lot::Mutex;
 use tidegate_model::Object;
 use tidegate_telemetry::{
-    background::{give_way, lower_priority},
+    background::{begin_turn, give_way, lower_priority},
     error_log::{Level, log},
 };
 
@@ -168,6 +168,7 @@ impl Worker {
                 None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
+            begin_turn();
             match message {
                 Ok(Message::Changed) => {
                     let now = Instant::now();

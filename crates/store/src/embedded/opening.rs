@@ -1,11 +1,17 @@
 //! The file of a database: opened and verified, or made.
 
-use std::{fs, io::ErrorKind, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 use redb::{DatabaseError, StorageError};
 
 use super::{
     faults::{damaged, unavailable},
+    in_turns::InTurns,
     tables::{FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
 };
 use crate::error::StoreError;
@@ -17,7 +23,7 @@ const CACHE_BYTES: usize = 4 << 20;
 /// repaired is worth a warning.
 pub(super) fn existing(path: &Path) -> Result<(redb::Database, Option<String>), StoreError> {
     let problem = |error| open_problem(path, &error);
-    let mut redb = builder().open(path).map_err(problem)?;
+    let mut redb = open(path).map_err(problem)?;
     let whole = redb.check_integrity().map_err(problem)?;
     let shown = path.display();
     let warning =
@@ -27,7 +33,8 @@ pub(super) fn existing(path: &Path) -> Result<(redb::Database, Option<String>), 
 
 /// A database without objects at revision 0, in an empty file.
 pub(super) fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, String> {
-    let redb = builder().create_file(file).map_err(|error| open_problem(path, &error).to_string())?;
+    let made = InTurns::new(file).and_then(|file| builder().create_with_backend(file));
+    let redb = made.map_err(|error| open_problem(path, &error).to_string())?;
     let fill = || -> Result<(), redb::Error> {
         let transaction = redb.begin_write()?;
         transaction.open_table(OBJECTS)?;
@@ -41,6 +48,16 @@ pub(super) fn fresh(path: &Path, file: fs::File) -> Result<redb::Database, Strin
     fill()
         .map_err(|error| format!("cannot write to database {}: {error}; check free space", path.display()))?;
     Ok(redb)
+}
+
+fn open(path: &Path) -> Result<redb::Database, DatabaseError> {
+    let io = |error| DatabaseError::Storage(StorageError::Io(error));
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    // Given such a file, redb would make a database of it.
+    if file.metadata().map_err(io)?.len() == 0 {
+        return Err(io(io::Error::new(ErrorKind::InvalidData, "the file is empty")));
+    }
+    builder().create_with_backend(InTurns::new(file)?)
 }
 
 fn builder() -> redb::Builder {

@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use tidegate_model::{Document, Object};
 use tidegate_telemetry::{
-    background::{give_way, lower_priority},
+    background::{begin_turn, give_way, lower_priority},
     error_log::{Level, log},
 };
 use tokio::sync::oneshot;
@@ -134,6 +134,7 @@ impl Worker {
                 let wait = self.expiries.lock().wait().map_or(until_trim, |wait| wait.min(until_trim));
                 messages.recv_timeout(if self.database.is_failing() { NEXT_ATTEMPT } else { wait })
             };
+            begin_turn();
             match first {
                 Ok(Message::Write(request)) => group.push(request),
                 Ok(message) => other = Some(message),

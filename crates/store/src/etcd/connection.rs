@@ -1,15 +1,9 @@
 //! One connection to one member of the cluster, authenticated.
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::{
@@ -18,48 +12,17 @@ use tokio::{
 };
 use tonic::{Status, transport::Endpoint};
 
-use super::{Options, rpc::Client};
+use super::{Options, pings::Pings, rpc::Client};
 
 /// Connecting, the handshake and the login together. Short, because another member may be well.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
-/// Seconds after which a quiet connection is asked by an HTTP/2 PING whether the member is there. etcd allows one each 5 s
-/// (`--grpc-keepalive-min-time`) and ends connections with more.
-const PING_SECONDS: u64 = 6;
-/// What a member that allows fewer may make of it.
-const MOST_PING_SECONDS: u64 = 600;
-/// A member that does not answer a PING for that long is gone: within 10 s it is noticed.
-const PING_PATIENCE: Duration = Duration::from_secs(3);
+/// A host that acknowledges nothing for that long is gone.
+const DEAD_HOST: Duration = Duration::from_secs(10);
+/// Between the kernel's probes of a silent host.
+const PROBE: Duration = Duration::from_secs(1);
 /// What may be under way in answers: a full read is large, and the standard 64 KiB make it slow.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
-
-/// How often quiet connections are asked, as the members allow it.
-pub(super) struct Pings(AtomicU64);
-
-impl Default for Pings {
-    fn default() -> Pings {
-        Pings(AtomicU64::new(PING_SECONDS))
-    }
-}
-
-impl Pings {
-    fn interval(&self) -> Duration {
-        Duration::from_secs(self.0.load(Relaxed))
-    }
-
-    /// Halves them when a connection ended because the member calls them too many.
-    pub(super) fn heed(&self, status: &Status) {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
-        while let Some(error) = cause {
-            let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
-            if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
-                self.0.store((self.0.load(Relaxed) * 2).min(MOST_PING_SECONDS), Relaxed);
-                return;
-            }
-            cause = error.source();
-        }
-    }
-}
 
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
@@ -110,15 +73,13 @@ async fn login(
     let endpoint = Endpoint::from_shared(format!("http://{bracketed}:{}", member.port))
         .map_err(|error| error.to_string())?
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(pings.interval())
-        .keep_alive_timeout(PING_PATIENCE)
-        .keep_alive_while_idle(true);
+        .initial_connection_window_size(CONNECTION_WINDOW);
     let (target, sni) = (member.clone(), options.tls.sni.clone());
     let tls = tls.filter(|_| member.tls);
+    let clock = pings.clock();
     let connector = tower::service_fn(move |_: http::Uri| {
         let (target, sni, tls) = (target.clone(), sni.clone(), tls.clone());
-        async move { open(&target, sni, tls).await.map(TokioIo::new) }
+        async move { open(&target, sni, tls).await.map(|stream| TokioIo::new(clock.over(stream))) }
     });
     let channel =
         endpoint.connect_with_connector(connector).await.map_err(|error| explain_disconnect(root(&error)))?;
@@ -132,9 +93,20 @@ async fn open(
 ) -> io::Result<Box<dyn Transport>> {
     let stream = TcpStream::connect((member.host.as_str(), member.port)).await?;
     stream.set_nodelay(true)?;
+    notice_dead_hosts(&stream)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(sni.unwrap_or_else(|| member.host.clone())).map_err(io::Error::other)?;
     Ok(Box::new(tidegate_tls::connect(tls, name, stream).await?))
+}
+
+/// The kernels' own questions, which cost etcd nothing: where a member allows few PINGs, a host that is gone is still noticed. While PINGs
+/// are sent, none of them is.
+fn notice_dead_hosts(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, DEAD_HOST - 2 * PROBE)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE)?;
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(DEAD_HOST.as_millis()).unwrap_or(u32::MAX))?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(())
 }
 
 /// The words of a failure, which for gRPC are the server's own.

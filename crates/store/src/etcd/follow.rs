@@ -21,7 +21,7 @@ use super::{
     load,
     rpc::{
         Client, Watch,
-        messages::{Event, WatchCreateRequest, WatchResponse},
+        messages::{Event, RangeRequest, WatchCreateRequest, WatchResponse},
     },
     shared::Shared,
     values,
@@ -159,7 +159,7 @@ impl Session<'_> {
                     continue;
                 }
             };
-            let answer = match message {
+            let mut answer = match message {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
                 Err(error) => {
@@ -168,6 +168,11 @@ impl Session<'_> {
                 }
             };
             signs.heard();
+            if answer.created
+                && let Err(problem) = self.complete(&mut answer).await
+            {
+                return Ended::Lost(problem);
+            }
             if let Err(ended) = take(shared, &answer, next) {
                 return ended;
             }
@@ -175,6 +180,19 @@ impl Session<'_> {
                 self.enter_step();
             }
         }
+    }
+
+    /// Asks etcd who it is where `etcd grpc-proxy` has answered for it: to a watch that joins another it says neither cluster nor term.
+    async fn complete(&self, answer: &mut WatchResponse) -> Result<(), String> {
+        if answer.header.as_ref().is_some_and(|header| header.cluster_id != 0) {
+            return Ok(());
+        }
+        let (key, _) = keys::range(&self.shared.options.prefix);
+        let request = RangeRequest { key, limit: 1, ..RangeRequest::default() };
+        let read = tokio::time::timeout(SILENCE_LIMIT, self.client.range(request)).await;
+        let read = read.map_err(|_| "no response to a read".to_owned())?;
+        answer.header = read.map_err(|error| connection::reason(&error))?.header;
+        Ok(())
     }
 
     fn enter_step(&mut self) {

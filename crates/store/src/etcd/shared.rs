@@ -11,11 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{
-    Options,
-    connection::{Member, Pings},
-    rpc::Client,
-};
+use super::{Options, connection::Member, pings::Pings, rpc::Client};
 use crate::{collections::PluginList, error::StoreError, live::Live};
 
 pub(super) struct Shared {

@@ -13,7 +13,7 @@ use tidegate_model::{Rejected, catalog::PluginCatalog, idle, resources::Discover
 use tidegate_plugin_api::{Catalog, Snapshot};
 use tidegate_proxy::Publisher;
 use tidegate_store::{Changes, Store, Stored};
-use tidegate_telemetry::background::{give_way, lower_priority};
+use tidegate_telemetry::background::{begin_turn, give_way, lower_priority};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
@@ -42,6 +42,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
         .worker_threads(2)
         .thread_name("control")
         .on_thread_start(lower_priority)
+        .on_thread_unpark(begin_turn)
         .enable_all()
         .build()
         .context("cannot start the control runtime")
@@ -264,6 +265,7 @@ impl Follower {
 
     /// Takes over what the store changed since the last time.
     async fn follow(&mut self, first: bool) {
+        begin_turn();
         let plugins = self.provider.plugins();
         let list_changed = plugins != self.active_plugins;
         if list_changed {

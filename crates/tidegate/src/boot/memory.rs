@@ -8,8 +8,8 @@ use std::{
 use serde_json::{Value, json};
 use tidegate_telemetry::background::give_way;
 
-/// The kernel takes some 60 us to take so much back.
-const GIVEN_AT_ONCE: usize = 1 << 20;
+/// The kernel takes some 60 us to take so much back: 300 for a megabyte, and 600 where its own free lists are full.
+const GIVEN_AT_ONCE: usize = 128 << 10;
 
 /// Smaller buffers are not worth it.
 const LARGE: usize = 4 << 20;

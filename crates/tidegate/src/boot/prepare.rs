@@ -52,6 +52,8 @@ pub(super) fn prepare(
     purpose: &Purpose,
     warnings: &[String],
 ) -> anyhow::Result<Prepared> {
+    // Before there is another thread.
+    tidegate_proxy::ask_for_short_slices();
     let logs = Logs::open(settings)?;
     warnings.iter().for_each(|warning| notices::warn(warning));
     let runtime = control::runtime()?;

@@ -1,11 +1,9 @@
-//! What a gateway costs etcd while nothing changes, how soon a silent etcd is noticed all the same, and etcd's own proxy in between.
+//! What a gateway costs etcd while nothing changes, and how soon a silent etcd is noticed all the same.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tidegate_testkit::process::Process;
-use tidegate_testkit::{Client, Etcd, Gateway, eventually, eventually_within, free_port};
+use tidegate_testkit::{Client, Etcd, Gateway, eventually, eventually_within};
 
 use super::{config, metric, mock, status};
 
@@ -45,73 +43,4 @@ fn etcd_that_stops_is_noticed_without_being_asked() {
     assert!(noticed < Duration::from_secs(11), "{noticed:?}");
     etcd.process.signal(Signal::CONT);
     eventually("the gateway says that etcd is back", || metric(&gateway, "apisix_etcd_reachable") == "1");
-}
-
-/// `etcd grpc-proxy` makes one watch toward etcd of those of many gateways.
-struct Proxy {
-    process: Process,
-    port: u16,
-    endpoint: String,
-}
-
-impl Proxy {
-    fn of(etcd: &Etcd) -> Proxy {
-        let (port, endpoint) = (free_port(), etcd.address.to_string());
-        Proxy { process: Self::launch(port, &endpoint), port, endpoint }
-    }
-
-    fn launch(port: u16, endpoint: &str) -> Process {
-        let mut command = Command::new("etcd");
-        let listen = format!("--listen-addr=127.0.0.1:{port}");
-        command.args(["grpc-proxy", "start", &format!("--endpoints={endpoint}"), &listen]);
-        let mut process = Process::start("etcd grpc-proxy", &mut command);
-        process.wait_for_port(([127, 0, 0, 1], port).into());
-        process
-    }
-
-    fn restart(&mut self) {
-        self.process.signal_kill();
-        self.process.wait_for_exit();
-        self.process = Self::launch(self.port, &self.endpoint);
-    }
-}
-
-#[test]
-fn gateways_follow_through_a_proxy_of_etcd() {
-    let mut etcd = Etcd::start();
-    let mut proxy = Proxy::of(&etcd);
-    let hosts = format!("http://127.0.0.1:{}", proxy.port);
-    let gateways = [Gateway::start(&config(&hosts), None), Gateway::start(&config(&hosts), None)];
-    let everywhere = |path: &str| gateways.iter().all(|gateway| status(gateway, path) == 201);
-    let put = |id: &str, path: &str| {
-        let (code, answer) =
-            gateways[0].admin("PUT", &format!("/apisix/admin/routes/{id}"), &mock(path, 201));
-        if code >= 300 {
-            eprintln!("{code} {answer}");
-        }
-        code < 300
-    };
-    assert!(put("1", "/one"), "{}", gateways[0].error_log());
-    eventually("a write through the proxy takes effect everywhere", || everywhere("/one"));
-    // Longer than three PINGs take: more of them than a server allows end the connection.
-    let (start, connected) = (Instant::now(), gateways[1].error_log().matches("reconnected").count());
-    eventually("twenty seconds pass", || start.elapsed() > Duration::from_secs(20));
-    assert_eq!(
-        gateways[1].error_log().matches("reconnected").count(),
-        connected,
-        "{}",
-        gateways[1].error_log()
-    );
-
-    proxy.restart();
-    eventually("a write after the proxy's return", || put("1", "/two"));
-    eventually("it takes effect everywhere", || everywhere("/two"));
-
-    etcd.kill();
-    etcd.restart();
-    etcd.put("/apisix/routes/2", &mock("/three", 201));
-    etcd.compact();
-    eventually("changes after etcd's return take effect everywhere", || everywhere("/three"));
-    eventually("a write after etcd's return", || put("2", "/four"));
-    eventually("it takes effect everywhere", || everywhere("/four"));
 }

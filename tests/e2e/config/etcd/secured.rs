@@ -12,20 +12,9 @@ use super::{check_refused, config, metric, mock, status};
 #[test]
 fn tokens_are_renewed_and_passwords_checked() {
     let keys = tempfile::tempdir().expect("a temporary folder");
-    let token = token_options(keys.path());
+    let token = token_options(keys.path(), "3s");
     let etcd = Etcd::start_with("http", &["--auth-token", &token], &["--user", "root:rootpass"]);
-    for words in [
-        &["user", "add", "root:rootpass"][..],
-        &["role", "add", "root"],
-        &["user", "grant-role", "root", "root"],
-        &["role", "add", "gateways"],
-        &["role", "grant-permission", "gateways", "--prefix=true", "readwrite", "/apisix/"],
-        &["user", "add", "gateway:secret"],
-        &["user", "grant-role", "gateway", "gateways"],
-        &["auth", "enable"],
-    ] {
-        etcd.control(words);
-    }
+    enable_users(&etcd);
     let with_user = |password: &str| {
         let user = format!("etcd: {{user: gateway, password: {password}, ");
         config(&etcd.url()).replace("etcd: {", &user)
@@ -58,9 +47,25 @@ fn tokens_are_renewed_and_passwords_checked() {
     }
 }
 
-/// Signed tokens that live for three seconds: `exp` counts whole seconds (RFC 7519 section 4.1.4), so with one second some
-/// expire before they are used. Keys from openssl, since etcd reads few forms of them.
-fn token_options(folder: &Path) -> String {
+/// A root, and a user who may read and write what gateways do.
+pub(super) fn enable_users(etcd: &Etcd) {
+    for words in [
+        &["user", "add", "root:rootpass"][..],
+        &["role", "add", "root"],
+        &["user", "grant-role", "root", "root"],
+        &["role", "add", "gateways"],
+        &["role", "grant-permission", "gateways", "--prefix=true", "readwrite", "/apisix/"],
+        &["user", "add", "gateway:secret"],
+        &["user", "grant-role", "gateway", "gateways"],
+        &["auth", "enable"],
+    ] {
+        etcd.control(words);
+    }
+}
+
+/// Signed tokens. Those that are to expire live for three seconds: `exp` counts whole seconds (RFC 7519 section 4.1.4), so with one
+/// second some expire before they are used. Keys from openssl, since etcd reads few forms of them.
+pub(super) fn token_options(folder: &Path, lives: &str) -> String {
     let (private, public) = (folder.join("token.key"), folder.join("token.pub"));
     let run = |words: &[&str]| {
         let output = Command::new("openssl").args(words).output().expect("openssl runs");
@@ -69,7 +74,7 @@ fn token_options(folder: &Path) -> String {
     let (private, public) = (private.display().to_string(), public.display().to_string());
     run(&["genrsa", "-traditional", "-out", &private, "2048"]);
     run(&["rsa", "-in", &private, "-pubout", "-out", &public]);
-    format!("jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl=3s")
+    format!("jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl={lives}")
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn certificates_are_shown_and_checked() {
     }
 }
 
-fn write_certificates(folder: &Path) {
+pub(super) fn write_certificates(folder: &Path) {
     let write = |name: &str, text: String| fs::write(folder.join(name), text).expect("written");
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use tidegate_telemetry::{
-    background::give_way,
+    background::{begin_turn, give_way},
     error_log::{self, Level},
     limiter::Limiter,
     metrics::{Form, Format},
@@ -21,8 +21,8 @@ use super::super::memory;
 /// Pages that are held at a time before no further one of the same format is made.
 const MOST_PAGES: usize = 4;
 
-/// Some 50 us.
-const COMPRESSED_AT_ONCE: usize = 32 * 1024;
+/// Some 20 us, and 70 where the encoder moves its window.
+const COMPRESSED_AT_ONCE: usize = 8 * 1024;
 
 #[derive(Default)]
 pub(super) struct Pages(Mutex<Vec<Held>>);
@@ -85,6 +85,7 @@ impl Pages {
     pub(super) fn get(&self, form: Form, render: impl FnOnce() -> Vec<u8>) -> Bytes {
         let Form { format, gzip } = form;
         let asked = Instant::now();
+        begin_turn();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|one| one.page.strong_count() > 0);
         if let Some(newest) = held.iter().rfind(|one| one.format == format)
