@@ -212,7 +212,7 @@ impl SamlAuth {
             return callback.clone();
         }
         let scheme = if request.https { "https" } else { "http" };
-        let host = request.header("Host").map_or_else(|| request.host.to_vec(), <[u8]>::to_vec);
+        let host = request.header("Host").map_or_else(|| request.host.clone(), <[u8]>::to_vec);
         format!("{scheme}://{}{callback}", String::from_utf8_lossy(&host))
     }
 
@@ -231,7 +231,7 @@ impl SamlAuth {
              ProtocolBinding=\"urn:oasis:names:tc:SAML:2.0:bindings:{}\" AssertionConsumerServiceURL=\"{}\">{}</samlp:AuthnRequest>",
             self.head(&login.request),
             self.conf.auth_protocol_binding_method,
-            escape(&self.callback_url(request)),
+            escape(self.callback_url(request)),
             self.issuer()
         );
         let reply = self.to_provider("SAMLRequest", &document, &login.state);
