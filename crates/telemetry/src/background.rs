@@ -70,7 +70,7 @@ pub fn give_way() {
     }
 }
 
-/// Where a thread goes on that waited for work: whoever waits for the core has it first. Nothing on threads that have not lowered their priority.
+/// Where a thread goes on that waited for work: a worker that waits for the core has it first. Nothing on threads that have not lowered their priority.
 pub fn begin_turn() {
     if BEGUN.get().is_some() {
         thread::yield_now();
