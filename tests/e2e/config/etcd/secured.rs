@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
 use tidegate_testkit::{Etcd, Gateway, Relay, eventually};
 
 use super::{check_refused, config, metric, mock, status};
@@ -125,6 +127,8 @@ pub(super) fn write_certificates(folder: &Path) {
     let issuer = Issuer::new(params, key);
     for (name, host) in [("server", "etcd.test"), ("client", "gateway.test")] {
         let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a name");
+        // etcd's proxy takes only certificates without a common name toward etcd.
+        params.distinguished_name = DistinguishedName::new();
         // etcd connects to itself with its own certificate.
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
