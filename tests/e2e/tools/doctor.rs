@@ -182,3 +182,36 @@ fn calls_of_plugins_in_files_that_are_not_available_are_named() {
     }
     assert!(!found.iter().any(|line| line.starts_with("plugin my-good")), "{found:#?}");
 }
+
+/// A running gateway holds its store, and says itself what it cannot use.
+#[test]
+fn objects_of_the_store_are_looked_at() {
+    let own_key =
+        EMBEDDED.replace("apisix:\n", "apisix:\n  data_encryption: {keyring: [abcdefghijklmnop]}\n");
+    let mut gateway = Gateway::start(&own_key, None);
+    let (certificate, key) = faults::ending_soon("a.test");
+    let ssl = serde_json::json!({"sni": "a.test", "cert": certificate, "key": key});
+    let route = r#"{"uri": "/a", "upstream": {"nodes": {"no-such-host.invalid:80": 1}}}"#;
+    let secret = r#"{"plugins": {"key-auth": {"header": "$env://NOT_THERE"}}}"#;
+    for (path, body) in
+        [("ssls/1", ssl.to_string().as_str()), ("routes/1", route), ("global_rules/1", secret)]
+    {
+        let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
+        assert!(status < 300, "{path}: {answer}");
+    }
+    let found = |gateway: &Gateway| {
+        let checks = of_folder(gateway.prefix());
+        let texts: Vec<String> = bad(&checks).iter().map(ToString::to_string).collect();
+        texts.join("\n")
+    };
+    let named = ["no-such-host.invalid", "the certificate ends in"];
+    // The copy is seconds behind.
+    tidegate_testkit::eventually("both are named", || {
+        let text = found(&gateway);
+        named.iter().all(|part| text.contains(part)) && text.contains("global_rules/1 cannot be used")
+    });
+    let (done, text) = gateway.verb("stop");
+    assert!(done, "{text}");
+    let text = found(&gateway);
+    assert!(named.iter().all(|part| text.contains(part)), "{text}");
+}

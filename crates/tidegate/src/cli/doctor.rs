@@ -12,6 +12,7 @@ mod plugin_files;
 mod reach;
 mod remedy;
 mod resources;
+mod store;
 mod trial;
 
 use std::{path::PathBuf, process::ExitCode};

@@ -407,22 +407,33 @@ fn folder(config: &str, resources: &str) -> TempDir {
     folder
 }
 
+/// Year, month and day of a date that ends soon.
+fn soon() -> (i32, u8, u8) {
+    let output = Command::new("date").args(["-u", "-d", "now + 10 days", "+%Y %m %d"]).output();
+    let text = String::from_utf8_lossy(&output.expect("date runs").stdout).into_owned();
+    let mut fields = text.split_whitespace().filter_map(|field| field.parse::<i32>().ok());
+    let mut next = || fields.next().expect("a date");
+    (next(), next() as u8, next() as u8)
+}
+
+fn certificate(name: &str, from: i32, to: (i32, u8, u8)) -> (String, String) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    params.not_before = date_time_ymd(from, 1, 1);
+    params.not_after = date_time_ymd(to.0, to.1, to.2);
+    (params.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+}
+
+/// A certificate and its key.
+pub(super) fn ending_soon(name: &str) -> (String, String) {
+    certificate(name, 2024, soon())
+}
+
 /// With certificates and limits in place of their names.
 fn objects(resources: &str) -> String {
-    let year = || {
-        let output = Command::new("date").args(["-u", "-d", "now + 10 days", "+%Y %m %d"]).output();
-        let text = String::from_utf8_lossy(&output.expect("date runs").stdout).into_owned();
-        let mut fields = text.split_whitespace().filter_map(|field| field.parse::<i32>().ok());
-        let mut next = || fields.next().expect("a date");
-        (next(), next() as u8, next() as u8)
-    };
     let ssl = |from: i32, to: (i32, u8, u8)| {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
-        params.not_before = date_time_ymd(from, 1, 1);
-        params.not_after = date_time_ymd(to.0, to.1, to.2);
-        let chain = params.self_signed(&key).expect("a certificate").pem();
-        json!({"id": "1", "snis": ["a.test"], "cert": chain, "key": key.serialize_pem()}).to_string()
+        let (chain, key) = certificate("a.test", from, to);
+        json!({"id": "1", "snis": ["a.test"], "cert": chain, "key": key}).to_string()
     };
     let limit = "routes: [{id: 1, uri: /a, plugins: {limit-count: {count: 1, time_window: 1, key: remote_addr, policy: redis, \
                  redis_host: 127.0.0.1, redis_port: @CLOSED@}}, upstream: {nodes: {'127.0.0.1:1': 1}}}]";
@@ -430,7 +441,7 @@ fn objects(resources: &str) -> String {
         "@LIMIT@" => limit.to_owned(),
         "ssls: [@ENDED@]" => format!("ssls: [{}]", ssl(2020, (2021, 1, 1))),
         "ssls: [@EARLY@]" => format!("ssls: [{}]", ssl(2090, (2099, 1, 1))),
-        "ssls: [@SOON@]" => format!("ssls: [{}]", ssl(2020, year())),
+        "ssls: [@SOON@]" => format!("ssls: [{}]", ssl(2020, soon())),
         other => other.to_owned(),
     }
 }

@@ -16,6 +16,7 @@ use super::{
     check::Check,
     objects, plugin_files, reach,
     resources::{self, Named},
+    store,
 };
 use crate::{
     boot::{pid_file, preflight},
@@ -39,7 +40,12 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.extend(resources_of(settings));
     let is_kept = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if is_kept && !checks.iter().any(Check::keeps_from_starting) {
-        let found = place.arguments().and_then(|arguments| objects::of_folder(&arguments));
+        // A trial leaves the store of a running gateway alone, and sees none of its objects.
+        let runs = pid_file::running(&settings.files.pid).is_ok_and(|process| process.is_some());
+        let found = match runs && settings.provider == Provider::Embedded {
+            true => Ok(store::rejected(settings)),
+            false => place.arguments().and_then(|arguments| objects::of_folder(&arguments)),
+        };
         checks.extend(found.unwrap_or_else(|error| refused(&error)));
     }
     checks
@@ -163,6 +169,11 @@ fn resources_of(settings: &Settings) -> Vec<Check> {
     if let Some(file) = file {
         checks.extend(of_file(file, &settings.raw));
     }
+    if settings.provider == Provider::Embedded {
+        checks.extend(
+            store::document(settings).map_or_else(|check| vec![check], |document| of_named(&document)),
+        );
+    }
     checks
 }
 
@@ -181,7 +192,14 @@ fn of_file(file: &Path, config: &Value) -> Vec<Check> {
     };
     let found = objects::of_file(file, &text, &document, Some(config));
     let mut checks = found.unwrap_or_else(|error| refused(&error));
-    let Named { hosts, redis, certificates } = resources::named(&document);
+    checks.extend(of_named(&document));
+    checks
+}
+
+/// Names of nodes, Redis, and certificates.
+fn of_named(document: &Value) -> Vec<Check> {
+    let Named { hosts, redis, certificates } = resources::named(document);
+    let mut checks = Vec::new();
     checks.extend(hosts.iter().map(|host| reach::name(host)));
     checks.extend(redis.iter().map(|(host, port)| reach::redis(host, *port)));
     checks.extend(
