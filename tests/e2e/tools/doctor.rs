@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_testkit::gateway::{EMBEDDED, Gateway, binary};
@@ -210,8 +211,8 @@ fn objects_of_the_store_are_looked_at() {
         let text = found(&gateway);
         named.iter().all(|part| text.contains(part)) && text.contains("global_rules/1 cannot be used")
     });
-    let (done, text) = gateway.verb("stop");
-    assert!(done, "{text}");
+    gateway.process.signal(Signal::TERM);
+    assert!(gateway.process.wait_for_exit().success());
     let text = found(&gateway);
     assert!(named.iter().all(|part| text.contains(part)), "{text}");
 }
