@@ -1,8 +1,8 @@
 //! Whether a quiet member is there: HTTP/2 PINGs that all gateways send at the same time.
 //!
 //! What a PING costs etcd is waking up: one that comes alone takes seven times the CPU of one that comes with others. Gateways
-//! therefore send theirs in the same tenth of a second, by the clock of the wall: when a whole number of intervals has passed since
-//! 1970. Gateways whose clocks differ send theirs at another time, which costs more and is no less right.
+//! therefore send theirs in the same tenth of a second, by wall-clock time: when a whole number of intervals has passed since
+//! 1970. A gateway whose clock is off sends its PING at another time, which costs etcd more and works as well.
 //!
 //! The HTTP/2 library has a timer for each connection and cannot be given a time. So they are put between its frames, and
 //! whatever arrives afterwards is the answer.

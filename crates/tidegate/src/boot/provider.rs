@@ -43,7 +43,7 @@ impl Provider {
         }
     }
 
-    /// What keys of objects begin with, where they are shown: as in APISIX, nothing where there is no database.
+    /// The prefix of object keys in API responses. Empty without a database, as in APISIX.
     pub(crate) fn key_prefix(&self, configured: &str) -> String {
         match self {
             Provider::Embedded(_) | Provider::LastGood(_) | Provider::Etcd(_) => configured.to_owned(),

@@ -53,7 +53,7 @@ fn text(written: &[u8]) -> Result<String, String> {
     String::from_utf8(percent_decode(written, true)).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// `None`: there is no message of this name. In a target it has to be signed.
+/// `None`: no parameter has this name. A message in a query string must be signed.
 pub(super) fn of_target(query: &[u8], name: &str, key: &ProviderKey) -> Result<Option<Brought>, String> {
     let Some(message) = written(query, name)? else { return Ok(None) };
     let relay_state = written(query, "RelayState")?;
