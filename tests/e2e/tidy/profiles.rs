@@ -1,4 +1,4 @@
-//! What is compiled for size, by the manifest of the workspace (docs/adr/0055).
+//! What is compiled for size, by the manifest of the workspace (docs/adr/0057).
 
 use std::fs;
 
