@@ -5,6 +5,7 @@ mod circles;
 mod claims;
 mod functions;
 mod picture;
+mod profiles;
 mod project;
 pub(crate) mod reference;
 mod translations;

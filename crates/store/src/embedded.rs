@@ -108,6 +108,16 @@ impl Embedded {
         self.copier.now()
     }
 
+    /// Before the process ends: the last copy, and a file that the next start does not have to repair. For callers without a
+    /// runtime.
+    pub fn close(&self) {
+        // A failure has been logged; the store itself has everything.
+        let _ = self.copy_now();
+        if !self.database.is_failing() {
+            let _ = self.release();
+        }
+    }
+
     /// As [`Embedded::open_with`]; where the store is damaged, the copy beside it, if that is allowed.
     pub fn open_or_last_good(
         path: &Path,

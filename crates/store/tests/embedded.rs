@@ -54,6 +54,23 @@ fn revisions() {
     assert!(matches!(store.changes_since(2), Changes::Reset));
 }
 
+/// Others may hold the store when the process ends.
+#[test]
+fn a_closed_store_needs_no_repair() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.redb");
+    let store = open(&path);
+    store.write_blocking(vec![put("1", json!({"uri": "/a"}), None)]).unwrap();
+    store.close();
+    let mut builder = redb::Builder::new();
+    builder.set_repair_callback(|_| panic!("the file was not closed"));
+    drop(builder.open(&path).unwrap());
+    let refused = store.write_blocking(vec![delete("1", None)]);
+    assert!(matches!(refused, Err(StoreError::HandedOver)), "{refused:?}");
+    store.close();
+    store.read(&mut |state| assert_eq!(state.revision, 1));
+}
+
 #[test]
 fn conditions() {
     let folder = tempfile::tempdir().unwrap();

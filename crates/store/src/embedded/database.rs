@@ -31,7 +31,7 @@ use crate::{State, error::StoreError, history::Retention};
 
 const MAX_DECODERS: usize = 4;
 /// Fewer objects than this are not worth a thread.
-const OBJECTS_PER_DECODER: usize = 1000;
+const OBJECTS_PER_DECODER: usize = 250;
 
 pub(super) struct Database {
     /// `None` while another process has the file. Closing it waits for its readers.

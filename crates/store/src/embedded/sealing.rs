@@ -77,13 +77,17 @@ impl Hooks {
         object
     }
 
-    /// Whether it may have changed; with an error it has not.
+    /// Whether it has changed; with an error it has not.
     pub(super) fn open_value(&self, kind: Kind, id: &str, value: &mut Arc<Value>) -> Result<bool, String> {
         let Some(decrypt) = &self.decrypt else { return Ok(false) };
         let mut opened = Value::clone(value);
         decrypt(kind, id, &mut opened)?;
-        *value = Arc::new(opened);
-        Ok(true)
+        // Most objects have no secret, and keep their text.
+        let has_changed = opened != **value;
+        if has_changed {
+            *value = Arc::new(opened);
+        }
+        Ok(has_changed)
     }
 }
 

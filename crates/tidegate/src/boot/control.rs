@@ -1,6 +1,7 @@
 //! The control side: follows the store, compiles, publishes. At lower priority than the workers.
 
 use std::{
+    mem,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -9,7 +10,7 @@ use std::{
 use anyhow::Context;
 use tidegate_compiler::{Compiler, Trial};
 use tidegate_config::Settings;
-use tidegate_model::{Rejected, catalog::PluginCatalog, idle, resources::DiscoveredService};
+use tidegate_model::{Object, Rejected, catalog::PluginCatalog, idle, resources::DiscoveredService};
 use tidegate_plugin_api::{Catalog, Snapshot};
 use tidegate_proxy::Publisher;
 use tidegate_store::{Changes, Store, Stored};
@@ -83,6 +84,7 @@ pub(super) fn compile_once(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Snapshot>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    follower.log_idle_fields();
     Ok(follower.compiler.snapshot(follower.revision))
 }
 
@@ -161,6 +163,7 @@ fn follower(
         secrets,
         revision: 0,
         places,
+        unjudged: Vec::new(),
         health,
         rejected: watch::Sender::new(Arc::new([])),
         warnings: watch::Sender::new(Arc::new([])),
@@ -190,6 +193,8 @@ struct Follower {
     secrets: Arc<Secrets>,
     revision: u64,
     places: Arc<KeptPlaces>,
+    /// Objects whose idle fields are not logged yet: a start serves first.
+    unjudged: Vec<Object>,
     health: Arc<Health>,
     rejected: watch::Sender<Arc<[Rejected]>>,
     warnings: watch::Sender<Arc<[Rejected]>>,
@@ -211,6 +216,7 @@ impl Follower {
         names.mark_changed();
         nodes.mark_changed();
         secrets.mark_changed();
+        self.log_idle_fields();
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -263,6 +269,21 @@ impl Follower {
         }
     }
 
+    fn log_idle_fields(&mut self) {
+        let objects = mem::take(&mut self.unjudged);
+        super::idle_fields::log(
+            objects.iter(),
+            self.matching,
+            self.catalog.as_ref(),
+            &Stored(self.store.as_ref()),
+            &self.places,
+        );
+        if objects.len() > MANY_CHANGES {
+            drop(objects);
+            super::memory::release_memory();
+        }
+    }
+
     /// Takes over what the store changed since the last time.
     async fn follow(&mut self, first: bool) {
         begin_turn();
@@ -301,13 +322,10 @@ impl Follower {
                     self.revision = state.revision;
                     objects = state.all().cloned().collect();
                 });
-                super::idle_fields::log(
-                    objects.iter(),
-                    self.matching,
-                    self.catalog.as_ref(),
-                    &Stored(self.store.as_ref()),
-                    &self.places,
-                );
+                self.unjudged.clone_from(&objects);
+                if !first {
+                    self.log_idle_fields();
+                }
                 self.secrets.reset(objects.iter());
                 self.secrets.fetch_missing(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

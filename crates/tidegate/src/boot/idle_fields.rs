@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{Kind, Object, Objects, PluginCatalog, idle, mask::mask_message};
-use tidegate_telemetry::error_log::{self, Level};
+use tidegate_telemetry::{
+    background::give_way,
+    error_log::{self, Level},
+};
 
 use super::{catalogs::all_stream_plugins, kept_places::KeptPlaces};
 
@@ -25,6 +28,7 @@ pub(super) fn log<'a>(
     let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
+        give_way();
         let texts = idle::of(object, matching, catalog_of(object, catalog), all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object, matching) {

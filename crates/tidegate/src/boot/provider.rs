@@ -121,8 +121,7 @@ impl Provider {
     pub(crate) fn close(&self) {
         match self {
             Provider::Etcd(store) => store.close(),
-            // A failure has been logged; the store itself has everything.
-            Provider::Embedded(store) => drop(store.copy_now()),
+            Provider::Embedded(store) => store.close(),
             Provider::LastGood(_) | Provider::File(_) | Provider::ApiDriven(_) => {}
         }
     }

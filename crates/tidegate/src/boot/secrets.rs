@@ -113,7 +113,9 @@ impl Secrets {
         if key.0 == Kind::Secret {
             state.set_manager(&key.1, object.map(Object::value).as_ref());
         } else {
-            let value = object.map(Object::value);
+            // Most objects have none, and need not be read for that.
+            let may_have = object.filter(|object| object.document.may_hold("$"));
+            let value = may_have.map(Object::value);
             let references = value.as_deref().map(tidegate_compiler::secret_references);
             state.set_references(key, &references.unwrap_or_default());
         }

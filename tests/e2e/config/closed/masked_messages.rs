@@ -62,6 +62,8 @@ fn file() -> String {
 #[test]
 fn refused_values_are_not_repeated() {
     let gateway = Gateway::start(YAML_PROVIDER, Some(&file()));
+    // What has no effect is logged after the start.
+    gateway.wait_for_log("routes/header: ");
     let log = gateway.error_log();
     assert!(!log.contains(SECRET), "{log}");
     let shown = rejected(&gateway);
