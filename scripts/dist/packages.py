@@ -1,6 +1,7 @@
 """The .deb and the .rpm, of the same files."""
 
 import hashlib
+import subprocess
 
 import archive
 import rpm as rpm_format
@@ -15,6 +16,18 @@ ABOUT = [
 MAINTAINER = "Tidegate maintainers <maintainers@tidegate.invalid>"
 
 
+# What the pages link to is there, too. conf/config.yaml is not: `tidegate init` writes it, with a key of its own.
+DOCUMENTS = ("README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md",
+             "deploy", "docs", "examples")
+
+
+def documents(root):
+    """Path from the root of the repository -> Entry: pages, examples and deployments, as they are in git."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *DOCUMENTS], cwd=root, check=True, capture_output=True)
+    paths = [path for path in listed.stdout.decode().split("\0") if path]
+    return {path: Entry((root / path).read_bytes(), 0o755 if (root / path).stat().st_mode & 0o100 else 0o644) for path in paths}
+
+
 def files(program, pages, completions, root, level):
     """Path from / -> Entry, for both packages."""
     def read(path):
@@ -27,9 +40,10 @@ def files(program, pages, completions, root, level):
         "usr/share/bash-completion/completions/tidegate": Entry(completions["tidegate.bash"]),
         "usr/share/fish/vendor_completions.d/tidegate.fish": Entry(completions["tidegate.fish"]),
         "usr/share/doc/tidegate/NOTICE": Entry(read("NOTICE")),
-        "usr/share/doc/tidegate/config.yaml": Entry(read("conf/config.yaml")),
+        "usr/share/doc/tidegate/conf/config.yaml": Entry(read("conf/config.yaml")),
         "usr/share/doc/tidegate/changelog.gz": Entry(archive.compress(read("CHANGELOG.md"), level)),
     }
+    whole |= {f"usr/share/doc/tidegate/{path}": entry for path, entry in documents(root).items() if path != "CHANGELOG.md"}
     for name, page in pages.items():
         whole[f"usr/share/man/man1/{name}.gz"] = Entry(archive.compress(page, level))
     return whole

@@ -283,6 +283,29 @@ fn written(gateway: &Gateway) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// `tidegate init` draws a keyring for each folder: that of the backup has to come along.
+#[test]
+fn a_restore_under_another_keyring_says_so() {
+    let with_keyring = |key: &str| {
+        EMBEDDED.replace("apisix:\n", &format!("apisix:\n  data_encryption: {{keyring: [{key}]}}\n"))
+    };
+    let mut gateway = Gateway::start(&with_keyring("abcdefghijklmnop"), None);
+    put(&gateway, "consumers/jack", r#"{"username":"jack","plugins":{"key-auth":{"key":"the-key"}}}"#);
+    put(&gateway, "routes/1", OPEN);
+    let file = gateway.prefix().join("backup");
+    let file = file.to_str().expect("a path");
+    let (code, said) = config(&gateway, &["backup", file]);
+    assert_eq!(code, 0, "{said}");
+    gateway.process.stop();
+    let (code, said) = config(&gateway, &["restore", file]);
+    assert!(code == 0 && !said.contains("warning"), "{said}");
+    let mut other = Gateway::start(&with_keyring("ponmlkjihgfedcba"), None);
+    other.process.stop();
+    let (code, said) = config(&other, &["restore", file]);
+    assert!(code == 0 && said.contains("1 of the objects cannot be used"), "{said}");
+    assert!(said.contains("consumers/jack") && said.contains("apisix.data_encryption.keyring"), "{said}");
+}
+
 #[test]
 fn a_backup_under_writers_is_restored() {
     const SECRET: &str = "the-consumers-own-key";

@@ -122,6 +122,7 @@ fn packages_have_the_program_its_pages_and_its_service() {
         "/usr/bin/tidegate",
         "/usr/lib/systemd/system/tidegate.service",
         "/usr/share/man/man1/tidegate-proxy.1.gz",
+        "/usr/share/doc/tidegate/docs/getting-started.md",
         "/usr/share/bash-completion/completions/tidegate",
         "/etc/logrotate.d/tidegate",
     ];
@@ -143,6 +144,31 @@ fn packages_have_the_program_its_pages_and_its_service() {
         run(Command::new("sh").arg("-n").arg(&script));
         assert!(!fs::read_to_string(&script).expect("a script").contains("#SETUP#"));
     }
+}
+
+/// A reader of the archive has nothing else.
+#[test]
+fn links_of_the_archive_lead_into_it() {
+    let made = make(None);
+    let folder = made.folder.path().join("unpacked");
+    fs::create_dir(&folder).expect("created");
+    let mut tar = Command::new("tar");
+    run(tar.arg("-xf").arg(made.file("-linux.tar.gz")).args(["--strip-components=1", "-C"]).arg(&folder));
+    assert!(folder.join("man/man1/tidegate.1").exists() && !folder.join("conf").exists());
+    let mut links = 0;
+    for page in ["README.md", "README.zh-CN.md", "docs/README.md", "docs/README.zh-CN.md", "docs/guide/install.md"] {
+        let text = fs::read_to_string(folder.join(page)).expect("a page");
+        let base = folder.join(page).parent().expect("a folder").to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            // `tidegate init` writes the one that is not there.
+            if link.is_empty() || link.contains("://") || link == "conf/config.yaml" {
+                continue;
+            }
+            links += 1;
+            assert!(base.join(link).exists(), "{page}: {link}");
+        }
+    }
+    assert!(links > 100, "{links}");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn calls_of_plugins_in_files_that_are_not_available_are_named() {
     assert!(!found.iter().any(|line| line.starts_with("plugin my-good")), "{found:#?}");
 }
 
-/// A running gateway holds its store, and says itself what it cannot use.
+/// A running gateway holds its store: what is said of its objects is the same.
 #[test]
 fn objects_of_the_store_are_looked_at() {
     let own_key =
@@ -193,9 +193,10 @@ fn objects_of_the_store_are_looked_at() {
     let (certificate, key) = faults::ending_soon("a.test");
     let ssl = serde_json::json!({"sni": "a.test", "cert": certificate, "key": key});
     let route = r#"{"uri": "/a", "upstream": {"nodes": {"no-such-host.invalid:80": 1}}}"#;
+    let vain = r#"{"uri": "y", "upstream": {"nodes": {"127.0.0.1:80": 1}}}"#;
     let secret = r#"{"plugins": {"key-auth": {"header": "$env://NOT_THERE"}}}"#;
     for (path, body) in
-        [("ssls/1", ssl.to_string().as_str()), ("routes/1", route), ("global_rules/1", secret)]
+        [("ssls/1", ssl.to_string().as_str()), ("routes/1", route), ("routes/vain", vain), ("global_rules/1", secret)]
     {
         let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
         assert!(status < 300, "{path}: {answer}");
@@ -205,7 +206,7 @@ fn objects_of_the_store_are_looked_at() {
         let texts: Vec<String> = bad(&checks).iter().map(ToString::to_string).collect();
         texts.join("\n")
     };
-    let named = ["no-such-host.invalid", "the certificate ends in"];
+    let named = ["no-such-host.invalid", "the certificate ends in", "routes/vain"];
     // The copy is seconds behind.
     tidegate_testkit::eventually("both are named", || {
         let text = found(&gateway);

@@ -240,11 +240,14 @@ fn open_embedded(
         let usable = if writes { writable_folder(folder) } else { Ok(()) };
         usable.context("there is no place for the store; check permissions, or give another --prefix")?;
     }
-    // A trial makes no store, and leaves one alone that a gateway has open.
+    // A trial makes no store.
     if let Some(trial) = trial
         && (trial.running.is_some() || matches!(Embedded::would_be_new(path), Ok(true)))
     {
-        return Ok(Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report))));
+        return Ok(match trial.running {
+            Some(_) => beside(settings, catalog, report),
+            None => Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report))),
+        });
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -273,6 +276,16 @@ fn open_embedded(
             Ok(Provider::Embedded(Arc::new(store)))
         }
     }
+}
+
+/// For a trial, where a gateway has the store open: its last good copy, which is seconds behind at most. There may be none yet.
+fn beside(settings: &Settings, catalog: &Arc<Catalog>, report: tidegate_store::file::Report) -> Provider {
+    const OPEN: &str = "a gateway has the store open";
+    let copy = LastGood::open(&settings.files.database, encryption(settings, catalog), OPEN, true);
+    copy.map_or_else(
+        |_| Provider::ApiDriven(Arc::new(ApiDriven::new(check(catalog), report))),
+        |store| Provider::LastGood(Arc::new(store)),
+    )
 }
 
 fn open_store(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Opened> {

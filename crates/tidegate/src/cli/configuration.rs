@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use tidegate_config::Settings;
+use tidegate_config::{Provider, Settings};
 use tidegate_protocol::uri::encoded_component;
 
 use super::{
@@ -169,8 +169,18 @@ fn ask(
     content_type: &str,
     body: &str,
 ) -> anyhow::Result<String> {
-    let instead = "start it, or give --prefix or --config of the running one";
-    admin_api::ask(settings, &admin_api::Question { method, path, content_type, body, instead })
+    let instead = match settings.provider {
+        Provider::Yaml => in_a_file(&settings.files.resources_yaml),
+        Provider::Json => in_a_file(&settings.files.resources_json),
+        Provider::Embedded | Provider::Etcd | Provider::ApiDriven => {
+            "start it, or give --prefix or --config of the running one".to_owned()
+        }
+    };
+    admin_api::ask(settings, &admin_api::Question { method, path, content_type, body, instead: &instead })
+}
+
+fn in_a_file(path: &Path) -> String {
+    format!("the configuration is {}: read and edit that file, and keep its history in git", path.display())
 }
 
 fn ask_json(settings: &Settings, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {

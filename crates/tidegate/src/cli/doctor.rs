@@ -13,7 +13,7 @@ mod reach;
 mod remedy;
 mod resources;
 mod store;
-mod trial;
+pub(in crate::cli) mod trial;
 
 use std::{path::PathBuf, process::ExitCode};
 

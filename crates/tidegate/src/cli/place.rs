@@ -7,6 +7,8 @@ use clap::Args;
 use tidegate_config::{Loaded, Settings, Source};
 use tidegate_plugins::registry::on_by_default;
 
+use crate::boot::pid_file;
+
 /// The heading of these options in `--help`, after those of the verb.
 const SHARED: &str = "Shared options";
 
@@ -80,5 +82,17 @@ impl SharedOptions {
         let mut settings = self.load()?.settings;
         settings.read_admin_keys().map_err(anyhow::Error::msg)?;
         Ok(settings)
+    }
+}
+
+/// Ports are asked, and another folder's gateway may have them.
+pub(super) fn not_of_this_folder(place: &SharedOptions, settings: &Settings) {
+    let Ok(source) = place.source() else { return };
+    let is_a_folder = source.prefix.join("conf").is_dir();
+    if is_a_folder && matches!(pid_file::running(&settings.files.pid), Ok(None)) {
+        crate::say::complain!(
+            "tidegate: warning: the gateway of {} does not run; what answers on its ports is another one",
+            source.prefix.display()
+        );
     }
 }

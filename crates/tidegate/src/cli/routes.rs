@@ -5,10 +5,11 @@ use std::time::Duration;
 use anyhow::bail;
 use serde_json::Value;
 use tidegate_clients::verbatim::Excess;
+use tidegate_config::Listener;
 
 use super::{
     exchange::{Bounds, get},
-    place::SharedOptions,
+    place::{SharedOptions, not_of_this_folder},
     printable::printable,
     stdout,
 };
@@ -31,6 +32,8 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
         _ => bail!("the Control API's answer is not a list of routes"),
     };
     stdout::print(&table(&routes));
+    name_unusable(&control);
+    not_of_this_folder(place, &settings);
     if routes.is_empty() {
         // Without a key that can be read the advice names none.
         let _ = settings.read_admin_keys();
@@ -39,6 +42,17 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
         crate::say::complain!("tidegate: {}; {how}\n  {}", welcome::NO_ROUTE, lines.join("\n  "));
     }
     Ok(())
+}
+
+/// Routes that are in the list and cannot be used: requests for them are denied.
+fn name_unusable(control: &Listener) {
+    let answer = get(control, "Control API", "/v1/rejected", BOUNDS).and_then(|answer| answer.text());
+    // A gateway of another version may not have it.
+    let Ok(answer) = answer.and_then(|text| Ok(serde_json::from_str::<Value>(&text)?)) else { return };
+    for entry in answer.get("list").and_then(Value::as_array).into_iter().flatten() {
+        let text = |name: &str| entry.get(name).map(shown).unwrap_or_default();
+        crate::say::complain!("tidegate: {}/{} cannot be used: {}", text("kind"), text("id"), text("reason"));
+    }
 }
 
 fn table(routes: &[Value]) -> String {

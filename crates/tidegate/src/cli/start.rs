@@ -35,7 +35,10 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     preflight::check(&loaded)?;
     let settings = loaded.settings;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
-        bail!("already running as process {pid}; use reload, or stop it first");
+        bail!(
+            "already running as process {pid}; use reload, or stop it first. After `tidegate quit` it runs until its last response: \
+             `tidegate stop` ends it at once"
+        );
     }
     fs::create_dir_all(&settings.files.logs)
         .with_context(|| format!("cannot create {}", settings.files.logs.display()))?;

@@ -20,6 +20,7 @@ use crate::{
         pid_file,
     },
     cli::{
+        doctor::trial,
         output::{Access, Output},
         place::SharedOptions,
         stdout,
@@ -95,7 +96,29 @@ pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> 
         head.objects, head.revision, restored.revision
     ));
     print_kept_files(&restored.aside);
+    warn_of_unusable(place);
     Ok(())
+}
+
+/// A backup has the secrets as they were encrypted, and not the keyring that decrypts them.
+fn warn_of_unusable(place: &SharedOptions) {
+    const SHOWN: usize = 3;
+    let said = match place.arguments().and_then(|arguments| trial::test(&arguments)) {
+        Ok(said) => said,
+        Err(error) => {
+            return complain!("tidegate: warning: whether the objects can be used was not checked: {error:#}");
+        }
+    };
+    let faults: Vec<&str> = said.faults().collect();
+    if let Some(first) = faults.get(..SHOWN.min(faults.len())).filter(|first| !first.is_empty()) {
+        complain!(
+            "tidegate: warning: with this config.yaml {} of the objects cannot be used, and deny what they guard:\n  {}\n\
+             If they cannot be decrypted, bring back the conf/config.yaml of the backup: apisix.data_encryption.keyring is in it. \
+             `tidegate test` names all.",
+            faults.len(),
+            first.join("\n  ")
+        );
+    }
 }
 
 pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {

@@ -40,12 +40,7 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.extend(resources_of(settings));
     let is_kept = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if is_kept && !checks.iter().any(Check::keeps_from_starting) {
-        // A trial leaves the store of a running gateway alone, and sees none of its objects.
-        let runs = pid_file::running(&settings.files.pid).is_ok_and(|process| process.is_some());
-        let found = match runs && settings.provider == Provider::Embedded {
-            true => Ok(store::rejected(settings)),
-            false => place.arguments().and_then(|arguments| objects::of_folder(&arguments)),
-        };
+        let found = place.arguments().and_then(|arguments| objects::of_folder(&arguments));
         checks.extend(found.unwrap_or_else(|error| refused(&error)));
     }
     checks

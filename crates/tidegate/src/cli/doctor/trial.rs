@@ -16,7 +16,7 @@ const LEVELS: [&str; 5] = ["warn", "error", "crit", "alert", "emerg"];
 const ELSEWHERE: [&str; 2] = ["failed to check item data of ", "failed to resolve "];
 
 /// What was said.
-pub(super) struct Said {
+pub(in crate::cli) struct Said {
     /// Messages of the error log, each once.
     pub messages: Vec<String>,
     /// Why a start would end.
@@ -24,9 +24,14 @@ pub(super) struct Said {
 }
 
 impl Said {
+    /// What is said of objects that cannot be used.
+    pub(in crate::cli) fn faults(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().map(String::as_str).filter(|message| message.contains(" cannot be used: "))
+    }
+
     /// How many objects cannot be used.
     pub(super) fn unusable(&self) -> usize {
-        self.messages.iter().filter(|message| message.contains(" cannot be used: ")).count()
+        self.faults().count()
     }
 }
 
@@ -40,7 +45,7 @@ pub(super) fn check(name: &str, message: &str) -> Check {
 }
 
 /// Runs it with these arguments.
-pub(super) fn test(arguments: &[OsString]) -> anyhow::Result<Said> {
+pub(in crate::cli) fn test(arguments: &[OsString]) -> anyhow::Result<Said> {
     let mut command = Command::new(daemon::own_program()?);
     command.arg("test").args(arguments);
     let output = command
