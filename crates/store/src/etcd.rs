@@ -92,6 +92,7 @@ impl Etcd {
             cluster_revision: AtomicU64::new(0),
             term: AtomicU64::new(0),
             revisions_doubted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             changed: Mutex::new(Some(sender)),
         });
         let follower = runtime.spawn(follow::run(shared.clone(), tls));
@@ -135,6 +136,8 @@ impl Etcd {
 
     /// Stops following, and writes the snapshot if it is behind.
     pub fn close(&self) {
+        // Aborting does not stop a step that another thread is in.
+        self.shared.closed.store(true, Relaxed);
         self.follower.abort();
         let reporter = self.reporter.lock().take();
         if let Some(reporter) = reporter {

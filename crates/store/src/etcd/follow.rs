@@ -67,6 +67,9 @@ pub(super) async fn run(shared: Arc<Shared>, tls: Option<Arc<ClientConfig>>) {
             }
             Err(problem) => problem,
         };
+        if shared.closed.load(Relaxed) {
+            return;
+        }
         let problem = format!("{}: {problem}", member.address);
         if let Some(told) = told.get_mut(place).filter(|told| **told != problem) {
             log(Level::Error, format_args!("failed to fetch data from etcd: {problem}"));

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) term: AtomicU64,
     /// Whether etcd may have used a revision twice, until everything was read again.
     pub(super) revisions_doubted: AtomicBool,
+    /// Connections end with the runtime from now on, which is not an outage.
+    pub(super) closed: AtomicBool,
     /// Wakes the thread that writes snapshots.
     pub(super) changed: Mutex<Option<mpsc::Sender<()>>>,
 }

@@ -40,7 +40,11 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     checks.extend(resources_of(settings));
     let is_kept = matches!(settings.provider, Provider::Embedded | Provider::Etcd);
     if is_kept && !checks.iter().any(Check::keeps_from_starting) {
-        let found = place.arguments().and_then(|arguments| objects::of_folder(&arguments));
+        // It has the store open, and secrets where it runs; the trial has a copy, and says the rest.
+        let runs = settings.provider == Provider::Embedded
+            && pid_file::running(&settings.files.pid).is_ok_and(|process| process.is_some());
+        let rejected = if runs { Some(store::rejected(settings)) } else { None };
+        let found = place.arguments().and_then(|arguments| objects::of_folder(&arguments, rejected));
         checks.extend(found.unwrap_or_else(|error| refused(&error)));
     }
     checks

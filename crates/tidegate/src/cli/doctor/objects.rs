@@ -55,14 +55,23 @@ pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
     Ok(checks(&said, seen, str::to_owned))
 }
 
-/// Those of a gateway's folder, wherever they are, which these arguments name.
-pub(super) fn of_folder(arguments: &[std::ffi::OsString]) -> anyhow::Result<Vec<Check>> {
-    let said = trial::test(arguments)?;
-    let seen = match said.unusable() {
+/// Those of a gateway's folder, wherever they are, which these arguments name. `rejected`: what a running one says that it cannot use.
+pub(super) fn of_folder(
+    arguments: &[std::ffi::OsString],
+    rejected: Option<Vec<Check>>,
+) -> anyhow::Result<Vec<Check>> {
+    let mut said = trial::test(arguments)?;
+    let unusable = rejected.as_ref().map_or_else(|| said.unusable(), Vec::len);
+    if rejected.is_some() {
+        said.leave_faults_to_the_gateway();
+    }
+    let seen = match unusable {
         0 => "all can be used".to_owned(),
         bad => format!("{bad} cannot be used as they are"),
     };
-    Ok(checks(&said, seen, str::to_owned))
+    let mut checks = checks(&said, seen, str::to_owned);
+    checks.extend(rejected.into_iter().flatten());
+    Ok(checks)
 }
 
 fn checks(said: &Said, seen: String, shown: impl Fn(&str) -> String) -> Vec<Check> {

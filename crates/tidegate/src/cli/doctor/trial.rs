@@ -15,6 +15,8 @@ const LEVELS: [&str; 5] = ["warn", "error", "crit", "alert", "emerg"];
 /// What other checks say as well, or what is said twice.
 const ELSEWHERE: [&str; 2] = ["failed to check item data of ", "failed to resolve "];
 
+const UNUSABLE: &str = " cannot be used: ";
+
 /// What was said.
 pub(in crate::cli) struct Said {
     /// Messages of the error log, each once.
@@ -26,7 +28,12 @@ pub(in crate::cli) struct Said {
 impl Said {
     /// What is said of objects that cannot be used.
     pub(in crate::cli) fn faults(&self) -> impl Iterator<Item = &str> {
-        self.messages.iter().map(String::as_str).filter(|message| message.contains(" cannot be used: "))
+        self.messages.iter().map(String::as_str).filter(|message| message.contains(UNUSABLE))
+    }
+
+    /// It runs, and says itself what it cannot use.
+    pub(super) fn leave_faults_to_the_gateway(&mut self) {
+        self.messages.retain(|message| !message.contains(UNUSABLE));
     }
 
     /// How many objects cannot be used.
