@@ -79,6 +79,10 @@ pub trait PluginCatalog: Send + Sync {
     fn missing_feature(&self, _: &str) -> Option<&'static str> {
         None
     }
+    /// Whether a plugin that is not in the list of config.yaml has a file in `apisix.extra_lua_path`.
+    fn has_unlisted_file(&self, _: &str) -> bool {
+        false
+    }
     /// Why plugin public-api has no answer for a path, or for any that a path with `*` matches.
     fn unanswered(&self, _: &str) -> Option<String> {
         None

@@ -30,6 +30,7 @@ impl Catalog {
             enabled: arc_swap::ArcSwap::default(),
             lua: None,
             missing: &[],
+            unlisted: OnceLock::new(),
         };
         catalog.enable(enabled);
         Ok(catalog)
@@ -44,6 +45,11 @@ impl Catalog {
         }
         self.enable(enabled);
         Ok(())
+    }
+
+    /// `has_file` tells whether a plugin that is in no list has a file: the message for an unknown one says so.
+    pub fn look_for_files(&self, has_file: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        let _ = self.unlisted.set(Box::new(has_file));
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
@@ -186,6 +192,11 @@ impl PluginCatalog for Catalog {
 
     fn missing_feature(&self, name: &str) -> Option<&'static str> {
         self.missing.iter().find(|(missing, _)| *missing == name).map(|(_, feature)| *feature)
+    }
+
+    fn has_unlisted_file(&self, name: &str) -> bool {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        is_plain && self.facts(name).is_none() && self.unlisted.get().is_some_and(|has_file| has_file(name))
     }
 
     fn unanswered(&self, path: &str) -> Option<String> {

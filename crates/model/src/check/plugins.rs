@@ -69,6 +69,9 @@ fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
     let Some(catalog) = catalog else { return format!("unknown plugin [{name}]") };
     let remedy = if let Some(feature) = catalog.missing_feature(name) {
         format!("; {}", built_without(feature))
+    } else if catalog.has_unlisted_file(name) {
+        "; it has a file in apisix.extra_lua_path, add it to plugins in config.yaml, whose list takes the place of the default one"
+            .to_owned()
     } else if catalog.facts(name).is_some() {
         "; it is disabled, add it to plugins in config.yaml".to_owned()
     } else {

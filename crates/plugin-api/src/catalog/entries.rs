@@ -34,4 +34,6 @@ pub struct Catalog {
     pub(super) lua: Option<Arc<dyn LuaCompiler>>,
     /// Plugins that this program was built without, and the feature that each needs.
     pub(super) missing: &'static [(&'static str, &'static str)],
+    /// Whether a file of plugins that are not listed has this name.
+    pub(super) unlisted: OnceLock<Box<dyn Fn(&str) -> bool + Send + Sync>>,
 }

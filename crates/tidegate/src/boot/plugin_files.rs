@@ -32,6 +32,7 @@ pub(super) fn add(settings: &Settings, catalog: &Catalog, takes_over: bool) -> a
         notices::alarm(&text);
     }
     catalog.add_files(&defs, Some(&settings.plugins)).map_err(anyhow::Error::msg)?;
+    catalog.look_for_files(move |name| path.plugin(name).is_some());
     Ok(faults.len())
 }
 

@@ -1,7 +1,7 @@
 //! What verbs need to find, ask and signal a running gateway.
 
 use std::{
-    env,
+    env, fs,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -26,10 +26,19 @@ pub(super) fn signal(place: &SharedOptions, signal: Signal) -> anyhow::Result<Pi
     Ok(pid)
 }
 
+/// Whether it has ended; its parent may take its time to read how, or never do: the first process of a container.
+fn is_gone(pid: Pid) -> bool {
+    let state = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+    };
+    test_kill_process(pid).is_err() || matches!(state(), Some('Z' | 'X'))
+}
+
 /// Waits until a process is gone.
 pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
-    while test_kill_process(pid).is_ok() {
+    while !is_gone(pid) {
         if Instant::now() >= deadline {
             bail!("process {} is still running after {} s", pid.as_raw_nonzero(), timeout.as_secs());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{daemon, place::SharedOptions};
-use crate::boot::commands::Command;
+use crate::boot::{commands::Command, notices};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // A configuration that would not load is reported here, with all its faults, and the running one stays.
-    place.load_anywhere()?;
+    place.load_anywhere()?.warnings.iter().for_each(|warning| notices::print(warning));
     let command = Command::Reload { timeout_seconds: arguments.timeout };
     daemon::command(place, &command, Duration::from_secs(arguments.timeout))
 }

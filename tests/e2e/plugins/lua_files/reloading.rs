@@ -64,3 +64,20 @@ fn the_admin_api_reloads_files() {
     assert_eq!((status, text.as_str()), (200, "done"));
     eventually("the file is new", || get(&fixture.gateway, "/a").body_text() == "second one");
 }
+
+#[test]
+fn a_file_that_no_list_names_is_pointed_to() {
+    let text = "return {version = 0.1, priority = 1, name = 'my-tag', schema = {type = 'object'}}";
+    let files = [("apisix/plugins/my-tag.lua", text)];
+    let fixture = Fixture::with_admin(&files, &["key-auth"], "");
+    let put = |name: &str| {
+        let body = format!(r#"{{"uri": "/a", "plugins": {{"{name}": {{}}}}}}"#);
+        fixture.gateway.admin("PUT", "/apisix/admin/routes/1", &body)
+    };
+    let (status, answer) = put("my-tag");
+    assert!(status == 400 && answer.contains("it has a file in apisix.extra_lua_path"), "{answer}");
+    for absent in ["my-other", "../plugins/my-tag"] {
+        let (status, answer) = put(absent);
+        assert!(status == 400 && !answer.contains("extra_lua_path"), "{answer}");
+    }
+}
