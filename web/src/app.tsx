@@ -18,9 +18,10 @@ import { Empty, Failure, Header, Link } from "./ui/basics";
 export function App(): JSX.Element {
   useLanguage();
   const session = useSession();
+  const { path } = usePlace();
   return (
     <QueryClientProvider client={queries}>
-      {session ? <Shell><Boundary key={usePlace().path.join("/")}><Screen /></Boundary></Shell> : <Login />}
+      {session ? <Shell><Boundary key={path.join("/")}><Screen /></Boundary></Shell> : <Login />}
     </QueryClientProvider>
   );
 }

@@ -7,7 +7,7 @@ import { address, navigate, setQuery, usePlace } from "../lib/router";
 import { useSession } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { remove } from "../object/changes";
-import { Empty, Failure, Header, Skeleton } from "../ui/basics";
+import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
 import type { Filters } from "./model";
@@ -15,7 +15,7 @@ import { Peek } from "./peek";
 import { Table } from "./table";
 import { useList, type Window } from "./use-list";
 
-export function ListScreen({ where, embedded }: { where: Where; embedded?: boolean }): JSX.Element {
+export function ListScreen({ where }: { where: Where }): JSX.Element {
   const { kind, collection } = where;
   const { query } = usePlace();
   const typed = query.get("q") ?? "";
@@ -32,6 +32,16 @@ export function ListScreen({ where, embedded }: { where: Where; embedded?: boole
 
   useEffect(() => setCursor(0), [filters.search, filters.label, filters.plugin, filters.sort, kind.name]);
   useEffect(() => setChosen(new Set()), [kind.name]);
+
+  // A link to an open row begins there.
+  const opened = useRef(open);
+  useEffect(() => {
+    const at = list.rows.findIndex((row) => row.id === opened.current);
+    if (opened.current && at >= 0) {
+      setCursor(list.from + at);
+      opened.current = null;
+    }
+  }, [list.rows]);
 
   const rowAt = (index: number) => list.rows[index - list.from];
   const goTo = (id: string) => navigate(address([...collection, ...(kind.name === "secrets" ? id.split("/") : [id])]));
@@ -77,11 +87,9 @@ export function ListScreen({ where, embedded }: { where: Where; embedded?: boole
   );
   return (
     <>
-      {embedded ? <div className="row pad-x">{actions}</div> : (
-        <Header title={t(kind.title)} actions={actions}>
+      <Header title={t(kind.title)} crumbs={collection.length > 1 && <><Link to={address(["consumers"])}>{t("kind.consumers")}</Link><span className="soft">/</span><Link to={address(collection.slice(0, 2))}>{collection[1]}</Link><span className="soft">/</span></>} actions={actions}>
           {list.total !== null && <span className="soft" data-testid="count">{filtered ? t("list.count.of", { n: list.count, total: list.total }) : list.total.toLocaleString()}</span>}
-        </Header>
-      )}
+      </Header>
       <FilterBar search={search} typed={typed} filters={filters} facets={list.facets} />
       {list.error && <div className="pad"><Failure error={list.error} retry={list.reload} /></div>}
       {list.total === null && !list.error && <Skeleton rows={12} />}
@@ -92,7 +100,7 @@ export function ListScreen({ where, embedded }: { where: Where; embedded?: boole
       {list.count > 0 && (
         <div className={open ? "split" : "split single"}>
           <Table
-            kind={kind} columns={columns} list={list} cursor={cursor} chosen={chosen} sort={filters.sort} open={open}
+            kind={kind} columns={columns} fixed={Boolean(query.get("cols"))} list={list} cursor={cursor} chosen={chosen} sort={filters.sort} open={open}
             onWindow={setWindow} onCursor={setCursor} onToggle={toggle} onOpen={(id) => setQuery({ peek: id === open ? undefined : id })} onEdit={goTo}
           />
           {open && <Peek key={open} kind={kind} collection={collection} id={open} known={list.rows.find((row) => row.id === open)?.object} />}

@@ -1,5 +1,5 @@
 // A table of which only the rows on the screen exist, each as tall as every other.
-import { type JSX, type UIEvent, useEffect, useLayoutEffect, useRef } from "react";
+import { type JSX, type UIEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ago, t } from "../lib/i18n";
 import { type Column, type Kind, labelsOf, pluginsOf } from "../lib/kinds";
 import { setQuery } from "../lib/router";
@@ -9,11 +9,14 @@ import type { Row } from "./model";
 import type { ListState, Window } from "./use-list";
 
 const ROW_PX = 33;
+const CHECK_PX = 34;
 const BEYOND = 20;
 
 interface Props {
   kind: Kind;
   columns: Column[];
+  /** The user chose the columns: all are shown, and the table scrolls to the side if need be. */
+  fixed: boolean;
   list: ListState;
   cursor: number;
   chosen: ReadonlySet<string>;
@@ -27,13 +30,16 @@ interface Props {
 }
 
 export function Table(props: Props): JSX.Element {
-  const { list, columns, cursor, kind } = props;
+  const { list, cursor, kind } = props;
+  const [room, setRoom] = useState(Infinity);
+  const columns = props.fixed ? props.columns : fitting(props.columns, room);
   const box = useRef<HTMLDivElement>(null);
   const visible = useRef({ from: -1, to: -1 });
 
   const measure = () => {
     const element = box.current;
     if (!element) return;
+    setRoom(element.clientWidth);
     // In steps, so that scrolling asks for rows now and then instead of with each pixel.
     const from = Math.max(0, Math.floor(element.scrollTop / ROW_PX / BEYOND) * BEYOND - BEYOND);
     const to = from + Math.ceil(element.clientHeight / ROW_PX / BEYOND + 3) * BEYOND;
@@ -55,8 +61,8 @@ export function Table(props: Props): JSX.Element {
     else if (top + 2 * ROW_PX > element.scrollTop + element.clientHeight) element.scrollTop = top + 2 * ROW_PX - element.clientHeight;
   }, [cursor]);
 
-  const template = `34px ${columns.map((column) => `minmax(${Math.min(column.width, column.number ? column.width : 90)}px, ${column.width}fr)`).join(" ")}`;
-  const width = 34 + columns.reduce((sum, column) => sum + Math.max(90, column.width * 0.66), 0);
+  const template = `${CHECK_PX}px ${columns.map((column) => `minmax(${Math.min(column.width, column.number ? column.width : 90)}px, ${column.width}fr)`).join(" ")}`;
+  const width = props.fixed ? CHECK_PX + columns.reduce((sum, column) => sum + leastOf(column), 0) : 0;
   return (
     <div className="table" ref={box} onScroll={(_: UIEvent) => measure()} role="grid" aria-label={t(kind.title)} aria-rowcount={list.count + 1} aria-colcount={columns.length + 1} tabIndex={0}
       aria-activedescendant={`row-${cursor}`}>
@@ -65,10 +71,21 @@ export function Table(props: Props): JSX.Element {
         {columns.map((column) => <Heading key={column.name} column={column} sort={props.sort} />)}
       </div>
       <div className="tbody" role="rowgroup" style={{ height: list.count * ROW_PX, minWidth: width }}>
-        {list.rows.map((row, i) => <OneRow key={row.id} {...props} row={row} index={list.from + i} template={template} />)}
+        {list.rows.map((row, i) => <OneRow key={row.id} {...props} columns={columns} row={row} index={list.from + i} template={template} />)}
       </div>
     </div>
   );
+}
+
+const leastOf = (column: Column): number => Math.max(column.number ? 70 : 90, column.width * 0.66);
+
+/** As many columns from the first on as there is room for. */
+function fitting(columns: Column[], room: number): Column[] {
+  let left = room - CHECK_PX;
+  return columns.filter((column, i) => {
+    left -= leastOf(column);
+    return i === 0 || left >= 0;
+  });
 }
 
 function Heading({ column, sort }: { column: Column; sort: string }): JSX.Element {
@@ -94,12 +111,14 @@ function OneRow(props: Props & { row: Row; index: number; template: string }): J
       <div role="gridcell" onClick={(event) => event.stopPropagation()}>
         <input type="checkbox" className="checkbox" tabIndex={-1} aria-label={t("list.choose", { name: row.id })} checked={chosen.has(row.id)} onChange={() => props.onToggle(row.id)} />
       </div>
-      {columns.map((column) => <div key={column.name} role="gridcell" className={`${column.number ? "number" : ""} ${column.mono ? "mono" : ""} cut`}><Cell column={column} row={row} /></div>)}
+      {columns.map((column) => <div key={column.name} role="gridcell" className={`${column.number ? "number" : ""} ${column.mono ? "mono" : ""} cut`}><Cell kind={props.kind} column={column} row={row} /></div>)}
     </div>
   );
 }
 
-function Cell({ column, row }: { column: Column; row: Row }): JSX.Element | string {
+const hasStatus = (kind: Kind): boolean => kind.columns.some((column) => column.name === "status");
+
+function Cell({ kind, column, row }: { kind: Kind; column: Column; row: Row }): JSX.Element | string {
   const { object, id } = row;
   const value = column.value(object, id);
   switch (column.name) {
@@ -109,7 +128,7 @@ function Cell({ column, row }: { column: Column; row: Row }): JSX.Element | stri
     case "status": return value === "1" ? t("status.on") : <span className="soft">{t("status.off")}</span>;
     case "methods": return value ? <span className="methods">{value}</span> : <span className="soft">{t("any")}</span>;
     case "host": return value || <span className="soft">*</span>;
-    case "name": return <span className="name" title={value}><i className={object.status === 0 ? "dot off" : "dot"} title={object.status === 0 ? t("status.off") : undefined} />{value}</span>;
+    case "name": return <span className="name" title={value}>{hasStatus(kind) && <i className={object.status === 0 ? "dot off" : "dot"} title={t(object.status === 0 ? "status.off" : "status.on")} />}{value}</span>;
     default: return <span title={value}>{value}</span>;
   }
 }

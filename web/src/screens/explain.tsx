@@ -143,7 +143,7 @@ function Candidates({ candidates }: { candidates: Candidate[] }): JSX.Element {
   return (
     <div className="plain-scroll">
       <table className="plain-table">
-        <thead><tr><th scope="col">{t("explain.verdict")}</th><th scope="col">{t("kind.route")}</th><th scope="col">{t("field.host")}</th><th scope="col">{t("field.uri")}</th><th scope="col" className="number">{t("field.priority")}</th><th scope="col">{t("explain.why")}</th></tr></thead>
+        <thead><tr><th scope="col">{t("explain.verdict")}</th><th scope="col">{t("explain.route")}</th><th scope="col">{t("field.host")}</th><th scope="col">{t("field.uri")}</th><th scope="col" className="number">{t("field.priority")}</th><th scope="col">{t("explain.why")}</th></tr></thead>
         <tbody>
           {candidates.map((one) => (
             <tr key={one.route}>
@@ -180,7 +180,10 @@ function Chain({ answer }: { answer: Explanation }): JSX.Element {
       ))}
       <li>
         <span className="chain-head">{t("explain.end")}</span>
-        {route?.answers ? <span>{show(route.answers)}</span> : <><span className="chain-plugin">{route?.upstream ? <ObjectName resource={route.upstream} /> : <span className="soft">{t("explain.noupstream")}</span>}</span><code>{route?.node ?? t("explain.bybalancer")}</code></>}
+        {route?.answers ? <span>{show(route.answers)}</span> : (
+          <span className="row wrap">{route?.upstream ? <ObjectName resource={route.upstream} /> : <span className="soft">{t("explain.noupstream")}</span>}
+            {route?.node ? <code>{route.node}</code> : <span className="soft">{t("explain.bybalancer")}</span>}</span>
+        )}
       </li>
     </ol>
   );

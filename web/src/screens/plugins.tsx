@@ -66,7 +66,7 @@ function Plugin({ name, info }: { name: string; info: PluginInfo }): JSX.Element
   return (
     <>
       <Header title={name} crumbs={<><Link to={address(["plugins"])}>{t("nav.plugins")}</Link><span className="soft">/</span></>}
-        actions={info.metadata_schema && <Link className="button" to={address(["plugin_metadata", name])}>{t("kind.plugin_metadatum")}</Link>} />
+        actions={info.metadata_schema && <Link className="button" to={address(["plugin_metadata", name])}>{t("kind.plugin_metadata")}</Link>} />
       <div className="scroll">
         <div className="pad column">
           <dl className="facts wide-facts">
@@ -76,7 +76,7 @@ function Plugin({ name, info }: { name: string; info: PluginInfo }): JSX.Element
           </dl>
           <Schema title={t("plugin.config")} schema={info.schema} />
           {info.consumer_schema && <Schema title={t("plugin.consumer")} schema={info.consumer_schema} />}
-          {info.metadata_schema && <Schema title={t("kind.plugin_metadatum")} schema={info.metadata_schema} />}
+          {info.metadata_schema && <Schema title={t("kind.plugin_metadata")} schema={info.metadata_schema} />}
         </div>
       </div>
     </>

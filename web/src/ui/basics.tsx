@@ -69,6 +69,7 @@ export function explainError(error: unknown): { message: string; remedy: string 
   if (error.status === 0) return { message: t("error.offline"), remedy: t("error.offline.remedy") };
   if (error.status === 401 && /invalid method/.test(error.message)) return { message: t("error.viewer"), remedy: t("error.viewer.remedy") };
   if (error.status === 404 && /not found/i.test(error.message)) return { message: t("error.missing"), remedy: t("error.missing.remedy") };
+  if (/stream mode is disabled/.test(error.message)) return { message: t("error.stream"), remedy: t("error.stream.remedy") };
   if (error.status === 501) return { message: error.message, remedy: error.remedy ?? t("error.provider.remedy") };
   return { message: error.message, remedy: error.remedy };
 }
