@@ -85,9 +85,9 @@ test("the theme that was chosen stays", async ({ page, gateway }) => {
 test("the language changes at once, keeps what was typed, and stays", async ({ page, gateway }) => {
   await shop(gateway);
   await signIn(page, gateway, "/routes/catalog");
-  await page.getByLabel("Description").fill("typed");
+  await page.getByLabel("Description", { exact: true }).fill("typed");
   await page.getByRole("button", { name: "中文" }).click();
-  await expect(page.getByLabel("描述")).toHaveValue("typed");
+  await expect(page.getByLabel("描述", { exact: true })).toHaveValue("typed");
   await expect(page.locator("html")).toHaveAttribute("lang", "zh-CN");
   await page.getByRole("button", { name: "放弃修改" }).click();
   await signIn(page, gateway, "/routes");

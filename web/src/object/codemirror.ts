@@ -4,7 +4,7 @@ import { defaultKeymap, history, historyKeymap, indentMore } from "@codemirror/c
 import { json } from "@codemirror/lang-json";
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
-import { lintGutter, setDiagnostics } from "@codemirror/lint";
+import { setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, Transaction } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
@@ -45,6 +45,8 @@ const looks = EditorView.theme({
   ".cm-matchingBracket": { backgroundColor: "var(--accent-tint) !important" },
   ".cm-panels, .cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-panels input, .cm-panels button": { background: "var(--surface)", color: "var(--text)", border: "1px solid var(--line-strong)" },
+  // The library's own mark is a data: image, which the policy forbids.
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
   ".cm-foldPlaceholder": { background: "var(--hover)", border: "none", color: "var(--text-soft)" },
 });
 
@@ -57,7 +59,7 @@ export function createEditor(host: HTMLElement, options: Options): Editor {
   const state = EditorState.create({
     doc: options.text,
     extensions: [
-      lineNumbers(), highlightActiveLineGutter(), foldGutter(), codeFolding(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(),
+      lineNumbers(), highlightActiveLineGutter(), foldGutter(), codeFolding(), history(), drawSelection(), indentOnInput(), bracketMatching(),
       highlightActiveLine(), highlightSelectionMatches(), search({ top: true }), syntaxHighlighting(colours), looks,
       // Tab leaves the field, as everywhere else; Ctrl-] indents.
       keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...foldKeymap, { key: "Mod-]", run: indentMore }]),

@@ -1,6 +1,6 @@
 // What stays around every screen: navigation, the line at the bottom, the palette, the help.
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, type ReactNode, useState } from "react";
+import { type JSX, type ReactNode, useEffect, useState } from "react";
 import { t, useLanguage, setLanguage } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { KINDS } from "../lib/kinds";
@@ -36,6 +36,10 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   const [palette, setPalette] = useState(false);
   const [help, setHelp] = useState(false);
   const { path } = usePlace();
+  // The field that had the focus is gone with the login, or with the screen before.
+  useEffect(() => {
+    if (document.activeElement === document.body) document.getElementById("page")?.focus({ preventScroll: true });
+  }, [path.join("/")]);
   useKeys({
     "ctrl+k": () => setPalette(true),
     "?": () => setHelp(true),

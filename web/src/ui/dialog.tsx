@@ -1,5 +1,5 @@
 // Dialogs are the browser's: they keep the focus inside, give it back, and close with Escape.
-import { type JSX, type ReactNode, useEffect, useId, useRef, useSyncExternalStore } from "react";
+import { type JSX, type ReactNode, useId, useLayoutEffect, useRef, useSyncExternalStore } from "react";
 import { t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { Icon } from "./icons";
@@ -19,7 +19,8 @@ interface Props {
 export function Dialog({ title, size = "medium", onClose, children, footer, bare, className = "", keys = {} }: Props): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Closed before it leaves the page: only then does the browser give the focus back.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
     return () => dialog?.close();
