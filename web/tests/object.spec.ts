@@ -223,8 +223,8 @@ const MADE: [string, string, string, Record<string, unknown>, (page: Page) => Pr
   ["global rules", "/global_rules/+new", "/global_rules/r", { plugins: { "request-id": {} } }, async (page) => { await page.getByLabel("ID").first().fill("r"); await write(page, '{"plugins": {"request-id": {}}}'); }],
   ["plugin configs", "/plugin_configs/+new", "/plugin_configs/p", { plugins: { gzip: {} } }, async (page) => { await page.getByLabel("ID").first().fill("p"); await write(page, '{"plugins": {"gzip": {}}}'); }],
   ["protos", "/protos/+new", "/protos/p", { content: 'syntax = "proto3";' }, async (page) => { await page.getByLabel("ID").first().fill("p"); await page.getByLabel(/^Definition/).fill('syntax = "proto3";'); }],
-  ["plugin metadata", "/plugin_metadata/+new", "/plugin_metadata/http-logger", { log_format: { a: "$host" } }, async (page) => { await page.getByLabel("Plugin").selectOption("http-logger"); await write(page, '{"log_format": {"a": "$host"}}'); }],
-  ["secrets", "/secrets/+new", "/secrets/vault/v", { prefix: "kv" }, async (page) => { await page.getByLabel("Manager").selectOption("vault"); await page.getByLabel("ID").first().fill("v"); await write(page, '{"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"}'); }],
+  ["plugin metadata", "/plugin_metadata/+new", "/plugin_metadata/http-logger", { log_format: { a: "$host" } }, async (page) => { await page.getByRole("combobox", { name: /^Plugin/ }).selectOption("http-logger"); await write(page, '{"log_format": {"a": "$host"}}'); }],
+  ["secrets", "/secrets/+new", "/secrets/vault/v", { prefix: "kv" }, async (page) => { await page.getByRole("combobox", { name: /^Manager/ }).selectOption("vault"); await page.getByLabel("ID").first().fill("v"); await write(page, '{"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"}'); }],
 ];
 
 for (const [kind, start, path, expected, fill] of MADE) {

@@ -81,7 +81,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
       <div className="work" data-tab={tab}>
         <div className="form">
           <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} />
-          {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={setId} />}
+          {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
           <FormBody where={where} id={given} editing={editing} checked={checked} disabled={!admin || Boolean(editing.problem)} />
         </div>
         <div className="source">

@@ -6,7 +6,7 @@ import { type Key, t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { address, setQuery, usePlace } from "../lib/router";
 import { useSession } from "../lib/session";
-import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
+import { Empty, Failure, Header, Link, Skeleton, Wide } from "../ui/basics";
 import { ObjectName, show } from "../ui/diff";
 import { Icon } from "../ui/icons";
 
@@ -141,7 +141,7 @@ const TONE = { won: "ok", shadowed: "warn", lost: "" };
 
 function Candidates({ candidates }: { candidates: Candidate[] }): JSX.Element {
   return (
-    <div className="plain-scroll">
+    <Wide label={t("explain.candidates", { n: candidates.length })}>
       <table className="plain-table">
         <thead><tr><th scope="col">{t("explain.verdict")}</th><th scope="col">{t("explain.route")}</th><th scope="col">{t("field.host")}</th><th scope="col">{t("field.uri")}</th><th scope="col" className="number">{t("field.priority")}</th><th scope="col">{t("explain.why")}</th></tr></thead>
         <tbody>
@@ -157,7 +157,7 @@ function Candidates({ candidates }: { candidates: Candidate[] }): JSX.Element {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

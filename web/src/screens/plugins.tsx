@@ -5,7 +5,7 @@ import { useKeys } from "../lib/keys";
 import { address, setQuery, usePlace } from "../lib/router";
 import { type PluginInfo, usePlugins } from "../lib/status";
 import { describe } from "../object/schema";
-import { Empty, Failure, Header, Link, Segmented, Skeleton } from "../ui/basics";
+import { Empty, Failure, Header, Link, Segmented, Skeleton, Wide } from "../ui/basics";
 import { Icon } from "../ui/icons";
 
 export function PluginsScreen({ path }: { path: string[] }): JSX.Element {
@@ -89,12 +89,12 @@ function Schema({ title, schema }: { title: string; schema: PluginInfo["schema"]
     <section>
       <h2 className="section-title flat">{title}</h2>
       {fields.length === 0 ? <p className="soft">{t("plugin.nofields")}</p> : (
-        <div className="plain-scroll">
+        <Wide label={title}>
           <table className="plain-table">
             <thead><tr><th scope="col">{t("plugin.field")}</th><th scope="col">{t("field.type")}</th><th scope="col">{t("plugin.default")}</th><th scope="col">{t("plugin.bounds")}</th></tr></thead>
             <tbody>{fields.map((field) => <tr key={field.path}><th scope="row" className="mono">{field.path}{field.required && <span className="tag warn required">{t("plugin.required")}</span>}</th><td className="mono soft">{field.type}</td><td className="mono">{field.fallback}</td><td className="mono soft">{field.bounds}</td></tr>)}</tbody>
           </table>
-        </div>
+        </Wide>
       )}
     </section>
   );

@@ -1,6 +1,6 @@
 // What stays around every screen: navigation, the line at the bottom, the palette, the help.
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, type ReactNode, useEffect, useState } from "react";
+import { type JSX, type ReactNode, useEffect, useRef, useState } from "react";
 import { t, useLanguage, setLanguage } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { KINDS } from "../lib/kinds";
@@ -36,10 +36,7 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   const [palette, setPalette] = useState(false);
   const [help, setHelp] = useState(false);
   const { path } = usePlace();
-  // The field that had the focus is gone with the login, or with the screen before.
-  useEffect(() => {
-    if (document.activeElement === document.body) document.getElementById("page")?.focus({ preventScroll: true });
-  }, [path.join("/")]);
+  useContentFocus(path.join("/"));
   useKeys({
     "ctrl+k": () => setPalette(true),
     "?": () => setHelp(true),
@@ -66,6 +63,18 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   );
 }
 
+/** What had the focus may be gone: the field of the login, or a link of the screen before. Then the content gets it. */
+function useContentFocus(place: string): void {
+  const arrived = useRef(false);
+  useEffect(() => {
+    const page = document.getElementById("page");
+    const active = document.activeElement;
+    const lost = !arrived.current || !active || active === document.body || !active.isConnected;
+    arrived.current = true;
+    if (lost && !page?.contains(active)) page?.focus({ preventScroll: true });
+  }, [place]);
+}
+
 function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void; onGo: () => void }): JSX.Element {
   const item = (name: string, title: string, icon: string, count?: number) => (
     <li key={name}>
@@ -76,7 +85,7 @@ function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void
   );
   return (
     <nav className="side" aria-label={t("nav.title")}>
-      <Link className="brand" to={address([])} onClick={onGo}><Mark /><span>Tidegate</span></Link>
+      <Link className="brand" to={address([])} title="Tidegate" onClick={onGo}><Mark /><span>Tidegate</span></Link>
       <button type="button" className="finder" aria-label={t("palette.title")} onClick={onPalette}><Icon name="search" size={14} /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
       <ul>{SCREENS.map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
       <h2><span>{t("nav.objects")}</span></h2>

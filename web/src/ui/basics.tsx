@@ -82,6 +82,11 @@ export function Skeleton({ rows = 8 }: { rows?: number }): JSX.Element {
   );
 }
 
+/** A table that is wider than a small screen: the keyboard scrolls it as well. */
+export function Wide({ label, children }: { label: string; children: ReactNode }): JSX.Element {
+  return <div className="plain-scroll" role="region" aria-label={label} tabIndex={0}>{children}</div>;
+}
+
 export function Tags({ values, limit = 3 }: { values: string[]; limit?: number }): JSX.Element {
   return (
     <span className="tags">
