@@ -27,9 +27,13 @@ function isTyping(target: EventTarget | null, event: KeyboardEvent): boolean {
     || (element instanceof HTMLInputElement && !/^(checkbox|radio|button)$/.test(element.type))));
 }
 
+/** Enter on a link or a button is theirs. */
+const isPressing = (target: EventTarget | null, name: string): boolean => name === "enter" && target instanceof Element && target.closest("a, button, summary, [role=menuitem]") !== null;
+
 function onKey(event: KeyboardEvent): void {
   const name = nameOf(event);
   if (isTyping(event.target, event) && !name.startsWith("ctrl+") && name !== "escape") return;
+  if (isPressing(event.target, name)) return;
   const sequence = first && event.timeStamp - first.at < SEQUENCE_MS ? `${first.key} ${name}` : null;
   first = { key: name, at: event.timeStamp };
   for (const layer of [...layers].reverse()) {
