@@ -1167,6 +1167,7 @@ export type Upstream = {
   name?: string;
   nodes?: Record<string, number> | ({
     host: string;
+    max_conn?: unknown;
     metadata?: Record<string, unknown>;
     port?: number;
     priority?: number;

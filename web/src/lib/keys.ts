@@ -10,7 +10,7 @@ interface Layer {
 }
 
 const layers: Layer[] = [];
-const SEQUENCE_MS = 900;
+const SEQUENCE_MS = 1500;
 let first: { key: string; at: number } | null = null;
 
 /** `ctrl+k`, `shift+enter`, `j`, `?`: what an event is called. */
