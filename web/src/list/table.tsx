@@ -1,6 +1,6 @@
 // A table of which only the rows on the screen exist, each as tall as every other.
-import { type JSX, type UIEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { ago, t } from "../lib/i18n";
+import { type JSX, memo, type UIEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { ago, type Language, t, useLanguage } from "../lib/i18n";
 import { type Column, type Kind, labelsOf, pluginsOf } from "../lib/kinds";
 import { setQuery } from "../lib/router";
 import { Tags } from "../ui/basics";
@@ -10,7 +10,7 @@ import type { ListState, Window } from "./use-list";
 
 const ROW_PX = 33;
 const CHECK_PX = 34;
-const BEYOND = 20;
+const BEYOND = 10;
 
 interface Props {
   kind: Kind;
@@ -32,6 +32,7 @@ interface Props {
 export function Table(props: Props): JSX.Element {
   const { list, cursor, kind } = props;
   const [room, setRoom] = useState(Infinity);
+  const language = useLanguage();
   const columns = props.fixed ? props.columns : fitting(props.columns, room);
   const box = useRef<HTMLDivElement>(null);
   const visible = useRef({ from: -1, to: -1 });
@@ -71,7 +72,7 @@ export function Table(props: Props): JSX.Element {
         {columns.map((column) => <Heading key={column.name} column={column} sort={props.sort} />)}
       </div>
       <div className="tbody" role="rowgroup" style={{ height: list.count * ROW_PX, minWidth: width }}>
-        {list.rows.map((row, i) => <OneRow key={row.id} {...props} columns={columns} row={row} index={list.from + i} template={template} />)}
+        {list.rows.map((row, i) => <OneRow key={row.id} {...props} columns={columns} row={row} index={list.from + i} template={template} language={language} />)}
       </div>
     </div>
   );
@@ -99,7 +100,14 @@ function Heading({ column, sort }: { column: Column; sort: string }): JSX.Elemen
   );
 }
 
-function OneRow(props: Props & { row: Row; index: number; template: string }): JSX.Element {
+type RowProps = Props & { row: Row; index: number; template: string; language: Language };
+
+/** While scrolling, only rows that are new are drawn. What a row does does not depend on the other rows. */
+const OneRow = memo(DrawRow, (a, b) =>
+  a.row === b.row && a.index === b.index && a.template === b.template && a.language === b.language && a.columns.length === b.columns.length
+  && (a.cursor === a.index) === (b.cursor === b.index) && (a.open === a.row.id) === (b.open === b.row.id) && a.chosen.has(a.row.id) === b.chosen.has(b.row.id));
+
+function DrawRow(props: RowProps): JSX.Element {
   const { row, index, chosen, cursor, columns, open } = props;
   const classes = ["tr", index === cursor ? "cursor" : "", open === row.id ? "open" : "", chosen.has(row.id) ? "chosen" : ""].filter(Boolean).join(" ");
   return (

@@ -1,6 +1,7 @@
 // The page's side of a list: what the worker last said, and the rows that are on the screen.
 import { useEffect, useRef, useState } from "react";
 import { ApiError } from "../lib/api";
+import { equal } from "../lib/json";
 import { currentSession } from "../lib/session";
 import type { Facets, Filters, Row } from "./model";
 import type { Answer, Ask } from "./worker";
@@ -42,7 +43,7 @@ export function useList(kind: string, collection: string[], filters: Filters, wi
     started.onmessage = (event: MessageEvent<Answer>) => {
       const answer = event.data;
       if (answer.type === "view") {
-        if (answer.seq === wanted.current.seq) setState((before) => ({ ...before, count: answer.count, from: answer.from, rows: answer.rows }));
+        if (answer.seq === wanted.current.seq) setState((before) => ({ ...before, count: answer.count, from: answer.from, rows: kept(before.rows, answer.rows) }));
       } else if (answer.type === "failed") {
         setState((before) => ({ ...before, error: new ApiError(answer.status, answer.message) }));
       } else {
@@ -63,4 +64,13 @@ export function useList(kind: string, collection: string[], filters: Filters, wi
 
   useEffect(look, [filters.search, filters.label, filters.plugin, filters.sort, window.from, window.to]);
   return { ...state, reload: () => open(true) };
+}
+
+/** Rows that are the same stay the same object, so that they are not drawn again. */
+function kept(before: Row[], after: Row[]): Row[] {
+  const known = new Map(before.map((row) => [row.id, row]));
+  return after.map((row) => {
+    const old = known.get(row.id);
+    return old && equal(old.object, row.object) ? old : row;
+  });
 }

@@ -20,18 +20,18 @@ export function Identity({ kind, id, suggested, onChange }: { kind: Kind; id: st
     return (
       <div className="field">
         <label htmlFor="new-id">{t("field.plugin")} *</label>
-        <select id="new-id" className="select" value={id[0] ?? ""} onChange={(event) => onChange([event.target.value])}>
+        <div className="control"><select id="new-id" className="select" value={id[0] ?? ""} onChange={(event) => onChange([event.target.value])}>
           <option value="">{t("form.choose")}</option>
           {Object.entries(plugins).filter(([, info]) => info.metadata_schema).map(([name]) => <option key={name}>{name}</option>)}
-        </select>
+        </select></div>
       </div>
     );
   }
   const own = (
     <div className="field">
       <label htmlFor="new-id">{t(kind.idField === "username" ? "field.username" : "field.id")} *</label>
-      <input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus={!kind.main.includes("name")}
-        onChange={(event) => onChange(kind.name === "secrets" ? [id[0] || "vault", event.target.value] : event.target.value ? [event.target.value] : [])} />
+      <div className="control"><input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus={!kind.main.includes("name")}
+        onChange={(event) => onChange(kind.name === "secrets" ? [id[0] || "vault", event.target.value] : event.target.value ? [event.target.value] : [])} /></div>
     </div>
   );
   if (kind.name !== "secrets") return own;
@@ -39,10 +39,10 @@ export function Identity({ kind, id, suggested, onChange }: { kind: Kind; id: st
     <>
       <div className="field">
         <label htmlFor="new-manager">{t("field.manager")} *</label>
-        <select id="new-manager" className="select" value={id[0] ?? ""} onChange={(event) => onChange([event.target.value, id[1] ?? ""])}>
+        <div className="control"><select id="new-manager" className="select" value={id[0] ?? ""} onChange={(event) => onChange([event.target.value, id[1] ?? ""])}>
           <option value="">{t("form.choose")}</option>
           {["vault", "aws", "gcp"].map((name) => <option key={name}>{name}</option>)}
-        </select>
+        </select></div>
       </div>
       {own}
     </>
