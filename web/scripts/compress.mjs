@@ -1,7 +1,7 @@
 // After `vite build`: each file of dist becomes FILE.br, and dist/files.json says what they are. The gateway serves these
 // bytes, so that nothing is compressed while it runs. The same sources make the same bytes.
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { extname, join, relative } from "node:path";
 import { brotliCompressSync, constants } from "node:zlib";
 
@@ -11,6 +11,13 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; ch
 const BUDGET = 350 * 1024;
 
 const walk = (folder) => readdirSync(folder).sort().flatMap((name) => (statSync(join(folder, name)).isDirectory() ? walk(join(folder, name)) : [join(folder, name)]));
+
+// Vite lists the libraries; the fonts are files to it.
+for (const font of ["inter", "jetbrains-mono"]) {
+  const folder = new URL(`../node_modules/@fontsource-variable/${font}/`, import.meta.url);
+  const { version } = JSON.parse(readFileSync(new URL("package.json", folder), "utf8"));
+  appendFileSync(join(DIST, "licences.md"), `\n## @fontsource-variable/${font} - ${version} (OFL-1.1)\n\n${readFileSync(new URL("LICENSE", folder), "utf8").trim()}\n`);
+}
 
 const files = walk(DIST).filter((file) => !file.endsWith(".br") && !file.endsWith("files.json"));
 const listed = files.map((file) => {

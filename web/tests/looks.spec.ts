@@ -64,10 +64,10 @@ test("palette, help, review and conflict are accessible", async ({ page, gateway
   expect(await violations(page)).toEqual([]);
   await page.keyboard.press("Escape");
   await page.getByLabel("Path", { exact: true }).fill("/mine");
-  await gateway.call("PATCH", "/routes/catalog", { uri: "/theirs" });
   await page.getByRole("button", { name: /^Review and save/ }).click();
   await page.getByRole("dialog").locator(".added").waitFor();
   expect(await violations(page)).toEqual([]);
+  await gateway.call("PATCH", "/routes/catalog", { uri: "/theirs" });
   await page.getByRole("dialog").getByRole("button", { name: /^Save/ }).click();
   await page.getByRole("radio", { name: "Yours" }).waitFor();
   expect(await violations(page)).toEqual([]);

@@ -70,6 +70,7 @@ export const en = {
   "help.choose": "Select the row",
   "help.find": "Find in the source",
   "help.indent": "Indent in the source",
+  "help.licences": "Licences of the libraries and fonts in this page",
   "kind.routes": "Routes", "kind.route": "route",
   "kind.services": "Services", "kind.service": "service",
   "kind.upstreams": "Upstreams", "kind.upstream": "upstream",

@@ -72,6 +72,7 @@ export const zh: Texts = {
   "help.choose": "选中当前行",
   "help.find": "在源码中查找",
   "help.indent": "在源码中缩进",
+  "help.licences": "本页面所用库和字体的许可证",
   "kind.routes": "路由", "kind.route": "路由",
   "kind.services": "服务", "kind.service": "服务",
   "kind.upstreams": "上游", "kind.upstream": "上游",

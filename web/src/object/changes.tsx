@@ -72,7 +72,8 @@ export async function save(draft: Draft, revision: number): Promise<ChangeResult
   }
 }
 
-async function readAgain(draft: Draft): Promise<Read | null> {
+/** The object as it is now; null when it is gone. */
+export async function readAgain(draft: Draft): Promise<Read | null> {
   try {
     return await read(draft.kind, draft.parts);
   } catch (error) {

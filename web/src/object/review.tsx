@@ -1,14 +1,14 @@
 // Before a change is written: what the gateway says that it will change. And when somebody else changed the object meanwhile:
 // both changes beside what they began with.
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, useState } from "react";
+import { type JSX, useEffect, useState } from "react";
 import type { Json } from "../lib/api";
 import { t } from "../lib/i18n";
-import { type Merge, merge, type Path, pointer, setAt } from "../lib/json";
+import { equal, type Merge, merge, type Path, pointer, setAt } from "../lib/json";
 import { Failure, Skeleton } from "../ui/basics";
 import { Changed as Changes, Diff, show } from "../ui/diff";
 import { Dialog } from "../ui/dialog";
-import { Changed, check, type Draft, type Read, read, save } from "./changes";
+import { Changed, check, type Draft, type Read, read, readAgain, save } from "./changes";
 
 interface Props {
   draft: Draft;
@@ -24,6 +24,11 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const [theirs, setTheirs] = useState<Read | "gone" | null>(null);
+  // A conflict that is there already is shown before anything else; one that comes later is found by the save.
+  const now = useQuery({ queryKey: ["now", ...draft.parts], queryFn: () => readAgain(draft), enabled: draft.base !== null, gcTime: 0, staleTime: Infinity, retry: false });
+  useEffect(() => {
+    if (now.data !== undefined && !equal(now.data?.object ?? null, draft.base)) setTheirs(now.data ?? "gone");
+  }, [now.data]);
   const write = async (base = draft.base, from = revision) => {
     setBusy(true);
     setError(null);
@@ -44,16 +49,16 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
     <>
       <span className="soft small grow">{t("review.checked")}</span>
       <button type="button" className="button" onClick={onClose}>{t("action.back")}</button>
-      <button type="button" className="button primary" autoFocus disabled={busy || !preview.data} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
+      <button type="button" className="button primary" autoFocus disabled={busy || !preview.data || now.isLoading} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
     </>
   );
   return (
-    <Dialog title={t("review.title", { name: draft.parts.join("/") })} size="wide" onClose={onClose} footer={footer} keys={{ "ctrl+enter": () => { if (!busy && preview.data) void write(); }, "ctrl+s": () => undefined }}>
+    <Dialog title={t("review.title", { name: draft.parts.join("/") })} size="wide" onClose={onClose} footer={footer} keys={{ "ctrl+enter": () => { if (!busy && preview.data && !now.isLoading) void (gone ? write(null, revision) : write()); }, "ctrl+s": () => undefined }}>
       {gone && <div className="notice warn"><p>{t("review.gone")}</p></div>}
       {Boolean(error) && <Failure error={error} />}
-      {preview.isLoading && <Skeleton rows={3} />}
+      {(preview.isLoading || now.isLoading) && <Skeleton rows={3} />}
       {preview.error && <Failure error={preview.error} />}
-      {preview.data && <Changes changes={preview.data.changes} />}
+      {preview.data && !now.isLoading && <Changes changes={preview.data.changes} />}
     </Dialog>
   );
 }

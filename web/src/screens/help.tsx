@@ -19,6 +19,7 @@ export function Help({ onClose }: { onClose: () => void }): JSX.Element {
           </section>
         ))}
       </div>
+      <p className="small" style={{ marginTop: 16 }}><a href="/ui/licences.md" target="_blank" rel="noreferrer">{t("help.licences")}</a></p>
     </Dialog>
   );
 }
