@@ -152,7 +152,7 @@ mod tests {
 
     const LIST: &str = include_str!("../../../web/dist/files.json");
 
-    /// `make ui` writes both; whoever changes one by hand is caught here.
+    /// `make ui` writes both; a file that is changed by hand is found here.
     #[test]
     fn the_files_are_those_of_the_list() {
         let list: Value = serde_json::from_str(LIST).expect("JSON");
