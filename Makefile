@@ -4,7 +4,9 @@ CARGO ?= cargo
 SHELL_SCRIPTS = .ci/run $(wildcard examples/*.sh examples/*/*.sh) scripts/install-deps.sh scripts/check-features scripts/split-debug scripts/openapi-tools scripts/dist/chroot.sh scripts/dist/check-clone scripts/dist/check-deb scripts/dist/check-hour scripts/dist/check-image scripts/dist/twice packaging/install.sh packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm perf/autobahn.sh perf/gateway.sh perf/h2spec.sh
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build dist dist-twice check-hour check-clone chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
+UI_BIN ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/tidegate
+
+.PHONY: help ui ui-types ui-check ui-test build dist dist-twice check-hour check-clone chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
@@ -23,6 +25,8 @@ help:
 	@echo 'make soak    load with changes, scrapes and reloads; SOAK_ARGS="--time 2h" (10m), prints the slope of memory'
 	@echo 'make attack  floods, bombs, full disks, kills and lies against the release binary; ATTACK_ARGS="--quick --only lua"'
 	@echo 'make suites  run perf/suites with short measurements; SUITE_ARGS replaces --quick'
+	@echo 'make ui      build the console into web/dist; needs Node 20'
+	@echo 'make ui-test   its checks, and its tests in Debian'\''s chromium against target/debug/tidegate (UI_BIN)'
 	@echo 'make fuzz    fuzz each target for FUZZ_SECONDS (60)'
 
 deps:
@@ -107,3 +111,24 @@ suites: build
 fuzz:
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 	$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 || exit 1; done
+
+web/node_modules: web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+ui: web/node_modules
+	cd web && rm -rf dist && npm run --silent build
+
+# After a change of the Admin API's schemas.
+ui-types: web/node_modules
+	cd web && node scripts/api-types.mjs $(UI_BIN)
+
+# Types and built files are those that the sources make.
+ui-check: web/node_modules
+	cd web && node scripts/api-types.mjs $(UI_BIN) --check && npm run --silent unit
+	$(MAKE) --no-print-directory ui
+	git diff --exit-code --stat -- web/dist
+	@test -z "$$(git status --porcelain -- web/dist)" || { echo 'web/dist has files that are not committed'; exit 1; }
+
+ui-test: ui-check
+	cd web && TIDEGATE_BIN=$(UI_BIN) npm run --silent e2e -- $(UI_ARGS)

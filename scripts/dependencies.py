@@ -34,6 +34,12 @@ newest release that was known when the lock file was last brought up to date, pr
     "table": "| licence | packages |",
     "none": "none",
     "comma": ", ",
+    "console": """## The console
+
+What `web/package.json` names, from the npm registry (`web/scripts/dependencies.mjs`): libraries and fonts of the page first, then what builds and tests it.
+
+| library | version | of | last | of | licence |
+|---|---|---|---|---|---|""",
 }
 
 CHINESE = {
@@ -53,6 +59,12 @@ CHINESE = {
     "table": "| 许可证 | 软件包数 |",
     "none": "无",
     "comma": "、",
+    "console": """## 控制台
+
+`web/package.json` 引用的库，数据来自 npm（`web/scripts/dependencies.mjs`）：先列出页面使用的库和字体，再列出用于构建和测试的库。
+
+| 库 | 版本 | 日期 | 最新 | 日期 | 许可证 |
+|---|---|---|---|---|---|""",
 }
 
 
@@ -101,6 +113,16 @@ def spelled(licence):
     return licence if " AND " in licence else " OR ".join(sorted(one.strip() for one in licence.split(" OR ")))
 
 
+def console():
+    """Rows of the console's libraries, those of the page before those that build and test it."""
+    web = os.path.join(FOLDER, "..", "web")
+    with open(os.path.join(web, "package.json"), encoding="utf-8") as file:
+        shipped = json.load(file)["dependencies"]
+    with open(os.path.join(web, "dependencies.tsv"), encoding="utf-8") as file:
+        found = [line.rstrip("\n").split("\t") for line in file]
+    return ["| " + " | ".join(one) + " |" for one in sorted(found, key=lambda one: one[0] not in shipped)]
+
+
 def main():
     all_packages = metadata()
     rows, old, newer = [], [], []
@@ -122,7 +144,8 @@ def main():
             return words["comma"].join(names) or words["none"]
         lines = [words["head"], *rows, "", words["quiet"].format(QUIET_SINCE, listed(old)), "",
                  words["newer"].format(listed(newer)), "", words["licences"].format(len(others)), "",
-                 words["table"], "|---|---|", *(f"| {licence} | {count} |" for licence, count in licences)]
+                 words["table"], "|---|---|", *(f"| {licence} | {count} |" for licence, count in licences),
+                 "", words["console"], *console()]
         with open(os.path.join(FOLDER, words["file"]), "w", encoding="utf-8") as page:
             page.write("\n".join(lines) + "\n")
 

@@ -7,6 +7,7 @@ mod api_document;
 mod audit;
 mod command_line;
 mod config_diff;
+mod console;
 mod control_documents;
 mod damaged_store;
 mod first_errors;

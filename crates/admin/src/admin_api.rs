@@ -9,7 +9,7 @@ use tidegate_model::{
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
-use crate::{AdminSettings, Audit, Compiled, api::Values, documents::Documents};
+use crate::{AdminSettings, Audit, Compiled, api::Values, documents::Documents, message::Response};
 
 pub(crate) const PREFIX: &str = "/apisix/admin";
 
@@ -72,6 +72,10 @@ pub trait Hooks: Send + Sync {
     /// What would become of the request that `question` describes; the error becomes the message of a 400.
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async { Err("explain is not available here".to_owned()) })
+    }
+    /// What the Control API shows at this path.
+    fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Response> {
+        Box::pin(async move { Response::error(503, &format!("{path} is not available here")) })
     }
     /// Resolves when the next request of every worker meets this revision or a newer one, or when the process gives up
     /// waiting. A write is answered then.

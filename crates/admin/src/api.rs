@@ -4,6 +4,7 @@ pub(crate) mod body;
 pub(crate) mod configurations;
 mod entrance;
 mod json;
+mod mode;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
@@ -53,6 +54,12 @@ impl AdminApi {
         }
         if (request.method.as_str(), segments.as_slice()) == ("GET", &["openapi.json"]) {
             return self.openapi().await;
+        }
+        match (request.method.as_str(), segments.as_slice()) {
+            ("GET", ["mode"]) => return self.mode(),
+            ("GET", ["rejected"]) => return self.hooks.control("/v1/rejected").await,
+            ("GET", ["healthcheck"]) => return self.hooks.control("/v1/healthcheck").await,
+            _ => {}
         }
         if let Some(standalone) = &self.standalone {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;

@@ -11,6 +11,7 @@ pub mod api;
 mod at_length;
 mod audit;
 mod compiled;
+mod console;
 pub mod control;
 mod documents;
 mod hosts;
@@ -33,4 +34,4 @@ pub use control::{
 };
 pub use hosts::Hosts;
 pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
-pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Role};
+pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Mode, Role};

@@ -36,6 +36,19 @@ pub struct AdminSettings {
     pub protocols: Vec<String>,
     /// Answers to writes show secret fields encrypted with it, as at rest.
     pub keyring: Option<Arc<Keyring>>,
+    /// `deployment.admin.enable_admin_ui`
+    pub console: bool,
+    /// What `GET /mode` says of the process.
+    pub mode: Mode,
+}
+
+/// Where the configuration is from, and which gateway this is.
+#[derive(Clone, Debug, Default)]
+pub struct Mode {
+    /// `embedded`, `etcd` or `api`.
+    pub provider: &'static str,
+    /// The name of the machine.
+    pub node: String,
 }
 
 impl Default for AdminSettings {
@@ -52,6 +65,8 @@ impl Default for AdminSettings {
             matching: tidegate_model::idle::Matching::default(),
             protocols: Vec::new(),
             keyring: None,
+            console: false,
+            mode: Mode::default(),
         }
     }
 }

@@ -65,6 +65,11 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
         );
         warn("admin_listen", message);
     }
+    if admin.console == Some(true) && settings.shared_with_admin().next().is_some() {
+        let message =
+            "the console is not served on a port of the data plane; give admin_listen a port of its own";
+        warn("enable_admin_ui", message.to_owned());
+    }
     if admin.client_ca.is_some() && !admin.https {
         let message =
             "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is requested";
@@ -132,6 +137,12 @@ fn cannot_match(key: &str) -> Option<&'static str> {
 fn literal(key: &str) -> Option<&'static str> {
     let named = key.starts_with("${") || key.starts_with("$env://") || key.starts_with("$secret://");
     named.then_some("is used literally as the key; write ${{NAME}} for a variable of the environment")
+}
+
+/// Whether the console is served at `/ui/`: as `enable_admin_ui` says, else where only this machine may use the Admin API.
+pub fn serves_console(settings: &Settings) -> bool {
+    settings.shared_with_admin().next().is_none()
+        && settings.admin.console.unwrap_or_else(|| !reachable(settings))
 }
 
 /// Whether requests of other machines are let through to the Admin API.
@@ -235,6 +246,10 @@ mod tests {
         check("allow_admin: ~, admin_listen: {ip: 127.0.0.1}", &[]);
         check("allow_admin: ~, admin_listen: {ip: '::'}", &[REACHED]);
         check("allow_admin: ~, admin_key_required: false", &[OPEN, REACHED]);
+        check_file(
+            "deployment: {admin: {enable_admin_ui: true, admin_listen: {port: 9080}}}\n",
+            &["the console is not served on a port of the data plane"],
+        );
         let files = "admin_ssl_cert: c, admin_ssl_cert_key: k";
         let mutual = format!("{files}, admin_ssl_ca_cert: a");
         check(&format!("allow_admin: ~, https_admin: true, admin_api_mtls: {{{files}}}"), &[REACHED]);

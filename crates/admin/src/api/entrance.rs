@@ -11,6 +11,7 @@ use crate::{
     admin_api::{AdminApi, PREFIX},
     at_length::at_length,
     audit::Attempt,
+    console,
     message::{Head, Request, RequestBody, Response},
     settings::{Access, Role},
 };
@@ -39,6 +40,9 @@ impl Entered {
 impl AdminApi {
     /// Lets a request in, or returns its answer, which is on record.
     pub fn enter(&self, head: Head) -> Result<Entered, Response> {
+        if self.settings.console && console::owns(&head.path) {
+            return self.enter_console(head);
+        }
         let key = self.key_of(&head);
         let audit = self.audit.as_ref().filter(|_| changes_something(&head));
         let mut attempt = audit.map(|audit| audit.attempt("admin", &head, key));
@@ -61,6 +65,10 @@ impl AdminApi {
     /// before the request waits for the workers to have it.
     pub async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
         let Entered { head, wait, mut attempt, .. } = entered;
+        if self.settings.console && console::owns(&head.path) {
+            let response = console::respond(&head, &self.documents).await;
+            return response.with_header("Server", self.settings.server());
+        }
         let method = head.method.clone();
         let mut response = match body {
             Ok(body) => self.within_bounds(Request { head, body }).await,
@@ -90,8 +98,16 @@ impl AdminApi {
         response
     }
 
-    /// Address, path, method and key; the answer to a request that goes no further.
-    fn permit(&self, head: &Head) -> Result<(), Response> {
+    /// Pages and scripts are for every address that may ask the API: no key opens them, and they hold nothing secret.
+    fn enter_console(&self, head: Head) -> Result<Entered, Response> {
+        match self.permit_address(&head) {
+            Ok(()) => Ok(Entered { head, wait: None, attempt: None, body_limit: 0, showed_key: false }),
+            Err(refused) => Err(refused.with_header("Server", self.settings.server())),
+        }
+    }
+
+    /// Where a request comes from, and the name that it asks.
+    fn permit_address(&self, head: &Head) -> Result<(), Response> {
         let peer = head.peer.to_canonical();
         if self.settings.allow.as_ref().is_some_and(|nets| !nets.iter().any(|net| net.contains(&peer))) {
             return Err(Response::page(403));
@@ -100,6 +116,12 @@ impl AdminApi {
         if matches!(self.settings.access, Access::Open) && !self.settings.cors {
             self.settings.hosts.check(head)?;
         }
+        Ok(())
+    }
+
+    /// Address, path, method and key; the answer to a request that goes no further.
+    fn permit(&self, head: &Head) -> Result<(), Response> {
+        self.permit_address(head)?;
         if self.settings.cors && head.method == "OPTIONS" {
             return Err(preflight());
         }

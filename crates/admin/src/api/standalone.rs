@@ -26,7 +26,7 @@ pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
         (method, segments),
         ("POST", ["configs", "validate"] | ["explain"])
             | ("GET" | "PUT" | "HEAD", ["configs"])
-            | ("GET", ["revision"] | ["openapi.json"])
+            | ("GET", ["revision"] | ["openapi.json"] | ["mode"] | ["rejected"] | ["healthcheck"])
     )
 }
 

@@ -78,7 +78,8 @@ fn add_objects(paths: &mut Paths) {
     add_control(paths, "/v1/plugin_metadata/{plugin}", "get", operation);
 }
 
-fn add_health(paths: &mut Paths) {
+/// What one check has found out.
+fn checker() -> Value {
     let count = || json!({"type": "integer"});
     let counter = object(&[
         ("success", count()),
@@ -98,23 +99,30 @@ fn add_health(paths: &mut Paths) {
         {"type": "array", "items": node, "minItems": 1},
         {"type": "object", "maxProperties": 0},
     ]});
-    let checker = json!({"type": "object", "required": ["name", "nodes"], "properties": {
+    json!({"type": "object", "required": ["name", "nodes"], "properties": {
         "name": {"type": "string"}, "type": {"type": ["string", "null"]}, "nodes": nodes,
-    }});
-    let checkers = json!({"oneOf": [
-        {"type": "array", "items": checker, "minItems": 1},
+    }})
+}
+
+/// The checks of all objects.
+pub(super) fn checkers() -> Value {
+    json!({"oneOf": [
+        {"type": "array", "items": checker(), "minItems": 1},
         {"type": "object", "maxProperties": 0},
-    ]});
+    ]})
+}
+
+fn add_health(paths: &mut Paths) {
     let shown = |schema: Value| {
         json!({"description": "As JSON, or with Accept: text/html as a page", "content": {
             "application/json": {"schema": schema}, "text/html": {"schema": {"type": "string"}},
         }})
     };
-    let operation = read("listHealth", "The health of every checked node").response(200, shown(checkers));
+    let operation = read("listHealth", "The health of every checked node").response(200, shown(checkers()));
     add_control(paths, "/v1/healthcheck", "get", operation);
     let operation = read("getHealth", "The health of the nodes of one object")
         .refusals(&[(400, "BadRequest"), (404, "NotFound")])
-        .response(200, shown(checker));
+        .response(200, shown(checker()));
     add_control(paths, "/v1/healthcheck/{collection}/{id}", "get", operation);
 }
 

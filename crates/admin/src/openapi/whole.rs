@@ -122,6 +122,7 @@ pub(super) fn add_shared(paths: &mut Paths) {
     let revision =
         read("getRevision", "How far the newest write has got: stored, compiled, used by each worker");
     paths.add("/apisix/admin/revision", "get", revision.json(200, "Revisions", schema("Revision")));
+    add_views(paths);
     let question = json!({"type": "object", "required": ["url"], "additionalProperties": false, "properties": {
         "url": {"type": "string", "description": "http://HOST/PATH?QUERY, or a path"},
         "method": {"type": "string", "default": "GET"},
@@ -140,6 +141,34 @@ pub(super) fn add_shared(paths: &mut Paths) {
     paths.add("/apisix/admin/configs/validate", "post", validate);
     let own = read("getOpenapi", "This document, with the plugins that are enabled");
     paths.add("/apisix/admin/openapi.json", "get", own.json(200, "OpenAPI 3.1", json!({"type": "object"})));
+}
+
+/// What a client finds out about the process before it changes anything.
+fn add_views(paths: &mut Paths) {
+    let text = || json!({"type": "string"});
+    let mode = json!({"type": "object", "required": ["provider", "writable", "history", "version", "node"], "properties": {
+        "provider": {"enum": ["embedded", "etcd", "yaml", "api"]},
+        "writable": {"type": "boolean"},
+        "why": {"type": ["string", "null"], "description": "Why objects cannot be written one by one"},
+        "history": {"type": "boolean"},
+        "version": text(),
+        "node": {"type": "string", "description": "The name of the machine"},
+    }});
+    let operation = read("getMode", "Where the configuration is from, and whether it can be written");
+    paths.add("/apisix/admin/mode", "get", operation.json(200, "The mode", mode));
+    let names = ["kind", "id", "reason", "effect"];
+    let rejected = json!({"type": "object", "required": ["total", "list"], "properties": {
+        "total": {"type": "integer"},
+        "list": {"type": "array", "items": object(&names.map(|name| (name, text())))},
+    }});
+    let operation = read("listRejectedObjects", "Objects that cannot be used, as in the Control API");
+    paths.add("/apisix/admin/rejected", "get", operation.json(200, "The objects", rejected));
+    let operation = read("listChecked", "Health of checked nodes, as in the Control API");
+    paths.add(
+        "/apisix/admin/healthcheck",
+        "get",
+        operation.json(200, "The checks", super::control::checkers()),
+    );
 }
 
 fn configurations() -> Value {

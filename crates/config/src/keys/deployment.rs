@@ -18,8 +18,8 @@ pub(super) const KEYS: &[Key] = &[
     unset("deployment.admin.admin_key[].key", Form(&forms::ADMIN_KEY), "\"\"", "What X-API-KEY must hold."),
     unset("deployment.admin.admin_key[].role", Word(&["admin", "viewer"]), "\"admin\"", "admin may write, viewer only read. An entry without a role is one of admin."),
     key("deployment.admin.enable_admin_cors", Bool, "true", "Let pages of other origins use the API."),
-    key("deployment.admin.enable_admin_ui", Bool, "false", "Serve the dashboard at /ui/.")
-        .only("false", Ignored("there is no dashboard; the Admin API is served")),
+    unset("deployment.admin.enable_admin_ui", Bool, "true",
+        "Serve the console at /ui/ of the Admin API's own port. Unset: where no other machine can use the Admin API."),
     key("deployment.admin.allow_admin", List(&Network), "[\"127.0.0.0/24\"]", "Who may use it; null: everyone, an empty list: no one."),
     key("deployment.admin.admin_listen", Table, "{}", "Where it listens."),
     key("deployment.admin.admin_listen.ip", Form(&forms::LISTEN_IP), "\"0.0.0.0\"", "Its address."),

@@ -51,6 +51,8 @@ pub struct Admin {
     pub version_2: bool,
     /// Whether pages of other origins may use the API.
     pub cors: bool,
+    /// Whether the console is served; `None`: where other machines cannot reach the API.
+    pub console: Option<bool>,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
     /// Limits of this and of the other listeners that are not the data plane's.
@@ -155,6 +157,7 @@ impl Admin {
             client_ca: reader.text(&at("admin_api_mtls.admin_ssl_ca_cert")),
             version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
+            console: reader.value(&at("enable_admin_ui")).and_then(serde_json::Value::as_bool),
             audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
             limits: AdminLimits::read(reader),
         }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Hosts, Inspect, Parts, Role, Standalone,
+    Hosts, Inspect, Mode, Parts, Role, Standalone,
 };
 use tidegate_config::{
     Settings,
@@ -61,6 +61,20 @@ impl Apis {
             Arc::new(ApiDrivenView { store: store.clone(), compiled: compiled.clone() })
                 as Arc<dyn Standalone>
         });
+        let view: Arc<dyn Compiled> = Arc::new(CompiledView(control.clone()));
+        let control_api = Arc::new(ControlApi::new(ControlParts {
+            key_prefix: provider.key_prefix(&settings.etcd.prefix),
+            server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },
+            store: store.clone(),
+            plugins: plugins.clone(),
+            stream_plugins: stream_plugins.clone(),
+            health: control.health.clone(),
+            hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
+            audit: audit.clone(),
+            compiled: view.clone(),
+            hosts: hosts(settings),
+            inspect: settings.apisix.profiling.then(|| Arc::new(inspect::OwnProcess) as Arc<dyn Inspect>),
+        }));
         let hooks = Arc::new(ProcessHooks::new(
             control,
             compiled,
@@ -68,35 +82,22 @@ impl Apis {
             catalog,
             super::addresses::reading(settings)?,
             commands::path(&settings.files.pid),
+            control_api.clone(),
         ));
         let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {
                 settings: admin_settings(settings),
-                store: store.clone(),
-                plugins: plugins.clone(),
-                stream_plugins: stream_plugins.clone(),
+                store,
+                plugins,
+                stream_plugins,
                 languages: Arc::new(Checks),
                 hooks: hooks.clone() as Arc<dyn Hooks>,
                 standalone,
-                audit: audit.clone(),
-                compiled: Arc::new(CompiledView(control.clone())),
+                audit,
+                compiled: view,
             }))
         });
-        let compiled = Arc::new(CompiledView(control.clone()));
-        let control = Arc::new(ControlApi::new(ControlParts {
-            key_prefix: provider.key_prefix(&settings.etcd.prefix),
-            server: if settings.apisix.enable_server_tokens { "APISIX/3.18.0" } else { "APISIX" },
-            store,
-            plugins,
-            stream_plugins,
-            health: control.health.clone(),
-            hooks: control.nodes.clone() as Arc<dyn ControlHooks>,
-            audit,
-            compiled,
-            hosts: hosts(settings),
-            inspect: settings.apisix.profiling.then(|| Arc::new(inspect::OwnProcess) as Arc<dyn Inspect>),
-        }));
-        Ok(Arc::new(Apis { admin, hooks, control }))
+        Ok(Arc::new(Apis { admin, hooks, control: control_api }))
     }
 
     pub(super) fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
@@ -177,6 +178,17 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         matching: super::compiler_options::matching(settings),
         protocols: super::catalogs::protocols(settings).iter().map(|def| def.name.to_owned()).collect(),
         keyring: super::encryption::keyring(settings).map(Arc::new),
+        console: tidegate_config::admin_door::serves_console(settings),
+        mode: Mode { provider: provider_name(settings), node: super::metrics::hostname() },
+    }
+}
+
+fn provider_name(settings: &Settings) -> &'static str {
+    match settings.provider {
+        tidegate_config::Provider::Embedded => "embedded",
+        tidegate_config::Provider::Etcd => "etcd",
+        tidegate_config::Provider::Yaml | tidegate_config::Provider::Json => "yaml",
+        tidegate_config::Provider::ApiDriven => "api",
     }
 }
 

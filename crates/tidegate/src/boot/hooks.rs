@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tidegate_admin::{Hooks, Progress};
+use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress};
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::{Workers, settings::Reading};
 use tidegate_store::{BoxFuture, Store};
@@ -48,6 +48,7 @@ pub(super) struct ProcessHooks {
     catalog: Arc<Catalog>,
     reading: Arc<Reading>,
     commands: PathBuf,
+    control_api: Arc<ControlApi>,
     /// Empty until the data plane is open, which it is before the Admin API's own port is.
     workers: OnceLock<Arc<Workers>>,
 }
@@ -60,6 +61,7 @@ impl ProcessHooks {
         catalog: &Arc<Catalog>,
         reading: Reading,
         commands: PathBuf,
+        control_api: Arc<ControlApi>,
     ) -> ProcessHooks {
         ProcessHooks {
             control: control.clone(),
@@ -68,6 +70,7 @@ impl ProcessHooks {
             catalog: catalog.clone(),
             reading: Arc::new(reading),
             commands,
+            control_api,
             workers: OnceLock::new(),
         }
     }
@@ -105,6 +108,10 @@ impl Hooks for ProcessHooks {
             });
             explained.await.unwrap_or_else(|_| Err("explain failed; see the error log".to_owned()))
         })
+    }
+
+    fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, AdminResponse> {
+        Box::pin(self.control_api.show(path))
     }
 
     fn wait_compiled(&self, revision: u64) -> BoxFuture<'_, ()> {

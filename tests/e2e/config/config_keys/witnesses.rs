@@ -14,6 +14,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("deployment.admin.admin_key[].key", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
     ("deployment.admin.admin_key[].role", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
     ("deployment.admin.enable_admin_cors", "config/config_keys/admin::answers_have_the_shape_and_headers_of_the_file"),
+    ("deployment.admin.enable_admin_ui", "operations/console::it_is_where_the_file_says"),
     ("deployment.admin.allow_admin", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
     ("deployment.admin.admin_listen.ip", "config/config_keys/listening::ports_and_addresses_are_those_of_the_file"),
     ("deployment.admin.admin_listen.port", "config/config_keys/listening::ports_and_addresses_are_those_of_the_file"),

@@ -25,7 +25,6 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
     for (key, value, reason) in [
         ("apisix.enable_reuseport", json!(false), "listening socket of its own"),
         ("apisix.ssl.listen", json!([{"port": 9443, "enable_http3": true}]), "HTTP/3 is not served"),
-        ("deployment.admin.enable_admin_ui", json!(true), "there is no dashboard"),
         ("apisix.tracing", json!(true), "whole requests are traced"),
         ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),

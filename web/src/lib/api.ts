@@ -1,0 +1,138 @@
+// Requests to the Admin API. Every error that a screen shows is an `ApiError` with what the gateway said.
+import type { Change, HistoryEntry, Revision } from "./api-types";
+import { currentSession, endSession } from "./session";
+
+export const ADMIN = "/apisix/admin";
+
+export interface Fault {
+  index?: number;
+  path?: string;
+  error: string;
+  field?: string;
+}
+
+interface ErrorBody {
+  error_msg?: string;
+  description?: string;
+  remedy?: string;
+  message?: string;
+  errors?: Fault[];
+  revision?: number;
+}
+
+export class ApiError extends Error {
+  constructor(
+    /** Of the response; 0 when there was none. */
+    readonly status: number,
+    message: string,
+    readonly remedy: string | null = null,
+    readonly faults: Fault[] = [],
+  ) {
+    super(message);
+  }
+}
+
+export interface DiffEntry {
+  path: string;
+  before?: unknown;
+  after?: unknown;
+}
+
+export type ChangedObject = Change & { index?: number; diff?: DiffEntry[] };
+export interface ChangeResult {
+  revision: number;
+  dry_run?: true;
+  changes: ChangedObject[];
+}
+export interface HistoryItem extends HistoryEntry {
+  objects: Change[];
+}
+export interface HistoryDetail extends HistoryEntry {
+  changes: ChangedObject[];
+  left_out?: unknown;
+}
+export type Json = Record<string, unknown>;
+export interface Entry {
+  key: string;
+  value: Json;
+}
+
+interface Options {
+  method?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+  /** Of a session that is about to begin. */
+  key?: string;
+}
+
+export async function request<T>(path: string, options: Options = {}): Promise<T> {
+  const key = options.key ?? currentSession()?.key ?? "";
+  let response: Response;
+  try {
+    response = await fetch(ADMIN + path, {
+      method: options.method ?? (options.body === undefined ? "GET" : "POST"),
+      headers: { "X-API-KEY": key, ...options.headers },
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      signal: options.signal,
+      credentials: "omit",
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, "offline");
+  }
+  const text = await response.text();
+  if (response.ok) return (text && (response.headers.get("content-type") ?? "").includes("json") ? JSON.parse(text) : text) as T;
+  throw failure(response.status, text, options.key === undefined);
+}
+
+function failure(status: number, text: string, inSession: boolean): ApiError {
+  let body: ErrorBody = {};
+  try {
+    body = JSON.parse(text) as ErrorBody;
+  } catch {
+    body = { error_msg: text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ").trim().slice(0, 300) };
+  }
+  const message = [body.error_msg ?? body.message, body.description].filter(Boolean).join(": ") || `status ${status}`;
+  const error = new ApiError(status, message, body.remedy ?? null, body.errors ?? []);
+  if (inSession && status === 401 && !/invalid method/.test(message)) endSession(message);
+  return error;
+}
+
+export interface Step {
+  method: "PUT" | "PATCH" | "DELETE";
+  path: string;
+  value?: unknown;
+}
+
+/** Several changes as one, optionally only if the configuration is still at `revision`. */
+export function transact(changes: Step[], options: { dryRun?: boolean; revision?: number; signal?: AbortSignal } = {}): Promise<ChangeResult> {
+  return request<ChangeResult>("/transactions", {
+    body: { dry_run: options.dryRun ?? false, changes },
+    headers: options.revision === undefined ? {} : { "If-Match": String(options.revision) },
+    signal: options.signal,
+  });
+}
+
+export const getRevision = () => request<Revision>("/revision");
+
+export function rollback(to: { revision: number } | { checkpoint: string }, options: { dryRun?: boolean; revision?: number } = {}): Promise<ChangeResult> {
+  return request<ChangeResult>("/rollback", {
+    body: { ...to, dry_run: options.dryRun ?? false },
+    headers: options.revision === undefined ? {} : { "If-Match": String(options.revision) },
+  });
+}
+
+/** Asks whether `key` opens the Admin API, and with which role: `explain` changes nothing and needs the role admin. */
+export async function roleOf(key: string): Promise<"admin" | "viewer"> {
+  await request("/plugins/list", { key });
+  try {
+    await request("/explain", { key, body: { url: "http://localhost/" } });
+    return "admin";
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return "viewer";
+    if (error instanceof ApiError && error.status >= 400 && error.status < 500) return "admin";
+    throw error;
+  }
+}

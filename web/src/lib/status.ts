@@ -1,0 +1,24 @@
+// What the whole console asks now and then: the revision of the configuration, and how far workers are with it.
+import { useQuery } from "@tanstack/react-query";
+import { getRevision, request } from "./api";
+import type { Json } from "./api";
+
+const EVERY_MS = 4_000;
+
+export function useRevision() {
+  return useQuery({ queryKey: ["revision"], queryFn: getRevision, refetchInterval: EVERY_MS });
+}
+
+export interface PluginInfo {
+  version: number;
+  priority: number;
+  type?: string;
+  schema: Json;
+  consumer_schema?: Json;
+  metadata_schema?: Json;
+}
+
+/** Every plugin that the gateway has enabled, with its schemas. They change only with a reload of the gateway. */
+export function usePlugins() {
+  return useQuery({ queryKey: ["plugins"], queryFn: () => request<Record<string, PluginInfo>>("/plugins?all=true"), staleTime: 5 * 60_000 });
+}

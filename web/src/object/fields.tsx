@@ -1,0 +1,195 @@
+// A form made from a JSON schema. Fields that are seldom used appear when they are set or asked for.
+import { type JSX, type ReactNode, useId } from "react";
+import type { Json } from "../lib/api";
+import { type Key, t } from "../lib/i18n";
+import { isObject, type Path, pointer } from "../lib/json";
+import { en } from "../locales/en";
+import { Icon } from "../ui/icons";
+import { boundsOf, objectAt, plain, propertiesOf, requiredOf, type Schema, typesOf, widgetOf } from "./schema";
+import { Choices, JsonInput, MapInput, NodesInput, Switch, TextList } from "./widgets";
+
+export interface FieldContext {
+  set: (path: Path, value: unknown) => void;
+  /** What is wrong at a place: its pointer, or the one of something inside. */
+  faultAt: (path: Path) => string | undefined;
+  /** Names that a text may be one of, such as the upstreams. */
+  namesFor: (field: string) => string[];
+  disabled: boolean;
+  /** Labels are names in human words for fields of objects, and the bare names for those of plugins. */
+  translate: boolean;
+}
+
+export const labelOf = (name: string, translate: boolean): { text: string; mono: boolean } => {
+  const key = `field.${name}`;
+  return translate && Object.hasOwn(en, key) ? { text: t(key as Key), mono: false } : { text: name, mono: true };
+};
+
+interface FieldsProps {
+  schema: Schema;
+  value: Json;
+  path: Path;
+  main: string[];
+  /** Fields that are edited elsewhere. */
+  hidden?: string[];
+  context: FieldContext;
+}
+
+export function Fields({ schema, value, path, main, hidden = [], context }: FieldsProps): JSX.Element {
+  const fields = propertiesOf(schema);
+  const required = requiredOf(schema);
+  const all = Object.keys(fields).filter((name) => !hidden.includes(name));
+  const first = [...main, ...required].filter((name, i, names) => all.includes(name) && names.indexOf(name) === i);
+  const set = all.filter((name) => !first.includes(name) && Object.hasOwn(value, name));
+  const shown = [...first, ...set].filter((name) => main.length === 0 || isShown(name, value));
+  const rest = all.filter((name) => !shown.includes(name)).sort();
+  return (
+    <>
+      {shown.map((name) => (
+        <Field key={name} name={name} schema={fields[name] ?? {}} value={Object.hasOwn(value, name) ? value[name] : undefined} path={[...path, name]} required={required.includes(name)} context={context} />
+      ))}
+      {rest.length > 0 && !context.disabled && <AddField names={rest} context={context} onAdd={(name) => context.set([...path, name], blankOf(fields[name] ?? {}))} />}
+    </>
+  );
+}
+
+/** Of fields that exclude each other the one that is not set is among "more fields". */
+const PAIRS: [string, string][] = [["uri", "uris"], ["host", "hosts"], ["sni", "snis"], ["upstream_id", "upstream"]];
+
+function isShown(name: string, value: Json): boolean {
+  const pair = PAIRS.find((one) => one.includes(name));
+  if (!pair || Object.hasOwn(value, name)) return true;
+  const other = pair[0] === name ? pair[1] : pair[0];
+  return !Object.hasOwn(value, other) && name === pair[0];
+}
+
+export function blankOf(schema: Schema): unknown {
+  const simple = plain(schema);
+  if (simple.default !== undefined) return simple.default;
+  if (Array.isArray(simple.enum)) return simple.enum[0];
+  switch (typesOf(schema)[0]) {
+    case "object": return Object.fromEntries(requiredOf(simple).map((name) => [name, blankOf(objectAt(objectAt(simple, "properties"), name))]));
+    case "array": return [];
+    case "boolean": return true;
+    case "integer": case "number": return boundsOf(simple).least ?? 0;
+    default: return "";
+  }
+}
+
+function AddField({ names, context, onAdd }: { names: string[]; context: FieldContext; onAdd: (name: string) => void }): JSX.Element {
+  return (
+    <div className="field add">
+      <span />
+      <select className="select" value="" aria-label={t("form.more")} onChange={(event) => event.target.value && onAdd(event.target.value)}>
+        <option value="">{t("form.more")}</option>
+        {names.map((name) => <option key={name} value={name}>{labelOf(name, context.translate).text}</option>)}
+      </select>
+    </div>
+  );
+}
+
+interface FieldProps {
+  name: string;
+  schema: Schema;
+  value: unknown;
+  path: Path;
+  required: boolean;
+  context: FieldContext;
+}
+
+function Field(props: FieldProps): JSX.Element {
+  const { name, schema, value, path, required, context } = props;
+  const id = useId();
+  const label = labelOf(name, context.translate);
+  const widget = widgetOf(name, schema);
+  const fault = context.faultAt(path);
+  const clear = !required && value !== undefined && !context.disabled
+    ? <button type="button" className="button plain icon clear" aria-label={t("form.clear", { name: label.text })} title={t("form.clear", { name: label.text })} onClick={() => context.set(path, undefined)}><Icon name="close" size={12} /></button>
+    : null;
+  const text = <>{label.text}{required && <span className="soft"> *</span>}</>;
+  if (widget === "group") return <Group {...props} title={text} mono={label.mono} clear={clear} />;
+  return (
+    <div className={fault ? "field wrong" : "field"} data-path={pointer(path)}>
+      <label htmlFor={id} className={label.mono ? "mono" : ""} id={`${id}-label`}>{text}</label>
+      <div className="control">
+        <Control {...props} id={id} widget={widget} fault={fault} />
+        {clear}
+      </div>
+      {fault && <p className="fault" id={`${id}-fault`}>{fault}</p>}
+    </div>
+  );
+}
+
+function Group({ schema, value, path, context, title, mono, clear, name }: FieldProps & { title: ReactNode; mono: boolean; clear: ReactNode }): JSX.Element {
+  if (value === undefined) {
+    return (
+      <div className="field">
+        <span className={mono ? "mono" : ""}>{title}</span>
+        <div className="control"><button type="button" className="button" disabled={context.disabled} onClick={() => context.set(path, blankOf(schema))}><Icon name="plus" size={12} />{t("form.add", { name: labelOf(name, context.translate).text })}</button></div>
+      </div>
+    );
+  }
+  const usual = name === "upstream" ? ["type", "scheme", "nodes"] : [];
+  return (
+    <fieldset className="group" data-path={pointer(path)}>
+      <legend className={mono ? "mono" : ""}>{title}{clear}</legend>
+      <Fields schema={plain(schema)} value={isObject(value) ? value : {}} path={path} main={usual} hidden={["_meta"]} context={context} />
+    </fieldset>
+  );
+}
+
+function Control({ name, schema, value, path, context, id, widget, fault }: FieldProps & { id: string; widget: string; fault?: string }): JSX.Element {
+  const simple = plain(schema);
+  const set = (next: unknown) => context.set(path, next);
+  const common = { id, disabled: context.disabled, "aria-invalid": fault ? true : undefined, "aria-describedby": fault ? `${id}-fault` : undefined };
+  const { least, most } = boundsOf(simple);
+  const hint = simple.default !== undefined && typeof simple.default !== "object" ? String(simple.default) : least !== undefined ? `${least}${most === undefined ? "…" : `–${most}`}` : "";
+  switch (widget) {
+    case "switch": return <Switch {...common} value={value ?? simple.default ?? false} onChange={set} />;
+    case "choice": {
+      const options = simple.enum as unknown[];
+      return (
+        <select {...common} className="select" value={value === undefined ? "" : options.findIndex((option) => option === value)} onChange={(event) => set(event.target.value === "" ? undefined : options[Number(event.target.value)])}>
+          <option value="">{simple.default === undefined ? "" : t("form.default", { value: name === "status" ? t(simple.default === 0 ? "status.off" : "status.on") : String(simple.default) })}</option>
+          {options.map((option, i) => <option key={i} value={i}>{name === "status" ? t(option === 0 ? "status.off" : "status.on") : String(option)}</option>)}
+        </select>
+      );
+    }
+    case "number": return <input {...common} className="input mono short" inputMode="numeric" autoComplete="off" placeholder={hint} value={value === undefined ? "" : String(value)} onChange={(event) => set(numberOf(event.target.value))} />;
+    case "long": return <textarea {...common} className="textarea mono" spellCheck={false} rows={5} value={typeof value === "string" ? value : ""} onChange={(event) => set(event.target.value)} />;
+    case "choices": return <Choices {...common} label={`${id}-label`} options={plain(objectAt(simple, "items")).enum as string[]} value={value} onChange={set} />;
+    case "list": return <TextList {...common} value={value} numbers={typesOf(objectAt(simple, "items"))[0] !== "string"} onChange={set} />;
+    case "map": return <MapInput {...common} label={`${id}-label`} value={value} onChange={set} />;
+    case "nodes": return <NodesInput {...common} label={`${id}-label`} value={value} onChange={set} />;
+    case "json": return <JsonInput {...common} value={value} onChange={set} />;
+    default: return <TextInput {...common} name={name} value={value} schema={schema} hint={hint} names={context.namesFor(name)} onChange={set} />;
+  }
+}
+
+const numberOf = (text: string): unknown => (text === "" ? undefined : /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text);
+
+interface TextProps {
+  id: string;
+  name: string;
+  disabled: boolean;
+  value: unknown;
+  schema: Schema;
+  hint: string;
+  names: string[];
+  onChange: (value: unknown) => void;
+}
+
+const CODED = /uri|path|host|addr|id$|key|regex|url|header|sni/;
+
+function TextInput({ name, value, schema, hint, names, onChange, ...rest }: TextProps): JSX.Element {
+  const number = typesOf(schema).some((type) => type === "integer" || type === "number");
+  return (
+    <>
+      <input
+        {...rest} className={CODED.test(name) ? "input mono" : "input"} autoComplete="off" spellCheck={false} placeholder={hint} list={names.length ? `${rest.id}-names` : undefined}
+        value={value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)}
+        onChange={(event) => onChange(event.target.value === "" ? undefined : number && !name.endsWith("id") ? numberOf(event.target.value) : event.target.value)}
+      />
+      {names.length > 0 && <datalist id={`${rest.id}-names`}>{names.map((one) => <option key={one} value={one} />)}</datalist>}
+    </>
+  );
+}

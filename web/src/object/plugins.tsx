@@ -1,0 +1,105 @@
+// The plugins of an object: a row for each, its fields below it when it is open.
+import { type JSX, useMemo, useState } from "react";
+import type { Json } from "../lib/api";
+import { t } from "../lib/i18n";
+import { isObject, type Path, pointer } from "../lib/json";
+import { type PluginInfo, usePlugins } from "../lib/status";
+import { Dialog } from "../ui/dialog";
+import { Icon } from "../ui/icons";
+import { blankOf, type FieldContext, Fields } from "./fields";
+import { requiredOf, type Schema } from "./schema";
+import { Switch } from "./widgets";
+
+interface Props {
+  value: Json;
+  path: Path;
+  of: "route" | "consumer";
+  most?: number;
+  context: FieldContext;
+}
+
+export const schemaOf = (info: PluginInfo | undefined, of: "route" | "consumer"): Schema | undefined => (of === "consumer" ? (info?.consumer_schema ?? info?.schema) : info?.schema);
+
+export function Plugins({ value, path, of, most, context }: Props): JSX.Element {
+  const all = usePlugins().data;
+  const [open, setOpen] = useState<string | null>(null);
+  const [adding, setAdding] = useState(false);
+  const names = Object.keys(value).sort((a, b) => (all?.[b]?.priority ?? 0) - (all?.[a]?.priority ?? 0));
+  const inner: FieldContext = { ...context, translate: false };
+  const add = (name: string) => {
+    setAdding(false);
+    setOpen(name);
+    const schema = schemaOf(all?.[name], of) ?? {};
+    context.set([...path, name], Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})])));
+  };
+  return (
+    <section className="plugins" aria-label={t("field.plugins")}>
+      {names.map((name) => {
+        const config = isObject(value[name]) ? value[name] : {};
+        const here = [...path, name];
+        const fault = context.faultAt(here);
+        return (
+          <div key={name} className={fault ? "plugin wrong" : "plugin"} data-path={pointer(here)}>
+            <div className="plugin-row">
+              <button type="button" className="plugin-name" aria-expanded={open === name} onClick={() => setOpen(open === name ? null : name)}><Icon name={open === name ? "down" : "right"} size={12} />{name}</button>
+              <span className="soft small cut grow">{summary(config)}</span>
+              {all && !all[name] && <span className="tag warn">{t("plugin.absent")}</span>}
+              <OnOff name={name} config={config} path={here} context={context} />
+              {!context.disabled && <button type="button" className="button plain icon" aria-label={t("form.clear", { name })} onClick={() => context.set(here, undefined)}><Icon name="trash" size={14} /></button>}
+            </div>
+            {fault && open !== name && <p className="fault">{fault}</p>}
+            {open === name && <div className="plugin-body"><Fields schema={schemaOf(all?.[name], of) ?? {}} value={config} path={here} main={[]} hidden={["_meta"]} context={inner} /></div>}
+          </div>
+        );
+      })}
+      {names.length === 0 && <p className="soft small pad-top">{t("plugins.none")}</p>}
+      {!context.disabled && (most === undefined || names.length < most) && <button type="button" className="button" onClick={() => setAdding(true)}><Icon name="plus" size={12} />{t("plugins.add")}</button>}
+      {adding && <Picker all={all ?? {}} of={of} taken={names} onPick={add} onClose={() => setAdding(false)} />}
+    </section>
+  );
+}
+
+function OnOff({ name, config, path, context }: { name: string; config: Json; path: Path; context: FieldContext }): JSX.Element {
+  const off = isObject(config._meta) && config._meta.disable === true;
+  return (
+    <label className="row small soft" title={t(off ? "status.off" : "status.on")}>
+      <span className="visually-hidden">{t("plugin.on", { name })}</span>
+      <Switch id={`on-${name}`} disabled={context.disabled} value={!off} onChange={(on) => {
+        const { disable: _, ...meta } = isObject(config._meta) ? config._meta : {};
+        context.set([...path, "_meta"], on ? (Object.keys(meta).length ? meta : undefined) : { ...meta, disable: true });
+      }} />
+    </label>
+  );
+}
+
+function summary(config: Json): string {
+  return Object.entries(config).filter(([name]) => name !== "_meta").map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}`).join(" · ").slice(0, 160);
+}
+
+function Picker({ all, of, taken, onPick, onClose }: { all: Record<string, PluginInfo>; of: "route" | "consumer"; taken: string[]; onPick: (name: string) => void; onClose: () => void }): JSX.Element {
+  const [typed, setTyped] = useState("");
+  const [at, setAt] = useState(0);
+  const found = useMemo(() => Object.entries(all)
+    .filter(([name, info]) => !taken.includes(name) && name.includes(typed.toLowerCase().trim()) && (of === "route" || info.consumer_schema || info.type !== "auth"))
+    .sort(([a, x], [b, y]) => Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of]);
+  return (
+    <Dialog title={t("plugins.add")} onClose={onClose} className="picker">
+      <input className="input" role="combobox" aria-expanded="true" aria-controls="plugin-list" aria-activedescendant={found[at] ? `pick-${found[at][0]}` : undefined} aria-label={t("plugins.search")} placeholder={t("plugins.search")} autoFocus value={typed}
+        onChange={(event) => { setTyped(event.target.value); setAt(0); }}
+        onKeyDown={(event) => {
+          const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+          if (step) setAt(Math.max(0, Math.min(found.length - 1, at + step)));
+          else if (event.key === "Enter" && found[at]) onPick(found[at][0]);
+          else return;
+          event.preventDefault();
+        }} />
+      <div id="plugin-list" role="listbox" aria-label={t("field.plugins")} className="pick-list" tabIndex={-1}>
+        {found.map(([name, info], i) => (
+          <div key={name} id={`pick-${name}`} role="option" aria-selected={i === at} className="pick" onClick={() => onPick(name)} ref={(element) => { if (i === at) element?.scrollIntoView({ block: "nearest" }); }}>
+            <span className="grow">{name}</span>{info.type && <span className="tag">{info.type}</span>}<span className="soft small mono">{info.priority}</span>
+          </div>
+        ))}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,122 @@
+// What there is and what changed. Requests, errors and latencies come here with the stats of the gateway.
+import { useQuery } from "@tanstack/react-query";
+import type { JSX } from "react";
+import { type HistoryItem, type Json, request } from "../lib/api";
+import { ago, t } from "../lib/i18n";
+import { KINDS } from "../lib/kinds";
+import { address } from "../lib/router";
+import { useSession } from "../lib/session";
+import { useRevision } from "../lib/status";
+import { Header, Link } from "../ui/basics";
+import { ObjectName } from "../ui/diff";
+import { Icon } from "../ui/icons";
+import { Lane } from "../ui/lane";
+import { totalOf } from "./counts";
+
+const SHOWN = ["routes", "services", "upstreams", "consumers", "ssls", "global_rules"];
+
+export function Overview(): JSX.Element {
+  const revision = useRevision();
+  const stored = revision.data?.stored;
+  const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
+  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=12") });
+  const admin = useSession()?.role === "admin";
+  return (
+    <>
+      <Header title={t("nav.overview")} />
+      <div className="scroll">
+        <div className="strip">
+          {SHOWN.map((name) => {
+            const kind = KINDS.find((one) => one.name === name);
+            return kind && <Link key={name} to={address([name])}><span className="soft">{t(kind.title)}</span><b>{counts.data ? (counts.data[name] ?? 0).toLocaleString() : "–"}</b></Link>;
+          })}
+        </div>
+        <div className="overview">
+          <div>
+            {counts.data?.routes === 0 && <FirstSteps admin={admin} />}
+            <Attention />
+            <h2 className="section-title flat">{t("overview.latest")}</h2>
+            {history.data && history.data.list.length > 0 ? <Latest list={history.data.list} /> : <p className="soft">{t("changes.none")}</p>}
+          </div>
+          <Workers />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function FirstSteps({ admin }: { admin: boolean }): JSX.Element {
+  const steps = [["upstreams", "overview.step1"], ["routes", "overview.step2"], ["explain", "overview.step3"]] as const;
+  return (
+    <section className="first">
+      <h2>{t("overview.first")}</h2>
+      <p className="soft">{t("overview.first.text")}</p>
+      <ol>
+        {steps.map(([where, text], i) => (
+          <li key={where}><span className="first-number">{i + 1}</span><span className="grow">{t(text)}</span>
+            {(admin || where === "explain") && <Link className={i === 0 ? "button primary" : "button"} to={address(where === "explain" ? [where] : [where, "+new"])}>{t(where === "explain" ? "nav.explain" : "overview.create")}</Link>}</li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** `error` may end in a list of nodes; `path` is where the object is. */
+interface Rejected { resource?: string; key?: string; id?: string; error?: string; [more: string]: unknown }
+
+/** What the gateway would warn of: objects that it could not use, nodes that are down. */
+function Attention(): JSX.Element | null {
+  const rejected = useQuery({ queryKey: ["rejected"], queryFn: () => request<{ total: number; list: Rejected[] }>("/rejected"), retry: false, refetchInterval: 15_000 });
+  const health = useQuery({ queryKey: ["health"], queryFn: () => request<unknown>("/healthcheck"), retry: false, refetchInterval: 15_000 });
+  const down = downNodes(health.data);
+  const bad = rejected.data?.list ?? [];
+  if (bad.length === 0 && down.length === 0) return null;
+  return (
+    <section>
+      <h2 className="section-title flat">{t("overview.attention")}</h2>
+      <div className="problems flat">
+        {down.map(({ upstream, nodes }) => <div key={upstream} className="notice warn"><Icon name="warning" /><p className="grow">{t("overview.down", { upstream, nodes: nodes.join(", ") })}</p></div>)}
+        {bad.map((one, i) => <div key={i} className="notice bad"><Icon name="warning" /><p className="grow">{one.resource ?? one.key ?? one.id}: {one.error ?? JSON.stringify(one)}</p></div>)}
+      </div>
+    </section>
+  );
+}
+
+/** The Control API's answer: a list of upstreams with their nodes, or an empty object. */
+export function downNodes(health: unknown): { upstream: string; nodes: string[] }[] {
+  if (!Array.isArray(health)) return [];
+  return (health as { name?: string; nodes?: Json[] }[]).flatMap(({ name = "", nodes = [] }) => {
+    const down = nodes.filter((node) => node.status === "unhealthy" || node.status === "mostly_unhealthy").map((node) => `${String(node.ip ?? node.host)}:${String(node.port)}`);
+    return down.length ? [{ upstream: name.replace(/^\/apisix\//, ""), nodes: down }] : [];
+  });
+}
+
+function Latest({ list }: { list: HistoryItem[] }): JSX.Element {
+  return (
+    <ol className="history boxed">
+      {list.map((entry) => (
+        <li key={entry.revision}>
+          <Link className="history-revision mono" to={address(["changes", String(entry.revision)])}>#{entry.revision}</Link>
+          <span className="history-objects">{entry.objects.slice(0, 2).map((one) => <span key={one.resource} className="row"><span className={`tag ${one.action === "create" ? "ok" : one.action === "delete" ? "bad" : "accent"}`}>{t(`did.${one.action}` as "did.create")}</span><ObjectName resource={one.resource} gone={one.action === "delete"} /></span>)}{entry.total > 2 && <span className="soft small">{t("changes.more", { n: entry.total - 2 })}</span>}</span>
+          <span className="soft history-who">{entry.who.name ?? t("changes.nobody")}</span>
+          <time className="soft" dateTime={entry.time}>{ago(Date.parse(entry.time))}</time>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Workers(): JSX.Element {
+  const data = useRevision().data;
+  return (
+    <aside className="overview-side">
+      <h2 className="section-title flat">{t("overview.configuration")}</h2>
+      <dl className="facts">
+        <div><dt>{t("overview.stored")}</dt><dd className="mono">{data?.stored ?? "–"}</dd></div>
+        <div><dt>{t("overview.compiled")}</dt><dd className="mono">{data?.compiled ?? "–"}</dd></div>
+      </dl>
+      <h2 className="section-title flat">{t("overview.workers")}</h2>
+      {data && <Lane steps={data.applied.map((revision, i) => ({ name: t("overview.worker", { n: i + 1 }), icon: revision < data.stored ? "warning" : "check", note: `#${revision}` }))} />}
+    </aside>
+  );
+}

@@ -1,0 +1,126 @@
+// What stays around every screen: navigation, the line at the bottom, the palette, the help.
+import { useQuery } from "@tanstack/react-query";
+import { type JSX, type ReactNode, useEffect, useRef, useState } from "react";
+import { t, useLanguage, setLanguage } from "../lib/i18n";
+import { useKeys } from "../lib/keys";
+import { KINDS } from "../lib/kinds";
+import { queries } from "../lib/query";
+import { address, navigate, usePlace } from "../lib/router";
+import { endSession, useSession } from "../lib/session";
+import { useRevision } from "../lib/status";
+import { setTheme, type Theme, useTheme } from "../lib/theme";
+import { Link } from "../ui/basics";
+import { Confirmation } from "../ui/dialog";
+import { Icon, Mark } from "../ui/icons";
+import { Toasts } from "../ui/toasts";
+import { totalOf } from "./counts";
+import { Help } from "./help";
+import { Palette } from "./palette";
+
+export const SCREENS = [
+  { name: "", title: "nav.overview", icon: "overview", key: "g h" },
+  { name: "explain", title: "nav.explain", icon: "explain", key: "g e" },
+  { name: "changes", title: "nav.changes", icon: "changes", key: "g c" },
+  { name: "plugins", title: "nav.plugins", icon: "plugins", key: "g p" },
+] as const;
+
+const THEMES: Theme[] = ["system", "light", "dark"];
+
+export function signOut(): void {
+  queries.clear();
+  endSession();
+}
+
+export function Shell({ children }: { children: ReactNode }): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const [palette, setPalette] = useState(false);
+  const [help, setHelp] = useState(false);
+  const { path } = usePlace();
+  useContentFocus(path.join("/"));
+  useKeys({
+    "ctrl+k": () => setPalette(true),
+    "?": () => setHelp(true),
+    ...Object.fromEntries(SCREENS.map((screen) => [screen.key, () => navigate(address(screen.name ? [screen.name] : []))])),
+    "g r": () => navigate(address(["routes"])), "g s": () => navigate(address(["services"])), "g u": () => navigate(address(["upstreams"])), "g o": () => navigate(address(["consumers"])),
+  });
+  return (
+    <div className={open ? "shell open" : "shell"}>
+      <a className="skip" href="#page" onClick={(event) => { event.preventDefault(); document.getElementById("page")?.focus(); }}>{t("nav.skip")}</a>
+      <div className="topbar">
+        <button type="button" className="button plain icon" aria-label={t("nav.menu")} aria-expanded={open} onClick={() => setOpen(!open)}><Icon name="menu" /></button>
+        <Link className="brand" to={address([])}><Mark /><span>Tidegate</span></Link>
+        <button type="button" className="button plain icon" aria-label={t("palette.title")} onClick={() => setPalette(true)}><Icon name="search" /></button>
+      </div>
+      {open && <button type="button" className="veil" aria-label={t("action.close")} onClick={() => setOpen(false)} />}
+      <Side path={path} onPalette={() => setPalette(true)} onGo={() => setOpen(false)} />
+      <main className="page" id="page" tabIndex={-1}>{children}</main>
+      <Foot onHelp={() => setHelp(true)} />
+      {palette && <Palette onClose={() => setPalette(false)} onHelp={() => setHelp(true)} />}
+      {help && <Help onClose={() => setHelp(false)} />}
+      <Confirmation />
+      <Toasts />
+    </div>
+  );
+}
+
+/** What had the focus may be gone: the field of the login, or a link of the screen before. Then the content gets it. */
+function useContentFocus(place: string): void {
+  const arrived = useRef(false);
+  useEffect(() => {
+    const page = document.getElementById("page");
+    const active = document.activeElement;
+    const lost = !arrived.current || !active || active === document.body || !active.isConnected;
+    arrived.current = true;
+    if (lost && !page?.contains(active)) page?.focus({ preventScroll: true });
+  }, [place]);
+}
+
+function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void; onGo: () => void }): JSX.Element {
+  const item = (name: string, title: string, icon: string, count?: number) => (
+    <li key={name}>
+      <Link className="item" to={address(name ? [name] : [])} current={(path[0] ?? "") === name} onClick={onGo} title={title}>
+        <Icon name={icon} /><span className="label">{title}</span>{count ? <span className="count">{count.toLocaleString()}</span> : null}
+      </Link>
+    </li>
+  );
+  return (
+    <nav className="side" aria-label={t("nav.title")}>
+      <Link className="brand" to={address([])} title="Tidegate" onClick={onGo}><Mark /><span>Tidegate</span></Link>
+      <button type="button" className="finder" aria-label={t("palette.title")} onClick={onPalette}><Icon name="search" size={14} /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
+      <ul>{SCREENS.map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
+      <h2><span>{t("nav.objects")}</span></h2>
+      <ul>{KINDS.map((kind) => <Counted key={kind.name} name={kind.name} render={(count) => item(kind.name, t(kind.title), kind.icon, count)} />)}</ul>
+    </nav>
+  );
+}
+
+/** Counts of the kinds that a gateway has most of; the others are short lists. */
+const COUNTED = ["routes", "services", "upstreams", "consumers", "ssls"];
+
+function Counted({ name, render }: { name: string; render: (count?: number) => JSX.Element }): JSX.Element {
+  const revision = useRevision().data?.stored;
+  const count = useQuery({ queryKey: ["count", name, revision], queryFn: () => totalOf(name), enabled: revision !== undefined && COUNTED.includes(name), placeholderData: (before) => before, staleTime: Infinity }).data;
+  return render(count);
+}
+
+function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
+  const revision = useRevision();
+  const session = useSession();
+  const theme = useTheme();
+  const language = useLanguage();
+  const data = revision.data;
+  const behind = data ? data.applied.filter((one) => one < data.stored).length : 0;
+  const state = revision.error ? "bad" : behind ? "warn" : "";
+  return (
+    <footer className="foot">
+      <span className="row"><i className={`dot ${state}`} />{revision.error ? t("foot.away") : data ? t("foot.revision", { revision: data.stored }) : t("loading")}</span>
+      {data && <span>{behind ? t("foot.behind", { behind, n: data.applied.length }) : t("foot.applied", { n: data.applied.length })}</span>}
+      <div className="right">
+        <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
+        <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
+        <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
+        <button type="button" onClick={signOut} title={t(`role.${session?.role ?? "viewer"}`)}><Icon name="out" size={13} />{t("foot.out")}</button>
+      </div>
+    </footer>
+  );
+}

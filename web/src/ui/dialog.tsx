@@ -1,0 +1,82 @@
+// Dialogs are the browser's: they keep the focus inside, give it back, and close with Escape.
+import { type JSX, type ReactNode, useId, useLayoutEffect, useRef, useSyncExternalStore } from "react";
+import { t } from "../lib/i18n";
+import { useKeys } from "../lib/keys";
+import { Icon } from "./icons";
+
+interface Props {
+  title: string;
+  size?: "medium" | "wide";
+  onClose: () => void;
+  children: ReactNode;
+  footer?: ReactNode;
+  /** No heading is shown; the title names the dialog all the same. */
+  bare?: boolean;
+  className?: string;
+  keys?: Record<string, () => void>;
+}
+
+export function Dialog({ title, size = "medium", onClose, children, footer, bare, className = "", keys = {} }: Props): JSX.Element {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  // Closed before it leaves the page: only then does the browser give the focus back.
+  useLayoutEffect(() => {
+    const dialog = ref.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  useKeys(keys, { modal: true });
+  return (
+    <dialog
+      ref={ref} className={`${size} ${className}`} aria-labelledby={bare ? undefined : id} aria-label={bare ? title : undefined}
+      onCancel={(event) => { event.preventDefault(); onClose(); }}
+      onMouseDown={(event) => { if (event.target === ref.current) onClose(); }}
+    >
+      {!bare && (
+        <header>
+          <h2 id={id}>{title}</h2>
+          <button type="button" className="button plain icon" aria-label={t("action.close")} onClick={onClose}><Icon name="close" /></button>
+        </header>
+      )}
+      <div className={bare ? "" : "body"}>{children}</div>
+      {footer && <footer>{footer}</footer>}
+    </dialog>
+  );
+}
+
+interface Question {
+  title: string;
+  text: ReactNode;
+  action: string;
+  danger?: boolean;
+  answer: (yes: boolean) => void;
+}
+
+let question: Question | null = null;
+const listeners = new Set<() => void>();
+
+function show(next: Question | null): void {
+  question = next;
+  for (const listener of listeners) listener();
+}
+
+/** Asks, and answers whether the user wants it. */
+export function confirm(asked: Omit<Question, "answer">): Promise<boolean> {
+  return new Promise((resolve) => show({ ...asked, answer: resolve }));
+}
+
+export function Confirmation(): JSX.Element | null {
+  const asked = useSyncExternalStore((listener) => { listeners.add(listener); return () => listeners.delete(listener); }, () => question);
+  if (!asked) return null;
+  const done = (yes: boolean) => {
+    show(null);
+    asked.answer(yes);
+  };
+  const footer = (
+    <>
+      <button type="button" className="button" onClick={() => done(false)}>{t("action.cancel")}</button>
+      <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus onClick={() => done(true)}>{asked.action}</button>
+    </>
+  );
+  return <Dialog title={asked.title} onClose={() => done(false)} footer={footer}>{asked.text}</Dialog>;
+}
