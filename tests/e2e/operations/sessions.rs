@@ -133,6 +133,8 @@ fn nobody_signs_in_to_a_session_that_was_there() {
     let response = send(gateway.admin, "POST", "/sessions", &planted, &shown);
     let fresh = response.header("set-cookie").and_then(|cookie| cookie.split(';').next()).unwrap_or_default();
     assert!(fresh != attacker.cookie && response.status() == 201);
+    let foreign = send(gateway.admin, "POST", "/sessions", "Sec-Fetch-Site: same-site\r\n", &shown);
+    assert_eq!(foreign.status(), 403, "another page signs nobody in");
     assert_eq!(attacker.send("GET", "/routes", "").status(), 401, "the planted one has ended");
     for cookie in ["", "tidegate_session=", "tidegate-session=x", "Tidegate_Session=x"] {
         assert_eq!(send(gateway.admin, "GET", "/routes", &format!("Cookie: {cookie}\r\n"), "").status(), 401);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{
     body::{BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT},
     revisions::Wait,
-    sign_in::{CSRF, SIGN_IN_LIMIT, ended, has_cookie, is_sign_in},
+    sign_in::{CSRF, SIGN_IN_LIMIT, ended, has_cookie, is_foreign, is_sign_in},
 };
 use crate::{
     admin_api::{AdminApi, PREFIX},
@@ -186,9 +186,7 @@ impl AdminApi {
 
     /// What a browser sends by itself counts only where the console's own page asks, and changes nothing without its token.
     fn of_session(&self, head: &Head, found: Found) -> Result<Caller, Response> {
-        let is_foreign =
-            head.header("sec-fetch-site").is_some_and(|site| !matches!(site.trim(), "same-origin" | "none"));
-        if is_foreign {
+        if is_foreign(head) {
             return Err(Response::error(403, "a session is for the console's own page"));
         }
         let changes = !matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");

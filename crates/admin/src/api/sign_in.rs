@@ -9,7 +9,7 @@ use super::{body::read_body, users};
 use crate::{
     admin_api::AdminApi,
     caller::Caller,
-    message::{Head, Request, Response},
+    message::{Head, Request, RequestBody, Response},
     role::Role,
     sessions::{Found, password},
     settings::Access,
@@ -46,6 +46,10 @@ impl AdminApi {
 
     async fn sign_in(&self, request: &Request) -> Result<Response, Response> {
         self.check_transport(request)?;
+        // Another page must not sign a browser in under another name, either.
+        if is_foreign(request) {
+            return Err(Response::error(403, "signing in is for the console's own page"));
+        }
         let shown = shown(request)?;
         let name = match &shown {
             Shown::Password { user, .. } if users::is_name(user) => Some(user.as_str()),
@@ -184,6 +188,9 @@ fn wrong(shown: &Shown) -> Response {
 }
 
 fn shown(request: &Request) -> Result<Shown, Response> {
+    if let RequestBody::TooLarge(size) = request.body {
+        return Err(Response::error(400, &format!("{size} bytes are too many for a key or a password")));
+    }
     let body = read_body(request)?.unwrap_or_default();
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
     let names = || body.as_object().map(|fields| fields.keys().map(String::as_str).collect::<Vec<_>>());
@@ -198,6 +205,11 @@ fn shown(request: &Request) -> Result<Shown, Response> {
             Err(Response::error(400, "send {\"key\": \"...\"} or {\"user\": \"...\", \"password\": \"...\"}"))
         }
     }
+}
+
+/// Whether a browser says that another page than the console's own asks.
+pub(super) fn is_foreign(head: &Head) -> bool {
+    head.header("sec-fetch-site").is_some_and(|site| !matches!(site.trim(), "same-origin" | "none"))
 }
 
 /// Whether a request has the cookie of a session, over or not.
@@ -225,4 +237,38 @@ fn without_session(caller: Option<&Caller>) -> Value {
     let role = caller.map_or(Role::Admin, |caller| caller.role);
     let name = caller.map(|caller| caller.name.as_str());
     json!({"name": name, "role": role.name(), "csrf": null, "expires": null, "scopes": []})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::{
+        AdminKey, AdminSettings,
+        testing::{body, finish, parts, request},
+    };
+
+    #[test]
+    fn keys_do_not_travel_in_plain() {
+        let ask = |tls, peer: [u8; 4]| {
+            let keys = AdminKey::new("ops", "k", Role::Admin).into_iter().collect();
+            let settings = AdminSettings { access: Access::Keys(keys), tls, ..AdminSettings::default() };
+            let api = AdminApi::new(parts(settings));
+            let mut request = request("POST", "/apisix/admin/sessions", r#"{"key":"k"}"#);
+            request.head.peer = IpAddr::from(peer);
+            finish(api.handle(request))
+        };
+        let cookie = |response: &Response| {
+            let found = response.headers.iter().find(|(name, _)| *name == "Set-Cookie");
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let local = ask(false, [127, 0, 0, 1]);
+        assert!(local.status == 201 && !cookie(&local).contains("Secure"));
+        let secure = ask(true, [192, 0, 2, 1]);
+        assert!(secure.status == 201 && cookie(&secure).ends_with("; Secure"));
+        let plain = ask(false, [192, 0, 2, 1]);
+        assert!(plain.status == 403 && cookie(&plain).is_empty());
+        assert!(body(&plain)["remedy"].as_str().is_some_and(|remedy| remedy.contains("https_admin")));
+    }
 }

@@ -53,10 +53,8 @@ pub(super) fn add_sessions(paths: &mut Paths) {
 pub(super) fn add_users(paths: &mut Paths) {
     let text = || json!({"type": "string"});
     let user = object(&[("name", text()), ("role", role()), ("created", text()), ("updated", text())]);
-    let list = object(&[
-        ("total", json!({"type": "integer"})),
-        ("list", json!({"type": "array", "items": user})),
-    ]);
+    let list =
+        object(&[("total", json!({"type": "integer"})), ("list", json!({"type": "array", "items": user}))]);
     let of_admins = |id: &str, summary: &str| operation(id, &format!("{summary}; needs role admin"));
     let all = of_admins("listUsers", "The users, without their passwords").json(200, "The users", list);
     paths.add("/apisix/admin/users", "get", all);
