@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 
 UI_BIN ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/tidegate
 
-.PHONY: help ui ui-types ui-check ui-test build dist dist-twice check-hour check-clone chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
+.PHONY: help ui ui-types ui-check ui-smoke ui-test build dist dist-twice check-hour check-clone chart run test test-all upgrade-test lint perf soak attack suites fuzz deps
 
 help:
 	@echo 'make build   build the release binary; needs Rust, a C compiler and make'
@@ -129,6 +129,10 @@ ui-check: web/node_modules
 	$(MAKE) --no-print-directory ui
 	git diff --exit-code --stat -- web/dist
 	@test -z "$$(git status --porcelain -- web/dist)" || { echo 'web/dist has files that are not committed'; exit 1; }
+
+# Signing in, and what a browser blocks: a minute.
+ui-smoke: web/node_modules
+	cd web && TIDEGATE_BIN=$(UI_BIN) npm run --silent e2e -- tests/login.spec.ts
 
 ui-test: ui-check
 	cd web && TIDEGATE_BIN=$(UI_BIN) npm run --silent e2e -- $(UI_ARGS)

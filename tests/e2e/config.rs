@@ -8,7 +8,7 @@ mod config_keys;
 mod dead_nodes;
 mod discovery;
 mod edits;
-mod etcd;
+pub(crate) mod etcd;
 mod explain;
 mod header_texts;
 mod loops;

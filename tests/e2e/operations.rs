@@ -26,6 +26,7 @@ mod plugin_list;
 mod printing;
 mod priorities;
 mod profiles;
+mod sessions;
 mod stall;
 mod standard_error;
 #[cfg(debug_assertions)]

@@ -1,6 +1,8 @@
 import { createRoot } from "react-dom/client";
 import { App } from "./app";
+import { sessionNow } from "./lib/api";
 import { startLanguage } from "./lib/i18n";
+import { startSession } from "./lib/session";
 import { startTheme } from "./lib/theme";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -11,7 +13,8 @@ import "./styles/object.css";
 import "./styles/screens.css";
 
 startTheme();
-void startLanguage().catch(() => undefined).then(() => {
+const known = sessionNow().then((session) => session && startSession(session)).catch(() => undefined);
+void Promise.all([startLanguage().catch(() => undefined), known]).then(() => {
   const root = document.getElementById("root");
   if (root) createRoot(root).render(<App />);
 });

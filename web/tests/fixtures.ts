@@ -42,7 +42,7 @@ async function start(): Promise<{ gateway: Gateway; stop: () => Promise<void> }>
   const binary = process.env.TIDEGATE_BIN;
   if (!binary) throw new Error("TIDEGATE_BIN names the binary of the gateway");
   const folder = mkdtempSync(join(tmpdir(), "tidegate-console-"));
-  const [proxy, admin, control, front] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
+  const [proxy, admin, control] = await Promise.all([freePort(), freePort(), freePort()]);
   mkdirSync(join(folder, "conf"));
   writeFileSync(join(folder, "conf/config.yaml"), `
 apisix: {node_listen: ${proxy}, ssl: {enable: false}, enable_control: true, control: {ip: 127.0.0.1, port: ${control}}}
@@ -57,8 +57,6 @@ deployment:
 `);
   const gateway = spawn(binary, ["run", "--prefix", folder], { stdio: ["ignore", "pipe", "pipe"] });
   await until(gateway, /admin API/);
-  const server = spawn(process.execPath, ["dev-server/server.mjs", "--listen", `127.0.0.1:${front}`, "--admin", `http://127.0.0.1:${admin}`, "--control", `http://127.0.0.1:${control}`], { stdio: ["ignore", "pipe", "pipe"] });
-  await until(server, /http:/);
   const api = `http://127.0.0.1:${admin}/apisix/admin`;
   const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
     const response = await fetch(api + path, { method, headers: { "X-API-KEY": ADMIN_KEY, "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
@@ -72,9 +70,9 @@ deployment:
   };
   const ended = (child: ChildProcess) => new Promise<void>((resolve) => { child.once("exit", () => resolve()); child.kill(); });
   return {
-    gateway: { console: `http://127.0.0.1:${front}/ui`, admin: `http://127.0.0.1:${admin}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
+    gateway: { console: `http://127.0.0.1:${admin}/ui`, admin: `http://127.0.0.1:${admin}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
     stop: async () => {
-      await Promise.all([ended(gateway), ended(server)]);
+      await ended(gateway);
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -101,6 +99,8 @@ export const test = base.extend<{ empty: undefined; faults: undefined }, { gatew
 });
 
 export async function signIn(page: Page, gateway: Gateway, path = "/", key = ADMIN_KEY): Promise<void> {
+  // Another test of this page may have signed in.
+  await page.context().clearCookies();
   await page.goto(gateway.console + path);
   await page.locator("#key").fill(key);
   await page.keyboard.press("Enter");

@@ -14,11 +14,17 @@ test("an admin key opens the console", async ({ page, gateway }) => {
   await expect(page).toHaveTitle("Overview · Tidegate");
 });
 
-test("the key is in no storage of the browser, and a reload asks for it again", async ({ page, gateway, context }) => {
+test("the key is in no storage of the browser, and a reload stays signed in", async ({ page, gateway, context }) => {
   await signIn(page, gateway);
   const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]));
   expect(stored).not.toContain(ADMIN_KEY);
+  expect(stored).not.toContain("tidegate_session");
+  const [cookie] = await context.cookies();
+  expect(cookie).toMatchObject({ name: "tidegate_session", httpOnly: true, sameSite: "Strict" });
   expect(JSON.stringify(await context.cookies())).not.toContain(ADMIN_KEY);
+  await page.reload();
+  await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
+  await context.clearCookies();
   await page.reload();
   await expect(page.locator("#key")).toBeVisible();
 });
@@ -35,6 +41,38 @@ test("signing out forgets everything", async ({ page, gateway }) => {
   await expect(page.locator("#key")).toHaveValue("");
   await page.keyboard.press("Control+K");
   await expect(page.getByRole("dialog")).toHaveCount(0);
+});
+
+test("a user signs in with a password, and changes what an editor may", async ({ page, gateway }) => {
+  await shop(gateway);
+  await gateway.call("PUT", "/users/jo", { role: "editor", password: "correct horse battery" });
+  await page.goto(`${gateway.console}/routes/catalog`);
+  await page.getByRole("button", { name: "Sign in with a password" }).click();
+  await page.getByLabel("User").fill("jo");
+  await page.getByLabel("Password").fill("wrong horse battery");
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText("Wrong user or password");
+  await page.getByLabel("Password").fill("correct horse battery");
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "catalog" })).toBeVisible();
+  await page.getByLabel("Name", { exact: true }).fill("catalogue");
+  await page.keyboard.press("Control+S");
+  await page.getByRole("dialog").getByRole("button", { name: /Save/ }).click();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.goto(`${gateway.console}/changes`);
+  await expect(page.locator(".history li").first()).toContainText("jo");
+});
+
+test("who is deleted is signed out", async ({ page, gateway }) => {
+  await gateway.call("PUT", "/users/jo", { role: "viewer", password: "correct horse battery" });
+  await page.goto(`${gateway.console}/`);
+  await page.getByRole("button", { name: "Sign in with a password" }).click();
+  await page.getByLabel("User").fill("jo");
+  await page.getByLabel("Password").fill("correct horse battery");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("main.page")).toBeVisible();
+  await gateway.call("DELETE", "/users/jo");
+  await expect(page.locator("#key")).toBeVisible();
 });
 
 test("a viewer sees, and is offered no change", async ({ page, gateway }) => {

@@ -9,7 +9,9 @@ use tidegate_model::{
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
 
-use crate::{AdminSettings, Audit, Compiled, api::Values, documents::Documents, message::Response};
+use crate::{
+    AdminSettings, Audit, Compiled, api::Values, documents::Documents, message::Response, sessions::Sessions,
+};
 
 pub(crate) const PREFIX: &str = "/apisix/admin";
 
@@ -33,6 +35,7 @@ pub struct AdminApi {
     pub(super) values: Values,
     /// Lists and exports that clients are taking.
     pub(super) documents: Arc<Documents>,
+    pub(super) sessions: Sessions,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -126,6 +129,7 @@ impl AdminApi {
             compiled: parts.compiled,
             values: Values::new(),
             documents: Documents::new("Admin API", MOST_LISTED_BYTES),
+            sessions: Sessions::default(),
         }
     }
 

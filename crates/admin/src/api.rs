@@ -8,7 +8,9 @@ mod mode;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
+mod sign_in;
 mod standalone;
+mod users;
 mod values;
 
 pub(crate) use self::values::Values;
@@ -59,6 +61,11 @@ impl AdminApi {
             ("GET", ["mode"]) => return self.mode(),
             ("GET", ["rejected"]) => return self.hooks.control("/v1/rejected").await,
             ("GET", ["healthcheck"]) => return self.hooks.control("/v1/healthcheck").await,
+            _ => {}
+        }
+        match segments.first() {
+            Some(&"sessions") => return self.answer_sessions(request, &segments).await,
+            Some(&"users") => return self.answer_users(request, &segments).await,
             _ => {}
         }
         if let Some(standalone) = &self.standalone {

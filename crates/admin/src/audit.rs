@@ -15,9 +15,9 @@ use tidegate_telemetry::{
 };
 
 use crate::{
-    AdminKey,
+    caller::Caller,
     message::{Head, REVISION, Response},
-    settings::Role,
+    role::Role,
 };
 
 /// Refused requests a second that get a line, for each of: without a known key, with one. Any client can send the
@@ -48,12 +48,7 @@ impl Audit {
     }
 
     /// An attempt that has its line when this is dropped: also when the connection goes before the answer is there.
-    pub(crate) fn attempt(
-        self: &Arc<Self>,
-        api: &'static str,
-        head: &Head,
-        key: Option<&AdminKey>,
-    ) -> Attempt {
+    pub(crate) fn attempt(self: &Arc<Self>, api: &'static str, head: &Head, key: Option<&Caller>) -> Attempt {
         let first = |text: &str, most| text.chars().take(most).collect::<String>();
         Attempt {
             audit: self.clone(),
@@ -128,7 +123,7 @@ impl Attempt {
     }
 
     fn line(&self, time: &str) -> Value {
-        let role = self.key.as_ref().map(|(_, role)| if *role == Role::Admin { "admin" } else { "viewer" });
+        let role = self.key.as_ref().map(|(_, role)| role.name());
         let mut line = Map::new();
         line.insert("time".into(), json!(time));
         line.insert("api".into(), json!(self.api));
@@ -173,6 +168,7 @@ mod tests {
     use tidegate_telemetry::log_writer::LogWriter;
 
     use super::*;
+    use crate::AdminKey;
     use crate::testing::request;
 
     fn lines(attempts: impl FnOnce(&Arc<Audit>)) -> Vec<Value> {
@@ -199,7 +195,7 @@ mod tests {
         let request = request("PUT", &target, "{}");
         let lines = lines(|audit| {
             let response = Response::empty(201).with_header(REVISION, "7");
-            audit.attempt("admin", &request, Some(&key)).answered(&response);
+            audit.attempt("admin", &request, Some(&key.caller())).answered(&response);
             drop(audit.attempt("admin", &request, None));
         });
         assert_eq!(lines.len(), 2, "{lines:?}");
@@ -220,8 +216,8 @@ mod tests {
             for _ in 0..1000 {
                 audit.attempt("admin", &request, None).answered(&Response::empty(401));
             }
-            audit.attempt("admin", &request, Some(&key)).answered(&Response::empty(400));
-            audit.attempt("admin", &request, Some(&key)).answered(&Response::empty(200));
+            audit.attempt("admin", &request, Some(&key.caller())).answered(&Response::empty(400));
+            audit.attempt("admin", &request, Some(&key.caller())).answered(&Response::empty(200));
         });
         let with = |status: u64| lines.iter().filter(|line| line["status"] == status).count();
         // The second may have changed on the way.

@@ -10,6 +10,7 @@ mod admin_api;
 pub mod api;
 mod at_length;
 mod audit;
+mod caller;
 mod compiled;
 mod console;
 pub mod control;
@@ -18,7 +19,10 @@ mod hosts;
 pub mod listener;
 mod message;
 pub mod openapi;
+mod permission;
 mod resource;
+mod role;
+mod sessions;
 pub mod settings;
 #[cfg(test)]
 mod testing;
@@ -34,4 +38,5 @@ pub use control::{
 };
 pub use hosts::Hosts;
 pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
-pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Mode, Role};
+pub use role::Role;
+pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Mode};

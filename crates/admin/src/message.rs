@@ -6,6 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidegate_protocol::uri::percent_decode_text;
 
+use crate::caller::Caller;
+
 /// The revision that a write led to.
 pub(crate) const REVISION: &str = "X-Tidegate-Revision";
 
@@ -32,6 +34,20 @@ pub struct Head {
 pub(crate) struct Request {
     pub head: Head,
     pub body: RequestBody,
+    /// `None` where no key is asked for.
+    pub caller: Option<Caller>,
+}
+
+impl Request {
+    /// Whether its client has signed in, and sent no key.
+    pub(crate) fn is_of_session(&self) -> bool {
+        self.caller.as_ref().is_some_and(|caller| caller.session.is_some())
+    }
+
+    /// Whether secrets are hidden from its client.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.caller.as_ref().is_some_and(Caller::is_masked)
+    }
 }
 
 impl Deref for Request {

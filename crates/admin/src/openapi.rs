@@ -6,6 +6,7 @@ mod control;
 mod convert;
 mod fragments;
 mod objects;
+mod people;
 mod resources;
 mod whole;
 
@@ -32,10 +33,12 @@ pub fn document(plugins: &dyn PluginCatalog, offers: Offers) -> Value {
             resources::add(&mut paths);
             objects::add(&mut paths);
             whole::add(&mut paths);
+            people::add_users(&mut paths);
         }
         Offers::Configurations => whole::add_configurations(&mut paths),
     }
     whole::add_shared(&mut paths);
+    people::add_sessions(&mut paths);
     control::add(&mut paths);
     json!({
         "openapi": "3.1.0",
@@ -67,6 +70,7 @@ fn tags() -> Vec<Value> {
     let tags = [
         ("Resources", "Objects of the configuration, one by one"),
         ("Configuration", "The configuration as a whole: transactions, history, import and export"),
+        ("People", "Sessions of the console, and users"),
         ("Plugins", "The plugins of this gateway and their schemas"),
         ("Control", "What the gateway works with, without a key, on the loopback interface"),
         ("Status", "For load balancers, orchestrators and Prometheus"),

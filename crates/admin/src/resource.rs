@@ -38,7 +38,7 @@ pub(crate) async fn handle_whole_configuration(
         ("PUT", ["checkpoints", name]) => history::put_checkpoint(api, request, name).await,
         ("DELETE", ["checkpoints", name]) => history::delete_checkpoint(api, name).await,
         ("POST", ["rollback"]) => rollback::run(api, request).await,
-        ("GET", ["export"]) => document::export(api, request).await,
+        ("GET", ["export"]) => document::export(api).await,
         ("PUT", ["import"]) => import::run(api, request).await,
         _ => return None,
     };

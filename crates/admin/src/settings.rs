@@ -9,7 +9,7 @@ use aws_lc_rs::{
 use ipnet::IpNet;
 use tidegate_model::encrypt::Keyring;
 
-use crate::Hosts;
+use crate::{Hosts, caller::Caller, role::Role};
 
 /// Settings of the Admin API.
 #[derive(Clone)]
@@ -36,6 +36,8 @@ pub struct AdminSettings {
     pub protocols: Vec<String>,
     /// Answers to writes show secret fields encrypted with it, as at rest.
     pub keyring: Option<Arc<Keyring>>,
+    /// Whether every connection has TLS.
+    pub tls: bool,
     /// `deployment.admin.enable_admin_ui`
     pub console: bool,
     /// What `GET /mode` says of the process.
@@ -65,6 +67,7 @@ impl Default for AdminSettings {
             matching: tidegate_model::idle::Matching::default(),
             protocols: Vec::new(),
             keyring: None,
+            tls: false,
             console: false,
             mode: Mode::default(),
         }
@@ -96,6 +99,10 @@ impl AdminKey {
     pub fn new(name: &str, key: &str, role: Role) -> Option<Self> {
         (!key.is_empty()).then(|| Self { name: name.to_owned(), digest: digest_of(key), role })
     }
+
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { name: self.name.clone(), role: self.role, is_user: false, session: None }
+    }
 }
 
 impl Access {
@@ -111,15 +118,6 @@ impl Access {
 
 fn digest_of(key: &str) -> Digest {
     digest(&SHA256, key.as_bytes())
-}
-
-/// What the owner of a key may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Read and write, secrets included.
-    Admin,
-    /// May only `GET`.
-    Viewer,
 }
 
 /// `admin_api_version`.

@@ -95,7 +95,7 @@ pub(crate) fn request(method: &str, target: &str, body: &str) -> Request {
         headers: Vec::new(),
         peer: IpAddr::from([127, 0, 0, 1]),
     };
-    Request { head, body: RequestBody::Bytes(body.to_owned().into()) }
+    Request { head, body: RequestBody::Bytes(body.to_owned().into()), caller: None }
 }
 
 /// Documents are made on a thread for blocking work.

@@ -27,6 +27,7 @@ mod sealing;
 mod steps;
 mod tables;
 mod trimming;
+mod users;
 mod writer;
 
 use std::{
@@ -43,7 +44,7 @@ pub use self::{
     sealing::Hooks,
 };
 use crate::{
-    BoxFuture, Changes, History, Operation, State, Store, Write, Written, error::StoreError,
+    BoxFuture, Changes, History, Operation, State, Store, Users, Write, Written, error::StoreError,
     history::Retention, live::Live,
 };
 
@@ -192,6 +193,10 @@ impl Store for Embedded {
     }
 
     fn history(&self) -> Option<&dyn History> {
+        Some(self.database.as_ref())
+    }
+
+    fn users(&self) -> Option<&dyn Users> {
         Some(self.database.as_ref())
     }
 

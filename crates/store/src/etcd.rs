@@ -21,6 +21,7 @@ mod rpc;
 mod shared;
 mod snapshot;
 mod tls;
+mod users;
 mod values;
 mod write;
 
@@ -47,7 +48,8 @@ pub use self::{
     report::Report,
 };
 use crate::{
-    BoxFuture, Changes, State, Store, Write, Written, collections::PluginList, error::StoreError, live::Live,
+    BoxFuture, Changes, State, Store, Users, Write, Written, collections::PluginList, error::StoreError,
+    live::Live,
 };
 
 /// An etcd cluster, in the layout of APISIX's keys, with a snapshot on disk for starts without it.
@@ -171,6 +173,10 @@ impl Store for Etcd {
                 Err(StoreError::Unavailable("the gateway is stopping and etcd has not responded".to_owned()))
             })
         })
+    }
+
+    fn users(&self) -> Option<&dyn Users> {
+        Some(self)
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

@@ -17,6 +17,7 @@ pub mod history;
 mod live;
 pub mod memory;
 pub mod state;
+pub mod users;
 
 use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
@@ -31,6 +32,7 @@ pub use memory::Memory;
 use serde_json::Value;
 pub use state::State;
 use tidegate_model::{Kind, Object, Objects};
+pub use users::Users;
 
 /// Of a trait's method that waits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -152,6 +154,10 @@ pub trait Store: Send + Sync {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>>;
     /// What was changed, where the provider keeps it.
     fn history(&self) -> Option<&dyn History> {
+        None
+    }
+    /// Who may sign in with a password, where the provider keeps that.
+    fn users(&self) -> Option<&dyn Users> {
         None
     }
     /// Set where the store is damaged and a copy of it is served, read-only.

@@ -1,14 +1,14 @@
 //! A store without durability, for tests and for trying things out. Times to live are accepted, not obeyed.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tidegate_model::Object;
 use tokio::sync::watch;
 
-use crate::{BoxFuture, Change, Changes, Operation, State, Store, Write, Written, error::StoreError};
+use crate::{BoxFuture, Change, Changes, Operation, State, Store, Users, Write, Written, error::StoreError};
 
 /// Older changes are forgotten; a reader that needs them takes the whole state.
 const REMEMBERED_CHANGES: usize = 4096;
@@ -16,7 +16,36 @@ const REMEMBERED_CHANGES: usize = 4096;
 /// Objects in memory alone, for tests.
 pub struct Memory {
     inner: Mutex<Inner>,
+    users: People,
     revision: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct People(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl People {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Users for People {
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.lock().get(name).cloned())
+    }
+
+    fn list(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        Ok(self.lock().iter().map(|(name, record)| (name.clone(), record.clone())).collect())
+    }
+
+    fn put(&self, name: &str, record: &[u8]) -> Result<(), StoreError> {
+        self.lock().insert(name.to_owned(), record.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.lock().remove(name).is_some())
+    }
 }
 
 #[derive(Default)]
@@ -28,7 +57,7 @@ struct Inner {
 
 impl Default for Memory {
     fn default() -> Self {
-        Memory { inner: Mutex::default(), revision: watch::Sender::new(0) }
+        Memory { inner: Mutex::default(), users: People::default(), revision: watch::Sender::new(0) }
     }
 }
 
@@ -131,6 +160,10 @@ impl Store for Memory {
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {
         Box::pin(async move { self.apply(write) })
+    }
+
+    fn users(&self) -> Option<&dyn Users> {
+        Some(&self.users)
     }
 
     fn changes_since(&self, revision: u64) -> Changes {

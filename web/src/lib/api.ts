@@ -1,6 +1,6 @@
 // Requests to the Admin API. Every error that a screen shows is an `ApiError` with what the gateway said.
 import type { Change, HistoryEntry, Revision } from "./api-types";
-import { currentSession, endSession } from "./session";
+import { currentSession, endSession, type Session } from "./session";
 
 export const ADMIN = "/apisix/admin";
 
@@ -62,20 +62,21 @@ interface Options {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
-  /** Of a session that is about to begin. */
-  key?: string;
+  /** Of a request that does not end a session when it is refused: there is none yet. */
+  signingIn?: boolean;
 }
 
 export async function request<T>(path: string, options: Options = {}): Promise<T> {
-  const key = options.key ?? currentSession()?.key ?? "";
+  const method = options.method ?? (options.body === undefined ? "GET" : "POST");
+  const csrf = method === "GET" ? null : currentSession()?.csrf;
   let response: Response;
   try {
     response = await fetch(ADMIN + path, {
-      method: options.method ?? (options.body === undefined ? "GET" : "POST"),
-      headers: { "X-API-KEY": key, ...options.headers },
+      method,
+      headers: { ...(csrf ? { "X-CSRF-Token": csrf } : {}), ...options.headers },
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
       signal: options.signal,
-      credentials: "omit",
+      credentials: "same-origin",
       cache: "no-store",
     });
   } catch (error) {
@@ -84,7 +85,7 @@ export async function request<T>(path: string, options: Options = {}): Promise<T
   }
   const text = await response.text();
   if (response.ok) return (text && (response.headers.get("content-type") ?? "").includes("json") ? JSON.parse(text) : text) as T;
-  throw failure(response.status, text, options.key === undefined);
+  throw failure(response.status, text, !options.signingIn);
 }
 
 function failure(status: number, text: string, inSession: boolean): ApiError {
@@ -124,15 +125,19 @@ export function rollback(to: { revision: number } | { checkpoint: string }, opti
   });
 }
 
-/** Asks whether `key` opens the Admin API, and with which role: `explain` changes nothing and needs the role admin. */
-export async function roleOf(key: string): Promise<"admin" | "viewer"> {
-  await request("/plugins/list", { key });
+export type Shown = { key: string } | { user: string; password: string };
+
+/** Signs in: the session comes as a cookie, which stays out of reach of this page. */
+export const signIn = (shown: Shown) => request<Session>("/sessions", { body: shown, signingIn: true });
+
+/** Who is signed in already, before a reload or in another tab. */
+export async function sessionNow(): Promise<Session | null> {
   try {
-    await request("/explain", { key, body: { url: "http://localhost/" } });
-    return "admin";
+    return await request<Session>("/sessions/current", { signingIn: true });
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return "viewer";
-    if (error instanceof ApiError && error.status >= 400 && error.status < 500) return "admin";
+    if (error instanceof ApiError && error.status > 0) return null;
     throw error;
   }
 }
+
+export const signOff = () => request<unknown>("/sessions/current", { method: "DELETE", signingIn: true });

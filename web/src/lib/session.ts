@@ -1,12 +1,14 @@
-// Who uses the console. The key is in the memory of this page and nowhere else: a reload asks for it again, and no script of
-// another page can read it from a store of the browser.
+// Who uses the console. The session itself is a cookie that no script can read; the page has the token that its changes repeat, in
+// its memory. A reload asks the gateway who it is.
 import { useSyncExternalStore } from "react";
 
-export type Role = "admin" | "viewer";
+export type Role = "admin" | "editor" | "viewer";
 
 export interface Session {
-  key: string;
+  /** null where the Admin API asks for no key. */
+  name: string | null;
   role: Role;
+  csrf: string | null;
 }
 
 let session: Session | null = null;
@@ -45,4 +47,10 @@ export function useSession(): Session | null {
     },
     () => session,
   );
+}
+
+/** Whether to offer changes. The gateway decides, whatever is offered. */
+export function useMayChange(): boolean {
+  const role = useSession()?.role;
+  return role === "admin" || role === "editor";
 }

@@ -4,7 +4,7 @@ import { t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import type { Column, Kind, Where } from "../lib/kinds";
 import { address, navigate, setQuery, usePlace } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { remove } from "../object/changes";
 import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
@@ -24,7 +24,7 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
   const revision = useRevision().data?.stored;
   const list = useList(kind.name, collection, filters, window, revision);
   const columns = useColumns(kind, query.get("cols"));
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const [cursor, setCursor] = useState(0);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const open = query.get("peek");

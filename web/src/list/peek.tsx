@@ -6,7 +6,7 @@ import { ago, fullTime, t } from "../lib/i18n";
 import { isObject } from "../lib/json";
 import { apiPath, type Kind, labelsOf, nodesOf, pluginsOf } from "../lib/kinds";
 import { address, setQuery } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { remove } from "../object/changes";
 import { Failure, Link, Skeleton } from "../ui/basics";
 import { Icon } from "../ui/icons";
@@ -16,7 +16,7 @@ export function Peek({ kind, collection, id, known }: { kind: Kind; collection: 
   const parts = [...collection, ...(kind.name === "secrets" ? id.split("/") : [id])];
   const read = useQuery({ queryKey: ["object", ...parts], queryFn: () => request<Entry>(apiPath(parts)), enabled: known === undefined });
   const object = known ?? read.data?.value;
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const title = object && typeof object.name === "string" && object.name ? object.name : id;
   return (
     <aside className="peek" aria-label={t("peek.title", { name: title })}>

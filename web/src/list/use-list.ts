@@ -2,7 +2,6 @@
 import { useEffect, useRef, useState } from "react";
 import { ApiError } from "../lib/api";
 import { equal } from "../lib/json";
-import { currentSession } from "../lib/session";
 import type { Facets, Filters, Row } from "./model";
 import type { Answer, Ask } from "./worker";
 
@@ -34,7 +33,7 @@ export function useList(kind: string, collection: string[], filters: Filters, wi
 
   const ask = (message: Ask) => worker.current?.postMessage(message);
   const look = () => ask({ type: "view", seq: ++wanted.current.seq, filters: wanted.current.filters, ...wanted.current.window });
-  const open = (reload: boolean) => ask({ type: "open", kind, collection, key: currentSession()?.key ?? "", reload });
+  const open = (reload: boolean) => ask({ type: "open", kind, collection, reload });
 
   useEffect(() => {
     const started = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });

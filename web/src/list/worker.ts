@@ -6,7 +6,7 @@ import type { Facets, Filters, Row } from "./model";
 import { List } from "./model";
 
 export type Ask =
-  | { type: "open"; kind: string; collection: string[]; key: string; reload: boolean }
+  | { type: "open"; kind: string; collection: string[]; reload: boolean }
   | { type: "view"; seq: number; filters: Filters; from: number; to: number };
 export type Answer =
   | { type: "loaded"; total: number; complete: boolean; facets: Facets }
@@ -33,7 +33,7 @@ async function open(ask: Extract<Ask, { type: "open" }>): Promise<void> {
   try {
     const next = new List(kind, ask.collection);
     // Plugin metadata and secrets have no pages; short lists come whole with the first.
-    const first = ask.reload ? null : await get(`${apiPath(ask.collection)}?page=1&page_size=${FIRST_PAGE}`, ask.key);
+    const first = ask.reload ? null : await get(`${apiPath(ask.collection)}?page=1&page_size=${FIRST_PAGE}`);
     if (turn !== loading) return;
     if (first) {
       next.replace(first.list);
@@ -41,7 +41,7 @@ async function open(ask: Extract<Ask, { type: "open" }>): Promise<void> {
       if (first.list.length >= first.total) return done(next);
       post({ type: "loaded", total: first.total, complete: false, facets: next.facets() });
     }
-    const all = await get(apiPath(ask.collection), ask.key);
+    const all = await get(apiPath(ask.collection));
     if (turn !== loading) return;
     next.replace(all.list);
     list = next;
@@ -56,10 +56,10 @@ function done(ready: List): void {
   post({ type: "loaded", total: ready.size, complete: true, facets: ready.facets() });
 }
 
-async function get(path: string, key: string): Promise<{ list: Entry[]; total: number }> {
+async function get(path: string): Promise<{ list: Entry[]; total: number }> {
   let response: Response;
   try {
-    response = await fetch(ADMIN + path, { headers: { "X-API-KEY": key }, cache: "no-store", credentials: "omit" });
+    response = await fetch(ADMIN + path, { cache: "no-store", credentials: "same-origin" });
   } catch {
     throw { status: 0, message: "offline" };
   }

@@ -8,6 +8,7 @@ import { t } from "../lib/i18n";
 import { equal, mergePatch } from "../lib/json";
 import { apiPath, type Kind } from "../lib/kinds";
 import { queries } from "../lib/query";
+import { currentSession } from "../lib/session";
 import { confirm } from "../ui/dialog";
 import { explainError } from "../ui/basics";
 import { toast } from "../ui/toasts";
@@ -46,8 +47,13 @@ export interface Draft {
   base: Json | null;
 }
 
+/** Kinds that are written whole. */
+const WITHOUT_PATCH = ["consumers", "credentials", "plugin_metadata", "protos", "stream_routes"];
+
 export function stepOf({ kind, parts, object, base }: Draft): Step {
-  if (kind.patched && base) return { method: "PATCH", path: apiPath(parts), value: mergePatch(base, object) };
+  // An editor sees secrets as masks: what was not changed is not sent.
+  const masked = currentSession()?.role === "editor" && !WITHOUT_PATCH.includes(kind.name);
+  if ((kind.patched || masked) && base) return { method: "PATCH", path: apiPath(parts), value: mergePatch(base, object) };
   const value = ["global_rules", "plugin_configs", "consumer_groups"].includes(kind.name) ? { ...object, id: parts.at(-1) } : object;
   return { method: "PUT", path: apiPath(parts), value };
 }

@@ -6,7 +6,7 @@ import { equal, isObject, type Path, pointer } from "../lib/json";
 import { useKeys } from "../lib/keys";
 import type { Where } from "../lib/kinds";
 import { address, navigate, setGuard } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { usePlugins } from "../lib/status";
 import { Header, Segmented } from "../ui/basics";
 import { confirm } from "../ui/dialog";
@@ -37,7 +37,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   const [tab, setTab] = useState<"form" | "source">("form");
   const [reviewing, setReviewing] = useState(false);
   const editing = useEditing(start);
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const changed = !equal(editing.object, began.base ?? start);
   const given = first ? id : id.some(Boolean) ? id : suggestId(kind, editing.object);
   const parts = [...collection, ...given];

@@ -5,7 +5,7 @@ import { ApiError, type HistoryDetail, type HistoryItem, request } from "../lib/
 import { ago, fullTime, t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { address, navigate, setQuery, usePlace } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Changed, ObjectName } from "../ui/diff";
@@ -99,7 +99,7 @@ function HistoryRow({ entry, cursor }: { entry: HistoryItem; cursor: boolean }):
 }
 
 function OneChange({ revision }: { revision: string }): JSX.Element {
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const [back, setBack] = useState<number | null>(null);
   const detail = useQuery({ queryKey: ["history", "one", revision], queryFn: () => request<HistoryDetail>(`/history/${encodeURIComponent(revision)}?page_size=100`), retry: false });
   const entry = detail.data;

@@ -3,7 +3,7 @@ import { type FormEvent, type JSX, useState } from "react";
 import { request } from "../lib/api";
 import type { Checkpoint } from "../lib/api-types";
 import { ago, t } from "../lib/i18n";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { refresh } from "../object/changes";
 import { Empty, explainError, Failure, Header, Skeleton } from "../ui/basics";
 import { confirm, Dialog } from "../ui/dialog";
@@ -13,7 +13,7 @@ import { ChangesTabs } from "./changes";
 import { RollbackDialog } from "./rollback";
 
 export function Checkpoints(): JSX.Element {
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const [making, setMaking] = useState(false);
   const [back, setBack] = useState<string | null>(null);
   const all = useQuery({ queryKey: ["checkpoints"], queryFn: () => request<{ list: Checkpoint[] }>("/checkpoints"), retry: false });

@@ -5,7 +5,7 @@ import { request } from "../lib/api";
 import { type Key, t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { address, setQuery, usePlace } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { Empty, Failure, Header, Link, Skeleton, Wide } from "../ui/basics";
 import { ObjectName, show } from "../ui/diff";
 import { Icon } from "../ui/icons";
@@ -48,7 +48,7 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 export function Explain(): JSX.Element {
   const { query } = usePlace();
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const asked = Object.fromEntries(["method", "url", "headers", "body", "ip", "consumer"].map((name) => [name, query.get(name) ?? ""])) as Record<string, string>;
   const answer = useQuery({
     queryKey: ["explain", asked], enabled: Boolean(asked.url) && admin, retry: false,

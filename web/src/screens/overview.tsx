@@ -5,7 +5,7 @@ import { type HistoryItem, type Json, request } from "../lib/api";
 import { ago, t } from "../lib/i18n";
 import { KINDS } from "../lib/kinds";
 import { address } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { Header, Link } from "../ui/basics";
 import { ObjectName } from "../ui/diff";
@@ -20,7 +20,7 @@ export function Overview(): JSX.Element {
   const stored = revision.data?.stored;
   const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
   const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=12") });
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   return (
     <>
       <Header title={t("nav.overview")} />

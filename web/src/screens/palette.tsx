@@ -5,7 +5,7 @@ import { type Entry, request } from "../lib/api";
 import { currentLanguage, setLanguage, t } from "../lib/i18n";
 import { KINDS } from "../lib/kinds";
 import { address, navigate } from "../lib/router";
-import { useSession } from "../lib/session";
+import { useMayChange } from "../lib/session";
 import { setTheme } from "../lib/theme";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
@@ -60,7 +60,7 @@ function useObjects(typed: string): Command[] {
 export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () => void }): JSX.Element {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
-  const admin = useSession()?.role === "admin";
+  const admin = useMayChange();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const fixed = commands(admin, onHelp).filter((one) => words.every((word) => one.text.toLowerCase().includes(word)));
   const all = [...fixed.slice(0, words.length ? 12 : 30), ...useObjects(useDeferredValue(typed))];

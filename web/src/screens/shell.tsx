@@ -6,6 +6,7 @@ import { useKeys } from "../lib/keys";
 import { KINDS } from "../lib/kinds";
 import { queries } from "../lib/query";
 import { address, navigate, usePlace } from "../lib/router";
+import { signOff } from "../lib/api";
 import { endSession, useSession } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { setTheme, type Theme, useTheme } from "../lib/theme";
@@ -27,8 +28,11 @@ export const SCREENS = [
 const THEMES: Theme[] = ["system", "light", "dark"];
 
 export function signOut(): void {
-  queries.clear();
-  endSession();
+  // The cookie goes with the answer; where there is none, the session ends by itself.
+  void signOff().catch(() => undefined).finally(() => {
+    queries.clear();
+    endSession();
+  });
 }
 
 export function Shell({ children }: { children: ReactNode }): JSX.Element {
@@ -119,7 +123,7 @@ function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
         <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
         <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
         <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
-        <button type="button" onClick={signOut} title={t(`role.${session?.role ?? "viewer"}`)}><Icon name="out" size={13} />{t("foot.out")}</button>
+        <button type="button" onClick={signOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
       </div>
     </footer>
   );

@@ -5,24 +5,27 @@ use serde_json::json;
 use super::{
     body::{BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT},
     revisions::Wait,
+    sign_in::{CSRF, SIGN_IN_LIMIT, ended, has_cookie, is_foreign, is_sign_in},
 };
 use crate::{
-    AdminKey,
     admin_api::{AdminApi, PREFIX},
     at_length::at_length,
     audit::Attempt,
+    caller::Caller,
     console,
     message::{Head, Request, RequestBody, Response},
-    settings::{Access, Role},
+    permission::check,
+    sessions::Found,
+    settings::Access,
 };
 
 /// A request that is let in: its address and its key are right. There is no other way to [`AdminApi::answer`].
 pub struct Entered {
     head: Head,
+    caller: Option<Caller>,
     wait: Option<Wait>,
     attempt: Option<Attempt>,
     body_limit: u64,
-    showed_key: bool,
 }
 
 impl Entered {
@@ -31,9 +34,9 @@ impl Entered {
         self.body_limit
     }
 
-    /// Whether a key was asked for, and is right.
+    /// Whether a key or a session was asked for, and is right.
     pub(crate) fn showed_key(&self) -> bool {
-        self.showed_key
+        self.caller.is_some()
     }
 }
 
@@ -43,14 +46,14 @@ impl AdminApi {
         if self.settings.console && console::owns(&head.path) {
             return self.enter_console(head);
         }
-        let key = self.key_of(&head);
+        let authenticated = self.authenticate(&head);
+        let known = authenticated.as_ref().ok().and_then(Option::as_ref);
         let audit = self.audit.as_ref().filter(|_| changes_something(&head));
-        let mut attempt = audit.map(|audit| audit.attempt("admin", &head, key));
-        let showed_key = key.is_some();
-        match self.permit(&head).and_then(|()| Wait::of(&head)) {
-            Ok(wait) => {
+        let mut attempt = audit.map(|audit| audit.attempt("admin", &head, known));
+        match self.permit(&head, authenticated).and_then(|caller| Ok((caller, Wait::of(&head)?))) {
+            Ok((caller, wait)) => {
                 let body_limit = self.body_limit(&head);
-                Ok(Entered { head, wait, attempt, body_limit, showed_key })
+                Ok(Entered { head, caller, wait, attempt, body_limit })
             }
             Err(refused) => {
                 if let Some(attempt) = &mut attempt {
@@ -64,14 +67,17 @@ impl AdminApi {
     /// `body`: what there is of it, or what to answer because it could not be had. A change has its line in the audit log
     /// before the request waits for the workers to have it.
     pub async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
-        let Entered { head, wait, mut attempt, .. } = entered;
+        let Entered { head, caller, wait, mut attempt, .. } = entered;
         if self.settings.console && console::owns(&head.path) {
             let response = console::respond(&head, &self.documents).await;
             return response.with_header("Server", self.settings.server());
         }
         let method = head.method.clone();
         let mut response = match body {
-            Ok(body) => self.within_bounds(Request { head, body }).await,
+            Ok(body) => match self.still_valid(caller.as_ref()).await {
+                Ok(()) => self.within_bounds(Request { head, body, caller }).await,
+                Err(refused) => refused,
+            },
             Err(response) => response,
         };
         if let Some(attempt) = &mut attempt {
@@ -101,7 +107,11 @@ impl AdminApi {
     /// Pages and scripts are for every address that may ask the API: no key opens them, and they hold nothing secret.
     fn enter_console(&self, head: Head) -> Result<Entered, Response> {
         match self.permit_address(&head) {
-            Ok(()) => Ok(Entered { head, wait: None, attempt: None, body_limit: 0, showed_key: false }),
+            // Connections of who has signed in are not counted with those of strangers.
+            Ok(()) => {
+                let caller = self.session_of(&head, false).map(|found| found.caller);
+                Ok(Entered { head, caller, wait: None, attempt: None, body_limit: 0 })
+            }
             Err(refused) => Err(refused.with_header("Server", self.settings.server())),
         }
     }
@@ -119,8 +129,12 @@ impl AdminApi {
         Ok(())
     }
 
-    /// Address, path, method and key; the answer to a request that goes no further.
-    fn permit(&self, head: &Head) -> Result<(), Response> {
+    /// Address, path, method, and who asks; the answer to a request that goes no further.
+    fn permit(
+        &self,
+        head: &Head,
+        authenticated: Result<Option<Caller>, Response>,
+    ) -> Result<Option<Caller>, Response> {
         self.permit_address(head)?;
         if self.settings.cors && head.method == "OPTIONS" {
             return Err(preflight());
@@ -137,36 +151,49 @@ impl AdminApi {
         if !offered {
             return Err(Response::page(404));
         }
-        self.authenticate(head)
+        if is_sign_in(&head.method, &segments) {
+            return Ok(authenticated.ok().flatten());
+        }
+        let caller = authenticated?;
+        if let Some(caller) = &caller {
+            check(caller.role, &head.method, &segments)?;
+        }
+        Ok(caller)
     }
 
-    fn authenticate(&self, head: &Head) -> Result<(), Response> {
+    /// Who asks: by a key, else by a session. `None` where no key is asked for.
+    fn authenticate(&self, head: &Head) -> Result<Option<Caller>, Response> {
         if let Access::Open = self.settings.access {
-            return Ok(());
+            return Ok(None);
         }
         let refuse = |description: &str, remedy: &str| {
             let body =
                 json!({"error_msg": "failed to check token", "description": description, "remedy": remedy});
             Err(Response::json(401, &body))
         };
-        let Some(token) = token(head) else {
-            return refuse("missing apikey", &without_key(head));
-        };
-        let Some(key) = self.settings.access.key(&token) else {
-            return refuse("wrong apikey", &format!("send another one: {WHERE_KEYS_ARE}"));
-        };
-        if key.role == Role::Viewer && head.method != "GET" {
-            return refuse("invalid method for role viewer", "a change needs a key with role admin");
+        if let Some(token) = token(head) {
+            let Some(key) = self.settings.access.key(&token) else {
+                return refuse("wrong apikey", &format!("send another one: {WHERE_KEYS_ARE}"));
+            };
+            return Ok(Some(key.caller()));
         }
-        Ok(())
+        match self.session_of(head, is_of_person(head)) {
+            Some(found) => self.of_session(head, found).map(Some),
+            None if has_cookie(head) => Err(ended()),
+            None => refuse("missing apikey", &without_key(head)),
+        }
     }
 
-    /// The key that let a request in; `None` where none is asked for.
-    pub(crate) fn key_of(&self, head: &Head) -> Option<&AdminKey> {
-        match self.settings.access {
-            Access::Open => None,
-            Access::Keys(_) => self.settings.access.key(&token(head)?),
+    /// What a browser sends by itself counts only where the console's own page asks, and changes nothing without its token.
+    fn of_session(&self, head: &Head, found: Found) -> Result<Caller, Response> {
+        if is_foreign(head) {
+            return Err(Response::error(403, "a session is for the console's own page"));
         }
+        let changes = !matches!(head.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+        if changes && !head.header(CSRF).is_some_and(|sent| found.has_csrf(sent)) {
+            return Err(Response::error(403, "missing or wrong CSRF token"));
+        }
+        Ok(found.caller)
     }
 
     fn body_limit(&self, head: &Head) -> u64 {
@@ -175,6 +202,7 @@ impl AdminApi {
         match (head.method.as_str(), segments.as_slice(), &self.standalone) {
             ("PUT", ["configs"], Some(_)) => CONFIGURATION_LIMIT,
             ("PUT", ["import"], None) => IMPORT_LIMIT,
+            ("POST", ["sessions"], _) => SIGN_IN_LIMIT,
             _ => BODY_LIMIT,
         }
     }
@@ -202,6 +230,13 @@ pub(super) fn segments(path: &str) -> Option<Vec<&str>> {
         segments.pop();
     }
     Some(segments)
+}
+
+/// Whether a person is behind a request: the console asks for these by itself.
+fn is_of_person(head: &Head) -> bool {
+    let path = head.decoded_path();
+    let segments = segments(&path).unwrap_or_default();
+    head.method != "GET" || !matches!(segments.as_slice(), ["revision"] | ["sessions", "current"])
 }
 
 /// Questions that are asked with `POST` change nothing.

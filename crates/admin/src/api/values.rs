@@ -93,7 +93,7 @@ mod tests {
             headers: vec![("Content-Type".to_owned(), kind.to_owned())],
             peer: [127, 0, 0, 1].into(),
         };
-        Request { head, body: RequestBody::Bytes(Bytes::copy_from_slice(body.as_bytes())) }
+        Request { head, body: RequestBody::Bytes(Bytes::copy_from_slice(body.as_bytes())), caller: None }
     }
 
     #[test]

@@ -58,6 +58,7 @@ fn of_path(name: &str) -> Value {
             json!({"type": "string", "enum": ["routes", "stream_routes", "services", "upstreams"]}),
         ),
         "resource" => words("A collection of the Admin API, as in its paths", id()),
+        "user" => words("The user's name", id()),
         "username" => words("The consumer's name", id()),
         "plugin" => words("The plugin's name", id()),
         _ => words("The object's id", id()),

@@ -4,11 +4,12 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Kind, Object, PluginCatalog, mask::mask_resource};
 
 use super::answers::{key, object_key};
-use crate::{AdminApi, AdminSettings, ApiVersion, Role, message::Request};
+use crate::{AdminApi, AdminSettings, ApiVersion, message::Request};
 
 /// The answer to a write: the value at rest, with its secrets encrypted.
 pub(super) fn written(
     api: &AdminApi,
+    request: &Request,
     action: &str,
     object: (Kind, &str),
     value: &Value,
@@ -17,7 +18,10 @@ pub(super) fn written(
     let settings = &api.settings;
     let (kind, id) = object;
     let mut value = value.clone();
-    if let Some(keyring) = &settings.keyring {
+    if request.is_masked() {
+        // A part that was changed is shown with the rest, which its writer may not have seen.
+        mask_resource(kind, id, &mut value, api.plugins().as_ref());
+    } else if let Some(keyring) = &settings.keyring {
         // Fields of metadata are looked up by the plugin, which is its id.
         keyring.encrypt_resource(kind, id, &mut value, api.plugins().as_ref());
     }
@@ -42,7 +46,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn of(api: &'a AdminApi, request: &Request) -> Reader<'a> {
-        let masked = api.key_of(request).is_some_and(|key| key.role != Role::Admin);
+        let masked = request.is_masked();
         Reader { settings: &api.settings, plugins: api.plugins().as_ref(), masked }
     }
 }

@@ -186,7 +186,7 @@ pub(super) async fn put_checkpoint(
         let rule = "invalid checkpoint name; use 1 to 64 letters, digits, -, _ or ., and not only digits";
         return Err(Response::error(400, rule));
     }
-    let (name, author) = (name.to_owned(), author(api, request, None));
+    let (name, author) = (name.to_owned(), author(request, None));
     let (made, replaced) = ask(api, move |history| history.put_checkpoint(&name, &author)).await?;
     let status = if replaced { 200 } else { 201 };
     Ok(Response::json(status, &checkpoint(&made)).with_header(REVISION, made.revision.to_string()))

@@ -54,7 +54,8 @@ pub(super) async fn patch(
     };
     let written =
         super::submit::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
-    let body = envelope::written(api, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
+    let body =
+        envelope::written(api, request, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
     Ok(super::answers::warned(api, super::answers::written(200, &body, &written), target.kind, &store_id))
 }
 

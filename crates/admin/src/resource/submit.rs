@@ -2,7 +2,7 @@
 
 use tidegate_store::{Author, BoxFuture, Operation, StoreError, Write, Written};
 
-use crate::{AdminApi, Role, message::Request};
+use crate::{AdminApi, message::Request};
 
 /// The `ttl` argument, in whole seconds of at least one.
 pub(super) fn ttl(request: &Request) -> Option<u64> {
@@ -17,20 +17,19 @@ pub(super) fn submit<'a>(
     request: &Request,
     operations: Vec<Operation>,
 ) -> BoxFuture<'a, Result<Written, StoreError>> {
-    api.write(Write { operations, at: None, author: author(api, request, None) })
+    api.write(Write { operations, at: None, author: author(request, None) })
 }
 
 /// Of a path, in entries.
 const LONGEST_REQUEST: usize = 200;
 
 /// The sender of this request.
-pub(super) fn author(api: &AdminApi, request: &Request, note: Option<String>) -> Author {
-    let key = api.key_of(request);
+pub(super) fn author(request: &Request, note: Option<String>) -> Author {
     let path: String = request.path.chars().take(LONGEST_REQUEST).collect();
-    let role = |role: Role| if role == Role::Admin { "admin" } else { "viewer" };
+    let caller = request.caller.as_ref();
     Author {
-        name: key.map(|key| key.name.clone()),
-        role: key.map(|key| role(key.role).to_owned()),
+        name: caller.map(|caller| caller.name.clone()),
+        role: caller.map(|caller| caller.role.name().to_owned()),
         address: Some(request.peer.to_canonical()),
         request: format!("{} {path}", request.method),
         note,

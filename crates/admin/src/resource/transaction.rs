@@ -55,7 +55,7 @@ impl Order {
                 "this configuration provider is read-only: change its file instead",
             ));
         }
-        let author = super::submit::author(api, request, None);
+        let author = super::submit::author(request, None);
         Ok(Order { author, expected: if_match(request)?, dry_run: false })
     }
 

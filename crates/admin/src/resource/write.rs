@@ -57,7 +57,7 @@ pub(super) async fn put(
     }
     let written =
         super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
-    let body = envelope::written(api, "set", (target.kind, &store_id), &conf, written.lease);
+    let body = envelope::written(api, request, "set", (target.kind, &store_id), &conf, written.lease);
     let response = super::answers::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
     Ok(super::answers::warned(api, response, target.kind, &store_id))
 }
@@ -85,7 +85,8 @@ pub(super) async fn post(
     let Some(Some(object)) = written.objects.first() else {
         return Err(Response::error(503, "the store did not return the new object"));
     };
-    let body = envelope::written(api, "create", (target.kind, &object.id), &object.value(), written.lease);
+    let body =
+        envelope::written(api, request, "create", (target.kind, &object.id), &object.value(), written.lease);
     Ok(super::answers::warned(api, super::answers::written(201, &body, &written), target.kind, &object.id))
 }
 

@@ -178,6 +178,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         matching: super::compiler_options::matching(settings),
         protocols: super::catalogs::protocols(settings).iter().map(|def| def.name.to_owned()).collect(),
         keyring: super::encryption::keyring(settings).map(Arc::new),
+        tls: admin.https && settings.shared_with_admin().next().is_none(),
         console: tidegate_config::admin_door::serves_console(settings),
         mode: Mode { provider: provider_name(settings), node: super::metrics::hostname() },
     }

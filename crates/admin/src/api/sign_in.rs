@@ -1,0 +1,274 @@
+//! `/sessions`: signing in to the console, and out of it. A session is a cookie that no script reads, and a token that its
+//! writes have to repeat.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::{body::read_body, users};
+use crate::{
+    admin_api::AdminApi,
+    caller::Caller,
+    message::{Head, Request, RequestBody, Response},
+    role::Role,
+    sessions::{Found, password},
+    settings::Access,
+};
+
+const COOKIE: &str = "tidegate_session";
+
+pub(super) const CSRF: &str = "X-CSRF-Token";
+
+/// A body that names a key, or a user and a password.
+pub(super) const SIGN_IN_LIMIT: u64 = 8 * 1024;
+
+/// Whether a request is the one that needs neither key nor session.
+pub(super) fn is_sign_in(method: &str, segments: &[&str]) -> bool {
+    (method, segments) == ("POST", &["sessions"])
+}
+
+enum Shown {
+    Key(String),
+    Password { user: String, password: String },
+}
+
+impl AdminApi {
+    pub(super) async fn answer_sessions(&self, request: &Request, segments: &[&str]) -> Response {
+        let answered = match (request.method.as_str(), segments) {
+            ("POST", ["sessions"]) => self.sign_in(request).await,
+            ("GET", ["sessions", "current"]) => Ok(self.current(request)),
+            ("DELETE", ["sessions", "current"]) => Ok(self.sign_out(request, false)),
+            ("DELETE", ["sessions"]) => Ok(self.sign_out(request, true)),
+            _ => Err(Response::error(404, "not found")),
+        };
+        answered.unwrap_or_else(|refused| refused).with_header("Cache-Control", "no-store")
+    }
+
+    async fn sign_in(&self, request: &Request) -> Result<Response, Response> {
+        self.check_transport(request)?;
+        // Another page must not sign a browser in under another name, either.
+        if is_foreign(request) {
+            return Err(Response::error(403, "signing in is for the console's own page"));
+        }
+        let shown = shown(request)?;
+        let name = match &shown {
+            Shown::Password { user, .. } if users::is_name(user) => Some(user.as_str()),
+            _ => None,
+        };
+        let attempts = &self.sessions.attempts;
+        attempts.begin(request.peer, name, Instant::now()).map_err(|seconds| {
+            let message =
+                "too many failed attempts to sign in; try again later, or use an admin key as X-API-KEY";
+            Response::error(429, message).with_header("Retry-After", seconds.to_string())
+        })?;
+        let (caller, stamp) = match self.identify(&shown).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return Err(wrong(&shown)),
+            Err(failed) => {
+                // Nothing was found out about the password.
+                attempts.succeeded(request.peer, name);
+                return Err(failed);
+            }
+        };
+        attempts.succeeded(request.peer, name);
+        // Whatever session the browser had ends here: a session that was there before is never signed in to.
+        if let Some(before) = self.session_of(request, false).and_then(|found| found.caller.session) {
+            self.sessions.end(before);
+        }
+        let begun = self.sessions.begin(caller.clone(), stamp, Instant::now());
+        let begun = begun.map_err(|reason| Response::error(503, &reason))?;
+        let found = Found { caller, csrf: begun.csrf, ends_in: begun.ends_in };
+        Ok(Response::json(201, &described(&found)).with_header("Set-Cookie", self.cookie(&begun.token, "")))
+    }
+
+    /// A password that travels in plain is known to all on the way.
+    fn check_transport(&self, head: &Head) -> Result<(), Response> {
+        if self.settings.tls || head.peer.to_canonical().is_loopback() {
+            return Ok(());
+        }
+        let body = json!({
+            "error_msg": "signing in from another machine needs TLS",
+            "description": "what is sent to this address can be read on its way, passwords and sessions included",
+            "remedy": "set https_admin and admin_api_mtls of deployment.admin, or use ssh -L 9180:127.0.0.1:9180",
+        });
+        Err(Response::json(403, &body))
+    }
+
+    /// `None`: the key, or the password, is wrong. With the stamp of a user's record.
+    async fn identify(&self, shown: &Shown) -> Result<Option<(Caller, String)>, Response> {
+        let (user, password) = match shown {
+            Shown::Key(key) => {
+                let key = self.settings.access.key(key);
+                return Ok(key.map(|key| (key.caller(), String::new())));
+            }
+            Shown::Password { user, password } => (user.clone(), password.clone()),
+        };
+        let store = self.store.clone();
+        let work = move || -> Result<Option<(Caller, String)>, Response> {
+            let record = match store.users() {
+                Some(users) if users::is_name(&user) => users::find(users, &user)?,
+                Some(_) => None,
+                None => return Err(users::without()),
+            };
+            // As long for a name that no user has.
+            let is_right =
+                password::verify(&password, record.as_ref().and_then(|record| record.get("password")));
+            let record = record.filter(|_| is_right);
+            Ok(record.and_then(|record| users::caller(&user, &record)))
+        };
+        self.sessions.passwords.run(work).await?
+    }
+
+    fn current(&self, request: &Request) -> Response {
+        match self.session_of(request, false).filter(|_| request.is_of_session()) {
+            Some(found) => Response::json(200, &described(&found)),
+            None => Response::json(200, &without_session(request.caller.as_ref())),
+        }
+    }
+
+    fn sign_out(&self, request: &Request, everywhere: bool) -> Response {
+        match &request.caller {
+            Some(caller) if everywhere => self.sessions.end_all(caller),
+            Some(Caller { session: Some(id), .. }) => self.sessions.end(*id),
+            _ => {}
+        }
+        Response::empty(204).with_header("Set-Cookie", self.cookie("", "; Max-Age=0"))
+    }
+
+    /// The session whose cookie a request has.
+    pub(super) fn session_of(&self, head: &Head, uses: bool) -> Option<Found> {
+        if matches!(self.settings.access, Access::Open) {
+            return None;
+        }
+        let token = exact_cookie(head)?;
+        self.sessions.find(token, uses, Instant::now())
+    }
+
+    fn cookie(&self, token: &str, more: &str) -> String {
+        let secure = if self.settings.tls { "; Secure" } else { "" };
+        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/{secure}{more}")
+    }
+
+    /// Looks a user up again: one that was deleted or changed, perhaps through another gateway, is signed out.
+    pub(super) async fn still_valid(&self, caller: Option<&Caller>) -> Result<(), Response> {
+        let Some((caller, id)) = caller.and_then(|caller| Some((caller, caller.session?))) else {
+            return Ok(());
+        };
+        let Some(stamp) = self.sessions.to_check(id, Instant::now()) else { return Ok(()) };
+        let (store, name) = (self.store.clone(), caller.name.clone());
+        let look_up = move || match store.users() {
+            Some(users) => users::find(users, &name),
+            None => Err(users::without()),
+        };
+        let record = tokio::task::spawn_blocking(look_up).await;
+        let record = record.map_err(|_| Response::error(503, "the user could not be looked up"))??;
+        let now = record.and_then(|record| users::caller(&caller.name, &record)).map(|(_, stamp)| stamp);
+        if now.as_deref() == Some(stamp.as_str()) {
+            self.sessions.checked(id, Instant::now());
+            return Ok(());
+        }
+        self.sessions.end(id);
+        Err(ended())
+    }
+}
+
+pub(super) fn ended() -> Response {
+    let body = json!({
+        "error_msg": "failed to check token", "description": "the session has ended", "remedy": "sign in again",
+    });
+    Response::json(401, &body)
+}
+
+fn wrong(shown: &Shown) -> Response {
+    let what = match shown {
+        Shown::Key(_) => "wrong apikey",
+        Shown::Password { .. } => "wrong user or password",
+    };
+    Response::json(401, &json!({"error_msg": "failed to check token", "description": what}))
+}
+
+fn shown(request: &Request) -> Result<Shown, Response> {
+    if let RequestBody::TooLarge(size) = request.body {
+        return Err(Response::error(400, &format!("{size} bytes are too many for a key or a password")));
+    }
+    let body = read_body(request)?.unwrap_or_default();
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    let names = || body.as_object().map(|fields| fields.keys().map(String::as_str).collect::<Vec<_>>());
+    match (names().unwrap_or_default().as_slice(), text("key"), text("user"), text("password")) {
+        (["key"], Some(key), _, _) => Ok(Shown::Key(key)),
+        (["user", "password"] | ["password", "user"], _, Some(user), Some(password))
+            if password.len() <= password::LONGEST =>
+        {
+            Ok(Shown::Password { user, password })
+        }
+        _ => {
+            Err(Response::error(400, "send {\"key\": \"...\"} or {\"user\": \"...\", \"password\": \"...\"}"))
+        }
+    }
+}
+
+/// Whether a browser says that another page than the console's own asks.
+pub(super) fn is_foreign(head: &Head) -> bool {
+    head.header("sec-fetch-site").is_some_and(|site| !matches!(site.trim(), "same-origin" | "none"))
+}
+
+/// Whether a request has the cookie of a session, over or not.
+pub(super) fn has_cookie(head: &Head) -> bool {
+    exact_cookie(head).is_some()
+}
+
+/// Of this very name: [`Head::cookie`] takes others for it, as nginx does.
+fn exact_cookie(head: &Head) -> Option<&str> {
+    let cookies = head.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    let mut pairs =
+        cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, value)| *name == COOKIE && !value.is_empty()).map(|(_, value)| value)
+}
+
+fn described(found: &Found) -> Value {
+    let Caller { name, role, .. } = &found.caller;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let expires = (now + found.ends_in).as_secs();
+    json!({"name": name, "role": role.name(), "csrf": found.csrf, "expires": expires, "scopes": []})
+}
+
+/// Of a request with a key; without a caller no key is asked for.
+fn without_session(caller: Option<&Caller>) -> Value {
+    let role = caller.map_or(Role::Admin, |caller| caller.role);
+    let name = caller.map(|caller| caller.name.as_str());
+    json!({"name": name, "role": role.name(), "csrf": null, "expires": null, "scopes": []})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::{
+        AdminKey, AdminSettings,
+        testing::{body, finish, parts, request},
+    };
+
+    #[test]
+    fn keys_do_not_travel_in_plain() {
+        let ask = |tls, peer: [u8; 4]| {
+            let keys = AdminKey::new("ops", "k", Role::Admin).into_iter().collect();
+            let settings = AdminSettings { access: Access::Keys(keys), tls, ..AdminSettings::default() };
+            let api = AdminApi::new(parts(settings));
+            let mut request = request("POST", "/apisix/admin/sessions", r#"{"key":"k"}"#);
+            request.head.peer = IpAddr::from(peer);
+            finish(api.handle(request))
+        };
+        let cookie = |response: &Response| {
+            let found = response.headers.iter().find(|(name, _)| *name == "Set-Cookie");
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        let local = ask(false, [127, 0, 0, 1]);
+        assert!(local.status == 201 && !cookie(&local).contains("Secure"));
+        let secure = ask(true, [192, 0, 2, 1]);
+        assert!(secure.status == 201 && cookie(&secure).ends_with("; Secure"));
+        let plain = ask(false, [192, 0, 2, 1]);
+        assert!(plain.status == 403 && cookie(&plain).is_empty());
+        assert!(body(&plain)["remedy"].as_str().is_some_and(|remedy| remedy.contains("https_admin")));
+    }
+}

@@ -1,0 +1,177 @@
+//! `/users`: who may sign in with a password. Passwords are written and never shown.
+
+use serde_json::{Map, Value, json};
+use tidegate_store::{StoreError, Users};
+use tidegate_telemetry::clock::{self, RFC3339};
+
+use super::body::read_body;
+use crate::{
+    admin_api::AdminApi,
+    caller::Caller,
+    message::{Request, Response},
+    role::Role,
+    sessions::{password, secret},
+    settings::Access,
+};
+
+const LONGEST_NAME: usize = 64;
+
+/// Names are parts of paths and keys.
+pub(super) fn is_name(name: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-' | '@');
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) && !matches!(name, "." | "..")
+}
+
+/// The answer where the configuration provider keeps no users.
+pub(super) fn without() -> Response {
+    let message = "this configuration provider keeps no users; sign in with an admin key";
+    Response::error(501, message)
+}
+
+fn failed(error: &StoreError) -> Response {
+    match error {
+        StoreError::Unsupported(_) => Response::error(400, &error.to_string()),
+        _ => Response::error(503, &error.to_string()),
+    }
+}
+
+/// A user's record. Blocks.
+pub(super) fn find(users: &dyn Users, name: &str) -> Result<Option<Value>, Response> {
+    let record = users.get(name).map_err(|error| failed(&error))?;
+    // What cannot be read lets no user in.
+    Ok(record.and_then(|record| serde_json::from_slice(&record).ok()))
+}
+
+/// Who a record is of, and its stamp.
+pub(super) fn caller(name: &str, record: &Value) -> Option<(Caller, String)> {
+    let role = Role::of(record.get("role")?.as_str()?)?;
+    let stamp = record.get("stamp")?.as_str()?.to_owned();
+    Some((Caller { name: name.to_owned(), role, is_user: true, session: None }, stamp))
+}
+
+fn shown(name: &str, record: &Value) -> Value {
+    let field = |field: &str| record.get(field).cloned().unwrap_or_default();
+    json!({"name": name, "role": field("role"), "created": field("created"), "updated": field("updated")})
+}
+
+/// What a `PUT` asks for.
+struct Wanted {
+    role: Role,
+    /// `None`: as before.
+    password: Option<String>,
+}
+
+impl AdminApi {
+    pub(super) async fn answer_users(&self, request: &Request, segments: &[&str]) -> Response {
+        let answered = match (request.method.as_str(), segments) {
+            ("GET", ["users"]) => self.list_users().await,
+            ("GET", ["users", name]) => self.get_user((*name).to_owned()).await,
+            ("PUT", ["users", name]) => self.put_user(request, (*name).to_owned()).await,
+            ("DELETE", ["users", name]) => self.delete_user((*name).to_owned()).await,
+            _ => Err(Response::error(404, "not found")),
+        };
+        answered.unwrap_or_else(|refused| refused)
+    }
+
+    async fn with_users<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Users) -> Result<T, Response> + Send + 'static,
+    ) -> Result<T, Response> {
+        let store = self.store.clone();
+        let work = move || store.users().map_or_else(|| Err(without()), work);
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|_| Err(Response::error(503, "the users could not be read; see the error log")))
+    }
+
+    async fn list_users(&self) -> Result<Response, Response> {
+        let records = self.with_users(|users| users.list().map_err(|error| failed(&error))).await?;
+        let list: Vec<Value> = records
+            .iter()
+            .map(|(name, record)| shown(name, &serde_json::from_slice(record).unwrap_or_default()))
+            .collect();
+        Ok(Response::json(200, &json!({"total": list.len(), "list": list})))
+    }
+
+    async fn get_user(&self, name: String) -> Result<Response, Response> {
+        let wanted = name.clone();
+        let record = self.with_users(move |users| find(users, &wanted)).await?;
+        let record = record.ok_or_else(not_found)?;
+        Ok(Response::json(200, &shown(&name, &record)))
+    }
+
+    async fn put_user(&self, request: &Request, name: String) -> Result<Response, Response> {
+        let refuse = |message: &str| Response::error(400, message);
+        if !is_name(&name) {
+            return Err(refuse("invalid name: 1 to 64 letters, digits and . _ - @"));
+        }
+        if let Access::Keys(keys) = &self.settings.access
+            && keys.iter().any(|key| key.name == name)
+        {
+            return Err(refuse(
+                "an admin key of config.yaml has this name; the history could not tell them apart",
+            ));
+        }
+        let wanted = wanted(&read_body(request)?.unwrap_or_default()).map_err(|reason| refuse(&reason))?;
+        let caller = Caller { name: name.clone(), role: wanted.role, is_user: true, session: None };
+        let store = self.store.clone();
+        // Hashes, so it takes its turn.
+        let work = move || store.users().map_or_else(|| Err(without()), |users| put(users, &name, &wanted));
+        let response = self.sessions.passwords.run(work).await??;
+        // Signed in with the old password, or with more rights.
+        self.sessions.end_all(&caller);
+        Ok(response)
+    }
+
+    async fn delete_user(&self, name: String) -> Result<Response, Response> {
+        let caller = Caller { name: name.clone(), role: Role::Viewer, is_user: true, session: None };
+        let known = self.with_users(move |users| users.delete(&name).map_err(|error| failed(&error))).await?;
+        self.sessions.end_all(&caller);
+        match known {
+            true => {
+                Ok(Response::json(200, &json!({"deleted": "1", "key": format!("/users/{}", caller.name)})))
+            }
+            false => Err(not_found()),
+        }
+    }
+}
+
+fn not_found() -> Response {
+    Response::json(404, &json!({"message": "Key not found"}))
+}
+
+fn wanted(body: &Value) -> Result<Wanted, String> {
+    let fields = body.as_object().ok_or("invalid user: should be an object")?;
+    if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "role" | "password")) {
+        return Err(format!("invalid user: unknown field {unknown}"));
+    }
+    let role = fields.get("role").and_then(Value::as_str).and_then(Role::of);
+    let role = role.ok_or("invalid user: role should be admin, editor or viewer")?;
+    let password = match fields.get("password") {
+        None => None,
+        Some(Value::String(text)) if (password::SHORTEST..=password::LONGEST).contains(&text.len()) => {
+            Some(text.clone())
+        }
+        Some(_) => return Err("invalid user: password should have 12 to 1024 bytes".to_owned()),
+    };
+    Ok(Wanted { role, password })
+}
+
+fn put(users: &dyn Users, name: &str, wanted: &Wanted) -> Result<Response, Response> {
+    let before = find(users, name)?;
+    let now = json!(clock::utc(clock::unix_ms(), RFC3339));
+    let kept = |field: &str| before.as_ref().and_then(|record| record.get(field)).cloned();
+    let unavailable = |reason: String| Response::error(503, &reason);
+    let hashed = match &wanted.password {
+        Some(password) => password::hash(password).map_err(unavailable)?,
+        None => kept("password").ok_or_else(|| Response::error(400, "a new user needs a password"))?,
+    };
+    let mut record = Map::new();
+    record.insert("role".to_owned(), json!(wanted.role.name()));
+    record.insert("password".to_owned(), hashed);
+    record.insert("created".to_owned(), kept("created").unwrap_or_else(|| now.clone()));
+    record.insert("updated".to_owned(), now);
+    record.insert("stamp".to_owned(), json!(secret().map_err(unavailable)?));
+    let record = Value::Object(record);
+    users.put(name, record.to_string().as_bytes()).map_err(|error| failed(&error))?;
+    Ok(Response::json(if before.is_some() { 200 } else { 201 }, &shown(name, &record)))
+}

@@ -1,0 +1,74 @@
+//! Sessions and users.
+
+use serde_json::{Value, json};
+
+use super::{
+    build::{Operation, Paths},
+    fragments::object,
+};
+
+const TAG: &str = "People";
+
+fn operation(id: &str, summary: &str) -> Operation {
+    Operation::admin(id, TAG, summary).refusals(&[(501, "NotImplemented")])
+}
+
+fn role() -> Value {
+    json!({"enum": ["admin", "editor", "viewer"]})
+}
+
+pub(super) fn add_sessions(paths: &mut Paths) {
+    let text = || json!({"type": "string"});
+    let nullable = || json!({"type": ["string", "null"]});
+    let session = object(&[
+        ("name", nullable()),
+        ("role", role()),
+        ("csrf", nullable()),
+        ("expires", json!({"type": ["integer", "null"]})),
+        ("scopes", json!({"type": "array", "items": text()})),
+    ]);
+    let shown = json!({"oneOf": [
+        {"type": "object", "additionalProperties": false, "required": ["key"], "properties": {"key": text()}},
+        {"type": "object", "additionalProperties": false, "required": ["user", "password"],
+            "properties": {"user": text(), "password": text()}},
+    ]});
+    let path = "/apisix/admin/sessions";
+    let sign_in = operation(
+        "signIn",
+        "Sign in with a key, or as a user with a password; needs neither key nor session",
+    )
+    .description("The session is a cookie. Its writes need the token `csrf` in the header X-CSRF-Token.")
+    .body(shown)
+    .json(201, "Signed in", session.clone())
+    .json(429, "Too many failed attempts", json!({"type": "object"}));
+    paths.add(path, "post", sign_in);
+    let everywhere = operation("signOutEverywhere", "End all sessions of who asks").empty(204, "Ended");
+    paths.add(path, "delete", everywhere);
+    let path = "/apisix/admin/sessions/current";
+    let current = operation("getSession", "Who asks, and with which role").json(200, "The session", session);
+    paths.add(path, "get", current);
+    paths.add(path, "delete", operation("signOut", "End this session").empty(204, "Ended"));
+}
+
+pub(super) fn add_users(paths: &mut Paths) {
+    let text = || json!({"type": "string"});
+    let user = object(&[("name", text()), ("role", role()), ("created", text()), ("updated", text())]);
+    let list =
+        object(&[("total", json!({"type": "integer"})), ("list", json!({"type": "array", "items": user}))]);
+    let of_admins = |id: &str, summary: &str| operation(id, &format!("{summary}; needs role admin"));
+    let all = of_admins("listUsers", "The users, without their passwords").json(200, "The users", list);
+    paths.add("/apisix/admin/users", "get", all);
+    let path = "/apisix/admin/users/{user}";
+    paths.add(path, "get", of_admins("getUser", "One user").json(200, "The user", user.clone()));
+    let wanted = json!({"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
+        "role": role(),
+        "password": {"type": "string", "minLength": 12, "maxLength": 1024, "writeOnly": true},
+    }});
+    let put = of_admins("putUser", "Add or change a user, whose sessions end")
+        .body(wanted)
+        .json(200, "Changed", user.clone())
+        .json(201, "Added", user);
+    paths.add(path, "put", put);
+    let gone = object(&[("deleted", json!({"const": "1"})), ("key", text())]);
+    paths.add(path, "delete", of_admins("deleteUser", "Delete a user").json(200, "Deleted", gone));
+}
