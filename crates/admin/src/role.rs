@@ -1,4 +1,4 @@
-//! What somebody may do.
+//! What a caller may do.
 
 /// What the owner of a key, or a user, may do: each all that the one before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
