@@ -31,6 +31,7 @@ mod nginx_caches;
 mod nginx_check;
 mod nginx_corpus;
 mod nginx_errors;
+mod nginx_fields;
 mod nginx_files;
 mod nginx_guards;
 mod nginx_listeners;

@@ -11,6 +11,8 @@ pub struct Imported {
     pub report: Report,
     /// Where the other gateway listens; nginx.
     pub listeners: Option<Listeners>,
+    /// Where the gateway has to listen, because routes answer there only; nginx.
+    pub needed: Listeners,
     /// What may be asked of the other gateway and of this one to compare their answers; nginx.
     pub samples: Vec<Sample>,
 }

@@ -7,6 +7,7 @@
 //! `^~`. Our router goes by the longest path: regular expressions are entered under every prefix they beat.
 
 mod access;
+mod added;
 mod again;
 mod answers;
 mod arrived;
@@ -48,6 +49,8 @@ mod routes;
 mod samples;
 mod server;
 pub(crate) mod sites;
+#[cfg(test)]
+mod tests;
 mod time;
 mod tls;
 mod variables;
@@ -64,6 +67,10 @@ pub use listen::Listeners;
 use parse::Directive;
 use sites::Sites;
 use variables::Variables;
+
+/// What the gateway says of clients, and nginx only where `proxy_set_header` does.
+const OWN_FIELDS: &str = "upstreams get X-Real-IP, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and X-Forwarded-Port, \
+                          also where no `proxy_set_header` names them";
 
 pub(crate) fn convert(
     text: &str,
@@ -108,6 +115,10 @@ pub(crate) fn convert(
     }
     let sites = Sites::of(&servers, placement);
     imported.listeners = Some(sites.listeners().clone());
+    imported.needed = sites.needed().clone();
+    if servers.iter().any(|server| server.holds("proxy_pass") || server.holds("grpc_pass")) {
+        imported.report.differs_always("proxy_pass", OWN_FIELDS);
+    }
     let chain = Chain::new(&[(Kind::Http, &http)]);
     for (index, directive) in servers.iter().enumerate() {
         serve(directive, index, &sites, &chain, &variables, &context, imported);

@@ -84,6 +84,8 @@ pub struct Report {
     entries: Vec<Entry>,
     known: HashSet<Entry>,
     tally: Option<Tally>,
+    /// What holds for every file of the kind, and which [`Report::is_exact`] does not look at.
+    general: Vec<(&'static str, &'static str)>,
 }
 
 impl Report {
@@ -121,11 +123,17 @@ impl Report {
         }
     }
 
+    /// What differs with every file that has such a part.
+    pub(crate) fn differs_always(&mut self, subject: &'static str, how: &'static str) {
+        self.general.push((subject, how));
+    }
+
     /// Takes over what was noted on the side.
     pub(crate) fn absorb(&mut self, other: Report) {
         for entry in other.entries {
             self.push(entry);
         }
+        self.general.extend(other.general);
     }
 
     /// A verdict counts parts: `31 of 34 {plural} behave as in {like}`.
@@ -192,6 +200,9 @@ impl Report {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         entries.sort_by(|one, other| one.at.cmp(&other.at));
         let mut text = String::new();
+        for (subject, how) in &self.general {
+            let _ = writeln!(text, "{file}: {}: {subject}: {how}", Conversion::Approximated);
+        }
         for Entry { at, outcome, subject, note } in entries {
             let colon = if note.is_empty() { "" } else { ": " };
             let _ = writeln!(text, "{}: {outcome}: {subject}{colon}{note}", at.text(file));
@@ -249,6 +260,13 @@ mod tests {
         let mut report = Report::default();
         report.ignored(1, "sendfile", "");
         assert!(report.is_exact());
+        report.differs_always("proxy_pass", "how");
+        assert!(report.is_exact(), "no file could be");
+        assert!(
+            report.text("f").starts_with("f: approximated: proxy_pass: how\nf:1: "),
+            "{}",
+            report.text("f")
+        );
         report.closed(1, "location /", "why");
         assert!(!report.is_exact());
     }

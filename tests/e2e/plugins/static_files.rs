@@ -101,6 +101,7 @@ fn files_directories_and_what_is_not_there() {
     let gateway = site.serve(&[
         ("/*", json!({})),
         ("/s/*", json!({"strip_prefix": "/s", "autoindex": true})),
+        ("/s", json!({"strip_prefix": "/s", "autoindex": true})),
         (
             "/app/*",
             json!({"strip_prefix": "/app/", "try_files": ["$uri", "$uri.html", "$uri/", "/fallback.html"]}),
@@ -134,6 +135,8 @@ fn files_directories_and_what_is_not_there() {
         assert_eq!(check("/sub?x=1", 301, "").header("Location"), Some("/sub/?x=1"));
         assert_eq!(check("/a%20b", 301, "").header("Location"), Some("/a%20b/"));
         check("/bare/", 403, "");
+        assert_eq!(check("/s?x=1", 301, "").header("Location"), Some("/s/?x=1"));
+        check("/s/", 200, "<p>index</p>");
         check("/nothing", 404, "");
         check("/page.txt/", 404, "");
         check("/page.txt/x", 404, "");

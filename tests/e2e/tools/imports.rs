@@ -120,6 +120,31 @@ fn apply_puts_the_objects_into_a_running_gateway() {
     assert_eq!((get("k"), get("other")), (200, 401));
 }
 
+#[test]
+fn apply_writes_all_objects_or_none() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    gateway.process.wait_for_port(gateway.admin);
+    let file = gateway.prefix().join("apisix.yaml");
+    let apply = |text: &str| {
+        fs::write(&file, text).expect("written");
+        let admin = gateway.admin.to_string();
+        let mut command = Command::new(binary());
+        command.args(["import", "apisix", "--apply", "--admin-key", ADMIN_KEY, "--admin", &admin]).arg(&file);
+        let output = command.output().expect("the binary runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    let (fine, _, said) =
+        apply("routes: [{id: a, uri: /a}, {id: b, uri: /b, plugins: {no-such: {}}}]\n#END\n");
+    assert!(!fine && said.contains("unknown plugin [no-such]"), "{said}");
+    let (fine, _, said) = apply("routes: [{id: a, uri: /a, plugins: {mocking: {}}}, {uri: /b}]\n#END\n");
+    assert!(!fine && said.contains("an object of routes has no id"), "{said}");
+    assert_eq!(gateway.admin("GET", "/apisix/admin/routes/a", "").0, 404, "nothing was written");
+    let two = "routes: [{id: a, uri: /a, plugins: {mocking: {response_example: '{}'}}}, {id: b, uri: /b, plugins: {mocking: {response_example: '{}'}}}]\n#END\n";
+    let (fine, done, said) = apply(two);
+    assert!(fine && done.contains("2 objects changed; the configuration is at revision 1"), "{done} {said}");
+}
+
 /// Plays all files of `tests/KIND`; returns how many there are, and reports every one that fails.
 fn play_all(kind: &str) -> usize {
     let folder = workspace_root().join("tests").join(kind);

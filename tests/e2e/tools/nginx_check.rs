@@ -4,6 +4,8 @@ use std::{fs, path::Path, process::Command};
 
 use tidegate_testkit::{Upstream, free_port, gateway::binary, process::Process, servers};
 
+use crate::protocols::certs::Authority;
+
 const EQUAL: &str = "
   add_header X-Site yes;
   location / { proxy_pass http://@UP@; }
@@ -80,6 +82,43 @@ fn differences_are_shown_with_their_lines() {
             .iter()
             .all(|seen| ["GET ", "HEAD "].iter().any(|method| seen.text().starts_with(method)))
     );
+}
+
+#[test]
+fn ports_with_and_without_tls_are_compared_in_one_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (plain, secure) = (free_port(), free_port());
+    let authority = Authority::new();
+    let pair = authority.issue("shop.example");
+    for (name, text) in [("cert.pem", &pair.cert), ("key.pem", &pair.key), ("ca.pem", &authority.cert)] {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    let server = format!(
+        "return 301 https://$host:{secure}$request_uri; }}
+         server {{ listen {secure} ssl; server_name shop.example; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem;
+         location / {{ return 302 /to/$scheme; }} location /a/ {{ return 302 /b; }}",
+        folder.path().display()
+    );
+    let _nginx = start_nginx(folder.path(), plain, &server);
+    let check = |urls: &[String], trust: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["import", "nginx"]).arg(folder.path().join("nginx.conf")).args(trust);
+        urls.iter().for_each(|url| _ = command.arg("--check-against").arg(url));
+        let output = command.output().expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (http, https) = (format!("http://127.0.0.1:{plain}"), format!("https://127.0.0.1:{secure}"));
+    let certificate = folder.path().join("ca.pem").display().to_string();
+    for trust in [&["--insecure"][..], &["--cacert", &certificate]] {
+        let (fine, said) = check(&[http.clone(), https.clone()], trust);
+        assert!(fine && said.contains(", 0 closed here, 0 differ"), "{said}");
+        assert!(said.contains("2 of 2 locations behave as in nginx"), "{said}");
+    }
+    let (fine, said) = check(&[https], &[]);
+    assert!(!fine && said.contains("give --cacert FILE, or --insecure"), "{said}");
+    let (fine, said) = check(&[format!("http://127.0.0.1:{secure}")], &[]);
+    assert!(!fine && said.contains("is for HTTPS: give https://"), "{said}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ const SERVER: &str = "
   location ~ \\.js$ { gzip_static on; add_header X-Kind script always; }
   location /deep/ { alias @ROOT@/; try_files $uri/index.html =404; }
   location /list/ { alias @ROOT@/bare/; autoindex on; }
+  location /img { alias @ROOT@/sub; }
+  location /shown { alias @ROOT@/bare; autoindex on; }
 ";
 
 /// Handlers and guards that are not converted must not become files.
@@ -58,6 +60,11 @@ fn imported_sites_answer_as_nginx_does() {
         ("/deep/sub/", ""),
         ("/deep/sub", ""),
         ("/a%20b/%C3%BC.txt", ""),
+        ("/img", ""),
+        ("/img?x=1", ""),
+        ("/img/", ""),
+        ("/img/none", ""),
+        ("/shown", ""),
     ] {
         let ask = |address| {
             let mut client = Client::connect(address).expect("connects");
@@ -68,7 +75,9 @@ fn imported_sites_answer_as_nginx_does() {
             let page = answer.status() >= 300;
             let of = |name: &str| answer.header(name).unwrap_or_default().to_owned();
             let body = if page { String::new() } else { answer.body_text() };
-            (answer.status(), body, of("Content-Encoding"), of("Content-Range"), of("X-Kind"))
+            let own = format!("http://h:{}", nginx.address.port());
+            let to = of("Location").replace(&own, "");
+            (answer.status(), body, of("Content-Encoding"), of("Content-Range"), of("X-Kind"), to)
         };
         if telling(&theirs) != telling(&ours) {
             wrong.push(format!("{target} {fields:?}:\n  nginx {theirs:?}\n  ours  {ours:?}"));

@@ -1,95 +1,17 @@
-//! What is done to answers: `add_header`, `expires`, `proxy_hide_header` and `gzip`; and `return`, which makes one.
+//! `gzip`; and `return`, which makes an answer.
 
 use serde_json::{Map, Value, json};
 
 use super::{
+    added,
     branch::Branch,
     chain::Chain,
     files,
     made::{Made, Stop},
     parse::Directive,
-    time::time,
     variables::{Variables, in_templates},
 };
 use crate::Report;
-
-/// Without `always` nginx adds fields to these only.
-const GOOD: [&str; 10] = ["200", "201", "204", "206", "301", "302", "303", "304", "307", "308"];
-
-pub(super) fn headers(
-    chain: &Chain,
-    variables: &Variables,
-    plugins: &mut Map<String, Value>,
-    report: &mut Report,
-) -> Made<()> {
-    let fields = chain.all("add_header");
-    let mut always = fields.iter().filter(|header| header.argument(2) == "always").count();
-    let (mut add, mut set) = (Vec::new(), Map::new());
-    for header in &fields {
-        let (name, value) = (header.argument(0), in_templates(&variables.text(header.argument(1))?));
-        if value.is_empty() {
-            // nginx sends no field without a value.
-            continue;
-        }
-        if always > 0 && always < fields.len() && header.argument(2) != "always" {
-            let how = "beside one with `always` it is added to answers of errors too";
-            report.approximated(&header.at, "add_header", how);
-        }
-        // The plugin's form for adding, `name: value`, has no room for these.
-        if value.contains(':') || value.ends_with('/') {
-            report.approximated(&header.at, "add_header", "it replaces a field of the same name");
-            set.insert(name.to_owned(), value.into());
-        } else {
-            add.push(format!("{name}: {value}"));
-        }
-    }
-    let mut edits = Map::new();
-    let hidden: Vec<&str> = chain.all("proxy_hide_header").iter().map(|header| header.argument(0)).collect();
-    chain.take(&["proxy_pass_header"]);
-    if !hidden.is_empty() {
-        edits.insert("remove".to_owned(), json!(hidden));
-        // What is hidden is hidden on every answer.
-        always = always.max(1);
-    }
-    expires(chain, &mut set, report);
-    if !add.is_empty() {
-        edits.insert("add".to_owned(), add.into());
-    }
-    if !set.is_empty() {
-        edits.insert("set".to_owned(), set.into());
-    }
-    if edits.is_empty() {
-        return Ok(());
-    }
-    let mut conf = Map::from_iter([("headers".to_owned(), Value::Object(edits))]);
-    if always == 0 {
-        conf.insert("vars".to_owned(), json!([["status", "in", GOOD]]));
-    }
-    plugins.insert("response-rewrite".to_owned(), conf.into());
-    Ok(())
-}
-
-fn expires(chain: &Chain, set: &mut Map<String, Value>, report: &mut Report) {
-    let Some(expires) = chain.one("expires") else { return };
-    let word = expires.argument(0);
-    let (date, control) = match word {
-        "off" => return,
-        "epoch" => (Some("Thu, 01 Jan 1970 00:00:01 GMT"), "no-cache".to_owned()),
-        "max" => (Some("Thu, 31 Dec 2037 23:55:55 GMT"), "max-age=315360000".to_owned()),
-        _ => match time(word.trim_start_matches('-')).filter(|_| expires.arguments.len() == 1) {
-            Some(_) if word.starts_with('-') => (None, "no-cache".to_owned()),
-            Some(seconds) => (None, format!("max-age={seconds:.0}")),
-            None => {
-                return report.unsupported(&expires.at, "expires", "no Expires and Cache-Control are added");
-            }
-        },
-    };
-    match date {
-        Some(date) => _ = set.insert("Expires".to_owned(), date.into()),
-        None => report.approximated(&expires.at, "expires", "Cache-Control without Expires"),
-    }
-    set.insert("Cache-Control".to_owned(), control.into());
-}
 
 const GZIP: [&str; 7] = [
     "gzip",
@@ -140,9 +62,10 @@ pub(super) fn gzip(chain: &Chain, plugins: &mut Map<String, Value>, report: &mut
     plugins.insert("gzip".to_owned(), conf.into());
 }
 
-/// `return`, in a place with these blocks around it.
+/// `return`, in a place with these blocks around it. `is_page`: it may be sent with the status of an error.
 pub(super) fn returned(
     directive: &Directive,
+    is_page: bool,
     chain: &Chain,
     variables: &Variables,
     report: &mut Report,
@@ -174,7 +97,8 @@ pub(super) fn returned(
         }
     };
     if status != 444 {
-        headers(chain, variables, &mut branch.plugins, report)?;
+        let known = Some(status).filter(|_| !is_page);
+        added::headers(chain, variables, known, &mut branch.plugins, report)?;
     }
     chain.take(&GZIP);
     Ok(branch)

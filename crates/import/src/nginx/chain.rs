@@ -113,6 +113,19 @@ impl<'a> Chain<'a> {
         self.own(name).first().copied()
     }
 
+    /// What answers in the place in a way that is not converted: `fastcgi_pass` and its like.
+    pub(crate) fn unconverted_handler(&self) -> Option<Stop> {
+        for (kind, block) in &self.blocks {
+            if let Some(handler) = block.iter().find(|directive| is_unconverted_handler(&directive.name)) {
+                return Some(Stop::closed(why(handler)));
+            }
+            if *kind != Kind::Unnamed {
+                break;
+            }
+        }
+        None
+    }
+
     /// Whether a block around the place says it, and the place itself does not.
     pub(crate) fn only_outside(&self, name: &str) -> bool {
         let is_said =
@@ -150,7 +163,7 @@ impl<'a> Chain<'a> {
                     continue;
                 }
                 match effect(name, handler) {
-                    Effect::None => report.ignored(&directive.at, name, ""),
+                    Effect::None => report.ignored(&directive.at, name, effects::remark(name)),
                     Effect::Answers(how) => {
                         differs = true;
                         report.unsupported(&directive.at, name, how);
@@ -237,6 +250,11 @@ fn is_own(name: &str) -> bool {
         "stub_status",
     ];
     OWN.contains(&name) || name.starts_with("content_by_lua")
+}
+
+fn is_unconverted_handler(name: &str) -> bool {
+    const HANDLERS: [&str; 5] = ["fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass", "stub_status"];
+    HANDLERS.contains(&name) || name.starts_with("content_by_lua")
 }
 
 #[cfg(test)]

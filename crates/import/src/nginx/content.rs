@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     access::{self, Gate, Guarded},
-    answers,
+    added,
     at::At,
     branch::{Branch, all_when},
     chain::{Chain, Handler},
@@ -54,15 +54,16 @@ pub(super) fn content<'a>(
 
 /// A status of nginx's own, with the fields that are added to it, or its error page.
 pub(super) fn refused(
-    status: u16,
+    error: u16,
     at: &At<'_, '_>,
     chain: &Chain,
     variables: &Variables,
     report: &mut Report,
 ) -> Made<Branch> {
-    let mut branch = Branch::status(status);
-    answers::headers(chain, variables, &mut branch.plugins, report)?;
-    error_pages::answered(at, chain, status, branch, variables, report)
+    let mut branch = Branch::status(error);
+    let status = Some(error).filter(|_| !at.is_page);
+    added::headers(chain, variables, status, &mut branch.plugins, report)?;
+    error_pages::answered(at, chain, error, branch, variables, report)
 }
 
 const FORWARDED_FOR: &str = "X-Forwarded-For";
@@ -114,6 +115,10 @@ fn handled<'a>(
     guards: Map<String, Value>,
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
+    // Before what stands beside it, which would be named in its place.
+    if let Some(stop) = chain.unconverted_handler() {
+        return Err(stop);
+    }
     let pass = chain.own_one("proxy_pass").or_else(|| chain.own_one("grpc_pass"));
     let mut branches = if let Some(pass) = pass {
         let mut branch = proxy::pass(pass, at.place, chain, variables, at.context, report)?;
@@ -126,6 +131,10 @@ fn handled<'a>(
         vec![branch]
     } else if let Some(mut files) = files::convert(at.place, chain, variables)? {
         index::keep_served_names(at, &mut files, chain, variables, report)?;
+        if let Some(line) = chain.one("autoindex").filter(|_| files.conf.contains_key("autoindex")) {
+            let how = "the list of a directory looks different, and its media type names UTF-8";
+            report.approximated(&line.at, "autoindex", how);
+        }
         // What the fallback's location asks for is compared with the guards here.
         let mut plugins = guards.clone();
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;

@@ -13,7 +13,8 @@ pub(crate) enum Effect {
 }
 
 pub(super) fn of(name: &str) -> Effect {
-    if PROCESS.contains(&name) || TRANSFER.contains(&name) || LOGS.contains(&name) || LUA.contains(&name) {
+    let lists = [PROCESS.as_slice(), &TRANSFER, &LOGS, &LUA, &OF_EVERY_FILE];
+    if lists.iter().any(|list| list.contains(&name)) {
         return Effect::None;
     }
     let is_parameter =
@@ -24,6 +25,16 @@ pub(super) fn of(name: &str) -> Effect {
     match ANSWERS.iter().find(|(known, _)| *known == name) {
         Some((_, how)) => Effect::Answers(how),
         None => Effect::Closes,
+    }
+}
+
+/// What the report says of a directive without effect.
+pub(crate) fn remark(name: &str) -> &'static str {
+    match name {
+        "server_tokens" => {
+            "the field Server is the gateway's; `apisix.enable_server_tokens` is about its version"
+        }
+        _ => "",
     }
 }
 
@@ -163,6 +174,9 @@ const LOGS: [&str; 11] = [
     "limit_conn_dry_run_log_level",
 ];
 
+/// About what is the gateway's own with every file, whatever the directive says.
+const OF_EVERY_FILE: [&str; 1] = ["server_tokens"];
+
 /// Of OpenResty, what runs before requests or beside them.
 const LUA: [&str; 14] = [
     "lua_capture_error_log",
@@ -198,7 +212,7 @@ const PREFIXES: [&str; 9] = [
 const CLOSED_HANDLERS: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "memcached_"];
 
 /// What clients may notice, with how.
-const ANSWERS: [(&str, &str); 28] = [
+const ANSWERS: [(&str, &str); 27] = [
     ("absolute_redirect", "redirects to a path are sent as a path"),
     ("add_trailer", "trailers are not added"),
     ("charset", "the character set of answers may differ"),
@@ -222,7 +236,6 @@ const ANSWERS: [(&str, &str); 28] = [
     ("proxy_next_upstream_timeout", "other nodes are tried after failed connections and timeouts"),
     ("proxy_next_upstream_tries", "other nodes are tried after failed connections and timeouts"),
     ("server_name_in_redirect", "redirects to a path are sent as a path"),
-    ("server_tokens", "the field Server is the gateway's"),
     ("source_charset", "the character set of answers may differ"),
     ("ssl_early_data", "early data is not taken"),
     ("stream", "TCP and UDP are not proxied"),
@@ -311,6 +324,8 @@ mod tests {
             assert_eq!(of(name), Effect::Closes, "{name}");
         }
         assert_eq!(of("sendfile"), Effect::None);
+        assert_eq!(of("server_tokens"), Effect::None);
+        assert!(remark("server_tokens").contains("enable_server_tokens") && remark("sendfile").is_empty());
         assert!(is_of_proxies("proxy_buffers") && !is_of_proxies("proxy_pass"));
     }
 }

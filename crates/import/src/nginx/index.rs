@@ -36,6 +36,8 @@ pub(super) fn keep_served_names(
     report: &mut Report,
 ) -> Made<()> {
     let given = files.conf.get("index").cloned().unwrap_or_else(|| json!(["index.html"]));
+    let own = at.server.locations.all.iter().find(|location| std::ptr::eq(&location.place, at.place));
+    let here = own.map_or_else(|| "server".to_owned(), |location| location.directive.title());
     let mut kept = Vec::new();
     for name in given.as_array().into_iter().flatten().filter_map(Value::as_str) {
         let line = |at: &crate::At| chain.one("index").map_or_else(|| at.clone(), |index| index.at.clone());
@@ -50,8 +52,9 @@ pub(super) fn keep_served_names(
                     let why = format!("`index {name}` leads to `{title}`, and directories are listed");
                     return Err(Stop::Closed(why));
                 }
-                let how =
-                    format!("`{name}` leads to `{title}`: directories without a file before it are 403");
+                let how = format!(
+                    "in `{here}` the file `{name}` is served by `{title}`: directories without a file before it are 403"
+                );
                 report.unsupported(line(&place), "index", &how);
                 break;
             }
@@ -156,7 +159,7 @@ fn takers<'s, 'a>(at: &At<'s, 'a>, own: Option<usize>, folders: &Folders, name: 
             Ok(Some(index)) if Some(index) == own => Vec::new(),
             Ok(Some(index)) => vec![find(index)],
             Ok(None) => vec![Taker::Server],
-            Err(()) => vec![Taker::Unknown],
+            Err(_) => vec![Taker::Unknown],
         };
     }
     let stays = match at.place {

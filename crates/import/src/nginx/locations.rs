@@ -8,7 +8,7 @@ use super::{
     made::{Made, Stop},
     parse::Directive,
     patterns,
-    places::{LocationMatch, place, taker},
+    places::{LocationMatch, Untaken, place, taker},
 };
 
 pub(crate) struct Location<'a> {
@@ -182,10 +182,8 @@ impl<'a> Locations<'a> {
     /// The location that a redirect within the server goes to. The error says why that cannot be determined, or that it
     /// is closed.
     pub(crate) fn found(&self, literal: &str, whole: bool) -> Made<(usize, &Location<'a>)> {
-        let index = self.taker(literal, whole);
-        let found = index.and_then(|index| Some((index, self.all.get(index)?)));
-        let (index, location) =
-            found.ok_or_else(|| Stop::closed(format!("which location takes `{literal}` is unknown")))?;
+        let index = self.taker(literal, whole).map_err(|why| self.unknown(literal, why))?;
+        let location = self.all.get(index).ok_or_else(|| self.unknown(literal, Untaken::ByNone))?;
         match &location.fault {
             None => Ok((index, location)),
             Some(why) => Err(Stop::closed(format!(
@@ -195,15 +193,31 @@ impl<'a> Locations<'a> {
         }
     }
 
-    fn taker(&self, literal: &str, whole: bool) -> Option<usize> {
+    fn unknown(&self, literal: &str, why: Untaken) -> Stop {
+        let named = |index: usize| {
+            let directive = self.all.get(index).map(|location| location.directive);
+            directive.map_or_else(String::new, |one| format!("`{}` of line {}", one.title(), one.at.line))
+        };
+        let cause = match why {
+            Untaken::ByNone => "no location is for it".to_owned(),
+            Untaken::InPart(index) => format!("{} may take a part of such paths", named(index)),
+            Untaken::Unreadable(index) => format!("the expression of {} cannot be read", named(index)),
+        };
+        Stop::closed(format!("which location takes `{literal}` is unknown: {cause}"))
+    }
+
+    fn taker(&self, literal: &str, whole: bool) -> Result<usize, Untaken> {
         if literal.starts_with('@') {
-            return self
-                .all
-                .iter()
-                .position(|location| location.place == LocationMatch::Named(literal.to_owned()));
+            let is_it = |location: &Location| location.place == LocationMatch::Named(literal.to_owned());
+            return self.all.iter().position(is_it).ok_or(Untaken::ByNone);
         }
-        if self.all.iter().any(|location| !location.inside.is_empty() || location.fault.is_some()) {
-            return if whole { self.nested_taker(literal, &[]).ok().flatten() } else { None };
+        let is_special = |location: &Location| !location.inside.is_empty() || location.fault.is_some();
+        if let Some(special) = self.all.iter().position(is_special) {
+            if !whole {
+                return Err(Untaken::InPart(special));
+            }
+            let taker = self.nested_taker(literal, &[]).map_err(Untaken::Unreadable)?;
+            return taker.ok_or(Untaken::ByNone);
         }
         let places: Vec<&LocationMatch> = self.all.iter().map(|location| &location.place).collect();
         taker(&places, literal, whole)
@@ -211,8 +225,8 @@ impl<'a> Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// The location of a path on this level or inside of it; an error where an expression cannot be read.
-    pub(crate) fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, ()> {
+    /// The location of a path on this level or inside of it; the error is one whose expression cannot be read.
+    pub(crate) fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, usize> {
         let level = || self.all.iter().enumerate().filter(|(_, location)| location.inside == inside);
         let mut best: Option<(usize, &str, bool)> = None;
         for (index, location) in level() {
@@ -244,7 +258,7 @@ impl Locations<'_> {
         }
         for (index, location) in level() {
             if let LocationMatch::Regex(pattern) = &location.place
-                && patterns::compile(pattern).ok_or(())?.is_match(path)
+                && patterns::compile(pattern).ok_or(index)?.is_match(path)
             {
                 return Ok(Some(index));
             }

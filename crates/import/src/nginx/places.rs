@@ -45,17 +45,27 @@ pub(super) fn uri(place: &LocationMatch) -> String {
     }
 }
 
-/// Which of the places takes every path that begins with `literal`, or just this one if it is `whole`. `None` where that
-/// depends on the rest of the path, or nothing takes it.
-pub(crate) fn taker(places: &[&LocationMatch], literal: &str, whole: bool) -> Option<usize> {
+/// Why it is unknown which place takes a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Untaken {
+    /// None is for it.
+    ByNone,
+    /// This one may take some of the paths.
+    InPart(usize),
+    /// The expression of this one cannot be read.
+    Unreadable(usize),
+}
+
+/// Which of the places takes every path that begins with `literal`, or just this one if it is `whole`.
+pub(crate) fn taker(places: &[&LocationMatch], literal: &str, whole: bool) -> Result<usize, Untaken> {
     let mut best: Option<(usize, &str, bool)> = None;
     for (index, place) in places.iter().enumerate() {
         match place {
-            LocationMatch::Exact(path) if whole && path == literal => return Some(index),
+            LocationMatch::Exact(path) if whole && path == literal => return Ok(index),
             LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }
                 if !whole && path.starts_with(literal) && path != literal =>
             {
-                return None;
+                return Err(Untaken::InPart(index));
             }
             LocationMatch::Prefix { path, ends }
                 if literal.starts_with(path.as_str())
@@ -66,20 +76,21 @@ pub(crate) fn taker(places: &[&LocationMatch], literal: &str, whole: bool) -> Op
             _ => {}
         }
     }
+    let found = best.map(|(index, ..)| index).ok_or(Untaken::ByNone);
     if best.is_some_and(|(_, _, ends)| ends) {
-        return best.map(|(index, ..)| index);
+        return found;
     }
     for (index, place) in places.iter().enumerate() {
         if let LocationMatch::Regex(pattern) = place {
             if !whole {
-                return None;
+                return Err(Untaken::InPart(index));
             }
-            if super::patterns::compile(pattern)?.is_match(literal) {
-                return Some(index);
+            if super::patterns::compile(pattern).ok_or(Untaken::Unreadable(index))?.is_match(literal) {
+                return Ok(index);
             }
         }
     }
-    best.map(|(index, ..)| index)
+    found
 }
 
 /// Paths with a star are closed from there on.
@@ -108,20 +119,22 @@ mod tests {
         ];
         let places: Vec<&LocationMatch> = all.iter().collect();
         let cases = [
-            ("/x", true, Some(3)),
-            ("/x", false, None),
-            ("/index.php", true, Some(4)),
-            ("/index.html", true, Some(0)),
-            ("/a/b/c", false, Some(2)),
-            ("/a/", true, Some(1)),
-            // A regular expression could match the rest.
-            ("/a/", false, None),
+            ("/x", true, Ok(3)),
+            ("/x", false, Err(Untaken::InPart(4))),
+            ("/index.php", true, Ok(4)),
+            ("/index.html", true, Ok(0)),
+            ("/a/b/c", false, Ok(2)),
+            ("/a/", true, Ok(1)),
+            // It could go on with b/.
+            ("/a/", false, Err(Untaken::InPart(2))),
+            // The expression could match the rest.
+            ("/a/c", false, Err(Untaken::InPart(4))),
         ];
         for (literal, whole, expected) in cases {
             assert_eq!(taker(&places, literal, whole), expected, "{literal} {whole}");
         }
         let fewer: Vec<&LocationMatch> = all.iter().take(3).collect();
-        assert_eq!(taker(&fewer, "/a/", false), None, "it could go on with b/");
-        assert_eq!(taker(&fewer, "/c/", false), Some(0));
+        assert_eq!(taker(&fewer, "/c/", false), Ok(0));
+        assert_eq!(taker(&fewer[1..], "/c/", true), Err(Untaken::ByNone));
     }
 }

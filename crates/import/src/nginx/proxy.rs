@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    answers, bodies,
+    added, answers, bodies,
     branch::{Branch, Sent},
     chain::Chain,
     context::Context,
@@ -199,7 +199,7 @@ pub(crate) fn extras(
     plugins: &mut Map<String, Value>,
     report: &mut Report,
 ) -> Made<()> {
-    answers::headers(chain, variables, plugins, report)?;
+    added::headers(chain, variables, None, plugins, report)?;
     answers::gzip(chain, plugins, report);
     bodies::limits(chain, plugins)?;
     limits::requests(chain, &context.zones, variables, plugins, report)?;

@@ -14,7 +14,7 @@ pub(super) fn returned(
     variables: &Variables,
     report: &mut Report,
 ) -> Made<Branch> {
-    let branch = answers::returned(directive, chain, variables, report)?;
+    let branch = answers::returned(directive, at.is_page, chain, variables, report)?;
     let status = directive.argument(0).parse().unwrap_or(302);
     if (300..400).contains(&status) && !at.is_page {
         let pages = super::error_pages::entry::entries(chain)?;

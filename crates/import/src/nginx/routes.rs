@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    answers,
+    added,
     block::{Block, Server},
     branch::Branch,
     condition::Condition,
@@ -23,22 +23,38 @@ pub(super) fn add(server: &Server, parts: &[Part], name: &str, context: &Context
     let blocks = server.blocks(context, name, is_default, &mut imported.report);
     let band = 1 + blocks.iter().map(|block| block.branches.len()).max().unwrap_or(0);
     for block in &blocks {
-        report_block(block, &mut imported.report);
+        let mut closed = vec![Vec::new(); block.branches.len()];
         for (number, part) in parts.iter().enumerate() {
             let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
-            add_block(block, part, &format!("{}{suffix}", block.name), band, imported);
+            add_block(block, part, &format!("{}{suffix}", block.name), band, &mut closed, imported);
         }
+        report_block(block, &closed, &mut imported.report);
     }
     slashes(server, &blocks, parts, imported);
 }
 
-/// What the report and the verdict say of a block.
-fn report_block(block: &Block, report: &mut Report) {
-    let closed: Vec<&String> = block.branches.iter().filter_map(|branch| branch.closed.as_ref()).collect();
-    for why in &closed {
-        let all = closed.len() == block.branches.len();
-        let what = if all { "" } else { "in part; " };
-        report.closed(&block.at, &block.subject, &format!("{what}{why} ({})", closed_id(block)));
+/// Of one cause as many routes are named.
+const MAX_NAMED: usize = 5;
+
+/// What the report and the verdict say of a block; `ids`: the closed routes of each branch.
+fn report_block(block: &Block, ids: &[Vec<String>], report: &mut Report) {
+    let mut closed: Vec<(&String, Vec<&str>)> = Vec::new();
+    let mut count = 0;
+    for (branch, ids) in block.branches.iter().zip(ids) {
+        let Some(why) = &branch.closed else { continue };
+        count += 1;
+        let ids = ids.iter().map(String::as_str);
+        match closed.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, known)) => known.extend(ids),
+            None => closed.push((why, ids.collect())),
+        }
+    }
+    for (why, ids) in &closed {
+        let what = if count == block.branches.len() { "" } else { "in part; " };
+        let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
+        let named = ids.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+        let routes = if ids.is_empty() { String::new() } else { format!(" ({named}{more})") };
+        report.closed(&block.at, &block.subject, &format!("{what}{why}{routes}"));
     }
     let outcome = match closed.is_empty() {
         false => Conversion::Closed,
@@ -53,11 +69,15 @@ fn report_block(block: &Block, report: &mut Report) {
     }
 }
 
-fn closed_id(block: &Block) -> String {
-    crate::closed::id(&block.name)
-}
-
-fn add_block(block: &Block, part: &Part, name: &str, band: usize, imported: &mut Imported) {
+/// `closed`: for each branch, the routes that answer 501.
+fn add_block(
+    block: &Block,
+    part: &Part,
+    name: &str,
+    band: usize,
+    closed: &mut [Vec<String>],
+    imported: &mut Imported,
+) {
     if block.uris.is_empty() {
         // No path comes here.
         return;
@@ -69,8 +89,13 @@ fn add_block(block: &Block, part: &Part, name: &str, band: usize, imported: &mut
         if condition == Condition::Never {
             continue;
         }
+        let name = if index + 1 == count { name.to_owned() } else { format!("{name}-{}", index + 1) };
+        let id = imported.output.id("routes", &name);
         let mut route = match &branch.closed {
-            Some(why) => crate::closed::route(&closed_id(block), &format!("{}: {why}", block.subject)),
+            Some(why) => {
+                closed.iter_mut().skip(index).take(1).for_each(|routes| routes.push(id.clone()));
+                crate::closed::route(&id, &format!("{}: {why}", block.subject))
+            }
             None => json!({"plugins": branch.plugins}),
         };
         if let Some(upstream) = &branch.upstream {
@@ -79,20 +104,12 @@ fn add_block(block: &Block, part: &Part, name: &str, band: usize, imported: &mut
         if branch.upgrades {
             route["enable_websocket"] = true.into();
         }
-        let name = if index + 1 == count { name.to_owned() } else { format!("{name}-{}", index + 1) };
-        place(&mut route, part, &block.uris, &condition, block.rank * band + count - index, imported, &name);
+        place(&mut route, part, &block.uris, &condition, block.rank * band + count - index);
+        imported.output.add("routes", &id, route);
     }
 }
 
-fn place(
-    route: &mut Value,
-    part: &Part,
-    uris: &[String],
-    condition: &Condition,
-    priority: usize,
-    imported: &mut Imported,
-    name: &str,
-) {
+fn place(route: &mut Value, part: &Part, uris: &[String], condition: &Condition, priority: usize) {
     if !part.hosts.is_empty() {
         route["hosts"] = part.hosts.clone().into();
     }
@@ -102,8 +119,6 @@ fn place(
     }
     route["uris"] = uris.into();
     route["priority"] = priority.into();
-    let id = imported.output.id("routes", name);
-    imported.output.add("routes", &id, route.take());
 }
 
 fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imported) {
@@ -112,18 +127,21 @@ fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imp
     for location in &server.locations.all {
         let Some(bare) = bare(&server.locations, location) else { continue };
         let Some(block) = names.get(&location.directive.at) else { continue };
-        let mut plugins = if location.chain.one("internal").is_some() {
-            Branch::status(404).plugins
+        let (status, mut plugins) = if location.chain.one("internal").is_some() {
+            (404, Branch::status(404).plugins)
         } else {
             let redirect = json!({"uri": format!("{bare}/"), "ret_code": 301, "append_query_string": true});
-            Map::from_iter([("redirect".to_owned(), redirect)])
+            (301, Map::from_iter([("redirect".to_owned(), redirect)]))
         };
         // With the fields of the location; where they are not converted, the location is closed and says so.
-        let _ = answers::headers(&location.chain, server.variables, &mut plugins, &mut Report::default());
+        let (chain, report) = (&location.chain, &mut Report::default());
+        let _ = added::headers(chain, server.variables, Some(status), &mut plugins, report);
         for (number, part) in parts.iter().enumerate() {
             let name = format!("{block}-slash-{}", number + 1);
             let mut route = json!({"plugins": plugins});
-            place(&mut route, part, &[bare.to_owned()], &part.condition.clone(), 0, imported, &name);
+            place(&mut route, part, &[bare.to_owned()], &part.condition, 0);
+            let id = imported.output.id("routes", &name);
+            imported.output.add("routes", &id, route);
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Sites {
     maps_addresses: Vec<bool>,
     place: Placement,
     listeners: Listeners,
+    needed: Listeners,
     /// The servers at each socket.
     sockets: BTreeMap<Socket, Rivals>,
     /// Which sockets are served, each with the condition for requests that came to it.
@@ -44,11 +45,17 @@ impl Sites {
             sockets.entry(listen.socket.clone()).or_default().add(index, listen, names);
         }
         let served = sockets::served(&sockets, place);
-        Sites { servers, maps_addresses, place, listeners, sockets, served }
+        let needed = sockets::needed(&sockets, place);
+        Sites { servers, maps_addresses, place, listeners, needed, sockets, served }
     }
 
     pub(crate) fn listeners(&self) -> &Listeners {
         &self.listeners
+    }
+
+    /// Where the gateway has to listen, because routes answer there only.
+    pub(crate) fn needed(&self) -> &Listeners {
+        &self.needed
     }
 
     /// Whether clients of IPv4 come to a server at an address of IPv6.

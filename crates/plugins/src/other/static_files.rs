@@ -134,6 +134,8 @@ impl Plugin for StaticFiles {
         let Some(path) = path::relative(&request.path, &self.strip_prefix, self.files.dotfiles) else {
             return if self.files.has_upstream { Step::Next } else { Step::reply(Reply::page(404)) };
         };
+        // The directory itself, by a path without a slash at its end: another answer than with one.
+        let path = if path.is_empty() && !request.path.ends_with(b"/") { lookup::ROOT_ITSELF } else { path };
         match self.files.cache.get(path, request.started) {
             Found::Fresh(entry) => self.answer(request, &entry).into(),
             Found::Aging(entry) => {

@@ -40,7 +40,7 @@ pub(super) fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Res
 
 /// The answer's body; an answer that is not a success is an error with its message.
 pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
-    let Question { method, path, content_type, body, instead } = question;
+    let Question { method, path, instead, .. } = question;
     let Some(listen) = &settings.admin.listen else {
         bail!("the Admin API is off; {instead}");
     };
@@ -49,9 +49,13 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
             "the Admin API speaks HTTPS, which this command does not; {instead}, or use curl with {method} /apisix/admin/{path}"
         );
     }
-    let ip = reachable(&listen.ip);
     let key = settings.admin.access.admin_key().and_then(AdminKey::value);
-    let place = authority(ip, listen.port);
+    ask_at(&authority(reachable(&listen.ip), listen.port), key, question)
+}
+
+/// As [`ask`], of the Admin API at this host and port.
+pub(super) fn ask_at(place: &str, key: Option<&str>, question: &Question<'_>) -> anyhow::Result<String> {
+    let Question { method, path, content_type, body, instead } = question;
     let mut request = format!(
         "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\n",
@@ -62,7 +66,7 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
     }
     request.push_str("\r\n");
     request.push_str(body);
-    let answer = exchange((ip, listen.port), method, request.as_bytes(), BOUNDS).with_context(|| {
+    let answer = exchange(place, method, request.as_bytes(), BOUNDS).with_context(|| {
         format!("cannot reach the Admin API at {place}; is the gateway running? {instead}")
     })?;
     let status = answer.head.status;

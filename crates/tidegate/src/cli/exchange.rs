@@ -1,8 +1,10 @@
 //! One request over HTTP by a verb, to a gateway or to nginx, on a new connection.
 
-use std::{io, net::ToSocketAddrs, time::Duration};
+use std::{io, net::ToSocketAddrs, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use tidegate_clients::verbatim::{Connection, Excess, Limits, VerbatimResponse};
 use tidegate_config::Listener;
 use tokio::{net::TcpStream, time::timeout};
@@ -18,8 +20,26 @@ pub(super) struct Bounds {
 /// Bytes of a request that a server takes in a second at least.
 const LEAST_WRITE_RATE: usize = 64 << 10;
 
+/// How a server is reached over TLS.
+#[cfg_attr(not(feature = "import"), allow(dead_code, reason = "only the importer's comparison asks so"))]
+pub(super) struct Tls {
+    pub config: Arc<ClientConfig>,
+    pub name: ServerName<'static>,
+}
+
 /// Sends `request`, which is a whole message that asks for the end of the connection.
 pub(super) fn exchange(
+    to: impl ToSocketAddrs,
+    method: &str,
+    request: &[u8],
+    bounds: Bounds,
+) -> io::Result<VerbatimResponse> {
+    exchange_over(None, to, method, request, bounds)
+}
+
+/// As [`exchange`], over TLS where it is given. [`io::ErrorKind::ConnectionReset`]: the server refuses the handshake.
+pub(super) fn exchange_over(
+    tls: Option<Tls>,
     to: impl ToSocketAddrs,
     method: &str,
     request: &[u8],
@@ -32,8 +52,19 @@ pub(super) fn exchange(
         let stream =
             timeout(wait, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         let write = wait + Duration::from_secs((request.len() / LEAST_WRITE_RATE) as u64);
-        Connection::new(stream, Limits { write, wait }).exchange(method, request, body_bytes, excess).await
+        let limits = Limits { write, wait };
+        let Some(Tls { config, name }) = tls else {
+            return Connection::new(stream, limits).exchange(method, request, body_bytes, excess).await;
+        };
+        let handshake = timeout(wait, tidegate_tls::connect(config, name, stream)).await;
+        let stream = handshake.map_err(|_| io::ErrorKind::TimedOut)?.map_err(of_handshake)?;
+        Connection::new(stream, limits).exchange(method, request, body_bytes, excess).await
     })
+}
+
+fn of_handshake(error: io::Error) -> io::Error {
+    let is_refused = error.to_string().starts_with("the peer refused: TLS alert");
+    if is_refused { io::Error::new(io::ErrorKind::ConnectionReset, error) } else { error }
 }
 
 /// What one of a gateway's own pages answered.

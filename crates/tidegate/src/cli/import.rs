@@ -4,19 +4,24 @@ mod answer;
 mod apply;
 mod beside;
 mod check_against;
+mod listening;
 mod prepare;
 mod served;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 pub(super) use beside::Reading;
 pub(super) use served::serve;
-use tidegate_config::settings::{Access, AdminKey};
-use tidegate_import::Placement;
+use tidegate_config::{
+    Settings,
+    settings::{Access, AdminKey},
+};
+use tidegate_import::{Imported, Placement};
 
 use self::prepare::{read, write};
-use super::{place::SharedOptions, stdout};
+use super::{place::SharedOptions, printable::printable_lines, stdout};
+use crate::say::complain;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -41,29 +46,34 @@ pub(super) struct Arguments {
     strict: bool,
     #[command(flatten)]
     reading: Reading,
-    /// nginx: send GET and HEAD requests for each location to the real nginx and to the conversion, and show differences
+    /// nginx: send GET and HEAD requests for each location to the real nginx at http://HOST:PORT or https://HOST:PORT and to
+    /// the conversion, and show differences; may be given for several ports. Not with --to or --apply
     #[arg(long, value_name = "URL", conflicts_with_all = ["to", "apply"])]
-    check_against: Option<String>,
+    check_against: Vec<String>,
+    /// For --check-against https://: PEM file with the CA certificates to trust instead of the public ones
+    #[arg(long, value_name = "FILE", requires = "check_against")]
+    cacert: Option<PathBuf>,
+    /// For --check-against https://: accept any certificate
+    #[arg(short = 'k', long, requires = "check_against")]
+    insecure: bool,
 }
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
-    let reading = &arguments.reading;
-    if let Some(url) = &arguments.check_against {
-        let target = check_against::Target::parse(url)?;
-        let placement = Placement::Replaced(Some(target.port()));
-        let imported = read(&arguments.kind, &arguments.file, reading, arguments.strict, placement)?;
-        return check_against::run(&target, &arguments.file, reading, &imported);
+    let Arguments { kind, file, reading, strict, .. } = arguments;
+    if !arguments.check_against.is_empty() {
+        let targets = check_against::targets(&arguments.check_against)?;
+        let accepted =
+            check_against::Accepted { ca_file: arguments.cacert.as_deref(), insecure: arguments.insecure };
+        // The servers of all ports, as `run --from` has them.
+        read(kind, file, reading, *strict, Placement::Written)?;
+        return check_against::run(&targets, &accepted, kind, file, reading);
     }
     let placement = if arguments.apply { Placement::Running } else { Placement::Elsewhere };
-    let imported = read(&arguments.kind, &arguments.file, reading, arguments.strict, placement)?;
+    let imported = read(kind, file, reading, *strict, placement)?;
     if arguments.apply {
-        let key = match &arguments.admin_key {
-            Some(key) => key.clone(),
-            None => own_key(place)
-                .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?,
-        };
-        return apply::apply(&imported.output, &arguments.admin, &key);
+        return apply(place, arguments, &imported);
     }
+    say_missing(file, listening::missing(&imported.needed, None));
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
     match &arguments.to {
         Some(path) => write(path, &text),
@@ -74,10 +84,43 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     }
 }
 
-/// The key of the gateway at --prefix; empty where it asks for none.
-fn own_key(place: &SharedOptions) -> anyhow::Result<String> {
-    match place.load_with_key()?.admin.access {
+fn apply(place: &SharedOptions, arguments: &Arguments, imported: &Imported) -> anyhow::Result<()> {
+    let own = match &arguments.admin_key {
+        Some(_) => None,
+        None => Some(
+            place
+                .load_with_key()
+                .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?,
+        ),
+    };
+    let key = match (&arguments.admin_key, &own) {
+        (Some(key), _) => key.clone(),
+        (None, Some(settings)) => own_key(settings)?,
+        (None, None) => String::new(),
+    };
+    apply::apply(&imported.output, &arguments.admin, &key)?;
+    let own = own.as_ref().map(|settings| {
+        let tls = &settings.apisix.tls;
+        let tls = if tls.enable { tls.listen.as_slice() } else { &[] };
+        listening::Own { plain: &settings.apisix.node_listen, tls }
+    });
+    say_missing(&arguments.file, listening::missing(&imported.needed, own.as_ref()));
+    Ok(())
+}
+
+fn say_missing(file: &Path, missing: Option<String>) {
+    if let Some(text) = missing {
+        complain!("{}: {text}", printable_lines(&file.display().to_string()));
+    }
+}
+
+/// The key of a gateway; empty where it asks for none.
+fn own_key(settings: &Settings) -> anyhow::Result<String> {
+    match &settings.admin.access {
         Access::Open => Ok(String::new()),
-        keys => keys.admin_key().and_then(AdminKey::value).map(str::to_owned).context("it has no admin key"),
+        keys => {
+            let key = keys.admin_key().and_then(AdminKey::value).map(str::to_owned);
+            key.context("--apply needs --admin-key: the gateway at --prefix has no admin key")
+        }
     }
 }

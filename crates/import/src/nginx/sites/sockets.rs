@@ -8,7 +8,10 @@ use std::{
 use serde_json::json;
 
 use super::{
-    super::{condition::Condition, listen::Socket},
+    super::{
+        condition::Condition,
+        listen::{Listeners, Socket},
+    },
     names::Rivals,
     part::Placement,
 };
@@ -44,6 +47,23 @@ pub(super) fn served(all: &Sockets, place: Placement) -> BTreeMap<Socket, Condit
         served.insert(socket.clone(), condition);
     }
     served
+}
+
+/// Where the gateway has to listen, because the routes of servers there answer nowhere else.
+pub(super) fn needed(all: &Sockets, place: Placement) -> Listeners {
+    let mut needed = Listeners::default();
+    let stood_for: BTreeSet<Socket> = match place {
+        Placement::Running => BTreeSet::new(),
+        Placement::Elsewhere => main(all, place, false).into_iter().chain(main(all, place, true)).collect(),
+        Placement::Written | Placement::Replaced(_) => return needed,
+    };
+    for (socket, rivals) in all {
+        if rivals.fault.is_none() && !stood_for.contains(socket) {
+            let kind = if rivals.is_tls { &mut needed.tls } else { &mut needed.plain };
+            kind.insert((socket.address.unwrap_or(IpAddr::from([0, 0, 0, 0])), socket.port));
+        }
+    }
+    needed
 }
 
 /// The public sockets that one listener of a gateway stands for: at the port that is given, at the usual one, or at the first.

@@ -20,6 +20,9 @@ use super::{
     types::Types,
 };
 
+/// Stands for the root where the path is `strip_prefix` without a slash behind it; no relative path begins with one.
+pub(super) const ROOT_ITSELF: &[u8] = b"/";
+
 /// What the disk threads need to find a file.
 pub(super) struct Files {
     pub(super) root: PathBuf,
@@ -84,7 +87,9 @@ impl Files {
 
     fn resolve(&self, path: &[u8], title: &str) -> io::Result<FileLookup> {
         let root = open::root(&self.root)?;
-        let named_folder = path.is_empty() || path.ends_with(b"/");
+        let is_root_itself = path == ROOT_ITSELF;
+        let path = if is_root_itself { &[][..] } else { path };
+        let named_folder = !is_root_itself && (path.is_empty() || path.ends_with(b"/"));
         for attempt in &self.tries {
             let (before, with_path, after, directory) = match attempt {
                 Try::Name { before, with_path, after, directory } => (before, with_path, after, directory),

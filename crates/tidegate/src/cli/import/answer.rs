@@ -1,6 +1,6 @@
 //! An answer of nginx or of the conversion, and where two differ.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
 use tidegate_protocol::ResponseHead;
 
@@ -29,13 +29,13 @@ pub(super) struct ObservedResponse {
 }
 
 impl ObservedResponse {
-    /// The address of the server that answered does not count in a Location.
-    pub(super) fn new(head: ResponseHead, body: Vec<u8>, address: SocketAddr) -> ObservedResponse {
+    /// The address that was asked does not count in a Location.
+    pub(super) fn new(head: ResponseHead, body: Vec<u8>, asked: &Asked) -> ObservedResponse {
         let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in head.headers.iter() {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
             let value = String::from_utf8_lossy(value);
-            let value = if name == "location" { place(&value, address.port()) } else { value.into_owned() };
+            let value = if name == "location" { place(&value, asked) } else { value.into_owned() };
             fields.entry(name).or_default().push(value);
         }
         ObservedResponse { status: head.status, fields, body }
@@ -84,14 +84,27 @@ impl ObservedResponse {
     }
 }
 
+/// What was asked, by either side.
+pub(super) struct Asked<'s> {
+    /// The field `Host`.
+    pub(super) host: &'s str,
+    /// That of nginx, and the one that answered.
+    pub(super) ports: [u16; 2],
+}
+
 /// nginx puts its own address before a path.
-fn place(location: &str, port: u16) -> String {
-    let rest = location.strip_prefix("http://").and_then(|rest| {
+fn place(location: &str, asked: &Asked) -> String {
+    let path = [("http://", 80), ("https://", 443)].into_iter().find_map(|(scheme, usual)| {
+        let rest = location.strip_prefix(scheme)?;
         let (authority, path) = rest.split_at(rest.find('/')?);
-        let own = authority.rsplit_once(':').is_some_and(|(_, own)| own == port.to_string());
-        own.then_some(path)
+        let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let is_own = match port {
+            Some(port) => asked.ports.contains(&port),
+            None => asked.ports.contains(&usual) && authority == asked.host,
+        };
+        is_own.then_some(path)
     });
-    rest.unwrap_or(location).to_owned()
+    path.unwrap_or(location).to_owned()
 }
 
 #[cfg(test)]
@@ -100,15 +113,19 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
-        let at = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let at = Asked { host: "h", ports: [8080, 443] };
         let answer = |text: &[u8]| {
             let mut head = ResponseHead::default();
             let end = head.parse(text, 1000, 100).unwrap().expect("a whole head");
-            ObservedResponse::new(head, text[end..].to_vec(), at)
+            ObservedResponse::new(head, text[end..].to_vec(), &at)
         };
         let one = answer(b"HTTP/1.1 301 M\r\nServer: nginx\r\nLocation: http://h:8080/a/\r\n\r\npage");
         let same = answer(b"HTTP/1.1 301 M\r\nLocation: /a/\r\n\r\nanother");
         assert!(one.differences(&same).is_empty(), "{:?}", one.differences(&same));
+        let usual = answer(b"HTTP/1.1 301 M\r\nLocation: https://h/a/\r\n\r\n");
+        assert!(one.differences(&usual).is_empty(), "{:?}", one.differences(&usual));
+        let plain = answer(b"HTTP/1.1 301 M\r\nLocation: http://h/a/\r\n\r\n");
+        assert_eq!(one.differences(&plain), ["location: nginx /a/, here http://h/a/"]);
         let other = answer(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n");
         assert_eq!(one.differences(&other), ["location: nginx /a/, here /b/", "x-a: nginx nothing, here 1"]);
         let none = ObservedResponse::default();

@@ -8,17 +8,25 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use tidegate_clients::verbatim::Excess;
-use tidegate_import::{Imported, Sample};
+use tidegate_import::{Imported, Placement, Sample};
+use tidegate_tls::{Anchors, Trust, client_config};
 
-use super::{Reading, answer::ObservedResponse};
+use super::{
+    Reading,
+    answer::{Asked, ObservedResponse},
+    prepare::convert,
+};
 use crate::cli::{
     daemon,
-    exchange::{Bounds, exchange},
+    exchange::{Bounds, Tls, exchange_over},
     printable::printable_lines,
     stdout,
 };
@@ -28,55 +36,134 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// As much of a body is compared.
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(10), body_bytes: 4 << 20, excess: Excess::Cut };
 
-/// The address of nginx.
-pub(super) struct Target(SocketAddr);
+/// Where nginx listens.
+pub(super) struct Target {
+    address: SocketAddr,
+    tls: bool,
+}
 
 impl Target {
-    pub(super) fn parse(url: &str) -> anyhow::Result<Target> {
-        let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
-        let authority = rest.filter(|rest| !rest.contains(['/', '?', '#', '@']));
-        let authority = authority
-            .with_context(|| format!("--check-against {url}: give http://HOST:PORT, without a path"))?;
+    fn parse(url: &str) -> anyhow::Result<Target> {
+        let (tls, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (false, Some(rest)),
+            (_, rest) => (true, rest),
+        };
+        let authority = rest.map(|rest| rest.trim_end_matches('/'));
+        let authority = authority.filter(|rest| !rest.contains(['/', '?', '#', '@'])).with_context(|| {
+            format!("--check-against {url}: give http://HOST:PORT or https://HOST:PORT, without a path")
+        })?;
         let with_port = match authority.rsplit_once(':') {
             Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
-            _ => format!("{authority}:80"),
+            _ => format!("{authority}:{}", if tls { 443 } else { 80 }),
         };
-        let mut addresses =
-            with_port.to_socket_addrs().with_context(|| format!("--check-against {url}: unknown address"))?;
-        addresses.next().map(Target).with_context(|| format!("--check-against {url}: unknown address"))
+        let unknown = || format!("--check-against {url}: unknown address");
+        let mut addresses = with_port.to_socket_addrs().with_context(unknown)?;
+        Ok(Target { address: addresses.next().with_context(unknown)?, tls })
     }
 
-    pub(super) fn port(&self) -> u16 {
-        self.0.port()
+    /// A port speaks one of the two, as the file says.
+    fn check(&self, file: &Path, imported: &Imported) -> anyhow::Result<()> {
+        let (port, shown) = (self.address.port(), file.display());
+        let listeners = imported.listeners.as_ref();
+        let has = |tls: bool| {
+            let of_kind = listeners.map(|all| if tls { &all.tls } else { &all.plain });
+            of_kind.is_some_and(|sockets| sockets.iter().any(|(_, known)| *known == port))
+        };
+        match (has(self.tls), has(!self.tls)) {
+            (false, true) if self.tls => bail!("port {port} of {shown} is not for HTTPS: give http://"),
+            (false, true) => bail!("port {port} of {shown} is for HTTPS: give https://"),
+            _ if imported.samples.is_empty() => bail!("no server of {shown} listens on port {port}"),
+            _ => Ok(()),
+        }
     }
 }
 
+pub(super) fn targets(urls: &[String]) -> anyhow::Result<Vec<Target>> {
+    urls.iter().map(|url| Target::parse(url)).collect()
+}
+
+/// Which certificates of nginx are accepted.
+pub(super) struct Accepted<'a> {
+    pub(super) ca_file: Option<&'a Path>,
+    pub(super) insecure: bool,
+}
+
+impl Accepted<'_> {
+    fn trust(&self) -> anyhow::Result<Trust> {
+        let anchors = match self.ca_file {
+            _ if self.insecure => return Ok(Trust::Anybody),
+            None => Anchors::from_setting("system", Path::new("")).map_err(anyhow::Error::msg)?,
+            Some(file) => {
+                let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+                let anchors = Anchors::from_pem(&text);
+                anchors.map_err(|why| anyhow!("--cacert {}: {why}", file.display()))?
+            }
+        };
+        Ok(Trust::Anchors(anchors))
+    }
+}
+
+fn client(trust: Trust) -> anyhow::Result<Arc<ClientConfig>> {
+    client_config(trust, None).map(Arc::new).map_err(anyhow::Error::msg)
+}
+
+#[derive(Default)]
+struct Tally {
+    same: usize,
+    closed: usize,
+    different: usize,
+}
+
 pub(super) fn run(
-    target: &Target,
+    targets: &[Target],
+    accepted: &Accepted,
+    kind: &str,
     file: &Path,
     reading: &Reading,
-    imported: &Imported,
 ) -> anyhow::Result<()> {
-    if imported.samples.is_empty() {
-        bail!("no server of {} listens on port {}", file.display(), target.port());
+    let mut tally = Tally::default();
+    for target in targets {
+        let imported = convert(kind, file, reading, Placement::Replaced(Some(target.address.port())))?;
+        target.check(file, &imported)?;
+        let (theirs, ours) = match target.tls {
+            true => (Some(client(accepted.trust()?)?), Some(client(Trust::Anybody)?)),
+            false => (None, None),
+        };
+        let gateway = Gateway::start(target, file, reading)?;
+        let nginx = Side { address: target.address, tls: theirs, nginx: target.address.port() };
+        let here = Side { address: gateway.address, tls: ours, nginx: target.address.port() };
+        compare(&nginx, &here, file, &imported, &mut tally)?;
     }
-    let gateway = Gateway::start(target, file, reading)?;
-    let (mut same, mut closed, mut different) = (0, 0, 0);
+    let Tally { same, closed, different } = tally;
+    stdout::line(&format!("{same} answers are the same, {closed} closed here, {different} differ"));
+    if different > 0 {
+        bail!("{different} answers differ");
+    }
+    Ok(())
+}
+
+fn compare(
+    nginx: &Side,
+    here: &Side,
+    file: &Path,
+    imported: &Imported,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
     for sample in &imported.samples {
         for method in ["GET", "HEAD"] {
             let next = Instant::now() + PAUSE;
-            let theirs = ask(target.0, method, sample).context("cannot ask nginx")?;
-            let ours = ask(gateway.address, method, sample).context("cannot ask the conversion")?;
+            let theirs = nginx.ask(method, sample).context("cannot ask nginx")?;
+            let ours = here.ask(method, sample).context("cannot ask the conversion")?;
             let line = sample.at.text(&file.display().to_string());
             let shown = format!("{line}: {method} {} (Host: {})", sample.target, sample.host);
             if ours.is_closed() && !theirs.is_closed() {
-                closed += 1;
+                tally.closed += 1;
                 print(&format!("{shown}: closed; nginx {}", theirs.status_text()));
             } else {
                 match theirs.differences(&ours) {
-                    list if list.is_empty() => same += 1,
+                    list if list.is_empty() => tally.same += 1,
                     list => {
-                        different += 1;
+                        tally.different += 1;
                         print(&format!("{shown}: {}", list.join("; ")));
                     }
                 }
@@ -85,10 +172,6 @@ pub(super) fn run(
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
     }
-    stdout::line(&format!("{same} answers are the same, {closed} closed here, {different} differ"));
-    if different > 0 {
-        bail!("{different} answers differ");
-    }
     Ok(())
 }
 
@@ -96,17 +179,42 @@ fn print(line: &str) {
     stdout::line(&printable_lines(line));
 }
 
-/// With HTTP/1.0, as the samples are made for. `ObservedResponse::default`: the connection closes without an answer.
-fn ask(address: SocketAddr, method: &str, sample: &Sample) -> anyhow::Result<ObservedResponse> {
-    let Sample { host, target, .. } = sample;
-    let request =
-        format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: tidegate-import\r\n\r\n");
-    match exchange(address, method, request.as_bytes(), BOUNDS) {
-        Ok(answer) => Ok(ObservedResponse::new(answer.head, answer.body, address)),
-        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-            Ok(ObservedResponse::default())
+/// nginx, or the conversion.
+struct Side {
+    address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
+    /// The port that nginx has.
+    nginx: u16,
+}
+
+impl Side {
+    /// With HTTP/1.0, as the samples are made for. `ObservedResponse::default`: the connection closes without an answer.
+    fn ask(&self, method: &str, sample: &Sample) -> anyhow::Result<ObservedResponse> {
+        let Sample { host, target, .. } = sample;
+        let address = self.address;
+        let request =
+            format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: tidegate-import\r\n\r\n");
+        let name = || ServerName::try_from(host.clone()).with_context(|| format!("{host} is not a name"));
+        let tls = match &self.tls {
+            Some(config) => Some(Tls { config: Arc::clone(config), name: name()? }),
+            None => None,
+        };
+        match exchange_over(tls, address, method, request.as_bytes(), BOUNDS) {
+            Ok(answer) => {
+                let asked = Asked { host, ports: [self.nginx, address.port()] };
+                Ok(ObservedResponse::new(answer.head, answer.body, &asked))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                Ok(ObservedResponse::default())
+            }
+            Err(error) => {
+                let is_of_certificate = error.to_string().starts_with("invalid peer certificate");
+                let remedy = if is_of_certificate { "; give --cacert FILE, or --insecure" } else { "" };
+                Err(error).with_context(|| {
+                    format!("no answer from {address} to {method} {target} (Host: {host}){remedy}")
+                })
+            }
         }
-        Err(error) => Err(error).with_context(|| format!("no answer from {address} to {method} {target}")),
     }
 }
 
@@ -119,8 +227,8 @@ struct Gateway {
 
 const CONFIG: &str = "\
 apisix:
-  node_listen: [{ip: 127.0.0.1, port: @PORT@}]
-  ssl: {enable: false}
+  node_listen: [{ip: 127.0.0.1, port: @PLAIN@}]
+  ssl: {enable: @TLS@, listen: [{ip: 127.0.0.1, port: @SECURE@}]}
   enable_admin: false
   enable_control: false
 nginx_config: {worker_processes: 1, http: {enable_access_log: false}}
@@ -133,14 +241,16 @@ impl Gateway {
         let folder = std::env::temp_dir().join(format!("tidegate-check-{}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         fs::create_dir(folder.join("conf"))?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        fs::write(folder.join("conf/config.yaml"), CONFIG.replace("@PORT@", &port.to_string()))?;
+        let [plain, secure] = free_ports()?;
+        let config = CONFIG.replace("@PLAIN@", &plain.to_string()).replace("@SECURE@", &secure.to_string());
+        fs::write(folder.join("conf/config.yaml"), config.replace("@TLS@", &target.tls.to_string()))?;
         let mut command = Command::new(daemon::own_program()?);
         command.arg("run").arg("--prefix").arg(&folder);
         command.arg("--from").arg(format!("nginx:{}", std::path::absolute(file)?.display()));
-        command.arg("--stands-for").arg(target.port().to_string()).args(reading.arguments());
+        command.arg("--stands-for").arg(target.address.port().to_string()).args(reading.arguments());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let child = command.spawn().context("cannot start the conversion")?;
+        let port = if target.tls { secure } else { plain };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut gateway = Gateway { child, address, folder };
         let output = gateway.child.stdout.take().context("no output")?;
@@ -153,6 +263,13 @@ impl Gateway {
         }
         Ok(gateway)
     }
+}
+
+/// Two that no socket has.
+fn free_ports() -> std::io::Result<[u16; 2]> {
+    let one = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok([one.local_addr()?.port(), other.local_addr()?.port()])
 }
 
 impl Drop for Gateway {

@@ -40,6 +40,25 @@ pub(super) fn read(
     strict: bool,
     listeners: Placement,
 ) -> anyhow::Result<Imported> {
+    let imported = convert(kind, file, reading, listeners)?;
+    let shown = file.display().to_string();
+    let report = imported.report.text(&shown);
+    if !report.is_empty() {
+        complain!("{}", printable_lines(report.trim_end_matches('\n')));
+    }
+    if strict && !imported.report.is_exact() {
+        bail!("{shown}: some answers would differ, and --strict was given");
+    }
+    Ok(imported)
+}
+
+/// Reads and converts without a report.
+pub(super) fn convert(
+    kind: &str,
+    file: &Path,
+    reading: &Reading,
+    listeners: Placement,
+) -> anyhow::Result<Imported> {
     let source = Source::from_name(kind)
         .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
@@ -53,13 +72,6 @@ pub(super) fn read(
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
     check(&mut imported)?;
-    let report = imported.report.text(&shown);
-    if !report.is_empty() {
-        complain!("{}", printable_lines(report.trim_end_matches('\n')));
-    }
-    if strict && !imported.report.is_exact() {
-        bail!("{shown}: some answers would differ, and --strict was given");
-    }
     Ok(imported)
 }
 

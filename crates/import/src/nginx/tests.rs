@@ -1,0 +1,111 @@
+//! What whole files become.
+
+use serde_json::Value;
+
+use crate::{Imported, Options, Placement, Source, import};
+
+fn imported(text: &str, listeners: Placement) -> Imported {
+    let files = |name: &str| -> Result<String, String> { Err(format!("{name}: no such file")) };
+    let options = Options { listeners, ..Options::default() };
+    import(Source::Nginx, text, &files, options).expect("converted")
+}
+
+fn report(text: &str) -> String {
+    imported(text, Placement::Written).report.text("f")
+}
+
+/// The routes that answer 501, with their texts.
+fn closed(imported: &Imported) -> Vec<(String, String)> {
+    let routes = imported.output.lists().find(|(name, _)| *name == "routes").map(|(_, routes)| routes);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let body = |route: &Value| text(route.pointer("/plugins/fault-injection/abort/body"));
+    let all = routes.unwrap_or_default().iter().map(|route| (text(route.get("id")), body(route)));
+    all.filter(|(_, body)| body.starts_with("closed by import")).collect()
+}
+
+#[test]
+fn report_and_body_name_the_closed_route() {
+    let text = "server { listen 80; server_name shop.example;
+      location /blog/ { rewrite ^/blog/(.*)$ /api/posts/$1 last; proxy_pass http://127.0.0.1:1; }
+      location /api/ { proxy_pass http://127.0.0.1:1; }
+      location ~ \\.php$ { return 404; }
+    }";
+    for placement in [Placement::Written, Placement::Elsewhere] {
+        let imported = imported(text, placement);
+        let closed = closed(&imported);
+        assert_eq!(closed.len(), 1, "{closed:?}");
+        let (id, body) = &closed[0];
+        assert_eq!(
+            (id.as_str(), body.trim_end()),
+            ("shop.example-2-1", "closed by import (shop.example-2-1)")
+        );
+        let report = imported.report.text("f");
+        let why = "f:2: closed: location /blog/: in part; `rewrite ^/blog/(.*)$ /api/posts/$1 last`: which location takes \
+                   `/api/posts/` is unknown: `location ~ \\.php$` of line 4 may take a part of such paths (shop.example-2-1)";
+        assert!(report.contains(why), "{report}");
+    }
+}
+
+#[test]
+fn a_handler_that_is_not_converted_is_the_reason() {
+    let text = "server { listen 80; root /srv; autoindex on;
+      location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }
+      location /img/ { alias /srv/images/; }
+    }";
+    let report = report(text);
+    let why = "f:2: closed: location ~ \\.php$: `fastcgi_pass 127.0.0.1:9000` of line 2 is not converted";
+    assert!(report.contains(why), "{report}");
+    assert!(report.contains("f:1: approximated: autoindex: the list"), "{report}");
+}
+
+#[test]
+fn an_index_that_another_location_has_is_named_with_its_place() {
+    let text = "server { listen 80; root /srv;
+      location / { proxy_pass http://127.0.0.1:1; }
+      location /blog/ { index index.php; }
+      location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }
+    }";
+    let report = report(text);
+    let why = "f:3: not supported: index: in `location /blog/` the file `index.php` is served by `location ~ \\.php$`: \
+               directories without a file before it are 403";
+    assert!(report.contains(why), "{report}");
+}
+
+#[test]
+fn what_holds_for_every_file_is_named_once_and_keeps_none_from_being_exact() {
+    let text = "server { listen 80; server_tokens off;
+      location / { proxy_pass http://127.0.0.1:1; }
+      location /a/ { proxy_pass http://127.0.0.1:1; }
+    }";
+    let imported = imported(text, Placement::Written);
+    let report = imported.report.text("f");
+    assert!(imported.report.is_exact(), "{report}");
+    assert!(report.contains("f: 2 of 2 locations behave as in nginx\n"), "{report}");
+    assert_eq!(report.matches("upstreams get X-Real-IP").count(), 1, "{report}");
+    assert!(report.contains("f:1: no effect on answers: server_tokens: the field Server is the gateway's"));
+}
+
+#[test]
+fn addresses_that_routes_answer_at_alone() {
+    let text = "server { listen 80; return 200 public; }
+      server { listen 127.0.0.1:8081; return 200 private; }
+      server { listen 8082; return 200 other; }
+      server { listen 443 ssl; return 200 secure; }
+      server { listen 8443 ssl; return 200 secure; }";
+    let ports = |placement| {
+        let needed = imported(text, placement).needed;
+        let of = |sockets: std::collections::BTreeSet<(std::net::IpAddr, u16)>| {
+            sockets.into_iter().map(|(address, port)| format!("{address}:{port}")).collect::<Vec<_>>()
+        };
+        (of(needed.plain), of(needed.tls))
+    };
+    let (plain, tls) = ports(Placement::Elsewhere);
+    assert_eq!(
+        (plain.join(" "), tls.join(" ")),
+        ("0.0.0.0:8082 127.0.0.1:8081".to_owned(), "0.0.0.0:8443".to_owned())
+    );
+    let (plain, tls) = ports(Placement::Running);
+    assert_eq!((plain.len(), tls.len()), (3, 2));
+    assert_eq!(ports(Placement::Written), (Vec::new(), Vec::new()));
+    assert_eq!(ports(Placement::Replaced(None)), (Vec::new(), Vec::new()));
+}
