@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
     route::RouteUpstream,
-    upstream::{HashKey, Peer, Timeouts},
+    upstream::{HashKey, Peer, Serves, Timeouts},
 };
 use tidegate_telemetry::error_log;
 
@@ -14,10 +14,10 @@ use crate::runtime::Runtime;
 /// The upstream of a request: a plugin's choice, else the route's.
 pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
     if let Some(upstream) = &request.edits.upstream {
-        return for_requests(upstream);
+        return Ok(upstream.clone());
     }
     match request.route.as_ref().map(|route| &route.upstream) {
-        Some(RouteUpstream::Some(upstream)) => for_requests(upstream),
+        Some(RouteUpstream::Some(upstream)) => Ok(upstream.clone()),
         Some(RouteUpstream::Missing) => Err(Box::new(Reply::page(502))),
         Some(RouteUpstream::None) | None => {
             error_log::log(
@@ -31,14 +31,15 @@ pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Rep
 
 /// As in nginx, which knows no URL that begins with such a scheme. In clear text it would go where TLS is asked for.
 pub(crate) fn for_requests(upstream: &Arc<UpstreamHandle>) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
-    if !upstream.is_for_sessions {
+    if upstream.serves == Serves::Requests {
         return Ok(upstream.clone());
     }
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "upstream {} has a scheme for sessions of streams: no request is sent there",
-            upstream.name
+            "upstream {} has a scheme for {}: no request is sent there",
+            upstream.name,
+            if upstream.serves == Serves::Sessions { "sessions of streams" } else { "messages" }
         ),
     );
     Err(Box::new(Reply::page(500)))

@@ -19,7 +19,7 @@ use tidegate_balancing::{
 };
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
-    upstream::{Node, Peer},
+    upstream::{Node, Peer, Serves},
 };
 use tidegate_telemetry::error_log;
 
@@ -30,7 +30,7 @@ use crate::{
     client::Downstream,
     gather,
     phases::RequestChains,
-    upstream_head,
+    pubsub, upstream_head,
 };
 
 pub(crate) use self::connection::UpstreamConnection;
@@ -44,6 +44,10 @@ pub(crate) async fn proxy(
     chains: &RequestChains,
 ) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
+    if first.serves == Serves::Messages {
+        return boxed(|| pubsub::serve(request, client, chains, &first)).await;
+    }
+    let first = balancer::for_requests(&first)?;
     if gather::is_due(request, &first) {
         gather::start_of_body(request, client).await?;
     }

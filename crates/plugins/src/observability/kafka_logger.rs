@@ -1,12 +1,13 @@
 //! Sends log entries to a Kafka topic, a message per batch.
 //!
-//! The producer is a small one of our own (see [`producer`]): it needs four requests of the protocol, and a client
+//! The producer is a small one of our own (see [`producer`]), and what it speaks also serves kafka-proxy: they need six requests of the protocol, and a client
 //! library would bring a second TLS implementation.
 
-pub(super) mod connection;
+pub(crate) mod connection;
+pub(crate) mod metadata;
 pub(super) mod producer;
-mod protocol;
-pub(super) mod sasl;
+pub(crate) mod protocol;
+pub(crate) mod sasl;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,7 @@ use tidegate_clients::{batch::Lot, http::TlsWanted};
 use tidegate_plugin_api::{BuildContext, Plugin, PluginDef};
 
 use self::{
-    connection::{Broker, Settings},
+    connection::{Broker, Settings, Tls},
     producer::Producer,
     sasl::Credentials,
 };
@@ -72,17 +73,23 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     let typed: Conf = typed(conf)?;
     let mut brokers: Vec<Broker> = Vec::new();
     for broker in typed.brokers.into_iter().flatten() {
-        brokers.push(Broker { host: broker.host, port: broker.port, credentials: broker.sasl_config });
+        brokers.push(Broker {
+            host: broker.host,
+            port: broker.port,
+            address: None,
+            credentials: broker.sasl_config,
+        });
     }
     for (host, port) in typed.broker_list.into_iter().flatten() {
         let port = port.as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(9092);
-        brokers.push(Broker { host, port, credentials: None });
+        brokers.push(Broker { host, port, address: None, credentials: None });
     }
     let producer = Arc::new(Producer::new(
         Settings {
             brokers,
-            tls: typed.tls.map(|tls| TlsWanted { verify: tls.verify, client: None }),
+            tls: typed.tls.map(|tls| Tls::Wanted(TlsWanted { verify: tls.verify, client: None })),
             timeout: Duration::from_secs(typed.timeout),
+            client: None,
         },
         typed.kafka_topic,
         typed.key,
