@@ -25,6 +25,7 @@ use crate::common::{
     batch_logger::{self, BatchLogger},
     conf::typed,
     log_entry::{self, LogEntry},
+    without_effect,
 };
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -37,9 +38,23 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["brokers.sasl_config.password"],
     phases: LogEntry::ALL_PHASES,
     check: log_entry::check,
+    remarks: |conf| without_effect::remarks(conf, PLUGIN.schema, &IDLE),
     build,
     ..PluginDef::DEFAULT
 };
+
+const AT_ONCE: &str =
+    "a batch is one message, which is sent at once; batch_max_size and inactive_timeout bound it";
+
+const IDLE: [without_effect::Idle; 7] = [
+    ("producer_type", AT_ONCE),
+    ("producer_batch_num", AT_ONCE),
+    ("producer_batch_size", AT_ONCE),
+    ("producer_max_buffering", AT_ONCE),
+    ("producer_time_linger", AT_ONCE),
+    ("cluster_name", "each configuration has connections of its own"),
+    ("api_version", "messages are record batches (Produce 3), which all brokers from 0.11 on take"),
+];
 
 #[derive(Deserialize)]
 struct Conf {
