@@ -70,7 +70,9 @@ impl Compiler {
         specs.shrink_to_fit();
         let spec = UpstreamSpec {
             nodes: specs,
+            // Brokers say themselves where partitions are: nothing is balanced, and APISIX's examples have type none.
             algorithm: Algorithm::from_name(&conf.balancer)
+                .or_else(|| (conf.scheme == "kafka").then(Algorithm::default))
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),

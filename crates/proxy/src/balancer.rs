@@ -14,10 +14,10 @@ use crate::runtime::Runtime;
 /// The upstream of a request: a plugin's choice, else the route's.
 pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
     if let Some(upstream) = &request.edits.upstream {
-        return Ok(upstream.clone());
+        return for_requests(upstream);
     }
     match request.route.as_ref().map(|route| &route.upstream) {
-        Some(RouteUpstream::Some(upstream)) => Ok(upstream.clone()),
+        Some(RouteUpstream::Some(upstream)) => for_requests(upstream),
         Some(RouteUpstream::Missing) => Err(Box::new(Reply::page(502))),
         Some(RouteUpstream::None) | None => {
             error_log::log(
@@ -27,6 +27,16 @@ pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Rep
             Err(Box::new(Reply::page(503)))
         }
     }
+}
+
+/// The upstream of a request whose nodes are message brokers.
+pub(crate) fn brokers(request: &Request) -> Option<Arc<UpstreamHandle>> {
+    let of_route = || match &request.route.as_ref()?.upstream {
+        RouteUpstream::Some(upstream) => Some(upstream),
+        _ => None,
+    };
+    let chosen = request.edits.upstream.as_ref().or_else(of_route)?;
+    (chosen.serves == Serves::Messages).then(|| chosen.clone())
 }
 
 /// As in nginx, which knows no URL that begins with such a scheme. In clear text it would go where TLS is asked for.

@@ -19,7 +19,7 @@ use tidegate_balancing::{
 };
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
-    upstream::{Node, Peer, Serves},
+    upstream::{Node, Peer},
 };
 use tidegate_telemetry::error_log;
 
@@ -30,7 +30,7 @@ use crate::{
     client::Downstream,
     gather,
     phases::RequestChains,
-    pubsub, upstream_head,
+    upstream_head,
 };
 
 pub(crate) use self::connection::UpstreamConnection;
@@ -44,10 +44,6 @@ pub(crate) async fn proxy(
     chains: &RequestChains,
 ) -> Result<bool, Box<Reply>> {
     let first = balancer::upstream(request)?;
-    if first.serves == Serves::Messages {
-        return boxed(|| pubsub::serve(request, client, chains, &first)).await;
-    }
-    let first = balancer::for_requests(&first)?;
     if gather::is_due(request, &first) {
         gather::start_of_body(request, client).await?;
     }

@@ -4,6 +4,8 @@
 mod commands;
 mod consumer;
 mod records;
+mod said;
+mod wire;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -14,10 +16,6 @@ use serde_json::Value;
 use tidegate_plugin_api::{
     BuildContext, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle, host,
     messages::{Answering, Messages},
-};
-use tidegate_telemetry::{
-    error_log::{self, Level},
-    limiter::Limiter,
 };
 use tokio::{sync::Mutex, task::JoinHandle};
 
@@ -117,14 +115,6 @@ impl Messages for Session {
             let mut asked = Asked(background.spawn(asking));
             (&mut asked.0).await.ok().flatten()
         })
-    }
-}
-
-/// What clients cause, within bounds.
-fn say(level: Level, what: &str) {
-    static LINES: Limiter = Limiter::new(10, 1000);
-    if let Some(others) = LINES.pass() {
-        error_log::log(level, format_args!("{what}; {others} more since the previous line"));
     }
 }
 

@@ -304,10 +304,4 @@ fn fields_without_effect() {
             (limit("limit-count", redis(100)), ""),
         ],
     );
-    refused(
-        &gateway,
-        "PUT",
-        "routes/z",
-        &route(&json!({"example-plugin": {"i": 1, "ip": "a b", "port": 1}})).to_string(),
-    );
 }

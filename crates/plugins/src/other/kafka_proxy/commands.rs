@@ -3,7 +3,11 @@
 use bytes::Bytes;
 use tidegate_telemetry::error_log::Level;
 
-use super::{consumer::Consumer, say};
+use super::{
+    consumer::Consumer,
+    said::log_some,
+    wire::{write_bytes, write_number, write_tag, write_varint},
+};
 
 const PING: u64 = 32;
 const FETCH: u64 = 33;
@@ -42,16 +46,19 @@ struct Place<'a> {
 /// Answers one message. `None`: it has no command.
 pub(super) async fn answer(consumer: &mut Consumer, message: &[u8]) -> Option<Bytes> {
     let Some(Asked { sequence, command }) = read(message) else {
-        say(Level::Error, "pubsub server receives undecodable data");
+        log_some(Level::Error, "pubsub server receives undecodable data");
         return Some(failed(0, "wrong command"));
     };
     let Some(command) = command else {
-        say(Level::Warn, "pubsub server receives empty command");
+        log_some(Level::Warn, "pubsub server receives empty command");
         return None;
     };
     Some(match command {
         Command::Empty => {
-            say(Level::Error, "pubsub callback handler not registered for the command, command: cmd_empty");
+            log_some(
+                Level::Error,
+                "pubsub callback handler not registered for the command, command: cmd_empty",
+            );
             failed(sequence, "unknown command")
         }
         Command::Ping(state) => reply(sequence, PONG, |body| write_bytes(body, 1, state)),
@@ -100,58 +107,6 @@ fn fetched(sequence: i64, length: usize) -> Vec<u8> {
     write_tag(&mut out, FETCHED, 2);
     write_varint(&mut out, length as u64);
     out
-}
-
-/// The head of one record: all but its key and value, whose lengths are known.
-pub(super) fn write_record(out: &mut Vec<u8>, record: &super::records::Record<'_>) {
-    let mut body = Vec::with_capacity(48);
-    write_number(&mut body, 1, record.offset);
-    write_number(&mut body, 2, record.timestamp);
-    let parts = [(3, record.key), (4, record.value)];
-    let length: usize = parts.iter().filter_map(|(_, part)| *part).map(bytes_length).sum();
-    write_tag(out, 1, 2);
-    write_varint(out, (body.len() + length) as u64);
-    out.extend_from_slice(&body);
-    for (number, part) in parts {
-        write_bytes(out, number, part.unwrap_or_default());
-    }
-}
-
-/// With the tag, which has one byte. What is empty is left out.
-fn bytes_length(bytes: &[u8]) -> usize {
-    if bytes.is_empty() { 0 } else { 1 + varint_length(bytes.len() as u64) + bytes.len() }
-}
-
-fn varint_length(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-fn write_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn write_tag(out: &mut Vec<u8>, number: u64, kind: u64) {
-    write_varint(out, number << 3 | kind);
-}
-
-/// Defaults are left out.
-fn write_number(out: &mut Vec<u8>, number: u64, value: i64) {
-    if value != 0 {
-        write_tag(out, number, 0);
-        write_varint(out, value as u64);
-    }
-}
-
-fn write_bytes(out: &mut Vec<u8>, number: u64, value: &[u8]) {
-    if !value.is_empty() {
-        write_tag(out, number, 2);
-        write_varint(out, value.len() as u64);
-        out.extend_from_slice(value);
-    }
 }
 
 enum Value<'a> {
@@ -248,7 +203,6 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::other::kafka_proxy::records::Record;
 
     #[test]
     fn commands_are_read() {
@@ -281,9 +235,5 @@ mod tests {
         assert_eq!(failed(0, "no")[..], [0xfa, 0x01, 4, 0x12, 2, b'n', b'o']);
         let listed = reply(3, LISTED, |body| write_number(body, 1, 300));
         assert_eq!(listed[..], [0x08, 3, 0x92, 0x02, 3, 0x08, 0xac, 0x02]);
-        let mut out = Vec::new();
-        write_record(&mut out, &Record { offset: 1, timestamp: 0, key: None, value: Some(b"v") });
-        assert_eq!(out, [0x0a, 5, 0x08, 1, 0x22, 1, b'v']);
-        assert_eq!([0, 127, 128, u64::MAX].map(varint_length), [1, 1, 2, 10]);
     }
 }

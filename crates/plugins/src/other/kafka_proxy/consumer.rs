@@ -5,7 +5,7 @@ use tidegate_plugin_api::answers::BoundedBody;
 use tidegate_telemetry::error_log::Level;
 use tokio::time::Duration;
 
-use super::{commands, records, say};
+use super::{records, said::log_some, wire};
 use crate::{
     common::kept_connections::KeptConnections,
     observability::kafka_logger::{
@@ -112,7 +112,7 @@ impl Consumer {
         let mut length = 0;
         records::each(&records, offset, &mut |record| {
             buffer.clear();
-            commands::write_record(&mut buffer, &record);
+            wire::write_record(&mut buffer, &record);
             length += buffer.len();
             Ok(())
         })?;
@@ -123,7 +123,7 @@ impl Consumer {
         answer.push(&head).map_err(refused)?;
         records::each(&records, offset, &mut |record| {
             buffer.clear();
-            commands::write_record(&mut buffer, &record);
+            wire::write_record(&mut buffer, &record);
             answer.push(&buffer).map_err(refused)
         })?;
         Ok(answer.into_bytes())
@@ -196,7 +196,7 @@ impl Consumer {
         if !is_known {
             let topic = Topic::read(&self.settings, name, false).await.map_err(|missing| {
                 if let Missing::Unreachable(reason) = missing {
-                    say(Level::Error, &format!("all brokers failed in fetch topic metadata: {reason}"));
+                    log_some(Level::Error, &format!("all brokers failed in fetch topic metadata: {reason}"));
                 }
                 "not found topic".to_owned()
             })?;
