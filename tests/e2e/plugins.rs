@@ -17,6 +17,7 @@ mod functions;
 mod graphql;
 mod held_answers;
 mod jwe;
+mod kafka;
 mod keycloak;
 mod labels;
 mod locations;

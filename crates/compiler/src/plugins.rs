@@ -211,7 +211,7 @@ impl Compiler {
         for (index, value) in find(conf).into_iter().enumerate() {
             let name = format!("{}/{}#plugins.{}.{index}", key.0.directory(), key.1, def.name);
             let known = previous.iter().find(|handle| *handle.name == *name).map(Arc::as_ref);
-            let mut handle = self.compile_upstream(key, value, owner.version, known)?;
+            let mut handle = self.compile_upstream(key, &value, owner.version, known)?;
             handle.name = name.into();
             if handle.scheme == Scheme::Http {
                 // With `pass_host: node` APISIX names such a node without its port.

@@ -13,7 +13,9 @@ use tidegate_model::{
 };
 use tidegate_plugin_api::{
     Template, UpstreamHandle, Variable,
-    upstream::{HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, StreamSide, TlsClient},
+    upstream::{
+        HashKey, KeepalivePool, Node, PassHost, ProxyProtocol, Scheme, Serves, StreamSide, TlsClient,
+    },
 };
 
 use crate::{Compiler, object::Key, routes::timeouts, tls::Wanted};
@@ -51,7 +53,8 @@ impl Compiler {
     ) -> Result<UpstreamHandle, String> {
         let conf = resources::Upstream::from_value(value)?;
         let scheme = scheme(&conf.scheme)?;
-        let tls = self.tls_client(&conf, scheme.is_tls())?;
+        let of_brokers = conf.scheme == "kafka" && conf.tls.is_some();
+        let tls = self.tls_client(&conf, scheme.is_tls() || of_brokers)?;
         let stream = StreamSide {
             tls: self.tls_client(&conf, conf.scheme == "tls")?.map(|(_, config)| TlsClient { config }),
             timeouts: conf.timeout.map(timeouts),
@@ -67,7 +70,9 @@ impl Compiler {
         specs.shrink_to_fit();
         let spec = UpstreamSpec {
             nodes: specs,
+            // Brokers say themselves where partitions are: nothing is balanced, and APISIX's examples have type none.
             algorithm: Algorithm::from_name(&conf.balancer)
+                .or_else(|| (conf.scheme == "kafka").then(Algorithm::default))
                 .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
@@ -85,7 +90,7 @@ impl Compiler {
             )),
             nodes,
             scheme,
-            is_for_sessions: matches!(&*conf.scheme, "tcp" | "udp" | "tls" | "kafka"),
+            serves: serves(&conf.scheme),
             pass_host: match (conf.pass_host.as_str(), conf.upstream_host) {
                 ("node", _) => PassHost::Node,
                 ("rewrite", Some(host)) => PassHost::Rewrite(host.into()),
@@ -276,9 +281,17 @@ fn scheme(name: &str) -> Result<Scheme, String> {
         "https" => Ok(Scheme::Https),
         "grpc" => Ok(Scheme::Grpc),
         "grpcs" => Ok(Scheme::Grpcs),
-        // No request is sent to these; sessions of streams are.
+        // No request is sent to these: see `serves`.
         "tcp" | "udp" | "tls" | "kafka" => Ok(Scheme::Http),
         other => Err(format!("unknown scheme {other}")),
+    }
+}
+
+fn serves(scheme: &str) -> Serves {
+    match scheme {
+        "tcp" | "udp" | "tls" => Serves::Sessions,
+        "kafka" => Serves::Messages,
+        _ => Serves::Requests,
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Field {
 const NO_STREAM: &str = "TCP and UDP are proxied where apisix.proxy_mode has stream";
 const ONLY_HTTP: &str = "it is for sessions of streams, and requests are answered 500";
 const NO_TYPE: &str = "all answers and failures of requests count, whatever the type";
-const NOT_HTTP: &[&str] = &["tcp", "udp", "tls", "kafka"];
+const NOT_HTTP: &[&str] = &["tcp", "udp", "tls"];
 const PASSIVE: &[&str] = &["tcp", "https"];
 
 const fn field(kind: Kind, path: &'static str, values: &'static [&'static str], why: &'static str) -> Field {
@@ -203,7 +203,7 @@ mod tests {
         check(Kind::Route, json!({"uri": "/script_id", "upstream": {"scheme": "http"}}), &[]);
         check(
             Kind::Route,
-            json!({"upstream": {"scheme": "kafka", "checks": {"passive": {"type": "tcp"}}}}),
+            json!({"upstream": {"scheme": "tls", "checks": {"passive": {"type": "tcp"}}}}),
             &["upstream.scheme", "upstream.checks.passive.type"],
         );
         check(Kind::Upstream, json!({"scheme": "grpc", "checks": {"active": {"type": "tcp"}}}), &[]);

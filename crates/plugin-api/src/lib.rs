@@ -77,6 +77,7 @@ pub mod inner;
 pub mod location;
 pub mod lua;
 pub mod memory;
+pub mod messages;
 pub mod multipart;
 pub mod outcome;
 mod plugin_file;

@@ -6,6 +6,7 @@
 
 use std::{
     any::Any,
+    borrow::Cow,
     cell::{Cell, OnceCell, RefCell},
     future::ready,
     net::IpAddr,
@@ -147,8 +148,8 @@ pub struct PluginDef {
     pub build_stream: fn(&Value, &BuildContext) -> Result<Arc<dyn StreamPlugin>, String>,
     /// Authentication plugins: how consumers are found.
     pub consumer: Option<fn(&Value) -> Result<ConsumerKey, String>>,
-    /// The upstreams written inside a configuration. They are compiled, resolved and checked like any other.
-    pub inline_upstreams: Option<fn(&Value) -> Vec<&Value>>,
+    /// The upstreams that a configuration holds, or asks for. They are compiled, resolved and checked like any other.
+    pub inline_upstreams: Option<fn(&Value) -> Vec<Cow<'_, Value>>>,
     /// URIs that the plugin answers itself.
     pub apis: &'static [Api],
     /// Paths of the Control API that the plugin answers.

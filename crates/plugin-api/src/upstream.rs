@@ -64,6 +64,17 @@ impl Scheme {
     }
 }
 
+/// What an upstream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// Requests.
+    Requests,
+    /// Sessions of stream routes (`tcp`, `udp`, `tls`): no request is sent to its nodes.
+    Sessions,
+    /// Messages of clients over WebSockets (`kafka`): its nodes are brokers, see [`crate::messages`].
+    Messages,
+}
+
 /// Which `Host` the upstream gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassHost {
@@ -119,8 +130,8 @@ pub struct UpstreamHandle {
     pub nodes: Vec<Node>,
     /// What its nodes speak.
     pub scheme: Scheme,
-    /// Its scheme is for sessions (`tcp`, `udp`, `tls`, `kafka`): no request is sent to its nodes.
-    pub is_for_sessions: bool,
+    /// What goes to its nodes.
+    pub serves: Serves,
     /// Which `Host` they get.
     pub pass_host: PassHost,
     /// For routes without their own.
@@ -135,7 +146,7 @@ pub struct UpstreamHandle {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// For consistent hashing.
     pub hash_key: Option<HashKey>,
-    /// Of `https` and `grpcs`.
+    /// Of `https` and `grpcs`, and of `kafka` with `tls`.
     pub tls: Option<TlsClient>,
     /// What only sessions of stream routes use of it.
     pub stream: StreamSide,

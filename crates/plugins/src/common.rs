@@ -51,3 +51,4 @@ pub mod token_cache;
 pub(crate) mod turns;
 pub mod uuid;
 pub(crate) mod variable_text;
+pub(crate) mod without_effect;

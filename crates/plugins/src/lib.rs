@@ -155,6 +155,7 @@ mod other {
     pub(crate) mod ext_plugin_pre_req;
     pub(crate) mod gzip;
     pub(crate) mod http_dubbo;
+    pub(crate) mod kafka_proxy;
     pub(crate) mod ocsp_stapling;
     pub(crate) mod real_ip;
     pub(crate) mod redirect;

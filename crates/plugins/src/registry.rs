@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use tidegate_plugin_api::{PluginDef, protocol::ProtocolDef};
+use tidegate_plugin_api::{PluginDef, messages::OpenMessages, protocol::ProtocolDef};
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));
 
@@ -19,6 +19,9 @@ pub static STREAM_PLUGINS: &[&PluginDef] = &[
 /// The protocols on top of TCP that stream routes may name.
 pub static PROTOCOLS: &[&ProtocolDef] =
     &[&crate::stream::xrpc::redis::PROTOCOL, &crate::stream::xrpc::dubbo::PROTOCOL];
+
+/// What serves upstreams with scheme `kafka`.
+pub static OPEN_MESSAGES: OpenMessages = crate::other::kafka_proxy::open;
 
 /// Names of the plugins that are on when config.yaml has no list. What runs first comes first.
 pub fn on_by_default() -> Vec<&'static str> {

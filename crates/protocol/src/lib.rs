@@ -31,6 +31,7 @@ mod scan;
 pub mod status;
 pub mod trailers;
 pub mod uri;
+pub mod websocket;
 
 pub use framing::BodyLength;
 pub use head::{Field, Head};

@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use tidegate_plugin_api::{
     Reply, Request, UpstreamHandle,
     route::RouteUpstream,
-    upstream::{HashKey, Peer, Timeouts},
+    upstream::{HashKey, Peer, Serves, Timeouts},
 };
 use tidegate_telemetry::error_log;
 
@@ -29,16 +29,27 @@ pub(crate) fn upstream(request: &Request) -> Result<Arc<UpstreamHandle>, Box<Rep
     }
 }
 
+/// The upstream of a request whose nodes are message brokers.
+pub(crate) fn brokers(request: &Request) -> Option<Arc<UpstreamHandle>> {
+    let of_route = || match &request.route.as_ref()?.upstream {
+        RouteUpstream::Some(upstream) => Some(upstream),
+        _ => None,
+    };
+    let chosen = request.edits.upstream.as_ref().or_else(of_route)?;
+    (chosen.serves == Serves::Messages).then(|| chosen.clone())
+}
+
 /// As in nginx, which knows no URL that begins with such a scheme. In clear text it would go where TLS is asked for.
 pub(crate) fn for_requests(upstream: &Arc<UpstreamHandle>) -> Result<Arc<UpstreamHandle>, Box<Reply>> {
-    if !upstream.is_for_sessions {
+    if upstream.serves == Serves::Requests {
         return Ok(upstream.clone());
     }
     error_log::log(
         error_log::Level::Error,
         format_args!(
-            "upstream {} has a scheme for sessions of streams: no request is sent there",
-            upstream.name
+            "upstream {} has a scheme for {}: no request is sent there",
+            upstream.name,
+            if upstream.serves == Serves::Sessions { "sessions of streams" } else { "messages" }
         ),
     );
     Err(Box::new(Reply::page(500)))

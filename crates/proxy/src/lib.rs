@@ -53,6 +53,7 @@ pub mod port_owner;
 mod progress;
 mod proxy_protocol;
 mod publish;
+mod pubsub;
 pub mod read_ahead;
 mod refusal;
 mod relay;

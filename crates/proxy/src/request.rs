@@ -7,8 +7,8 @@ use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
 
 use super::route::{acceptable, route};
 use crate::{
-    asking::while_client_waits, claims, client::Downstream, exchange, finish, matching,
-    phases::RequestChains, refusal, respond, stats, worker::Worker,
+    asking::while_client_waits, balancer, boxed::boxed, claims, client::Downstream, exchange, finish,
+    matching, phases::RequestChains, pubsub, refusal, respond, stats, worker::Worker,
 };
 
 /// Serves one request whose head has been read. Returns whether the connection may carry another one.
@@ -77,6 +77,9 @@ async fn receive_and_proxy(
     matching::require_route(request)?;
     refuse_tunnel(request)?;
     claims::drop_credentials(request, client);
+    if let Some(brokers) = balancer::brokers(request) {
+        return boxed(|| pubsub::serve(request, client, chains, &brokers)).await;
+    }
     exchange::proxy(request, client, chains).await
 }
 

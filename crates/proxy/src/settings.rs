@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use tidegate_plugin_api::{Request, Session};
+use tidegate_plugin_api::{Request, Session, messages::OpenMessages};
 
 pub use tidegate_protocol::RequestLimits;
 
@@ -209,6 +209,8 @@ pub struct Settings {
     pub http2: Option<Http2>,
     /// Of stream routes.
     pub stream: StreamSettings,
+    /// `None`: upstreams with scheme `kafka` are answered 500.
+    pub messages: Option<OpenMessages>,
 }
 
 impl Default for Settings {
@@ -242,6 +244,7 @@ impl Default for Settings {
             fallback_sni: None,
             http2: Some(Http2::default()),
             stream: StreamSettings::default(),
+            messages: None,
         }
     }
 }

@@ -93,7 +93,7 @@ fn bodies(seen: &[Seen]) -> Vec<String> {
 }
 
 /// Of a TLS server with a certificate of its own.
-fn tls_config() -> Arc<ServerConfig> {
+pub(super) fn tls_config() -> Arc<ServerConfig> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let config = ServerConfig::builder().with_no_client_auth();

@@ -1,6 +1,7 @@
 //! Plugins that show what they were built of: configuration, metadata, proto and upstreams.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, LazyLock},
 };
@@ -45,8 +46,8 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     Ok(probe(format!("{} {metadata:?} {:?} {upstreams:?}", keys::shown(conf), context.proto)))
 }
 
-fn upstreams(conf: &Value) -> Vec<&Value> {
-    conf.get("upstreams").and_then(Value::as_array).into_iter().flatten().collect()
+fn upstreams(conf: &Value) -> Vec<Cow<'_, Value>> {
+    conf.get("upstreams").and_then(Value::as_array).into_iter().flatten().map(Cow::Borrowed).collect()
 }
 
 const METADATA: &str = r#"{"type": "object", "properties": {

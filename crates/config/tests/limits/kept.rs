@@ -69,15 +69,15 @@ pub(super) const LOGS: &[Row] = &[
     row(["Batches under way", "发送中的批次"], Const("clients/src/batch.rs", "MAX_SENDING", Count), DROPPED),
     row(
         [
-            "kafka-logger, error-log-logger: brokers of a cluster",
-            "kafka-logger、error-log-logger：集群的 broker",
+            "kafka-logger, error-log-logger, kafka-proxy: brokers of a cluster",
+            "kafka-logger、error-log-logger、kafka-proxy：集群的 broker",
         ],
-        Const("plugins/src/observability/kafka_logger/producer.rs", "MOST_BROKERS", Count),
+        Const("plugins/src/observability/kafka_logger/metadata.rs", "MOST_BROKERS", Count),
         ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
     ),
     row(
         ["The same: partitions of a topic", "同上：主题的分区"],
-        Const("plugins/src/observability/kafka_logger/producer.rs", "MOST_PARTITIONS", Count),
+        Const("plugins/src/observability/kafka_logger/metadata.rs", "MOST_PARTITIONS", Count),
         ["nothing; batches fail, and a log line", "无影响；批次失败，并写日志"],
     ),
     row(

@@ -7,6 +7,8 @@
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{Owner, Request, Template, Variable, variables::Named};
 
+use crate::common::without_effect;
+
 pub(crate) enum LimitKey {
     /// The usual one; counted by its bytes where the key stays in memory.
     RemoteAddr,
@@ -95,8 +97,20 @@ fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
     }
 }
 
+/// A worker's requests share a connection to Redis.
+const IDLE: [without_effect::Idle; 1] =
+    [("redis_keepalive_pool", "each worker has one connection, which all its requests share")];
+
+/// Remarks about the key, and about fields without effect: those that all limits have, and `more`.
+pub(crate) fn remarks(conf: &Value, schema: &str, more: &[without_effect::Idle]) -> Vec<String> {
+    let mut found = of_key(conf);
+    found.extend(without_effect::remarks(conf, schema, &IDLE));
+    found.extend(without_effect::remarks(conf, schema, more));
+    found
+}
+
 /// A limit whose key never has a value counts by the client's address.
-pub(crate) fn remarks(conf: &Value) -> Vec<String> {
+fn of_key(conf: &Value) -> Vec<String> {
     let text = |name: &str| conf.get(name).and_then(Value::as_str);
     if let Some(rules) = conf.get("rules").and_then(Value::as_array) {
         return of_rules(rules);

@@ -1,9 +1,11 @@
 //! A plugin to start from: says in the error log which phase runs, and can send requests to another node.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Value, json};
-use tidegate_plugin_api::{BodyChunk, BuildContext, ControlPath, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{
+    BodyChunk, BuildContext, ControlPath, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle,
+};
 use tidegate_telemetry::error_log;
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
@@ -20,15 +22,28 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         .and(Phases::LOG),
     control: &[ControlPath { uri: "/v1/plugin/example-plugin/hello", handler: hello }],
     build,
+    inline_upstreams: Some(upstreams),
     ..PluginDef::DEFAULT
 };
 
 struct Example {
     conf: String,
+    /// Of `ip`.
+    upstream: Option<Arc<UpstreamHandle>>,
 }
 
-fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
-    Ok(Arc::new(Example { conf: conf.to_string() }))
+/// One node, instead of those of the route's upstream.
+fn upstreams(conf: &Value) -> Vec<Cow<'_, Value>> {
+    let Some(ip) = conf.get("ip") else { return Vec::new() };
+    let mut node = json!({"host": ip, "weight": 1});
+    if let (Some(port), Some(node)) = (conf.get("port"), node.as_object_mut()) {
+        node.insert("port".to_owned(), port.clone());
+    }
+    vec![Cow::Owned(json!({"type": "roundrobin", "nodes": [node]}))]
+}
+
+fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
+    Ok(Arc::new(Example { conf: conf.to_string(), upstream: context.upstreams.first().cloned() }))
 }
 
 /// With the argument `json` it is JSON.
@@ -52,8 +67,11 @@ impl Plugin for Example {
         Step::Next
     }
 
-    fn access<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
+    fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         self.log_phase("access");
+        if self.upstream.is_some() {
+            request.edits.upstream.clone_from(&self.upstream);
+        }
         Step::Next
     }
 

@@ -9,9 +9,9 @@ use tidegate_plugin_api::{
 };
 
 use crate::{
-    common::conf::typed,
+    common::{conf::typed, without_effect},
     traffic::limit_conn::{
-        SHORTEST_DELAY, delay,
+        IDLE, SHORTEST_DELAY, delay,
         held::{Held, Places},
     },
 };
@@ -38,7 +38,9 @@ fn remarks(conf: &Value) -> Vec<String> {
         false => Session::knows(&Variable::resolve(key)),
     };
     let remark = || "its key has no value in sessions: the client's address counts".to_owned();
-    (!is_known).then(remark).into_iter().collect()
+    let mut found = without_effect::remarks(conf, PLUGIN.schema, &IDLE);
+    found.extend((!is_known).then(remark));
+    found
 }
 
 #[derive(Deserialize)]
@@ -46,7 +48,6 @@ struct Conf {
     conn: u64,
     burst: u64,
     default_conn_delay: f64,
-    only_use_default_delay: bool,
     key: String,
     key_type: String,
 }
@@ -60,7 +61,6 @@ struct LimitConn {
     conn: f64,
     burst: f64,
     delay_seconds: f64,
-    only_default: bool,
     key: Key,
     /// Limits start over when the route changes.
     scope: String,
@@ -73,7 +73,6 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn StreamPlugin>, 
         conn: conf.conn as f64,
         burst: conf.burst as f64,
         delay_seconds: conf.default_conn_delay,
-        only_default: conf.only_use_default_delay,
         key: match conf.key_type.as_str() {
             "var_combination" => Key::Combination(Template::compile(&conf.key)),
             _ => Key::Variable(Variable::resolve(&conf.key)),
@@ -114,7 +113,6 @@ impl StreamPlugin for LimitConn {
         if wait < SHORTEST_DELAY {
             return SessionVerdict::Next;
         }
-        let wait = if self.only_default { self.delay_seconds } else { wait };
         SessionVerdict::Delay(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 

@@ -44,7 +44,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         ("remaining_header", Text::Name),
         ("reset_header", Text::Name),
     ],
-    remarks: limit_key::remarks,
+    remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &[]),
     build,
     ..PluginDef::DEFAULT
 };

@@ -17,7 +17,7 @@ use crate::{
         conf::typed,
         limit_key::{self, Form, LimitKey, Scope},
         outage::{Attempt, Outage},
-        skip,
+        skip, without_effect,
     },
     traffic::limit_count::amount::Amount,
 };
@@ -29,10 +29,14 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("limit_conn.json"),
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS.and(Phases::LOG),
-    remarks: limit_key::remarks,
+    remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &IDLE),
     build,
     ..PluginDef::DEFAULT
 };
+
+/// In APISIX it is meant to keep the delay from following the time that requests take, which it does not do either.
+pub(crate) const IDLE: [without_effect::Idle; 1] =
+    [("only_use_default_delay", "the delay is always default_conn_delay, as in APISIX 3.18")];
 
 #[derive(Deserialize)]
 struct RuleConf {

@@ -23,7 +23,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("limit_req.json"),
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS,
-    remarks: limit_key::remarks,
+    remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &[]),
     build,
     ..PluginDef::DEFAULT
 };

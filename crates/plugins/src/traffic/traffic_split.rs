@@ -1,6 +1,6 @@
 //! Sends shares of the traffic to other upstreams, by weight and by conditions on the request.
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -62,8 +62,8 @@ fn inline(target: &Value) -> Option<&Value> {
     target.get("upstream").filter(|_| target.get("upstream_id").is_none())
 }
 
-pub(crate) fn inline_upstreams(conf: &Value) -> Vec<&Value> {
-    rules(conf).flat_map(targets).filter_map(inline).collect()
+pub(crate) fn inline_upstreams(conf: &Value) -> Vec<Cow<'_, Value>> {
+    rules(conf).flat_map(targets).filter_map(inline).map(Cow::Borrowed).collect()
 }
 
 fn conditions(rule: &Value, needs_body: &mut bool) -> Result<Option<Vec<Expression<Variable>>>, String> {
@@ -207,7 +207,8 @@ mod tests {
             {"weighted_upstreams": [{"upstream": {"a": 1}}, {"weight": 2}]},
             {"weighted_upstreams": [{"upstream_id": 1, "upstream": {"b": 1}}, {"upstream": {"c": 1}}]}
         ]});
-        assert_eq!(inline_upstreams(&conf), [&json!({"a": 1}), &json!({"c": 1})]);
+        let found: Vec<Value> = inline_upstreams(&conf).into_iter().map(Cow::into_owned).collect();
+        assert_eq!(found, [json!({"a": 1}), json!({"c": 1})]);
     }
 
     #[test]

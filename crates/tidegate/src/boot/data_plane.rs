@@ -83,6 +83,7 @@ pub(super) fn settings(
         release_memory: Some(release_memory),
         fallback_sni: settings.apisix.tls.fallback_sni.as_ref().map(|name| name.to_ascii_lowercase()),
         stream: stream(settings, logs)?,
+        messages: Some(tidegate_plugins::registry::OPEN_MESSAGES),
         ..tidegate_proxy::Settings::default()
     })
 }

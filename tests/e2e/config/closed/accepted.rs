@@ -257,3 +257,51 @@ fn hosts_without_a_scheme() {
         super::put(&gateway, "routes/z", &route(&plugins).to_string());
     }
 }
+
+/// What APISIX's schemas have and the gateway has no use for is named, where it is not the default.
+#[test]
+fn fields_without_effect() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let kafka = |more: Value| {
+        let mut conf = json!({"brokers": [{"host": "127.0.0.1", "port": 1}], "kafka_topic": "t"});
+        conf.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        route(&json!({"kafka-logger": conf}))
+    };
+    let limit = |name: &str, more: Value| {
+        let mut conf = match name {
+            "limit-count" => json!({"count": 1, "time_window": 9}),
+            "limit-req" => json!({"rate": 1, "burst": 0, "key": "remote_addr"}),
+            _ => json!({"conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr"}),
+        };
+        conf.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        route(&json!({name: conf}))
+    };
+    let redis =
+        |pool: u32| json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_keepalive_pool": pool});
+    check(
+        &gateway,
+        "routes/z",
+        &[
+            (kafka(json!({"producer_type": "async", "producer_batch_num": 200, "api_version": 1})), ""),
+            (
+                kafka(json!({"producer_type": "sync"})),
+                "plugin kafka-logger: producer_type has no effect: a batch is one",
+            ),
+            (kafka(json!({"producer_batch_num": 2})), "producer_batch_num has no effect"),
+            (kafka(json!({"producer_batch_size": 2})), "producer_batch_size has no effect"),
+            (kafka(json!({"producer_max_buffering": 2})), "producer_max_buffering has no effect"),
+            (kafka(json!({"producer_time_linger": 2})), "producer_time_linger has no effect"),
+            (kafka(json!({"cluster_name": 2})), "cluster_name has no effect: each configuration"),
+            (kafka(json!({"api_version": 2})), "api_version has no effect: messages are record batches"),
+            (
+                limit("limit-conn", json!({"only_use_default_delay": true})),
+                "only_use_default_delay has no effect",
+            ),
+            (limit("limit-conn", json!({"only_use_default_delay": false})), ""),
+            (limit("limit-conn", redis(7)), "redis_keepalive_pool has no effect: each worker"),
+            (limit("limit-req", redis(7)), "redis_keepalive_pool has no effect: each worker"),
+            (limit("limit-count", redis(7)), "redis_keepalive_pool has no effect: each worker"),
+            (limit("limit-count", redis(100)), ""),
+        ],
+    );
+}

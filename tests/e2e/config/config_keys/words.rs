@@ -41,13 +41,13 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
 fn names_of_absent_plugins_are_one_line() {
     let plain = said(&[], "proxy");
     let said = said(
-        &[("plugins", json!(["mocking", "ai-proxy", "kafka-proxy", "prometheus"]))],
-        "ai-proxy, kafka-proxy",
+        &[("plugins", json!(["mocking", "ai-proxy", "mcp-bridge", "prometheus"]))],
+        "ai-proxy, mcp-bridge",
     );
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("ai-proxy")).collect();
     assert_eq!(lines.len(), 1, "{said}");
     assert!(
-        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, kafka-proxy"),
+        lines[0].contains("2 of 4 are not available") && lines[0].contains("ai-proxy, mcp-bridge"),
         "{said}"
     );
     assert!(!plain.contains("not available"), "the built-in list names what is here");
@@ -107,7 +107,7 @@ fn fields_of_objects_without_effect_are_named_once() {
 - {id: 1, uri: /a, script_id: 7, plugins: {mocking: {response_example: a}}}
 - {id: 2, uri: /b, script_id: 7, plugins: {mocking: {response_example: a}}}
 upstreams:
-- {id: u, type: roundrobin, scheme: kafka, nodes: {"127.0.0.1:1": 1}}
+- {id: u, type: roundrobin, scheme: udp, nodes: {"127.0.0.1:1": 1}}
 "#;
     let gateway = Gateway::start(&standalone(&[]), Some(routes));
     gateway.wait_for_log("script_id of routes/1 (and in 1 more) has no effect");

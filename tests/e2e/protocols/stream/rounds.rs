@@ -48,7 +48,7 @@ fn requests_through_a_stream_port_do_not_go_round() {
 fn requests_do_not_go_to_upstreams_of_streams() {
     let upstream = Upstream::start();
     let node = json!({upstream.address.to_string(): 1});
-    let schemes = ["tls", "tcp", "udp", "kafka"];
+    let schemes = ["tls", "tcp", "udp"];
     let routes: Vec<serde_json::Value> = schemes
         .iter()
         .map(|scheme| json!({"id": scheme, "uri": format!("/{scheme}"), "upstream_id": scheme}))

@@ -200,7 +200,7 @@ const FAULTS: &[Fault] = &[
         ..MACHINE
     },
     // What is not here, of APISIX's config.yaml.
-    Fault { config: "plugins: [kafka-proxy]\n", seen: "rejected: kafka-proxy", remedy: "", ..MACHINE },
+    Fault { config: "plugins: [mcp-bridge]\n", seen: "rejected: mcp-bridge", remedy: "", ..MACHINE },
     Fault {
         config: "wasm: {plugins: [{name: w, file: /w}]}\n",
         seen: "wasm.plugins has no effect",
@@ -290,15 +290,15 @@ const FAULTS: &[Fault] = &[
         ..MOVE
     },
     Fault {
-        resources: "routes: [{id: 1, uri: /a, plugins: {kafka-proxy: {}}}]",
-        seen: "unknown plugin [kafka-proxy]",
+        resources: "routes: [{id: 1, uri: /a, plugins: {mcp-bridge: {}}}]",
+        seen: "unknown plugin [mcp-bridge]",
         remedy: "leave these routes with APISIX",
         ..MOVE
     },
     Fault {
-        resources: "routes: [{id: 1, uri: /a, upstream: {scheme: kafka, nodes: {'127.0.0.1:1': 1}}}]",
+        resources: "routes: [{id: 1, uri: /a, upstream: {scheme: udp, nodes: {'127.0.0.1:1': 1}}}]",
         seen: "upstream.scheme of routes/1 has no effect",
-        remedy: "kafka, are not available",
+        remedy: "are for stream routes",
         ..MOVE
     },
     Fault {

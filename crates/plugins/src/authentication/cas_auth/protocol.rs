@@ -57,6 +57,9 @@ struct Element {
     text: String,
 }
 
+/// What servers write for the namespace of CAS, even where they do not declare it.
+const PREFIX: &str = "cas";
+
 const INVALID: &str = "a document is not XML";
 
 /// All elements of a whole document. One that declares its type is none: what a reference stands for must not be up to it.
@@ -66,7 +69,12 @@ fn elements(document: &str) -> Result<Vec<Element>, &'static str> {
     let (mut open, mut found): (Vec<Element>, Vec<Element>) = (Vec::new(), Vec::new());
     loop {
         let (namespace, event) = reader.read_resolved_event().map_err(|_| INVALID)?;
-        let is_of_cas = namespace == ResolveResult::Bound(Namespace(NAMESPACE));
+        // Not every server declares the prefix.
+        let is_of_cas = match &namespace {
+            ResolveResult::Bound(namespace) => *namespace == Namespace(NAMESPACE),
+            ResolveResult::Unknown(prefix) => &prefix[..] == PREFIX,
+            ResolveResult::Unbound => false,
+        };
         match event {
             Event::Start(tag) => {
                 let is_second_root = open.is_empty() && !found.is_empty();
@@ -163,7 +171,8 @@ mod tests {
             (success("<cas:user>a</cas:user>").replace("cas:", "c:").replace(":cas=", ":c="), Some("a")),
             (success("<cas:user>a</cas:user>").replace("cas:", "").replace(":cas=", "="), Some("a")),
             (success("<cas:user>a</cas:user>").replace("/tp/cas", "/tp/other"), None),
-            (success("<cas:user>a</cas:user>").replace(" xmlns:cas='http://www.yale.edu/tp/cas'", ""), None),
+            (success("<cas:user>a</cas:user>").replace(" xmlns:cas='http://www.yale.edu/tp/cas'", ""), Some("a")),
+            ("<c:serviceResponse><c:authenticationSuccess><c:user>a</c:user></c:authenticationSuccess></c:serviceResponse>".to_owned(), None),
             (success("<user>a</user>"), None),
         ] {
             assert_eq!(user(&answer).ok().as_deref(), expected, "{answer}");

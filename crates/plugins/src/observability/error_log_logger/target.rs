@@ -13,7 +13,7 @@ use tidegate_clients::{
 use crate::{
     common::{clickhouse::Table, conf::typed, skywalking},
     observability::kafka_logger::{
-        connection::{Broker, Settings},
+        connection::{Broker, Settings, Tls},
         producer::Producer,
         sasl::Credentials,
     },
@@ -159,10 +159,16 @@ fn producer(kafka: Kafka, timeout: u64) -> Producer {
     let brokers = kafka.brokers.into_iter();
     let settings = Settings {
         brokers: brokers
-            .map(|broker| Broker { host: broker.host, port: broker.port, credentials: broker.sasl_config })
+            .map(|broker| Broker {
+                host: broker.host,
+                port: broker.port,
+                address: None,
+                credentials: broker.sasl_config,
+            })
             .collect(),
-        tls: kafka.tls.map(|tls| TlsWanted { verify: tls.verify, client: None }),
+        tls: kafka.tls.map(|tls| Tls::Wanted(TlsWanted { verify: tls.verify, client: None })),
         timeout: Duration::from_secs(timeout),
+        client: None,
     };
     let refresh = Duration::from_secs(kafka.meta_refresh_interval);
     Producer::new(settings, kafka.kafka_topic, kafka.key, kafka.required_acks, refresh)

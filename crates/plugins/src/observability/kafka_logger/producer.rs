@@ -3,22 +3,18 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_model::random::random_u64;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::sync::Mutex;
 
 use super::{
     connection::{Connection, Settings},
-    protocol::{self, METADATA, PRODUCE, Reader, Writer},
+    metadata::Topic,
+    protocol::{self, PRODUCE, Reader, Writer},
 };
 use crate::common::kept_connections::KeptConnections;
 
 /// Tries per message before the batch counts as failed.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Of a cluster.
-const MOST_BROKERS: usize = 4096;
-/// Of a topic.
-const MOST_PARTITIONS: usize = 65_536;
 
 pub(crate) struct Producer {
     settings: Settings,
@@ -35,13 +31,6 @@ struct State {
     connections: KeptConnections<i32, Connection>,
     /// Messages without a key go around the partitions.
     next: u32,
-}
-
-struct Topic {
-    /// Number and leader.
-    partitions: Vec<(i32, i32)>,
-    brokers: Vec<(i32, String, u16)>,
-    read_at: Instant,
 }
 
 impl Producer {
@@ -81,7 +70,8 @@ impl Producer {
 
     async fn try_send(&self, state: &mut State, message: &[u8]) -> Result<(), String> {
         if state.topic.as_ref().is_none_or(|topic| topic.read_at.elapsed() >= self.refresh) {
-            let topic = self.read_topic().await?;
+            let topic = Topic::read(&self.settings, &self.topic, true).await;
+            let topic = topic.map_err(|missing| missing.to_string())?;
             state.connections.retain(|leader| topic.brokers.iter().any(|(id, ..)| id == leader));
             state.topic = Some(topic);
         }
@@ -101,7 +91,7 @@ impl Producer {
             None => {
                 let broker = topic.brokers.iter().find(|(id, ..)| *id == leader);
                 let (_, host, port) = broker.ok_or("the leader of the partition is unknown")?;
-                let opened = Connection::open(&self.settings, host, *port).await?;
+                let opened = Connection::open(&self.settings, &self.settings.broker(host, *port)).await?;
                 state.connections.keep(leader, opened)
             }
         };
@@ -146,59 +136,4 @@ impl Producer {
             None => Ok(()),
         }
     }
-
-    /// Asks the configured brokers one after the other.
-    async fn read_topic(&self) -> Result<Topic, String> {
-        let mut last = "no broker is configured".to_owned();
-        for broker in &self.settings.brokers {
-            let asked = async {
-                let mut connection = Connection::open(&self.settings, &broker.host, broker.port).await?;
-                let answer = connection
-                    .ask(METADATA, |request| {
-                        request.i32(1);
-                        request.string(&self.topic);
-                    })
-                    .await?;
-                read_metadata(&answer)
-            };
-            match asked.await {
-                Ok(topic) => return Ok(topic),
-                Err(reason) => last = reason,
-            }
-        }
-        Err(last)
-    }
-}
-
-fn read_metadata(answer: &[u8]) -> Result<Topic, String> {
-    let mut reader = Reader(answer);
-    let brokers = reader.list(MOST_BROKERS, |reader| {
-        let id = reader.i32()?;
-        let host = reader.string()?.unwrap_or_default();
-        let port = u16::try_from(reader.i32()?).map_err(|_| "port out of range")?;
-        reader.string()?;
-        Ok((id, host, port))
-    })?;
-    reader.skip(4)?;
-    let topics = reader.list(1, |reader| {
-        let code = reader.i16()?;
-        reader.string()?;
-        reader.skip(1)?;
-        let partitions = reader.list(MOST_PARTITIONS, |reader| {
-            reader.skip(2)?;
-            let (number, leader) = (reader.i32()?, reader.i32()?);
-            for _ in 0..2 {
-                reader.list(MOST_BROKERS, |reader| reader.skip(4))?;
-            }
-            Ok((number, leader))
-        })?;
-        Ok((code, partitions))
-    })?;
-    let (code, mut partitions) = topics.into_iter().next().ok_or("the broker does not know the topic")?;
-    if code != 0 {
-        return Err(protocol::error(code));
-    }
-    partitions.retain(|(_, leader)| *leader >= 0);
-    partitions.sort_unstable();
-    Ok(Topic { partitions, brokers, read_at: Instant::now() })
 }

@@ -1,10 +1,12 @@
-//! The bytes of Kafka's protocol, as far as a producer needs them (https://kafka.apache.org/protocol).
+//! The bytes of Kafka's protocol, as far as producers and kafka-proxy need them (https://kafka.apache.org/protocol).
 //!
-//! Versions: Metadata 1, Produce 3 (record batches, the oldest that current brokers take), SaslHandshake 1,
-//! SaslAuthenticate 0: brokers from 0.11 on know them all.
+//! Versions: Produce 3 and Fetch 4 (record batches, the oldest that current brokers take), ListOffsets 1, Metadata 4 (topics are
+//! not created by asking), SaslHandshake 1, SaslAuthenticate 0: brokers from 0.11 on know them all.
 
 pub(crate) const PRODUCE: (i16, i16) = (0, 3);
-pub(crate) const METADATA: (i16, i16) = (3, 1);
+pub(crate) const FETCH: (i16, i16) = (1, 4);
+pub(crate) const LIST_OFFSETS: (i16, i16) = (2, 1);
+pub(crate) const METADATA: (i16, i16) = (3, 4);
 pub(crate) const SASL_HANDSHAKE: (i16, i16) = (17, 1);
 pub(crate) const SASL_AUTHENTICATE: (i16, i16) = (36, 0);
 
@@ -12,7 +14,7 @@ const CLIENT_ID: &str = "tidegate";
 
 /// Builds a request or a part of it; numbers are big-endian.
 #[derive(Default)]
-pub(super) struct Writer(pub Vec<u8>);
+pub(crate) struct Writer(pub Vec<u8>);
 
 impl Writer {
     /// Length (to be filled in by [`Writer::framed`]), header version 1.
@@ -41,20 +43,20 @@ impl Writer {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(super) fn i32(&mut self, value: i32) {
+    pub(crate) fn i32(&mut self, value: i32) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(super) fn i64(&mut self, value: i64) {
+    pub(crate) fn i64(&mut self, value: i64) {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(super) fn string(&mut self, value: &str) {
+    pub(crate) fn string(&mut self, value: &str) {
         self.i16(value.len().min(i16::MAX as usize) as i16);
         self.0.extend_from_slice(value.as_bytes());
     }
 
-    pub(super) fn bytes(&mut self, value: &[u8]) {
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.i32(value.len() as i32);
         self.0.extend_from_slice(value);
     }
@@ -81,12 +83,12 @@ impl Writer {
 }
 
 /// Reads an answer; every read says when the bytes end too early.
-pub(super) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 const SHORT: &str = "response of the broker is too short";
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
         self.0 = rest;
         Ok(taken)
@@ -96,19 +98,48 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().map_err(|_| SHORT.to_owned())
     }
 
-    pub(super) fn skip(&mut self, length: usize) -> Result<(), String> {
+    pub(crate) fn skip(&mut self, length: usize) -> Result<(), String> {
         self.take(length).map(|_| ())
+    }
+
+    pub(crate) fn i8(&mut self) -> Result<i8, String> {
+        self.array().map(i8::from_be_bytes)
     }
 
     pub(crate) fn i16(&mut self) -> Result<i16, String> {
         self.array().map(i16::from_be_bytes)
     }
 
-    pub(super) fn i32(&mut self) -> Result<i32, String> {
+    pub(crate) fn u32(&mut self) -> Result<u32, String> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Result<i64, String> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// Zigzag, as record batches have it.
+    pub(crate) fn varint(&mut self) -> Result<i64, String> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.array::<1>()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err("a number in the response of the broker does not end".to_owned())
+    }
+
+    pub(crate) fn varbytes(&mut self) -> Result<Option<&'a [u8]>, String> {
+        usize::try_from(self.varint()?).ok().map(|length| self.take(length)).transpose()
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, String> {
         self.array().map(i32::from_be_bytes)
     }
 
-    pub(super) fn string(&mut self) -> Result<Option<String>, String> {
+    pub(crate) fn string(&mut self) -> Result<Option<String>, String> {
         let length = self.i16()?;
         match usize::try_from(length) {
             Ok(length) => Ok(Some(String::from_utf8_lossy(self.take(length)?).into_owned())),
@@ -116,13 +147,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {
-        let length = self.i32()?;
-        self.take(usize::try_from(length).unwrap_or(0))
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], String> {
+        self.nullable_bytes().map(Option::unwrap_or_default)
+    }
+
+    pub(crate) fn nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, String> {
+        usize::try_from(self.i32()?).ok().map(|length| self.take(length)).transpose()
     }
 
     /// Reads a list of at most so many items; `read` is called for each.
-    pub(super) fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         most: usize,
         mut read: impl FnMut(&mut Reader<'a>) -> Result<T, String>,
@@ -161,45 +195,95 @@ pub(crate) fn record_batch(key: Option<&[u8]>, value: &[u8], timestamp_ms: i64) 
     batch.i32((covered.0.len() + 9) as i32);
     batch.i32(-1);
     batch.i8(2);
-    batch.0.extend_from_slice(&crc(&covered.0, CASTAGNOLI).to_be_bytes());
+    batch.0.extend_from_slice(&crc32c(&covered.0).to_be_bytes());
     batch.0.extend_from_slice(&covered.0);
     batch.0
 }
 
-const CASTAGNOLI: u32 = 0x82f6_3b78;
-const IEEE: u32 = 0xedb8_8320;
+const CASTAGNOLI: [u32; 256] = table(0x82f6_3b78);
+const IEEE: [u32; 256] = table(0xedb8_8320);
 
-fn crc(data: &[u8], polynomial: u32) -> u32 {
-    let table: [u32; 256] = std::array::from_fn(|at| {
-        (0..8).fold(at as u32, |value, _| if value & 1 == 1 { value >> 1 ^ polynomial } else { value >> 1 })
-    });
+const fn table(polynomial: u32) -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let (mut value, mut bit) = (at as u32, 0);
+        while bit < 8 {
+            value = if value & 1 == 1 { value >> 1 ^ polynomial } else { value >> 1 };
+            bit += 1;
+        }
+        table[at] = value;
+        at += 1;
+    }
+    table
+}
+
+fn crc(data: &[u8], table: &[u32; 256]) -> u32 {
     let step = |sum: u32, byte: &u8| table[usize::from(sum as u8 ^ byte)] ^ sum >> 8;
     !data.iter().fold(!0, step)
 }
 
-/// By which a key chooses its partition, as lua-resty-kafka does.
-pub(crate) fn key_hash(key: &[u8]) -> u32 {
-    crc(key, IEEE)
+/// Of record batches.
+pub(crate) fn crc32c(data: &[u8]) -> u32 {
+    crc(data, &CASTAGNOLI)
 }
 
-/// The usual error codes in words.
-pub(super) fn error(code: i16) -> String {
-    let name = match code {
-        1 => "offset out of range",
-        2 => "corrupt message",
-        3 => "unknown topic or partition",
-        5 => "leader not available",
-        6 => "not the leader of the partition",
-        7 => "request timed out",
-        10 => "message too large",
-        17 => "invalid topic",
-        19 => "not enough replicas",
-        29 => "not authorized for the topic",
-        33 => "unsupported SASL mechanism",
-        58 => "SASL authentication failed",
-        _ => return format!("error {code}"),
-    };
-    format!("{name} (error {code})")
+/// Of messages older than record batches.
+pub(crate) fn crc32(data: &[u8]) -> u32 {
+    crc(data, &IEEE)
+}
+
+/// By which a key chooses its partition, as lua-resty-kafka does.
+pub(crate) fn key_hash(key: &[u8]) -> u32 {
+    crc32(key)
+}
+
+/// The protocol's name of an error.
+pub(crate) fn name(code: i16) -> Option<&'static str> {
+    Some(match code {
+        -1 => "UNKNOWN_SERVER_ERROR",
+        1 => "OFFSET_OUT_OF_RANGE",
+        2 => "CORRUPT_MESSAGE",
+        3 => "UNKNOWN_TOPIC_OR_PARTITION",
+        4 => "INVALID_FETCH_SIZE",
+        5 => "LEADER_NOT_AVAILABLE",
+        6 => "NOT_LEADER_OR_FOLLOWER",
+        7 => "REQUEST_TIMED_OUT",
+        8 => "BROKER_NOT_AVAILABLE",
+        9 => "REPLICA_NOT_AVAILABLE",
+        10 => "MESSAGE_TOO_LARGE",
+        17 => "INVALID_TOPIC_EXCEPTION",
+        18 => "RECORD_LIST_TOO_LARGE",
+        19 => "NOT_ENOUGH_REPLICAS",
+        20 => "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        21 => "INVALID_REQUIRED_ACKS",
+        29 => "TOPIC_AUTHORIZATION_FAILED",
+        31 => "CLUSTER_AUTHORIZATION_FAILED",
+        32 => "INVALID_TIMESTAMP",
+        33 => "UNSUPPORTED_SASL_MECHANISM",
+        34 => "ILLEGAL_SASL_STATE",
+        35 => "UNSUPPORTED_VERSION",
+        42 => "INVALID_REQUEST",
+        43 => "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+        44 => "POLICY_VIOLATION",
+        56 => "KAFKA_STORAGE_ERROR",
+        58 => "SASL_AUTHENTICATION_FAILED",
+        74 => "FENCED_LEADER_EPOCH",
+        75 => "UNKNOWN_LEADER_EPOCH",
+        76 => "UNSUPPORTED_COMPRESSION_TYPE",
+        78 => "OFFSET_NOT_AVAILABLE",
+        87 => "INVALID_RECORD",
+        89 => "THROTTLING_QUOTA_EXCEEDED",
+        _ => return None,
+    })
+}
+
+/// An error in words.
+pub(crate) fn error(code: i16) -> String {
+    match name(code) {
+        Some(name) => format!("{name} (error {code})"),
+        None => format!("error {code}"),
+    }
 }
 
 #[cfg(test)]
@@ -208,11 +292,15 @@ mod tests {
 
     #[test]
     fn checksums_and_numbers() {
-        assert_eq!(crc(b"123456789", CASTAGNOLI), 0xe306_9283);
-        assert_eq!(crc(b"123456789", IEEE), 0xcbf4_3926);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         let mut writer = Writer::default();
         [0, -1, 1, 150].iter().for_each(|value| writer.varint(*value));
         assert_eq!(writer.0, [0, 1, 2, 0xac, 0x02]);
+        let mut reader = Reader(&writer.0);
+        assert_eq!([0; 4].map(|_: i64| reader.varint()), [Ok(0), Ok(-1), Ok(1), Ok(150)]);
+        assert!(Reader(&[0xff; 11]).varint().is_err());
+        assert_eq!(Reader(&[1]).varbytes(), Ok(None));
     }
 
     #[test]

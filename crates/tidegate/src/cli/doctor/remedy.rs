@@ -17,7 +17,7 @@ const REMEDIES: [(&str, &str); 5] = [
     ),
     (
         "upstream.scheme of ",
-        "use the scheme http, https, grpc or grpcs: others, such as kafka, are not available",
+        "use the scheme http, https, grpc or grpcs: tcp, udp and tls are for stream routes",
     ),
     (
         "' not found: only those of the guide",

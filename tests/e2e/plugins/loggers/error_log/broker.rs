@@ -90,10 +90,11 @@ impl Session {
                 let numbers =
                     |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>();
                 // One broker without a rack, which is the controller.
-                answer.extend(numbers(&[1, 7]));
+                answer.extend(numbers(&[0, 1, 7]));
                 answer.extend(text("127.0.0.1"));
                 answer.extend(numbers(&[i32::from(self.port)]));
-                answer.extend([0xff, 0xff]);
+                // Neither a rack nor a name of the cluster.
+                answer.extend([0xff; 4]);
                 // One topic with one partition, which it leads.
                 answer.extend(numbers(&[7, 1]));
                 answer.extend([0, 0]);
