@@ -81,9 +81,9 @@ const NO_TREE: u32 = u32::MAX;
 impl Index {
     /// Exact path first, then prefixes from the longest to the shortest.
     pub(super) fn candidates(&self, scope: Scope, path: &[u8]) -> Candidates<'_> {
-        let exact = self
-            .exact
-            .find(hash(scope, path), |entry| entry.scope == scope && entry.path(&self.text).as_bytes() == path);
+        let exact = self.exact.find(hash(scope, path), |entry| {
+            entry.scope == scope && entry.path(&self.text).as_bytes() == path
+        });
         let current = match exact.map(|entry| &entry.list) {
             Some(List::One(candidate)) => std::slice::from_ref(candidate).iter(),
             Some(List::Several { first, count }) => self.slice(*first, *count),

@@ -260,7 +260,9 @@ impl<'r, N> Source<'r, N> {
 
 /// In the order of trying.
 pub(super) fn sort<N>(sources: &mut [Source<'_, N>]) {
-    sources.sort_by(|one, other| one.layer.rank(one.found.candidate).cmp(&other.layer.rank(other.found.candidate)));
+    sources.sort_by(|one, other| {
+        one.layer.rank(one.found.candidate).cmp(&other.layer.rank(other.found.candidate))
+    });
 }
 
 /// A host read from its end, where the suffixes of wildcards begin.
