@@ -33,6 +33,8 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="short rounds: for checking, not for quoting")
     parser.add_argument("--only", action="append", choices=[*throughput.SCENARIOS, *OTHERS], metavar="SCENARIO",
                         help="one of %(choices)s; may be given several times")
+    parser.add_argument("--plugin", action="append", choices=plugins.SCENARIOS, metavar="PLUGIN",
+                        help="of --only plugins: one of %(choices)s; may be given several times")
     parser.add_argument("--rounds", type=int, help="rounds per scenario (default 5; quick: 3)")
     parser.add_argument("--seconds", type=int, help="seconds per round (default 5; quick: 2)")
     parser.add_argument("--against", metavar="COMMIT",
@@ -62,7 +64,7 @@ def main():
         # nginx's workers run as another user when its master is root.
         os.chmod(folder, 0o755)
         try:
-            measure(folder, wanted, rounds, seconds, (binary, before), options.quick, results)
+            measure(folder, wanted, rounds, seconds, (binary, before), options.quick, options.plugin, results)
         except KeyboardInterrupt:
             say("interrupted: what was measured before follows")
     results["machine"] = machine.since()
@@ -70,7 +72,7 @@ def main():
     print(f"\nsaved as {save(results)}")
 
 
-def measure(folder, wanted, rounds, seconds, binaries, quick, results):
+def measure(folder, wanted, rounds, seconds, binaries, quick, which, results):
     running, (binary, before) = [], binaries
     try:
         upstream_port = processes.free_port()
@@ -99,7 +101,7 @@ def measure(folder, wanted, rounds, seconds, binaries, quick, results):
         if "hyperapi" in wanted and binary:
             results["hyperapi"] = hyperapi.run(binary, folder, scripts["plain"], rounds, seconds, say)
         if "plugins" in wanted and binary:
-            results["plugins"] = plugins.run(binary, folder, upstream_port, rounds, seconds, say)
+            results["plugins"] = plugins.run(binary, folder, upstream_port, which, rounds, seconds, say)
         if "start" in wanted:
             results["start"] = footprint.run_start(binary, folder, upstream_port, rounds, 1000, say)
         if "manyroutes" in wanted and binary:

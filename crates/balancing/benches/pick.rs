@@ -17,7 +17,8 @@ fn main() {
                 weight: 1 + u32::from(port % 3),
                 ..NodeSpec::default()
             });
-            let spec = UpstreamSpec { nodes: nodes.collect(), algorithm, ..UpstreamSpec::default() };
+            let spec =
+                UpstreamSpec { nodes: nodes.map(Into::into).collect(), algorithm, ..UpstreamSpec::default() };
             let upstream = Upstream::new(spec, 1, None);
             let rounds = 1_000_000u32;
             let started = Instant::now();

@@ -60,7 +60,7 @@ pub(crate) fn groups(algorithm: Algorithm, nodes: &[Node], usable: &dyn Fn(u16) 
         .map(|members| {
             let weighted: Vec<(u16, &NodeSpec)> = members
                 .iter()
-                .filter_map(|member| Some((*member, &nodes.get(usize::from(*member))?.spec)))
+                .filter_map(|member| Some((*member, &*nodes.get(usize::from(*member))?.spec)))
                 .collect();
             let method = match algorithm {
                 Algorithm::RoundRobin => Method::Cycle(Cycle::new(&weighted)),
@@ -155,7 +155,8 @@ impl Candidates<'_> {
     }
 
     fn latency_ms(&self, node: u16) -> f64 {
-        self.nodes.get(usize::from(node)).map_or(0.0, |node| node.statistics.latency_ms(self.now_ms))
+        let statistics = self.nodes.get(usize::from(node)).and_then(|node| node.statistics.as_ref());
+        statistics.map_or(0.0, |statistics| statistics.latency_ms(self.now_ms))
     }
 
     fn connection_score(&self, node: u16) -> f64 {

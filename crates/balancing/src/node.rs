@@ -10,8 +10,9 @@ use std::sync::{
 #[derive(Debug)]
 pub struct Node {
     /// As the compiler made it of the object.
-    pub spec: NodeSpec,
-    pub(crate) statistics: Arc<Statistics>,
+    pub spec: Arc<NodeSpec>,
+    /// `None`: its balancer asks for none. There may be 50,000 upstreams.
+    pub(crate) statistics: Option<Arc<Statistics>>,
 }
 
 #[derive(Debug, Default)]
@@ -28,14 +29,16 @@ const DECAY_MS: f64 = 10_000.0;
 impl Node {
     /// Requests in flight, as `least_conn` counts them.
     pub fn active(&self) -> u32 {
-        self.statistics.active.load(Ordering::Relaxed)
+        self.statistics.as_ref().map_or(0, |statistics| statistics.active.load(Ordering::Relaxed))
     }
 
     /// Counts a request, unless the node already has its maximum in flight.
     pub(crate) fn take_place(&self) -> bool {
         let limit = self.spec.max_conn.unwrap_or(u32::MAX);
         let more = |active: u32| (active < limit).then_some(active.saturating_add(1));
-        self.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.statistics.as_ref().is_some_and(|statistics| {
+            statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! One upstream as the workers share it: its nodes, their statistics and health, and the pick.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     net::IpAddr,
@@ -20,21 +21,31 @@ use crate::{
     spec::{Algorithm, NodeSpec, UpstreamSpec},
 };
 
-/// Share it in an `Arc`; every method takes `&self` and none blocks or, but for a change of health, allocates.
+/// Workers share it; every method takes `&self` and none blocks or, but for a change of health, allocates.
+///
+/// There may be 50,000, most of them with one node: what only a choice needs is apart.
 #[derive(Debug)]
 pub struct Upstream {
-    /// What it was built from, but for the nodes.
-    pub spec: UpstreamSpec,
     /// In the order of the specification.
-    pub nodes: Vec<Node>,
+    pub nodes: SmallVec<[Node; 1]>,
     /// `None`: the object has no `checks`, and all nodes are usable.
     pub health: Option<Box<Health>>,
+    /// `None`: there are not several nodes.
+    choice: Option<Box<Choice>>,
+    /// What it was built from, but for the nodes.
+    pub spec: Arc<UpstreamSpec>,
+    algorithm: Algorithm,
+    /// Some node has a `max_conn`.
+    limited: bool,
+}
+
+/// What a choice among several nodes needs.
+#[derive(Debug)]
+struct Choice {
     lanes: Vec<Lane>,
     all: Vec<Group>,
     /// Some nodes, but not all, are unhealthy.
     narrowed: AtomicBool,
-    /// Some node has a `max_conn`.
-    limited: bool,
     /// Groups of the healthy nodes, for the balancer whose proportions depend on who takes part.
     healthy: ArcSwapOption<Vec<Group>>,
     change: Mutex<()>,
@@ -47,10 +58,11 @@ impl Upstream {
         spec.nodes.truncate(usize::from(u16::MAX));
         let known = Known::of(previous);
         // Kept once, by the nodes: there may be 50,000 upstreams.
-        let nodes: Vec<Node> = std::mem::take(&mut spec.nodes)
-            .into_iter()
-            .map(|spec| Node { statistics: known.statistics(&spec), spec })
-            .collect();
+        let specs = std::mem::take(&mut spec.nodes);
+        let limited = specs.iter().any(|node| node.max_conn.is_some());
+        let asks = limited || matches!(spec.algorithm, Algorithm::LeastConnections | Algorithm::Ewma);
+        let nodes: SmallVec<[Node; 1]> =
+            specs.into_iter().map(|spec| Node { statistics: known.statistics(&spec, asks), spec }).collect();
         let health = spec.checks.clone().map(|checks| {
             let kept = previous.and_then(|previous| previous.health.as_deref());
             let kept = kept.filter(|health| health.checks == *checks);
@@ -61,23 +73,18 @@ impl Upstream {
             }
             health
         });
-        let seed = RandomState::new();
-        // Only several nodes need lanes and groups to choose among.
-        let is_choice = nodes.len() > 1;
-        let lanes = if is_choice { lanes.max(1) } else { 0 };
-        let all = if is_choice { groups(spec.algorithm, &nodes, &|_| true) } else { Vec::new() };
-        let limited = nodes.iter().any(|node| node.spec.max_conn.is_some());
-        let upstream = Self {
-            limited,
-            nodes,
-            health,
-            lanes: (0..lanes).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
-            all,
-            narrowed: AtomicBool::new(false),
-            healthy: ArcSwapOption::empty(),
-            change: Mutex::new(()),
-            spec,
-        };
+        let choice = (nodes.len() > 1).then(|| {
+            let seed = RandomState::new();
+            Box::new(Choice {
+                lanes: (0..lanes.max(1)).map(|lane| Lane::new(seed.hash_one(lane))).collect(),
+                all: groups(spec.algorithm, &nodes, &|_| true),
+                narrowed: AtomicBool::new(false),
+                healthy: ArcSwapOption::empty(),
+                change: Mutex::new(()),
+            })
+        });
+        let algorithm = spec.algorithm;
+        let upstream = Self { nodes, health, choice, spec: shared(spec), algorithm, limited };
         upstream.refresh_health();
         upstream
     }
@@ -120,17 +127,15 @@ impl Upstream {
         tried: &[u16],
         now_ms: u64,
     ) -> Option<u16> {
-        if self.nodes.len() <= 1 {
-            return (!self.nodes.is_empty()).then_some(0);
-        }
-        let lane = self.lanes.get(lane % self.lanes.len())?;
-        let narrowed = self.narrowed.load(Ordering::Relaxed);
+        let Some(choice) = &self.choice else { return (!self.nodes.is_empty()).then_some(0) };
+        let lane = choice.lanes.get(lane.checked_rem(choice.lanes.len())?)?;
+        let narrowed = choice.narrowed.load(Ordering::Relaxed);
         let health = if narrowed { self.health.as_deref() } else { None };
         let candidates = Candidates { nodes: &self.nodes, tried, health, hash_key, now_ms };
-        if narrowed && let Some(healthy) = &*self.healthy.load() {
+        if narrowed && let Some(healthy) = &*choice.healthy.load() {
             return healthy.iter().find_map(|group| group.pick(lane, &candidates));
         }
-        self.all.iter().find_map(|group| group.pick(lane, &candidates))
+        choice.all.iter().find_map(|group| group.pick(lane, &candidates))
     }
 
     /// Whether nodes have a `max_conn`.
@@ -141,25 +146,29 @@ impl Upstream {
     /// A request was sent to the node. Each call needs a [`finished`](Self::finished).
     pub fn started(&self, node: u16) {
         // With limits the pick has counted it.
-        if self.spec.algorithm == Algorithm::LeastConnections
+        if self.algorithm == Algorithm::LeastConnections
             && !self.limited
-            && let Some(node) = self.nodes.get(usize::from(node))
+            && let Some(statistics) = self.statistics(node)
         {
-            node.statistics.active.fetch_add(1, Ordering::Relaxed);
+            statistics.active.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The request ended; `latency_ms` is the time to connect and to answer, `None` if there was no answer.
     pub fn finished(&self, node: u16, latency_ms: Option<f64>, now_ms: u64) {
-        let Some(node) = self.nodes.get(usize::from(node)) else { return };
-        if self.limited || self.spec.algorithm == Algorithm::LeastConnections {
+        let Some(statistics) = self.statistics(node) else { return };
+        if self.limited || self.algorithm == Algorithm::LeastConnections {
             let less = |active: u32| Some(active.saturating_sub(1));
             // The closure never refuses, so there is no error to look at.
-            let _ = node.statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            let _ = statistics.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
-        if let (Algorithm::Ewma, Some(latency_ms)) = (self.spec.algorithm, latency_ms) {
-            node.statistics.add_latency(latency_ms, now_ms);
+        if let (Algorithm::Ewma, Some(latency_ms)) = (self.algorithm, latency_ms) {
+            statistics.add_latency(latency_ms, now_ms);
         }
+    }
+
+    fn statistics(&self, node: u16) -> Option<&Statistics> {
+        self.nodes.get(usize::from(node))?.statistics.as_deref()
     }
 
     /// Counts the outcome of a probe or a request; the transition, if there was one, is for the log.
@@ -177,19 +186,39 @@ impl Upstream {
     }
 
     fn refresh_health(&self) {
-        let Some(health) = &self.health else { return };
+        let (Some(health), Some(choice)) = (&self.health, &self.choice) else { return };
         // Two changes at once must not publish the older view last.
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = choice.change.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = health.targets.iter().filter(|target| target.state().is_usable()).count();
         let narrowed = usable > 0 && usable < health.targets.len();
-        if narrowed && self.spec.algorithm == Algorithm::RoundRobin {
-            let healthy = groups(self.spec.algorithm, &self.nodes, &|node| health.is_usable(node));
-            self.healthy.store(Some(Arc::new(healthy)));
+        if narrowed && self.algorithm == Algorithm::RoundRobin {
+            let healthy = groups(self.algorithm, &self.nodes, &|node| health.is_usable(node));
+            choice.healthy.store(Some(Arc::new(healthy)));
         } else {
-            self.healthy.store(None);
+            choice.healthy.store(None);
         }
-        self.narrowed.store(narrowed, Ordering::Release);
+        choice.narrowed.store(narrowed, Ordering::Release);
     }
+}
+
+impl AsRef<Upstream> for Upstream {
+    fn as_ref(&self) -> &Upstream {
+        self
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Arc<UpstreamSpec>> = RefCell::default();
+}
+
+/// Most upstreams are specified alike, but for their nodes: one that is equal to the last one is the same.
+fn shared(spec: UpstreamSpec) -> Arc<UpstreamSpec> {
+    LAST.with_borrow_mut(|last| {
+        if **last != spec {
+            *last = Arc::new(spec);
+        }
+        last.clone()
+    })
 }
 
 /// State that is kept of the nodes of the upstream before a change.
@@ -199,7 +228,7 @@ struct Known<'a>(HashMap<Identity<'a>, Kept<'a>>);
 /// Host, port and address.
 type Identity<'a> = (&'a str, u16, Option<IpAddr>);
 
-type Kept<'a> = (&'a Arc<Statistics>, Option<&'a Arc<Target>>);
+type Kept<'a> = (Option<&'a Arc<Statistics>>, Option<&'a Arc<Target>>);
 
 impl<'a> Known<'a> {
     fn of(previous: Option<&'a Upstream>) -> Self {
@@ -209,14 +238,15 @@ impl<'a> Known<'a> {
         let nodes = previous.nodes.iter().enumerate();
         Self(
             nodes
-                .map(|(position, node)| (identity(&node.spec), (&node.statistics, target(position))))
+                .map(|(position, node)| (identity(&node.spec), (node.statistics.as_ref(), target(position))))
                 .collect(),
         )
     }
 
-    fn statistics(&self, node: &NodeSpec) -> Arc<Statistics> {
-        let known = self.0.get(&identity(node));
-        known.map(|(statistics, _)| Arc::clone(statistics)).unwrap_or_default()
+    /// What is known is kept also while nothing asks for it.
+    fn statistics(&self, node: &NodeSpec, asks: bool) -> Option<Arc<Statistics>> {
+        let known = self.0.get(&identity(node)).and_then(|(statistics, _)| statistics.cloned());
+        known.or_else(|| asks.then(Arc::default))
     }
 
     fn target(&self, node: &NodeSpec, kept: bool) -> Arc<Target> {

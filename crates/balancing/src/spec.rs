@@ -5,10 +5,10 @@ use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc};
 use crate::health::Checks;
 
 /// An `upstream` object, its names resolved: <https://apisix.apache.org/docs/apisix/admin-api/#upstream>.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpstreamSpec {
-    /// One entry per address.
-    pub nodes: Vec<NodeSpec>,
+    /// One entry per address; equal ones of several upstreams may be one.
+    pub nodes: Vec<Arc<NodeSpec>>,
     /// `type`
     pub algorithm: Algorithm,
     /// `hash_on`; used by [`Algorithm::ConsistentHash`] alone.
@@ -24,7 +24,7 @@ pub struct UpstreamSpec {
 }
 
 /// One address of an upstream.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSpec {
     /// An address or a domain, as configured. A domain with several addresses is several nodes.
     pub host: Box<str>,

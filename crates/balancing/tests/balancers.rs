@@ -11,7 +11,7 @@ fn node(port: u16, weight: u32, priority: i32) -> NodeSpec {
 }
 
 fn upstream(algorithm: Algorithm, weights: &[u32]) -> UpstreamSpec {
-    let nodes = (1980u16..).zip(weights).map(|(port, weight)| node(port, *weight, 0)).collect();
+    let nodes = (1980u16..).zip(weights).map(|(port, weight)| node(port, *weight, 0).into()).collect();
     UpstreamSpec { nodes, algorithm, ..UpstreamSpec::default() }
 }
 
@@ -95,7 +95,7 @@ fn lone_and_missing_nodes() {
 fn every_node_is_tried_once_then_none() {
     for algorithm in ALGORITHMS {
         let mut spec = upstream(algorithm, &[1, 1000, 7]);
-        spec.nodes.push(node(1990, 1, -1));
+        spec.nodes.push(node(1990, 1, -1).into());
         let upstream = Upstream::new(spec, 1, None);
         let mut tried = Vec::new();
         while let Some(node) = upstream.pick(0, Some(b"k"), &tried, 1) {
@@ -125,7 +125,7 @@ fn unhealthy_nodes_are_left_out_in_proportion() {
 fn unhealthy_priority_falls_to_the_next() {
     for algorithm in ALGORITHMS {
         let mut spec = checked(upstream(algorithm, &[1, 1]));
-        spec.nodes.push(node(1990, 1, -1));
+        spec.nodes.push(node(1990, 1, -1).into());
         let upstream = Upstream::new(spec, 1, None);
         fail(&upstream, 0);
         fail(&upstream, 1);
@@ -170,7 +170,7 @@ fn a_change_of_nodes_keeps_what_is_known() {
     before.started(0);
     fail(&before, 1);
     let mut more = spec.clone();
-    more.nodes.insert(0, node(1970, 1, 0));
+    more.nodes.insert(0, node(1970, 1, 0).into());
     let after = Upstream::new(more, 1, Some(&before));
     assert_eq!(after.nodes[1].active(), 1);
     let state = |upstream: &Upstream, node: usize| upstream.health.as_ref().unwrap().targets[node].state();
@@ -189,7 +189,7 @@ fn used_only_after_a_pick() {
     assert!(!used());
     upstream.pick(0, None, &[], 0);
     assert!(used());
-    let after = Upstream::new(upstream.spec.clone(), 1, Some(&upstream));
+    let after = Upstream::new((*upstream.spec).clone(), 1, Some(&upstream));
     assert!(after.health.as_ref().unwrap().is_used(), "probing goes on after a change");
 }
 
@@ -242,7 +242,7 @@ fn nodes_take_so_many_requests_at_a_time() {
     {
         let limited = |port, max_conn| NodeSpec { max_conn, ..node(port, 1, 0) };
         let spec = UpstreamSpec {
-            nodes: vec![limited(1, Some(2)), limited(2, Some(1))],
+            nodes: vec![limited(1, Some(2)).into(), limited(2, Some(1)).into()],
             algorithm,
             ..UpstreamSpec::default()
         };
@@ -260,7 +260,7 @@ fn nodes_take_so_many_requests_at_a_time() {
         assert_eq!(pick(), None, "{algorithm:?}");
     }
     let lone = UpstreamSpec {
-        nodes: vec![NodeSpec { max_conn: Some(1), ..node(1, 1, 0) }],
+        nodes: vec![NodeSpec { max_conn: Some(1), ..node(1, 1, 0) }.into()],
         ..UpstreamSpec::default()
     };
     let lone = Upstream::new(lone, 1, None);

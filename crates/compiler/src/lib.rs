@@ -43,6 +43,7 @@ use tidegate_plugin_api::{
     protocol::ProtocolDef, route::RouterOptions,
 };
 use tidegate_routing::router::Mode;
+use tidegate_telemetry::background::give_way;
 
 pub use certificates::ciphers::check as check_ciphers;
 pub use object::Key;
@@ -255,6 +256,7 @@ impl Compiler {
             dirty.insert(key.clone());
             match object {
                 Some(object) => {
+                    give_way();
                     self.references.set(&key, references::of(&object));
                     self.objects.entry(key.0).or_default().insert(key.1.clone(), object);
                 }
@@ -437,8 +439,10 @@ impl Compiler {
                 }
                 Kind::Route => {
                     self.build_upstream_of(key);
+                    give_way();
                     self.build_instances_of(key);
                     self.check_references(key);
+                    give_way();
                     self.build_route(key);
                 }
                 Kind::StreamRoute => {
@@ -455,6 +459,7 @@ impl Compiler {
             });
             self.remark_on_patterns(key, remarks);
             self.note_checks(key);
+            give_way();
         }
         for key in dirty.iter().filter(|key| !self.problems.contains_key(*key)) {
             self.told.remove(key);
@@ -469,6 +474,7 @@ impl Compiler {
     pub fn snapshot(&mut self, revision: u64) -> Arc<Snapshot> {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
+        give_way();
         let stream = self.streams.table();
         let graphql_weights = self.graphql_weights();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use tidegate_model::{Kind, PluginCatalog, SchemaKind, catalog::built_without};
+use tidegate_model::{Document, Kind, PluginCatalog, SchemaKind, catalog::built_without};
 use tidegate_plugin_api::{
     BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, upstream::Scheme,
 };
@@ -211,13 +211,15 @@ impl Compiler {
         for (index, value) in find(conf).into_iter().enumerate() {
             let name = format!("{}/{}#plugins.{}.{index}", key.0.directory(), key.1, def.name);
             let known = previous.iter().find(|handle| *handle.name == *name).map(Arc::as_ref);
-            let mut handle = self.compile_upstream(key, &value, owner.version, known)?;
+            let mut handle =
+                self.compile_upstream(key, &value, (Document::new(&value), false), (owner.version, known))?;
             handle.name = name.into();
             if handle.scheme == Scheme::Http {
                 // With `pass_host: node` APISIX names such a node without its port.
                 for node in &mut handle.nodes {
                     if let Some(host) = node.host_header.strip_suffix(&format!(":{}", node.port)) {
-                        node.host_header = host.into();
+                        let host = host.into();
+                        Arc::make_mut(node).host_header = host;
                     }
                 }
             }

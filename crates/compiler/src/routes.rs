@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_model::{Kind, catalog::built_without, resources};
 use tidegate_plugin_api::{
     FilterFunction, Instance, Owner, PluginChain, Route, Variable,
-    route::{Birth, RouteUpstream},
+    route::{Birth, RouteService, RouteUpstream},
     upstream::Timeouts,
 };
 use tidegate_routing::{AddressSet, HostPattern, Methods, RouteSpec, expr::Expression};
@@ -78,29 +78,41 @@ impl Compiler {
             }
         }
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
+        let enable_websocket = conf
+            .enable_websocket
+            .or_else(|| service.as_ref().and_then(|service| service.enable_websocket))
+            .unwrap_or(false);
         let on_body = conf.vars.as_ref().is_some_and(mentions_body);
         let route = Route {
             id: key.1.clone(),
             name: conf.name.as_deref().map(Arc::from),
-            service_id: conf.service_id.as_deref().map(Arc::from),
-            service_name: service.as_ref().and_then(|service| service.name.as_deref()).map(Arc::from),
             chain: broken.map_or(chain, |status| PluginChain::refusing(status, owner)),
             upstream,
             broken,
-            timeouts: conf.timeout.map(timeouts),
-            enable_websocket: conf
-                .enable_websocket
-                .or_else(|| service.as_ref().and_then(|service| service.enable_websocket))
-                .unwrap_or(false),
+            timeouts: conf.timeout.map(|timeout| Box::new(timeouts(timeout))),
+            enable_websocket,
             filter,
             document: object.document.clone(),
             birth: Birth::of(object, self.revisions_last),
-            service_birth: service_object.as_ref().map(|object| Birth::of(object, self.revisions_last)),
-            service: service_object.map(|object| object.document),
+            service: self.service_as_named(&conf, service.as_ref(), service_object),
             serial: self.next_serial(),
             version: object.modified,
         };
         Built { route, spec: conf.is_enabled().then_some(spec), on_body, is_placeless }
+    }
+
+    fn service_as_named(
+        &self,
+        conf: &resources::Route,
+        service: Option<&resources::Service>,
+        object: Option<tidegate_model::Object>,
+    ) -> Option<Arc<RouteService>> {
+        Some(Arc::new(RouteService {
+            id: Arc::from(conf.service_id.as_deref()?),
+            name: service.and_then(|service| service.name.as_deref()).map(Arc::from),
+            birth: object.as_ref().map(|object| Birth::of(object, self.revisions_last)),
+            document: object.map(|object| object.document),
+        }))
     }
 
     fn service_of(&self, conf: &resources::Route) -> Option<(tidegate_model::Object, resources::Service)> {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use smallvec::SmallVec;
 use tidegate_balancing::{Algorithm, HashOn, NodeSpec, Upstream, UpstreamSpec, health};
 use tidegate_model::{
     Document, Kind,
@@ -25,18 +26,22 @@ impl Compiler {
     pub(crate) fn build_upstream_of(&mut self, key: &Key) {
         let object = self.object(key.0, &key.1).cloned();
         let value = object.as_ref().and_then(|object| match key.0 {
-            Kind::Upstream => Some(Arc::unwrap_or_clone(object.value())),
-            _ => object.value().get("upstream").cloned(),
+            Kind::Upstream => Some((object.value(), (object.document.clone(), false))),
+            _ => {
+                let value = object.value().get("upstream").cloned()?;
+                Some((Arc::new(value), (object.document.clone(), true)))
+            }
         });
         let previous = self.upstreams.remove(key);
         if key.0 == Kind::Upstream {
             self.named = None;
         }
         self.forget_names(key);
-        let (Some(object), Some(value)) = (object.filter(|object| object.fault.is_none()), value) else {
+        let (Some(object), Some((value, written))) = (object.filter(|object| object.fault.is_none()), value)
+        else {
             return;
         };
-        match self.compile_upstream(key, &value, object.modified, previous.as_deref()) {
+        match self.compile_upstream(key, &value, written, (object.modified, previous.as_deref())) {
             Ok(handle) => {
                 self.upstreams.insert(key.clone(), Arc::new(handle));
             }
@@ -48,8 +53,8 @@ impl Compiler {
         &mut self,
         key: &Key,
         value: &Value,
-        version: u64,
-        previous: Option<&UpstreamHandle>,
+        (document, is_within): (Document, bool),
+        (version, previous): (u64, Option<&UpstreamHandle>),
     ) -> Result<UpstreamHandle, String> {
         let conf = resources::Upstream::from_value(value)?;
         let scheme = scheme(&conf.scheme)?;
@@ -63,11 +68,10 @@ impl Compiler {
         let mark = pool_mark(tls.as_ref().map(|(number, _)| *number), proxy_protocol);
         let discovered = conf.discovered().map(|service| self.discover(key, service));
         let configured = discovered.as_ref().or(conf.nodes.as_ref()).into_iter().flatten();
-        let (mut nodes, mut specs): (Vec<_>, Vec<_>) =
+        let (mut nodes, specs): (SmallVec<[_; 1]>, Vec<_>) =
             configured.flat_map(|node| self.expand(key, node, scheme, &mark)).unzip();
         // Room for four is where one is pushed, and there may be 50,000 upstreams.
         nodes.shrink_to_fit();
-        specs.shrink_to_fit();
         let spec = UpstreamSpec {
             nodes: specs,
             // Brokers say themselves where partitions are: nothing is balanced, and APISIX's examples have type none.
@@ -83,11 +87,7 @@ impl Compiler {
         let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
         Ok(UpstreamHandle {
             name: format!("{}/{}", key.0.directory(), key.1).into(),
-            balancer: Arc::new(Upstream::new(
-                spec,
-                self.options.workers,
-                previous.map(|previous| &*previous.balancer),
-            )),
+            balancer: Upstream::new(spec, self.options.workers, previous.map(|previous| &previous.balancer)),
             nodes,
             scheme,
             serves: serves(&conf.scheme),
@@ -105,10 +105,11 @@ impl Compiler {
                 requests: u32::try_from(pool.requests).unwrap_or(u32::MAX),
             }),
             proxy_protocol,
-            hash_key,
-            stream,
+            hash_key: hash_key.map(Box::new),
+            stream: (stream.tls.is_some() || stream.timeouts.is_some()).then(|| Box::new(stream)),
             tls: tls.map(|(_, config)| TlsClient { config: speaking(scheme, config) }),
-            document: Document::new(value),
+            is_within,
+            document,
             version,
         })
     }
@@ -186,7 +187,7 @@ impl Compiler {
         node: &resources::Node,
         scheme: Scheme,
         mark: &str,
-    ) -> Vec<(Node, NodeSpec)> {
+    ) -> Vec<(Arc<Node>, Arc<NodeSpec>)> {
         let (host, written_port) = split_port(&node.host);
         let port = node.port.or(written_port).unwrap_or(scheme.default_port());
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -206,11 +207,11 @@ impl Compiler {
                 metadata: node.metadata.clone().map(Arc::new),
             };
             let ip: Box<str> = spec.place().into();
-            let pool = self.pools.number(format!("{}#{bare}#{ip}#{port}#{mark}", scheme.as_str()));
+            let pool = format!("{}#{bare}#{ip}#{port}#{mark}", scheme.as_str());
             let address = address.map(|address| SocketAddr::new(address, port));
-            let node =
-                Node { host: bare.into(), port, address, ip, host_header: host_header.as_str().into(), pool };
-            (node, spec)
+            let host_header = host_header.as_str().into();
+            let node = |pool| Node { host: bare.into(), port, address, ip, host_header, pool };
+            self.pools.share(pool, spec, node)
         };
         addresses.into_iter().map(at).collect()
     }

@@ -138,7 +138,8 @@ pub struct Object {
     /// The store's revision that last wrote it (`modifiedIndex`).
     pub modified: u64,
     /// Why it cannot be used, where its provider found that out. It stays in the state: what it guards has to stay shut.
-    pub fault: Option<Fault>,
+    /// Boxed, because there may be 50,000 objects and hardly one has any.
+    pub fault: Option<Box<Fault>>,
     /// Why a newer value of it could not be read. This one stays in effect.
     pub unread: Option<Arc<str>>,
 }
@@ -154,9 +155,9 @@ pub struct Fault {
     pub place: Option<Document>,
 }
 
-impl From<&str> for Fault {
-    fn from(reason: &str) -> Fault {
-        Fault { reason: reason.into(), in_text: false, place: None }
+impl From<&str> for Box<Fault> {
+    fn from(reason: &str) -> Box<Fault> {
+        Box::new(Fault { reason: reason.into(), in_text: false, place: None })
     }
 }
 
@@ -174,7 +175,7 @@ impl Object {
 
     /// Whether nothing of it could be read, so that its place is not known.
     pub fn is_lost(&self) -> bool {
-        let is_unreadable = |fault: &Fault| fault.in_text && fault.place.is_none();
+        let is_unreadable = |fault: &Box<Fault>| fault.in_text && fault.place.is_none();
         self.fault.as_ref().is_some_and(is_unreadable) && self.document.text() == "{}"
     }
 }

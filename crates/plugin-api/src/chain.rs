@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step};
+use crate::{Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step, types::Links};
 
 /// The name of the plugin that [`PluginChain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
@@ -63,10 +63,15 @@ impl PluginChain {
 
     /// Several chains one after the other (global rules).
     pub fn concatenate<'a>(chains: impl IntoIterator<Item = &'a PluginChain>) -> PluginChain {
-        PluginChain::in_order(chains.into_iter().flat_map(|chain| chain.instances.iter().cloned()).collect())
+        PluginChain::in_order(
+            chains.into_iter().flat_map(|chain| chain.instances().iter().cloned()).collect(),
+        )
     }
 
     fn in_order(instances: Vec<Arc<Instance>>) -> PluginChain {
+        if instances.is_empty() {
+            return PluginChain(None);
+        }
         let (mut positions, mut ends) = (Vec::new(), [0; Phases::COUNT]);
         for (end, phase) in ends.iter_mut().zip(Phases::each()) {
             let runs = |instance: &Arc<Instance>| {
@@ -75,24 +80,24 @@ impl PluginChain {
             positions.extend((0u32..).zip(&instances).filter(|(_, one)| runs(one)).map(|(at, _)| at));
             *end = positions.len() as u32;
         }
-        PluginChain { instances: instances.into(), positions: positions.into(), ends }
+        PluginChain(Some(Arc::new(Links { instances: instances.into(), positions: positions.into(), ends })))
     }
 
     /// All plugins, by falling priority.
     pub fn instances(&self) -> &[Arc<Instance>] {
-        &self.instances
+        self.0.as_ref().map_or(&[], |links| &links.instances)
     }
 
     /// The first instance of the plugin of that name.
     pub fn find(&self, name: &str) -> Option<&Arc<Instance>> {
-        self.instances.iter().find(|instance| instance.def.name == name)
+        self.instances().iter().find(|instance| instance.def.name == name)
     }
 
     fn indices(&self, phase: Phases) -> &[u32] {
-        let Some(number) = phase.number() else { return &[] };
-        let end = |number: usize| self.ends.get(number).copied().unwrap_or_default();
+        let (Some(links), Some(number)) = (&self.0, phase.number()) else { return &[] };
+        let end = |number: usize| links.ends.get(number).copied().unwrap_or_default();
         let begin = number.checked_sub(1).map_or(0, end);
-        self.positions.get(begin as usize..end(number) as usize).unwrap_or_default()
+        links.positions.get(begin as usize..end(number) as usize).unwrap_or_default()
     }
 
     /// Whether any plugin takes part in the phase. Costs no search.
@@ -102,6 +107,7 @@ impl PluginChain {
 
     /// The plugins that take part in one phase, in order. Other sets of phases yield nothing.
     pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
-        self.indices(phase).iter().filter_map(|&at| self.instances.get(at as usize))
+        let instances = self.instances();
+        self.indices(phase).iter().filter_map(|&at| instances.get(at as usize))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde_json::Value;
 use smallvec::SmallVec;
-use tidegate_model::Object;
+use tidegate_model::{Document, Object};
 
 use crate::UpstreamHandle;
 
@@ -29,6 +29,18 @@ pub enum RouteUpstream {
     Missing,
     /// Inline, by `upstream_id`, or the service's.
     Some(Arc<UpstreamHandle>),
+}
+
+/// The service that a route names.
+pub struct RouteService {
+    /// `$service_id`
+    pub id: Arc<str>,
+    /// `$service_name`
+    pub name: Option<Arc<str>>,
+    /// As configured; `None`: there is no such service.
+    pub document: Option<Document>,
+    /// Of the service.
+    pub birth: Option<Birth>,
 }
 
 /// Distinguishes an object from those that had its id before, also after a restart.

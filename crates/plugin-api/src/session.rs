@@ -153,7 +153,7 @@ impl Session {
 
     /// The key that consistent hashing uses for this session; `None` for other balancers.
     pub fn hash_key(&self, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
-        let key = match upstream.hash_key.as_ref()? {
+        let key = match upstream.hash_key.as_deref()? {
             HashKey::Variable(variable) => self.variable(variable).map(std::borrow::Cow::into_owned),
             HashKey::Combination(template) => {
                 let mut text = Vec::new();

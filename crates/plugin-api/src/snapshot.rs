@@ -38,6 +38,18 @@ impl WorkerSnapshot {
     }
 }
 
+impl Route {
+    /// `$service_id`
+    pub fn service_id(&self) -> Option<&Arc<str>> {
+        self.service.as_ref().map(|service| &service.id)
+    }
+
+    /// `$service_name`
+    pub fn service_name(&self) -> Option<&Arc<str>> {
+        self.service.as_ref()?.name.as_ref()
+    }
+}
+
 impl Deref for WorkerSnapshot {
     type Target = Snapshot;
 

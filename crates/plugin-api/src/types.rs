@@ -34,7 +34,7 @@ use crate::{
     edits::{Asserted, UpstreamEdits},
     graphql::weights::Weights,
     outcome::RequestLog,
-    route::{Birth, Matched, RouteUpstream, RouterOptions},
+    route::{Birth, Matched, RouteService, RouteUpstream, RouterOptions},
     session::StreamPlugin,
     sharded::Sharded,
     step::WholeBody,
@@ -229,7 +229,12 @@ pub struct Instance {
 
 /// Plugins in the order in which they run, with a list for each phase. Small: each of 50,000 routes has one.
 #[derive(Clone, Default)]
-pub struct PluginChain {
+pub struct PluginChain(
+    /// `None`: no plugins. One word, because there may be 50,000 routes.
+    pub(crate) Option<Arc<Links>>,
+);
+
+pub(crate) struct Links {
     pub(crate) instances: Box<[Arc<Instance>]>,
     /// The positions of those that take part in a phase, phase after phase.
     pub(crate) positions: Box<[u32]>,
@@ -288,16 +293,11 @@ pub trait FilterFunction: Send + Sync {
 }
 
 /// What a route, merged with its plugin config and service, does with a request.
+///
+/// What each request reads comes first and together: there may be 50,000 routes, which are in no cache.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Route {
-    /// `$route_id`
-    pub id: Arc<str>,
-    /// `$route_name`
-    pub name: Option<Arc<str>>,
-    /// `$service_id`
-    pub service_id: Option<Arc<str>>,
-    /// `$service_name`
-    pub service_name: Option<Arc<str>>,
     /// Route, plugin config and service merged; global rules and consumers are not in it.
     pub chain: PluginChain,
     /// Where it sends requests.
@@ -305,22 +305,24 @@ pub struct Route {
     /// A reference of the route names a missing object, or a part of it cannot be built: answer with this status. Its
     /// chain is [`PluginChain::refusing`] then.
     pub broken: Option<u16>,
-    /// The route's own `timeout`, over the upstream's.
-    pub timeouts: Option<Timeouts>,
     /// Whether `Upgrade: websocket` goes upstream.
     pub enable_websocket: bool,
+    /// The route's own `timeout`, over the upstream's.
+    pub timeouts: Option<Box<Timeouts>>,
+    /// Never reused within the process: names the route in per-worker caches and metrics.
+    pub serial: u64,
+    /// `$route_id`
+    pub id: Arc<str>,
+    /// `$route_name`
+    pub name: Option<Arc<str>>,
     /// `filter_func`
     pub filter: Option<Arc<dyn FilterFunction>>,
     /// The merged resource, for plugins that pass it on (opa, forward-auth variables).
     pub document: Document,
-    /// The service as configured.
-    pub service: Option<Document>,
+    /// `None`: it names no service.
+    pub service: Option<Arc<RouteService>>,
     /// Of the route itself.
     pub birth: Birth,
-    /// Of its service.
-    pub service_birth: Option<Birth>,
-    /// Never reused within the process: names the route in per-worker caches and metrics.
-    pub serial: u64,
     /// The revision that wrote the newest of the objects merged into it.
     pub version: u64,
 }

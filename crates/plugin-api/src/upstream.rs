@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
+use serde_json::Value;
+use smallvec::SmallVec;
 use tidegate_model::Document;
 pub use tidegate_protocol::proxy_protocol::Version as ProxyProtocol;
 
@@ -121,39 +123,61 @@ pub struct TlsClient {
 }
 
 /// An upstream ready for use: nodes, balancer and health shared by all workers.
+///
+/// What each request reads comes first and together: there may be 50,000 upstreams, which are in no cache.
+#[repr(C)]
 pub struct UpstreamHandle {
-    /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
-    pub name: Arc<str>,
     /// Chooses nodes, and knows their health.
-    pub balancer: Arc<tidegate_balancing::Upstream>,
-    /// In the balancer's order.
-    pub nodes: Vec<Node>,
+    pub balancer: tidegate_balancing::Upstream,
+    /// In the balancer's order. Equal ones of several upstreams are one.
+    pub nodes: SmallVec<[Arc<Node>; 1]>,
     /// What its nodes speak.
     pub scheme: Scheme,
     /// What goes to its nodes.
     pub serves: Serves,
-    /// Which `Host` they get.
-    pub pass_host: PassHost,
-    /// For routes without their own.
-    pub timeouts: Timeouts,
+    /// `document` is that of an object that has it in its field `upstream`.
+    pub is_within: bool,
+    /// Connections begin with this header. Each then belongs to one client: see `proxy/src/pool/own.rs`.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// `None`: one try per further node.
     pub retries: Option<u32>,
     /// From the first attempt; 0: no limit.
     pub retry_timeout_ms: u64,
-    /// Of connections to its nodes.
-    pub keepalive: KeepalivePool,
-    /// Connections begin with this header. Each then belongs to one client: see `proxy/src/pool/own.rs`.
-    pub proxy_protocol: Option<ProxyProtocol>,
     /// For consistent hashing.
-    pub hash_key: Option<HashKey>,
+    pub hash_key: Option<Box<HashKey>>,
     /// Of `https` and `grpcs`, and of `kafka` with `tls`.
     pub tls: Option<TlsClient>,
-    /// What only sessions of stream routes use of it.
-    pub stream: StreamSide,
-    /// The object as configured.
+    /// Which `Host` they get.
+    pub pass_host: PassHost,
+    /// For routes without their own.
+    pub timeouts: Timeouts,
+    /// Of connections to its nodes.
+    pub keepalive: KeepalivePool,
+    /// `upstreams/1`, or `routes/1` for an inline one: the name health checks show.
+    pub name: Arc<str>,
+    /// What only sessions of stream routes use of it; `None`: nothing is set.
+    pub stream: Option<Box<StreamSide>>,
+    /// The object as configured, or the one it is within: the text is the one that the configuration has.
     pub document: Document,
     /// The revision that wrote it.
     pub version: u64,
+}
+
+impl UpstreamHandle {
+    /// The upstream as configured.
+    pub fn value(&self) -> Arc<Value> {
+        let value = self.document.value();
+        match self.is_within {
+            true => Arc::new(value.get("upstream").cloned().unwrap_or_default()),
+            false => value,
+        }
+    }
+}
+
+impl AsRef<tidegate_balancing::Upstream> for UpstreamHandle {
+    fn as_ref(&self) -> &tidegate_balancing::Upstream {
+        &self.balancer
+    }
 }
 
 /// An upstream, as sessions of stream routes use it.
@@ -165,7 +189,18 @@ pub struct StreamSide {
     pub timeouts: Option<Timeouts>,
 }
 
+/// Without settings.
+static NO_STREAM_SIDE: StreamSide = StreamSide { tls: None, timeouts: None };
+
+impl UpstreamHandle {
+    /// What only sessions of stream routes use of it.
+    pub fn stream(&self) -> &StreamSide {
+        self.stream.as_deref().unwrap_or(&NO_STREAM_SIDE)
+    }
+}
+
 /// One address. A name that resolves to several is several nodes.
+#[derive(Clone, PartialEq)]
 pub struct Node {
     /// The name or the address, as configured.
     pub host: Box<str>,
@@ -201,6 +236,6 @@ pub struct Peer {
 impl Peer {
     /// `None` only if the position is out of range.
     pub fn node(&self) -> Option<&Node> {
-        self.upstream.nodes.get(usize::from(self.index))
+        self.upstream.nodes.get(usize::from(self.index)).map(Arc::as_ref)
     }
 }

@@ -272,8 +272,8 @@ impl Request {
             Named::ConsumerGroupId => self.consumer.as_ref()?.group_id.as_deref()?,
             Named::RouteId => &*self.route.as_ref()?.id,
             Named::RouteName => self.route.as_ref()?.name.as_deref()?,
-            Named::ServiceId => self.route.as_ref()?.service_id.as_deref()?,
-            _ => self.route.as_ref()?.service_name.as_deref()?,
+            Named::ServiceId => self.route.as_ref()?.service_id()?,
+            _ => self.route.as_ref()?.service_name()?,
         };
         borrowed(text.as_bytes())
     }

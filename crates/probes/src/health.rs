@@ -20,12 +20,19 @@ pub use request::probe;
 pub use tls::ProbeTls;
 
 /// An upstream in use, under the name that goes to the log.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Monitored {
     /// As the Control API and the log show it.
     pub name: Arc<str>,
+    /// What holds its checks and targets.
+    pub upstream: Arc<dyn AsRef<Upstream> + Send + Sync>,
+}
+
+impl Monitored {
     /// Its checks and targets.
-    pub upstream: Arc<Upstream>,
+    pub fn upstream(&self) -> &Upstream {
+        (*self.upstream).as_ref()
+    }
 }
 
 /// Called when a probe changed the state of the node with this number.
@@ -51,7 +58,7 @@ impl Monitor {
     /// Replaces the list, after every change of the configuration. Upstreams without checks are ignored; one that
     /// is the same `Arc` as before continues without a pause.
     pub fn set(&self, mut upstreams: Vec<Monitored>) {
-        upstreams.retain(|monitored| monitored.upstream.health.is_some());
+        upstreams.retain(|monitored| monitored.upstream().health.is_some());
         self.upstreams.send_replace(upstreams);
     }
 }
@@ -83,7 +90,7 @@ async fn supervise(mut upstreams: watch::Receiver<Vec<Monitored>>, prober: Probe
         }
         let wanted = upstreams.borrow_and_update().clone();
         let wanted: HashMap<_, _> =
-            wanted.into_iter().map(|monitored| (identity(&monitored.upstream), monitored)).collect();
+            wanted.into_iter().map(|monitored| (identity(&monitored), monitored)).collect();
         running.retain(|identity, (_, task)| {
             let kept = wanted.contains_key(identity);
             if !kept {
@@ -92,7 +99,7 @@ async fn supervise(mut upstreams: watch::Receiver<Vec<Monitored>>, prober: Probe
             kept
         });
         for (identity, monitored) in wanted {
-            let used = monitored.upstream.health.as_deref().is_some_and(Health::is_used);
+            let used = monitored.upstream().health.as_deref().is_some_and(Health::is_used);
             if used && !running.contains_key(&identity) {
                 let task = tasks.spawn(watch_over(monitored.clone(), prober.clone()));
                 running.insert(identity, (monitored, task));
@@ -101,12 +108,12 @@ async fn supervise(mut upstreams: watch::Receiver<Vec<Monitored>>, prober: Probe
     }
 }
 
-fn identity(upstream: &Arc<Upstream>) -> usize {
-    Arc::as_ptr(upstream).addr()
+fn identity(monitored: &Monitored) -> usize {
+    Arc::as_ptr(&monitored.upstream).addr()
 }
 
 async fn watch_over(monitored: Monitored, prober: Prober) {
-    let Some(health) = &monitored.upstream.health else { return };
+    let Some(health) = &monitored.upstream().health else { return };
     let active = &health.checks.active;
     let mut healthy = interval(Duration::from_secs(active.healthy_interval_s.max(1)));
     let mut unhealthy = interval(Duration::from_secs(active.unhealthy_interval_s.max(1)));
@@ -135,9 +142,9 @@ async fn probe_all(monitored: &Monitored, prober: &Prober, nodes: Vec<u16>, conc
         let (monitored, prober, nodes) = (monitored.clone(), prober.clone(), Arc::clone(&nodes));
         tasks.spawn(async move {
             for node in nodes.iter().skip(lane).step_by(lanes) {
-                let outcome = probe(&monitored.upstream, *node, &prober.tls).await;
+                let outcome = probe(monitored.upstream(), *node, &prober.tls).await;
                 let Some(outcome) = outcome else { continue };
-                if let Some(transition) = monitored.upstream.report(*node, Source::Active, outcome) {
+                if let Some(transition) = monitored.upstream().report(*node, Source::Active, outcome) {
                     (prober.on_transition)(&monitored, *node, transition);
                 }
             }

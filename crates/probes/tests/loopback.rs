@@ -31,7 +31,11 @@ fn upstream(addresses: &[SocketAddr], active: Active) -> Arc<Upstream> {
     });
     let checks = Some(Checks { active, passive: None });
     Arc::new(Upstream::new(
-        UpstreamSpec { nodes: nodes.collect(), checks: checks.map(Box::new), ..UpstreamSpec::default() },
+        UpstreamSpec {
+            nodes: nodes.map(Into::into).collect(),
+            checks: checks.map(Box::new),
+            ..UpstreamSpec::default()
+        },
         1,
         None,
     ))
@@ -160,7 +164,7 @@ async fn the_monitor_starts_with_use_and_ends_with_the_upstream() {
             let _ = sender.send((Arc::clone(&monitored.name), node, transition.to));
         });
     let monitor = Monitor::spawn(&Handle::current(), tls(), on_transition);
-    monitor.set(vec![Monitored { name: "upstreams/1".into(), upstream: Arc::clone(&watched) }]);
+    monitor.set(vec![Monitored { name: "upstreams/1".into(), upstream: watched.clone() }]);
     assert!(requests.try_recv().is_err(), "nothing is probed before it is used");
 
     watched.pick(0, None, &[], 0);

@@ -45,8 +45,8 @@ fn index_common(head: &mut Head, buffer: &[u8], from: usize, most: usize) -> Opt
         let line = scan::line(rest)?;
         let name = rest.get(..line.name_len)?;
         let id = HeaderId::of(name);
-        // A known name is a token.
-        let signs = if id == HeaderId::Other { names::signs(name)? } else { Signs::Dashes };
+        // A known name is a token, and a plain one.
+        let signs = if line.is_plain || id != HeaderId::Other { Signs::Dashes } else { names::signs(name)? };
         if head.len() == most {
             return None;
         }

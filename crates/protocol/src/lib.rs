@@ -8,7 +8,7 @@
 //! Deliberately absent: HTTP/2 frames. Fields that crate `h2` decoded become the same heads in [`http2`].
 //! Absent too: cookies, and content codings but for what a client accepts ([`content_coding`]).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod chunked;

@@ -33,6 +33,12 @@ static TOKEN: [bool; 256] = {
     table
 };
 
+/// `true` for letters, digits and the dash.
+#[inline]
+pub(crate) fn is_plain_byte(byte: u8) -> bool {
+    CLASS[usize::from(byte)] == 0
+}
+
 /// Bits of [`CLASS`]: not a letter, a digit or the dash.
 const OTHER_SIGN: u8 = 1;
 /// Not of a token either.

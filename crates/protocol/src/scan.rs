@@ -1,4 +1,10 @@
-//! Finds the parts of field lines eight bytes at a time. What it takes for a line is one to [`crate::fields`] too; it takes fewer.
+//! Finds the parts of field lines, 16 bytes at a time where every processor of the kind can, else eight. What it takes for a line
+//! is one to [`crate::fields`] too; it takes fewer.
+
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+
+use crate::names;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -6,8 +12,10 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 /// Offsets from the start of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Not 0. Which bytes the name has is not checked.
+    /// Not 0. Which bytes the name has is not checked, unless it is plain.
     pub(crate) name_len: usize,
+    /// The name is of letters, digits and dashes.
+    pub(crate) is_plain: bool,
     pub(crate) value_at: usize,
     /// Without white space.
     pub(crate) value_end: usize,
@@ -18,14 +26,16 @@ pub(crate) struct Line {
 /// The field line at the start of `rest`. `None`: it is none, or not whole.
 #[inline]
 pub(crate) fn line(rest: &[u8]) -> Option<Line> {
-    let name_len = first(rest, 0, |word| zeros(word ^ (ONES * u64::from(b':'))))?;
+    let signs_from = first_sign(rest);
+    let is_plain = rest.get(signs_from) == Some(&b':');
+    let name_len = if is_plain { signs_from } else { signs_from + colon(rest.get(signs_from..)?)? };
     let mut value_at = name_len + 1;
     while is_blank(rest.get(value_at)) {
         value_at += 1;
     }
-    let mut end = first(rest, value_at, controls)?;
+    let mut end = first_control(rest, value_at)?;
     while rest.get(end) == Some(&b'\t') {
-        end = first(rest, end + 1, controls)?;
+        end = first_control(rest, end + 1)?;
     }
     if !rest.get(end..)?.starts_with(b"\r\n") {
         return None;
@@ -34,11 +44,41 @@ pub(crate) fn line(rest: &[u8]) -> Option<Line> {
     while value_end > value_at && is_blank(rest.get(value_end - 1)) {
         value_end -= 1;
     }
-    (name_len > 0).then_some(Line { name_len, value_at, value_end, end })
+    (name_len > 0).then_some(Line { name_len, is_plain, value_at, value_end, end })
 }
 
 fn is_blank(byte: Option<&u8>) -> bool {
     matches!(byte, Some(b' ' | b'\t'))
+}
+
+/// The place of the first byte that no plain name has; the end, if there is none.
+#[inline]
+fn first_sign(bytes: &[u8]) -> usize {
+    let at = 0;
+    #[cfg(target_arch = "x86_64")]
+    let at = match lanes::first(bytes, at, lanes::Lanes::no_letters_digits_dashes) {
+        Ok(found) => return found,
+        Err(left) => left,
+    };
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&byte| !names::is_plain_byte(byte)).unwrap_or(rest.len())
+}
+
+/// Of a name that is not plain.
+#[cold]
+fn colon(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr(b':', bytes)
+}
+
+/// The place of the first control character from `at` on, tabs included.
+#[inline]
+fn first_control(bytes: &[u8], at: usize) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    let at = match lanes::first(bytes, at, lanes::Lanes::controls) {
+        Ok(found) => return Some(found),
+        Err(left) => left,
+    };
+    first(bytes, at, controls)
 }
 
 /// The place of the first byte from `at` on that `mark` marks with its high bit. Marks above the first need not be right.
@@ -58,11 +98,6 @@ fn first(bytes: &[u8], mut at: usize, mark: impl Fn(u64) -> u64) -> Option<usize
     }
     let marks = mark(u64::from_le_bytes(last));
     (marks != 0).then(|| at + lowest(marks))
-}
-
-#[inline]
-fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & HIGH
 }
 
 /// Control characters, tabs included. `~` after 0xff is a false alarm.

@@ -56,13 +56,13 @@ pub(crate) fn for_requests(upstream: &Arc<UpstreamHandle>) -> Result<Arc<Upstrea
 }
 
 pub(crate) fn timeouts(request: &Request, upstream: &UpstreamHandle) -> Timeouts {
-    let route = || request.route.as_ref().and_then(|route| route.timeouts);
+    let route = || request.route.as_ref().and_then(|route| route.timeouts.as_deref().copied());
     request.edits.timeouts.or_else(route).unwrap_or(upstream.timeouts)
 }
 
 /// The key that consistent hashing uses for this request; `None` for other balancers.
 pub(crate) fn hash_key(request: &Request, upstream: &UpstreamHandle) -> Option<Vec<u8>> {
-    let key = match upstream.hash_key.as_ref()? {
+    let key = match upstream.hash_key.as_deref()? {
         HashKey::Variable(variable) => request.variable(variable).map(std::borrow::Cow::into_owned),
         HashKey::Combination(template) => {
             let mut text = Vec::new();

@@ -7,17 +7,17 @@ pub(crate) const SIZE: usize = 16 * 1024;
 /// For bodies that are known to be large: fewer system calls.
 pub(crate) const LARGE: usize = 64 * 1024;
 
-/// Received bytes between `start` and `end`.
+/// Received bytes between `start` and `end`. Three words, as each idle connection has an empty one.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    data: Vec<u8>,
-    start: usize,
-    end: usize,
+    data: Box<[u8]>,
+    start: u32,
+    end: u32,
 }
 
 impl Buffer {
     pub(crate) fn with_size(size: usize) -> Buffer {
-        Buffer { data: vec![0; size], start: 0, end: 0 }
+        Buffer { data: vec![0; size.min(u32::MAX as usize)].into(), start: 0, end: 0 }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -25,11 +25,11 @@ impl Buffer {
     }
 
     pub(crate) fn filled(&self) -> &[u8] {
-        self.data.get(self.start..self.end).unwrap_or_default()
+        self.data.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.end - self.start
+        (self.end - self.start) as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -37,7 +37,7 @@ impl Buffer {
     }
 
     pub(crate) fn consume(&mut self, count: usize) {
-        self.start = (self.start + count).min(self.end);
+        self.start += count.min(self.len()) as u32;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -45,21 +45,24 @@ impl Buffer {
 
     /// Room to read into. Makes some by moving what is held to the front, or by growing up to `limit`.
     pub(crate) fn room(&mut self, limit: usize) -> &mut [u8] {
-        if self.end == self.data.len() {
+        let limit = limit.min(u32::MAX as usize);
+        if self.end as usize == self.data.len() {
             if self.start > 0 {
-                self.data.copy_within(self.start..self.end, 0);
+                self.data.copy_within(self.start as usize..self.end as usize, 0);
                 self.end -= self.start;
                 self.start = 0;
             } else if self.data.len() < limit {
                 let size = (self.data.len() * 2).clamp(SIZE, limit.max(SIZE));
-                self.data.resize(size, 0);
+                let mut data = std::mem::take(&mut self.data).into_vec();
+                data.resize(size, 0);
+                self.data = data.into();
             }
         }
-        self.data.get_mut(self.end..).unwrap_or_default()
+        self.data.get_mut(self.end as usize..).unwrap_or_default()
     }
 
     pub(crate) fn received(&mut self, count: usize) {
-        self.end = (self.end + count).min(self.data.len());
+        self.end += count.min(self.data.len() - self.end as usize) as u32;
     }
 
     pub(crate) fn clear(&mut self) {

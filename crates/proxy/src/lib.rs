@@ -50,6 +50,7 @@ mod phases;
 mod plain;
 mod pool;
 pub mod port_owner;
+mod prefetch;
 mod progress;
 mod proxy_protocol;
 mod publish;

@@ -13,7 +13,7 @@ use tidegate_telemetry::error_log;
 
 use self::input::Input;
 pub(crate) use self::readings::routed_path;
-use crate::{claims, client::Downstream, phases::RequestChains, settings::Reading};
+use crate::{claims, client::Downstream, phases::RequestChains, prefetch, settings::Reading};
 
 /// Fills host and path, and drops claims of the client. Without a client (explain) nothing is counted or logged.
 pub(crate) fn prepare(
@@ -117,6 +117,7 @@ pub(crate) async fn find_route(
         return Err(readings::refuse_encoded_slash(request));
     }
     let Some(route) = snapshot.routes.get(found.route as usize).cloned() else { return Ok(()) };
+    prefetch::upstream(&route);
     request.matched = found.matched;
     chains.set_route(&route);
     request.route = Some(route);
@@ -136,6 +137,7 @@ struct Found {
 fn search(request: &Request) -> Option<Found> {
     let path = routed_path(request);
     let found = request.snapshot.router.find(&Input::new(request, &path))?;
+    prefetch::route(&request.snapshot, found.route);
     let matched = Matched {
         uri: found.matched_uri.into(),
         host: found.matched_host.unwrap_or_default().into(),

@@ -301,7 +301,7 @@ pub(crate) fn changes(
             continue;
         }
         let created = current.map_or(revision, |object| object.created);
-        let fault = item.fault.as_deref().map(tidegate_model::Fault::from);
+        let fault = item.fault.as_deref().map(Box::<tidegate_model::Fault>::from);
         let object =
             Object { kind, id: id.clone(), document, created, modified: revision, fault, unread: None };
         changes.push((revision, Change { kind, id, object: Some(object) }));

@@ -156,7 +156,9 @@ fn links_of_the_archive_lead_into_it() {
     run(tar.arg("-xf").arg(made.file("-linux.tar.gz")).args(["--strip-components=1", "-C"]).arg(&folder));
     assert!(folder.join("man/man1/tidegate.1").exists() && !folder.join("conf").exists());
     let mut links = 0;
-    for page in ["README.md", "README.zh-CN.md", "docs/README.md", "docs/README.zh-CN.md", "docs/guide/install.md"] {
+    for page in
+        ["README.md", "README.zh-CN.md", "docs/README.md", "docs/README.zh-CN.md", "docs/guide/install.md"]
+    {
         let text = fs::read_to_string(folder.join(page)).expect("a page");
         let base = folder.join(page).parent().expect("a folder").to_owned();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {

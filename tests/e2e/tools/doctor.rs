@@ -195,9 +195,12 @@ fn objects_of_the_store_are_looked_at() {
     let route = r#"{"uri": "/a", "upstream": {"nodes": {"no-such-host.invalid:80": 1}}}"#;
     let vain = r#"{"uri": "y", "upstream": {"nodes": {"127.0.0.1:80": 1}}}"#;
     let secret = r#"{"plugins": {"key-auth": {"header": "$env://NOT_THERE"}}}"#;
-    for (path, body) in
-        [("ssls/1", ssl.to_string().as_str()), ("routes/1", route), ("routes/vain", vain), ("global_rules/1", secret)]
-    {
+    for (path, body) in [
+        ("ssls/1", ssl.to_string().as_str()),
+        ("routes/1", route),
+        ("routes/vain", vain),
+        ("global_rules/1", secret),
+    ] {
         let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
         assert!(status < 300, "{path}: {answer}");
     }

@@ -29,6 +29,7 @@ pub(super) fn check(
     allow_times: bool,
 ) -> Result<String, Response> {
     let refuse = |message: String| Response::error(400, &message);
+    give_way();
     let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tidegate_model::{Kind, schema::lua};
 use tidegate_store::{Operation, Written};
+use tidegate_telemetry::background::give_way;
 
 use super::{
     answers::store_failed,
@@ -55,9 +56,12 @@ pub(super) async fn put(
         // A new service must not take over the decorations of a deleted one of the same name.
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
+    give_way();
     let written =
         super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
+    give_way();
     let body = envelope::written(api, request, "set", (target.kind, &store_id), &conf, written.lease);
+    give_way();
     let response = super::answers::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
     Ok(super::answers::warned(api, response, target.kind, &store_id))
 }

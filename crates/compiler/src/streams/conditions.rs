@@ -103,7 +103,7 @@ mod tests {
             document: value.clone().into(),
             created: 1,
             modified: 1,
-            fault: Some(Fault { reason: "it does not fit".into(), in_text, place: None }),
+            fault: Some(Box::new(Fault { reason: "it does not fit".into(), in_text, place: None })),
             unread: None,
         }
     }

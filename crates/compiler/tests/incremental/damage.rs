@@ -69,8 +69,9 @@ impl Damage {
 
     pub(crate) fn applied_to(&self, object: &Object) -> Object {
         let mut damaged = object.clone();
-        let fault =
-            |in_text: bool, place: Option<Document>| Some(Fault { reason: "damaged".into(), in_text, place });
+        let fault = |in_text: bool, place: Option<Document>| {
+            Some(Box::new(Fault { reason: "damaged".into(), in_text, place }))
+        };
         match self {
             Damage::Lost => {
                 damaged.document = Document::new(&json!({}));

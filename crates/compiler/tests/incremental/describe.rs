@@ -173,10 +173,10 @@ fn route_line(snapshot: &Snapshot, route: &Route) -> String {
         route.version,
         route.birth,
         route.broken,
-        route.service_id,
-        route.service_name,
-        route.service_birth,
-        route.service.as_ref().map(|service| service.text().to_owned()),
+        route.service_id(),
+        route.service_name(),
+        route.service.as_ref().and_then(|service| service.birth),
+        route.service.as_ref().and_then(|service| Some(service.document.as_ref()?.text().to_owned())),
         chain(&route.chain),
         route.document.text(),
         route.timeouts,
@@ -186,7 +186,7 @@ fn route_line(snapshot: &Snapshot, route: &Route) -> String {
 }
 
 pub(crate) fn upstream(handle: &UpstreamHandle) -> String {
-    let node = |node: &tidegate_plugin_api::upstream::Node| {
+    let node = |node: &Arc<tidegate_plugin_api::upstream::Node>| {
         format!("{node} {:?} {} {}", node.address, node.ip, node.host_header)
     };
     let nodes: Vec<String> = handle.nodes.iter().map(node).collect();
@@ -202,7 +202,7 @@ pub(crate) fn upstream(handle: &UpstreamHandle) -> String {
         handle.hash_key,
         handle.balancer.spec,
         handle.tls.is_some(),
-        handle.document.text(),
+        handle.value(),
     )
 }
 

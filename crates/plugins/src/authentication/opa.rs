@@ -169,7 +169,8 @@ impl Opa {
         if let Some(consumer) = request.consumer.as_ref().filter(|_| self.with_consumer) {
             input.insert("consumer".to_owned(), (*consumer.document.value()).clone());
         }
-        if let Some(service) = route.and_then(|route| route.service.as_ref()).filter(|_| self.with_service) {
+        let service = route.and_then(|route| route.service.as_ref()?.document.as_ref());
+        if let Some(service) = service.filter(|_| self.with_service) {
             input.insert("service".to_owned(), without_upstream(&service.value()));
         }
         json!({ "input": input })

@@ -204,7 +204,7 @@ impl LogEntry {
     fn formatted(&self, format: &Format, request: &Request) -> Map<String, Value> {
         let mut entry = format.render(request, &self.limits());
         if let Some(route) = &request.route {
-            match &route.service_id {
+            match route.service_id() {
                 Some(id) => entry.insert("service_id".to_owned(), (**id).into()),
                 None => entry.remove("service_id"),
             };
@@ -371,7 +371,7 @@ fn full(request: &Request, request_body: Option<Value>, response_body: Option<Va
     }
     match &request.route {
         Some(route) => {
-            entry.insert("service_id".to_owned(), route.service_id.as_deref().unwrap_or_default().into());
+            entry.insert("service_id".to_owned(), route.service_id().map_or("", |id| &**id).into());
             entry.insert("route_id".to_owned(), (*route.id).into());
         }
         None => {

@@ -16,7 +16,7 @@ impl Turns {
             ..NodeSpec::default()
         };
         let spec = UpstreamSpec {
-            nodes: weights.iter().enumerate().map(node).collect(),
+            nodes: weights.iter().enumerate().map(node).map(Into::into).collect(),
             algorithm: Algorithm::RoundRobin,
             ..UpstreamSpec::default()
         };

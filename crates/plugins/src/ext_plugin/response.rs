@@ -141,7 +141,7 @@ async fn upstream(request: &mut Request) -> Result<Incoming, Unanswered> {
     let mut headers = fields(request);
     let asked = request.edits.host.as_deref().or(request.header("Host"));
     headers.extend(asked.map(|host| ("Host".to_owned(), host.to_vec())));
-    let route = request.route.as_ref().and_then(|route| route.timeouts);
+    let route = request.route.as_ref().and_then(|route| route.timeouts.as_deref().copied());
     let Timeouts { read_ms, .. } = request.edits.timeouts.or(route).unwrap_or(upstream.timeouts);
     let options = ClientOptions {
         timeout: Duration::from_millis(read_ms),

@@ -156,8 +156,8 @@ fn tags(request: &Request, conf: &Conf) -> String {
     let service = match route {
         // As in log entries.
         None => variable(Named::Host),
-        Some(route) => preferred(route.service_name.as_ref())
-            .or_else(|| route.service_id.clone())
+        Some(route) => preferred(route.service_name())
+            .or_else(|| route.service_id().cloned())
             .map(|service| service.to_string()),
     };
     let status = request.response.status;

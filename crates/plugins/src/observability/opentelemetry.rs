@@ -318,8 +318,8 @@ impl OpenTelemetry {
             add("apisix.route_id", Some(route.id.to_string()));
             add("apisix.route_name", route.name.as_deref().map(str::to_owned));
             add("http.route", pattern(request).map(str::to_owned));
-            add("apisix.service_id", route.service_id.as_deref().map(str::to_owned));
-            add("apisix.service_name", route.service_name.as_deref().map(str::to_owned));
+            add("apisix.service_id", route.service_id().map(|id| id.to_string()));
+            add("apisix.service_name", route.service_name().map(|name| name.to_string()));
         }
         add("apisix.response_source", Some(response_source(request).to_owned()));
         for (name, variable) in &self.additional {

@@ -220,11 +220,11 @@ impl Prometheus {
     /// Route and service as the labels name them.
     fn owners<'a>(&self, request: &'a Request) -> (&'a str, &'a str) {
         let Some(route) = request.route.as_deref() else { return ("", "") };
-        let service = route.service_id.as_deref().unwrap_or("");
+        let service = route.service_id().map_or("", |id| id);
         if !self.prefer_name {
             return (&route.id, service);
         }
-        (route.name.as_deref().unwrap_or(&route.id), route.service_name.as_deref().unwrap_or(service))
+        (route.name.as_deref().unwrap_or(&route.id), route.service_name().map_or(service, |name| name))
     }
 }
 

@@ -131,7 +131,7 @@ impl DubboProxy {
 
 fn times(request: &Request) -> Timeouts {
     let upstream = request.outcome.peer.as_ref().map(|peer| peer.upstream.timeouts).unwrap_or_default();
-    let route = request.route.as_ref().and_then(|route| route.timeouts);
+    let route = request.route.as_ref().and_then(|route| route.timeouts.as_deref().copied());
     request.edits.timeouts.or(route).unwrap_or(upstream)
 }
 
@@ -141,8 +141,11 @@ async fn connect(request: &Request) -> Result<TcpStream, Failure> {
     let nodes = &peer.upstream.nodes;
     let others =
         peer.upstream.retries.map_or(nodes.len(), |retries| usize::try_from(retries).unwrap_or(usize::MAX));
-    let later =
-        nodes.iter().enumerate().filter(|(index, _)| *index != usize::from(peer.index)).map(|(_, node)| node);
+    let later = nodes
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index != usize::from(peer.index))
+        .map(|(_, node)| &**node);
     let mut failure = Failure::new(502, "the node's name is not resolved");
     let limit = times(request).connect_ms;
     for address in peer.node().into_iter().chain(later.take(others)).filter_map(|node| node.address) {

@@ -83,10 +83,11 @@ pub(crate) fn open(request: &Request, upstream: &Arc<UpstreamHandle>) -> Box<dyn
         credentials: credentials.clone(),
     });
     let client: IpAddr = request.remote_addr;
+    let times = upstream.stream.as_ref().and_then(|stream| stream.timeouts);
     let settings = Settings {
         brokers: brokers.collect(),
         tls: upstream.tls.as_ref().map(|tls| Tls::Ready(tls.config.clone())),
-        timeout: upstream.stream.timeouts.map_or(TIMEOUT, |times| Duration::from_millis(times.read_ms)),
+        timeout: times.map_or(TIMEOUT, |times| Duration::from_millis(times.read_ms)),
         client: Some(client),
     };
     Box::new(Session { consumer: Arc::new(Mutex::new(Consumer::new(settings))) })

@@ -112,7 +112,7 @@ impl Subject {
             Subject::ConsumerName => consumer.map(|consumer| &*consumer.username),
             Subject::ConsumerGroupId => consumer?.group_id.as_deref(),
             Subject::RouteId => route.map(|route| &*route.id),
-            Subject::ServiceId => route?.service_id.as_deref(),
+            Subject::ServiceId => route?.service_id().map(|id| &**id),
         }
     }
 }

@@ -149,7 +149,7 @@ impl GraphqlLimitCount {
         if self.conf.cost_strategy == Strategy::Depth {
             return Ok(None);
         }
-        let service = request.route.as_ref().and_then(|route| route.service_id.as_deref());
+        let service = request.route.as_ref().and_then(|route| route.service_id()).map(|id| &**id);
         let weights = service.and_then(|service| request.snapshot.graphql_weights.get(service)).cloned();
         let schema = match &weights {
             None => None,

@@ -46,7 +46,7 @@ pub(super) fn upstream(session: &Session, route: &StreamRoute) -> Result<Arc<Ups
 
 /// Without traffic a session lasts so long.
 pub(super) fn idle_ms(worker: &Worker, upstream: &UpstreamHandle) -> u64 {
-    let set = upstream.stream.timeouts.map(|Timeouts { send_ms, read_ms, .. }| send_ms.max(read_ms));
+    let set = upstream.stream().timeouts.map(|Timeouts { send_ms, read_ms, .. }| send_ms.max(read_ms));
     set.unwrap_or(worker.settings.stream.idle_timeout_ms)
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn connect_next(
     announces: bool,
 ) -> Result<Reached, u16> {
     let upstream = upstream(session, route)?;
-    let connect_ms = upstream.stream.timeouts.unwrap_or_default().connect_ms;
+    let connect_ms = upstream.stream().timeouts.unwrap_or_default().connect_ms;
     let policy = RetryPolicy::new(upstream.nodes.len(), upstream.retries, upstream.retry_timeout_ms);
     let started = Instant::now();
     let mut tried: SmallVec<[u16; 4]> = SmallVec::new();
@@ -88,7 +88,7 @@ pub(super) async fn connect_next(
             return Err(if tried.is_empty() { 503 } else { 502 });
         };
         let began = Instant::now();
-        let tls = upstream.stream.tls.as_ref();
+        let tls = upstream.stream().tls.as_ref();
         let connected = match peer.node() {
             None => Err(FailureKind::Unresolved),
             Some(node) => {

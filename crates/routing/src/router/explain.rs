@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 
 use super::{
     Layer,
-    index::Scope,
+    index::{Found, Scope},
     lookup::MatchInput,
     witness::{Loss, Tried, Witness},
 };
@@ -104,7 +104,7 @@ impl<N> Layer<N> {
             if recorder.scopes.contains(&scope) {
                 continue;
             }
-            for candidate in self.index.candidates(scope, input.path()) {
+            for Found { candidate, .. } in self.index.candidates(scope, input.path()) {
                 let Some(route) = self.routes.get(candidate.route as usize) else { continue };
                 let Some(uri) = route.uris.get(candidate.uri as usize) else { continue };
                 if !recorder.routes.insert(route.id) {

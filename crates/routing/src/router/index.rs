@@ -11,7 +11,9 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    RouteSpec, parameters,
+    RouteSpec,
+    lookup::Mode,
+    parameters,
     trie::{Key, Prefixes, Trie},
 };
 
@@ -28,7 +30,7 @@ impl Scope {
 pub(super) struct Index {
     exact: HashTable<Exact>,
     /// Text of all exact paths, so that a comparison does not reach into the routes.
-    text: Vec<u8>,
+    text: String,
     prefixes: Trie,
     /// The tree of each scope, or `NO_TREE`.
     roots: Vec<u32>,
@@ -44,8 +46,19 @@ pub(super) struct Candidate {
     pub route: u32,
     /// Position in the route's `uris`.
     pub uri: u32,
+    /// The route's own number, which a match answers.
+    pub id: u32,
     /// The pattern has variables, or can only be decided on the whole path.
     pub(crate) has_params: bool,
+    /// The route asks for nothing but its place: the index alone answers.
+    pub is_free: bool,
+}
+
+/// A candidate for a path, and its pattern where that is the path itself.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'i> {
+    pub candidate: &'i Candidate,
+    pub pattern: Option<&'i str>,
 }
 
 #[derive(Debug)]
@@ -53,8 +66,14 @@ struct Exact {
     scope: Scope,
     text_start: u32,
     text_length: u32,
-    first: u32,
-    count: u32,
+    list: List,
+}
+
+/// Nearly every path has one route, which is found where the path is.
+#[derive(Debug)]
+enum List {
+    One(Candidate),
+    Several { first: u32, count: u32 },
 }
 
 const NO_TREE: u32 = u32::MAX;
@@ -62,15 +81,17 @@ const NO_TREE: u32 = u32::MAX;
 impl Index {
     /// Exact path first, then prefixes from the longest to the shortest.
     pub(super) fn candidates(&self, scope: Scope, path: &[u8]) -> Candidates<'_> {
-        let exact = self
-            .exact
-            .find(hash(scope, path), |entry| entry.scope == scope && entry.path(&self.text) == path);
-        let current = match exact {
-            Some(entry) => self.slice(entry.first, entry.count),
+        let exact = self.exact.find(hash(scope, path), |entry| {
+            entry.scope == scope && entry.path(&self.text).as_bytes() == path
+        });
+        let current = match exact.map(|entry| &entry.list) {
+            Some(List::One(candidate)) => std::slice::from_ref(candidate).iter(),
+            Some(List::Several { first, count }) => self.slice(*first, *count),
             None => Default::default(),
         };
+        let pattern = exact.map(|entry| entry.path(&self.text));
         let prefixes = self.roots.get(scope.0 as usize).map(|root| self.prefixes.prefixes(*root, path));
-        Candidates { index: self, current, prefixes }
+        Candidates { index: self, current, pattern, prefixes }
     }
 
     fn slice(&self, first: u32, count: u32) -> std::slice::Iter<'_, Candidate> {
@@ -80,7 +101,7 @@ impl Index {
 }
 
 impl Exact {
-    fn path<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+    fn path<'t>(&self, text: &'t str) -> &'t str {
         let start = self.text_start as usize;
         text.get(start..start + self.text_length as usize).unwrap_or_default()
     }
@@ -90,17 +111,20 @@ impl Exact {
 pub(super) struct Candidates<'i> {
     index: &'i Index,
     current: std::slice::Iter<'i, Candidate>,
+    /// While `current` is of the exact path.
+    pattern: Option<&'i str>,
     prefixes: Option<Prefixes<'i>>,
 }
 
 impl<'i> Iterator for Candidates<'i> {
-    type Item = &'i Candidate;
+    type Item = Found<'i>;
 
-    fn next(&mut self) -> Option<&'i Candidate> {
+    fn next(&mut self) -> Option<Found<'i>> {
         loop {
             if let Some(candidate) = self.current.next() {
-                return Some(candidate);
+                return Some(Found { candidate, pattern: self.pattern });
             }
+            self.pattern = None;
             let bucket = self.prefixes.as_mut()?.next()?;
             let (first, count) = *self.index.buckets.get(bucket as usize)?;
             self.current = self.index.slice(first, count);
@@ -120,7 +144,7 @@ pub(super) fn key_length(pattern: &str, parameters: bool) -> (u32, bool) {
 
 /// Collects patterns, then lays everything out at once.
 pub(super) struct Builder {
-    parameters: bool,
+    mode: Mode,
     exact: Vec<Pattern>,
     prefixes: Vec<Pattern>,
 }
@@ -132,19 +156,23 @@ struct Pattern {
     uri: u32,
     /// Length of the key: the whole path, or the part before the first variable.
     key_length: u32,
+    id: u32,
     has_params: bool,
+    is_free: bool,
 }
 
 impl Builder {
-    pub(super) fn new(parameters: bool, routes: usize) -> Self {
-        Self { parameters, exact: Vec::with_capacity(routes), prefixes: Vec::new() }
+    pub(super) fn new(mode: Mode, routes: usize) -> Self {
+        Self { mode, exact: Vec::with_capacity(routes), prefixes: Vec::new() }
     }
 
     pub(super) fn add<N>(&mut self, scope: Scope, route: u32, spec: &RouteSpec<N>) {
+        let with_parameters = self.mode == Mode::UriWithParameter;
+        let is_free = spec.asks_for_nothing_else(self.mode);
         for (uri, pattern) in (0u32..).zip(&spec.uris) {
-            let (key_length, is_prefix) = key_length(pattern, self.parameters);
-            let has_params = is_prefix && parameters::has_params(pattern, self.parameters);
-            let pattern = Pattern { scope, route, uri, key_length, has_params };
+            let (key_length, is_prefix) = key_length(pattern, with_parameters);
+            let has_params = is_prefix && parameters::has_params(pattern, with_parameters);
+            let pattern = Pattern { scope, route, uri, key_length, id: spec.id, has_params, is_free };
             if is_prefix { self.prefixes.push(pattern) } else { self.exact.push(pattern) }
         }
     }
@@ -152,14 +180,15 @@ impl Builder {
     pub(super) fn finish<N>(self, routes: &[Arc<RouteSpec<N>>], between: fn()) -> Index {
         let mut index = Index {
             exact: HashTable::with_capacity(self.exact.len()),
-            text: Vec::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
+            text: String::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
             prefixes: Trie::default(),
             roots: Vec::new(),
             buckets: Vec::new(),
-            candidates: Vec::with_capacity(self.exact.len() + self.prefixes.len()),
+            candidates: Vec::with_capacity(self.prefixes.len()),
         };
         index.add_exact(&self.exact, routes, between);
         index.add_prefixes(self.prefixes, routes, between);
+        index.candidates.shrink_to_fit();
         index
     }
 }
@@ -171,29 +200,29 @@ impl Index {
         let mut order = Vec::with_capacity(patterns.len());
         for (position, pattern) in (0u32..).zip(patterns) {
             between();
-            let path = pattern.key(routes);
+            let path = pattern.text(routes);
             let text = &mut self.text;
             let entry = self.exact.entry(
-                hash(pattern.scope, path),
+                hash(pattern.scope, path.as_bytes()),
                 |entry| entry.scope == pattern.scope && entry.path(text) == path,
-                |entry| hash(entry.scope, entry.path(text)),
+                |entry| hash(entry.scope, entry.path(text).as_bytes()),
             );
             match entry {
                 hashbrown::hash_table::Entry::Occupied(mut entry) => {
-                    let entry = entry.get_mut();
-                    next[position as usize] = entry.first;
-                    entry.first = position;
-                    entry.count += 1;
+                    // A chain of positions until all are known.
+                    if let List::Several { first, count } = &mut entry.get_mut().list {
+                        next[position as usize] = std::mem::replace(first, position);
+                        *count += 1;
+                    }
                 }
                 hashbrown::hash_table::Entry::Vacant(entry) => {
                     let text_start = text.len() as u32;
-                    text.extend_from_slice(path);
+                    text.push_str(path);
                     entry.insert(Exact {
                         scope: pattern.scope,
                         text_start,
                         text_length: pattern.key_length,
-                        first: position,
-                        count: 1,
+                        list: List::Several { first: position, count: 1 },
                     });
                 }
             }
@@ -201,15 +230,20 @@ impl Index {
         for entry in &mut self.exact {
             between();
             order.clear();
-            let mut at = entry.first;
+            let List::Several { first: mut at, count } = entry.list else { continue };
             while at != u32::MAX {
                 order.push(patterns[at as usize]);
                 at = next[at as usize];
             }
             order.reverse();
             sort(&mut order, routes);
-            entry.first = self.candidates.len() as u32;
-            self.candidates.extend(order.iter().map(Pattern::candidate));
+            entry.list = match order.as_slice() {
+                [only] => List::One(only.candidate()),
+                _ => List::Several { first: self.candidates.len() as u32, count },
+            };
+            if count > 1 {
+                self.candidates.extend(order.iter().map(Pattern::candidate));
+            }
         }
     }
 
@@ -252,7 +286,8 @@ impl Pattern {
     }
 
     fn candidate(&self) -> Candidate {
-        Candidate { route: self.route, uri: self.uri, has_params: self.has_params }
+        let Pattern { route, uri, id, has_params, is_free, .. } = *self;
+        Candidate { route, uri, id, has_params, is_free }
     }
 }
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     HostPattern, RouteSpec,
-    index::{self, Candidate, Index, Scope, key_length},
+    index::{self, Candidate, Found, Index, Scope, key_length},
     lookup::{Match, MatchInput, Mode},
     parameters,
     trie::{self, Trie},
@@ -40,7 +40,7 @@ impl<N> Drop for Layer<N> {
 pub(super) struct Source<'r, N> {
     pub(super) layer: &'r Layer<N>,
     scope: Scope,
-    candidate: &'r Candidate,
+    found: Found<'r>,
 }
 
 /// Which [`Scope`] a host leads to. Empty in the URI modes.
@@ -60,7 +60,7 @@ impl<N> Layer<N> {
     /// Routes come in the order of the store, which decides between equals. `between` is called between short steps.
     pub fn build(mode: Mode, routes: impl Iterator<Item = Arc<RouteSpec<N>>>, between: fn()) -> Self {
         let routes: Vec<_> = routes.collect();
-        let mut builder = index::Builder::new(mode == Mode::UriWithParameter, routes.len());
+        let mut builder = index::Builder::new(mode, routes.len());
         let mut scopes = HostsBuilder::default();
         let mut unknown = Vec::new();
         for (position, route) in (0u32..).zip(&routes) {
@@ -109,7 +109,7 @@ impl<N> Layer<N> {
             let mut sources = Vec::new();
             self.add_of_host(host, input.path(), |_| true, &mut sources);
             sort(&mut sources);
-            sources.iter().find_map(|source| self.try_one(source.candidate, source.scope, input, witness))
+            sources.iter().find_map(|source| self.try_one(source.found, source.scope, input, witness))
         } else {
             self.hosts.exact.get(host).and_then(|scope| self.find_in(*scope, input, witness))
         };
@@ -130,17 +130,23 @@ impl<N> Layer<N> {
         witness: &mut W,
     ) -> Option<Match<'r>> {
         let mut candidates = self.index.candidates(scope, input.path());
-        candidates.find_map(|candidate| self.try_one(candidate, scope, input, witness))
+        candidates.find_map(|found| self.try_one(found, scope, input, witness))
     }
 
     #[inline]
     fn try_one<'r, I: MatchInput<Name = N>, W: Witness<'r>>(
         &'r self,
-        candidate: &Candidate,
+        found: Found<'r>,
         scope: Scope,
         input: &I,
         witness: &mut W,
     ) -> Option<Match<'r>> {
+        if !W::LOOKS
+            && let Some(matched) = self.free_match(found, scope)
+        {
+            return Some(matched);
+        }
+        let candidate = found.candidate;
         let route = self.routes.get(candidate.route as usize)?;
         let uri: &str = route.uris.get(candidate.uri as usize)?;
         let judged = self.check_candidate(route, uri, candidate.has_params, scope, input);
@@ -162,6 +168,15 @@ impl<N> Layer<N> {
         judged.ok()
     }
 
+    /// The match of a route that asks for nothing but its path and host: the index has all of it, so that nothing else is
+    /// read. There may be 50,000 routes, which are in no cache.
+    #[inline]
+    pub(super) fn free_match<'r>(&'r self, found: Found<'r>, scope: Scope) -> Option<Match<'r>> {
+        let matched_uri = found.pattern.filter(|_| found.candidate.is_free)?;
+        let matched_host = self.hosts.pattern(scope);
+        Some(Match { route: found.candidate.id, matched_uri, matched_host, params: SmallVec::new() })
+    }
+
     /// Adds the routes for this very host, and those that may be for it.
     pub(super) fn add_of_host<'r>(
         &'r self,
@@ -172,8 +187,8 @@ impl<N> Layer<N> {
     ) {
         let scopes = [self.hosts.exact.get(host).copied(), self.unknown];
         for scope in scopes.into_iter().flatten() {
-            let candidates = self.index.candidates(scope, path).filter(|candidate| counts(candidate));
-            sources.extend(candidates.map(|candidate| Source { layer: self, scope, candidate }));
+            let candidates = self.index.candidates(scope, path).filter(|found| counts(found.candidate));
+            sources.extend(candidates.map(|found| Source { layer: self, scope, found }));
         }
     }
 
@@ -239,13 +254,15 @@ impl<N> Layer<N> {
 
 impl<'r, N> Source<'r, N> {
     pub(super) fn find<I: MatchInput<Name = N>>(&self, input: &I) -> Option<Match<'r>> {
-        self.layer.try_one(self.candidate, self.scope, input, &mut Nobody)
+        self.layer.try_one(self.found, self.scope, input, &mut Nobody)
     }
 }
 
 /// In the order of trying.
 pub(super) fn sort<N>(sources: &mut [Source<'_, N>]) {
-    sources.sort_by(|one, other| one.layer.rank(one.candidate).cmp(&other.layer.rank(other.candidate)));
+    sources.sort_by(|one, other| {
+        one.layer.rank(one.found.candidate).cmp(&other.layer.rank(other.found.candidate))
+    });
 }
 
 /// A host read from its end, where the suffixes of wildcards begin.

@@ -4,7 +4,7 @@ use std::iter::Peekable;
 
 use super::{
     Layer,
-    index::{Candidate, Scope},
+    index::{Found, Scope},
     layer::{Reversed, sort},
     lookup::{Match, MatchInput},
 };
@@ -112,15 +112,19 @@ impl<N> Changes<N> {
     ) -> Option<Match<'r>> {
         let path = input.path();
         let old = scopes.0.map(|scope| base.index.candidates(scope, path));
-        let old = old.into_iter().flatten().filter(|candidate| !self.stale.has(candidate.route));
+        let old = old.into_iter().flatten().filter(|found| !self.stale.has(found.candidate.route));
         let new = scopes.1.map(|scope| self.layer.index.candidates(scope, path)).into_iter().flatten();
         let (mut old, mut new) = (old.peekable(), new.peekable());
         loop {
-            let (layer, scope, candidate) = if is_next(&mut new, &self.layer, &mut old, base) {
+            let (layer, scope, found) = if is_next(&mut new, &self.layer, &mut old, base) {
                 (&self.layer, scopes.1?, new.next()?)
             } else {
                 (base, scopes.0?, old.next()?)
             };
+            if let Some(matched) = layer.free_match(found, scope) {
+                return Some(matched);
+            }
+            let candidate = found.candidate;
             let Some(route) = layer.routes.get(candidate.route as usize) else { continue };
             let Some(uri) = route.uris.get(candidate.uri as usize) else { continue };
             if let Ok(found) = layer.check_candidate(route, uri, candidate.has_params, scope, input) {
@@ -132,13 +136,13 @@ impl<N> Changes<N> {
 
 /// Whether the changed candidate is to be tried before the one of the base.
 fn is_next<'r, N>(
-    new: &mut Peekable<impl Iterator<Item = &'r Candidate>>,
+    new: &mut Peekable<impl Iterator<Item = Found<'r>>>,
     changed: &Layer<N>,
-    old: &mut Peekable<impl Iterator<Item = &'r Candidate>>,
+    old: &mut Peekable<impl Iterator<Item = Found<'r>>>,
     base: &Layer<N>,
 ) -> bool {
     match (new.peek(), old.peek()) {
-        (Some(new), Some(old)) => changed.rank(new) < base.rank(old),
+        (Some(new), Some(old)) => changed.rank(new.candidate) < base.rank(old.candidate),
         (new, _) => new.is_some(),
     }
 }

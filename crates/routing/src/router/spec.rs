@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{lookup::MatchInput, methods::Methods};
+use super::{
+    lookup::{MatchInput, Mode},
+    methods::Methods,
+};
 use crate::{address::AddressSet, expr::Expression};
 
 /// One route, ready to be indexed.
@@ -50,6 +53,16 @@ impl<N> RouteSpec<N> {
             priority: 0,
             has_filter: false,
         }
+    }
+
+    /// Whether a request that comes to its place, which is a host as well where hosts lead to paths, belongs to it.
+    pub(super) fn asks_for_nothing_else(&self, mode: Mode) -> bool {
+        let Self { hosts, methods, remote_addrs, vars, has_filter, .. } = self;
+        (mode == Mode::HostUri || hosts.is_empty())
+            && methods.is_empty()
+            && remote_addrs.is_none()
+            && vars.is_none()
+            && !has_filter
     }
 }
 

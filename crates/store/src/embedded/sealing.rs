@@ -71,7 +71,7 @@ impl Hooks {
             Ok(false) => {}
             Ok(true) => object.document = Document::new(&value),
             Err(reason) => {
-                object.fault = Some(Fault { reason: reason.into(), in_text: true, place: None });
+                object.fault = Some(Box::new(Fault { reason: reason.into(), in_text: true, place: None }));
             }
         }
         object

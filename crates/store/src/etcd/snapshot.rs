@@ -170,15 +170,15 @@ pub(super) fn read(options: &Options) -> Earlier {
 }
 
 /// Why its text in etcd could not be used.
-fn fault_of_text(line: &Value) -> Option<Fault> {
+fn fault_of_text(line: &Value) -> Option<Box<Fault>> {
     let fault = line.get("fault")?;
     let place = fault.get("place").filter(|place| !place.is_null()).cloned().map(Document::from);
     let reason = fault.get("reason").and_then(Value::as_str).unwrap_or("it cannot be read");
-    Some(Fault { reason: reason.into(), in_text: true, place })
+    Some(Box::new(Fault { reason: reason.into(), in_text: true, place }))
 }
 
 fn unreadable(reason: String) -> values::Decoded {
-    let fault = Fault { reason: reason.into(), in_text: true, place: None };
+    let fault = Box::new(Fault { reason: reason.into(), in_text: true, place: None });
     values::Decoded { value: json!({}), fault: Some(fault), sealed: Vec::new() }
 }
 

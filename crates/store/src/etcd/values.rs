@@ -11,7 +11,7 @@ use crate::collections::{self, PluginList};
 pub(super) struct Decoded {
     pub value: Value,
     /// Why it cannot be used.
-    pub fault: Option<Fault>,
+    pub fault: Option<Box<Fault>>,
     /// Its secrets that look encrypted and do not decrypt. They count as they stand, as in APISIX: plain texts may look so.
     pub sealed: Vec<String>,
 }
@@ -29,7 +29,7 @@ pub(super) fn decode(
         // It is ambiguous which of the two was meant: the object keeps all places that it may have, and is not used.
         Err(fault @ json::Fault::Twice { .. }) => {
             let place = doubt::place(kind, bytes, before().as_ref());
-            let fault = Fault { reason: fault.to_string().into(), in_text: true, place };
+            let fault = Box::new(Fault { reason: fault.to_string().into(), in_text: true, place });
             (serde_json::from_slice(bytes).unwrap_or_default(), Some(fault))
         }
         Err(fault) => return Err(format!("it should be JSON: {fault}")),
@@ -73,7 +73,7 @@ pub(super) fn object(
         return Object { unread: Some(reason.into()), ..before };
     }
     complain(&entry.key, &format!("{reason}; there is no earlier version: {}", lost(kind)));
-    let fault = Fault { reason: reason.into(), in_text: true, place: None };
+    let fault = Box::new(Fault { reason: reason.into(), in_text: true, place: None });
     made(Decoded { value: Value::Object(Map::new()), fault: Some(fault), sealed: Vec::new() })
 }
 

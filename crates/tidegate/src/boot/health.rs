@@ -36,7 +36,7 @@ impl Health {
         if let Some(monitor) = &self.monitor {
             let monitored = checked
                 .iter()
-                .map(|handle| Monitored { name: handle.name.clone(), upstream: handle.balancer.clone() });
+                .map(|handle| Monitored { name: handle.name.clone(), upstream: handle.clone() });
             monitor.set(monitored.collect());
         }
         *self.handles.lock().unwrap_or_else(PoisonError::into_inner) = checked;
@@ -90,7 +90,7 @@ impl HealthView for Health {
 }
 
 fn log_transition(monitored: &Monitored, node: u16, transition: Transition) {
-    let node = monitored.upstream.nodes.get(usize::from(node));
+    let node = monitored.upstream().nodes.get(usize::from(node));
     error_log::log(
         error_log::Level::Warn,
         format_args!(

@@ -328,9 +328,8 @@ fn install_context(lua: &Lua, native: &Table) -> mlua::Result<()> {
                     crate::lua::json::to_lua(lua, &matched)
                 }
                 "matched_upstream" => {
-                    let upstream = current::read(|request| {
-                        request.upstream().map(|upstream| upstream.document.value())
-                    })?;
+                    let upstream =
+                        current::read(|request| request.upstream().map(|upstream| upstream.value()))?;
                     upstream.map_or(Ok(Value::Nil), |value| crate::lua::json::to_lua(lua, &value))
                 }
                 "jwt_auth_payload" => {

@@ -104,7 +104,7 @@ impl Introspection {
     }
 
     fn place(&self, request: &Request) -> (String, u64) {
-        let service = request.route.as_ref().and_then(|route| route.service_id.as_deref());
+        let service = request.route.as_ref().and_then(|route| route.service_id()).map(|id| &**id);
         let upstream = request.upstream().map(|upstream| (upstream.name.to_string(), upstream.version));
         let (name, version) = upstream.filter(|_| self.endpoint.is_none()).unwrap_or_default();
         (format!("{} {name}", service.unwrap_or_default()), version)

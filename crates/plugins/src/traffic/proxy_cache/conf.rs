@@ -236,8 +236,8 @@ impl Settings {
     /// Whose answers these are. Without it a route that guards less would give away what another one has stored.
     fn write_place(&self, request: &Request, key: &mut Vec<u8>) {
         let Some(route) = &request.route else { return };
-        let (kind, id, birth) = match route.service_id.as_ref().filter(|_| self.of_service) {
-            Some(service) => (b's', service, route.service_birth),
+        let (kind, id, birth) = match route.service.as_ref().filter(|_| self.of_service) {
+            Some(service) => (b's', &service.id, service.birth),
             None => (b'r', &route.id, Some(route.birth)),
         };
         key.extend_from_slice(&self.installation);

@@ -65,7 +65,7 @@ pub(super) fn open(
     let slot = guide::enter(worker, route)?;
     let pause = guide::datagram_verdict(session, route, datagram)?;
     let upstream = reach::upstream(session, route)?;
-    if upstream.stream.tls.is_some() {
+    if upstream.stream().tls.is_some() {
         refuse_tls(&upstream);
         return Err(503);
     }

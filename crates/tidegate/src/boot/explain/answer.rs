@@ -133,7 +133,7 @@ fn shown_route(route: &Route, won: Option<&Candidate>, node: Option<&Peer>) -> V
         "name": route.name.as_deref(),
         "uri": won.map(|won| won.uri.as_str()),
         "host": won.and_then(|won| won.host.as_deref()),
-        "service": route.service_id.as_deref(),
+        "service": route.service_id().map(|id| &**id),
         "plugin_config": route.document.value().get("plugin_config_id").map(lua::text),
         "upstream": upstream,
         "node": node.and_then(Peer::node).map(ToString::to_string),
@@ -194,7 +194,7 @@ fn hidden(objects: &Objects<'_>, explanation: &Explanation, planned: &Planned) -
     let layers = [
         (Kind::Route, Some(route.id.to_string())),
         (Kind::PluginConfig, plugin_config),
-        (Kind::Service, route.service_id.as_deref().map(str::to_owned)),
+        (Kind::Service, route.service_id().map(|id| id.to_string())),
     ];
     let below = match planned.instance.owner.kind {
         Kind::Consumer | Kind::ConsumerGroup => 0,

@@ -106,7 +106,9 @@ fn warn_of_unusable(place: &SharedOptions) {
     let said = match place.arguments().and_then(|arguments| trial::test(&arguments)) {
         Ok(said) => said,
         Err(error) => {
-            return complain!("tidegate: warning: whether the objects can be used was not checked: {error:#}");
+            return complain!(
+                "tidegate: warning: whether the objects can be used was not checked: {error:#}"
+            );
         }
     };
     let faults: Vec<&str> = said.faults().collect();
