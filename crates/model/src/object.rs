@@ -175,7 +175,7 @@ impl Object {
 
     /// Whether nothing of it could be read, so that its place is not known.
     pub fn is_lost(&self) -> bool {
-        let is_unreadable = |fault: &Box<Fault>| fault.in_text && fault.place.is_none();
-        self.fault.as_ref().is_some_and(is_unreadable) && self.document.text() == "{}"
+        let is_unreadable = |fault: &Fault| fault.in_text && fault.place.is_none();
+        self.fault.as_deref().is_some_and(is_unreadable) && self.document.text() == "{}"
     }
 }
