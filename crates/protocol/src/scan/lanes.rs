@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_first_from_a_place_on() {
-        let bytes = b"0123456789012345678901\n3456789\t";
+        let bytes = b"0123456789012345678901\n3456789\t.";
         assert_eq!(first(bytes, 0, Lanes::controls), Ok(22));
         assert_eq!(first(bytes, 7, Lanes::controls), Ok(22));
         assert_eq!(first(bytes, 23, Lanes::controls), Err(23));
