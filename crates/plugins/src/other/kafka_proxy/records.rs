@@ -122,7 +122,7 @@ mod tests {
         let batches =
             [at(4, record_batch(None, b"old", 9)), at(5, record_batch(Some(b"k"), b"new", 10))].concat();
         let new = (5, 10, Some(b"k".to_vec()), Some(b"new".to_vec()));
-        assert_eq!(found(&batches, 5), Ok(vec![new.clone()]));
+        assert_eq!(found(&batches, 5), Ok(vec![new]));
         assert_eq!(found(&batches, 0).map(|all| all.len()), Ok(2));
         // The last one is broken off.
         assert_eq!(found(&batches[..batches.len() - 1], 0).map(|all| all.len()), Ok(1));
