@@ -3,7 +3,7 @@ import { ADMIN_KEY, expect, shop, signIn, test, VIEWER_KEY } from "./fixtures";
 test("a wrong key is refused, with where to find the right one", async ({ page, gateway }) => {
   await page.goto(`${gateway.console}/`);
   await page.locator("#key").fill("wrong");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(page.getByRole("alert")).toContainText("does not accept this key");
   await expect(page.getByRole("alert")).toContainText("data/admin.key");
 });

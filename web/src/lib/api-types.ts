@@ -143,6 +143,7 @@ export type ConsumerPlugins = {
   "jwe-decrypt"?: Record<string, unknown>;
   "jwt-auth"?: Record<string, unknown>;
   "kafka-logger"?: Record<string, unknown>;
+  "kafka-proxy"?: Record<string, unknown>;
   "key-auth"?: Record<string, unknown>;
   lago?: Record<string, unknown>;
   "ldap-auth"?: Record<string, unknown>;
@@ -174,6 +175,7 @@ export type ConsumerPlugins = {
   "request-validation"?: Record<string, unknown>;
   "response-rewrite"?: Record<string, unknown>;
   "rocketmq-logger"?: Record<string, unknown>;
+  "saml-auth"?: Record<string, unknown>;
   "serverless-post-function"?: Record<string, unknown>;
   "serverless-pre-function"?: Record<string, unknown>;
   "skywalking-logger"?: Record<string, unknown>;
@@ -465,6 +467,7 @@ export type Plugins = {
   "jwe-decrypt"?: Record<string, unknown>;
   "jwt-auth"?: Record<string, unknown>;
   "kafka-logger"?: Record<string, unknown>;
+  "kafka-proxy"?: Record<string, unknown>;
   "key-auth"?: Record<string, unknown>;
   lago?: Record<string, unknown>;
   "ldap-auth"?: Record<string, unknown>;
@@ -496,6 +499,7 @@ export type Plugins = {
   "request-validation"?: Record<string, unknown>;
   "response-rewrite"?: Record<string, unknown>;
   "rocketmq-logger"?: Record<string, unknown>;
+  "saml-auth"?: Record<string, unknown>;
   "serverless-post-function"?: Record<string, unknown>;
   "serverless-pre-function"?: Record<string, unknown>;
   "skywalking-logger"?: Record<string, unknown>;
