@@ -242,10 +242,11 @@ fn a_rolled_back_store_is_refused() {
     // Else the copy is served.
     fs::remove_file(gateway.prefix().join("data/tidegate.last-good")).expect("a copy");
     let mut flipped = newest.clone();
-    flipped[65] ^= 1;
+    // In the header of the commit that counts: the lowest bit of byte 9 says which of both does.
+    flipped[65 + 128 * usize::from(newest[9] & 1)] ^= 1;
     fs::write(&database, flipped).expect("written");
     let (good, said) = gateway.verb("test");
-    assert!(!good && said.contains("records revision 2") && said.contains("damaged"), "{said}");
+    assert!(!good && said.contains("is damaged"), "{said}");
     // An older copy is a rollback as well, only a larger one.
     fs::write(&database, older).expect("written");
     let (good, said) = gateway.verb("test");
