@@ -37,7 +37,7 @@ pub struct RouteService {
     pub id: Arc<str>,
     /// `$service_name`
     pub name: Option<Arc<str>>,
-    /// As configured; `None`: there is no such service.
+    /// As configured; `None`: the service does not exist.
     pub document: Option<Document>,
     /// Of the service.
     pub birth: Option<Birth>,

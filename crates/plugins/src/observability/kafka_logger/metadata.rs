@@ -21,7 +21,7 @@ pub(crate) struct Topic {
     pub read_at: Instant,
 }
 
-/// Why there is no topic.
+/// Why a topic was not found.
 pub(crate) enum Missing {
     /// No broker says where it is.
     Unreachable(String),
