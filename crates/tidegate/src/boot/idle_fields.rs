@@ -30,7 +30,7 @@ pub(super) struct IdleFields {
     pub places: Arc<KeptPlaces>,
 }
 
-/// Objects that nobody has looked at yet. The newest of each, so there are never more than the store has had.
+/// Objects to look at. The newest of each, so there are never more than the store has had.
 #[derive(Default)]
 struct Waiting {
     objects: BTreeMap<(Kind, Arc<str>), Object>,
