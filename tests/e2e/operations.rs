@@ -16,6 +16,7 @@ mod first_run;
 mod full_disk;
 mod history;
 mod init;
+mod kept_users;
 mod last_good;
 mod log_floods;
 mod lost_lines;
