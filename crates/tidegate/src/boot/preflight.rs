@@ -137,7 +137,7 @@ fn labels(settings: &Settings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Caches on disk that somebody asked for need a folder that can be made and written; the default one is made when it is used.
+/// Caches on disk that config.yaml names need a folder that can be made and written; the default one is made when it is used.
 fn zones(settings: &Settings) -> Result<(), Fault> {
     let asked_for = settings.places.has("apisix.proxy_cache.zones");
     if !asked_for || !settings.plugins.iter().any(|name| name == "proxy-cache") {
