@@ -16,6 +16,7 @@ use crate::{
     AdminApi,
     api::{body::read_body, configurations::MOST_FAULTS},
     message::{REVISION, Request, Response},
+    role::Role,
 };
 
 const MAX_CHANGES: usize = 10_000;
@@ -31,7 +32,8 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
-        let stage = Stage::play(api, state, &changes).map_err(|faults| refused("transaction", &faults))?;
+        let stage = Stage::play(api, order.role, state, &changes)
+            .map_err(|faults| refused("transaction", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
         }
@@ -42,6 +44,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 /// How several changes are made as one, and for whom.
 pub(super) struct Order {
     pub author: Author,
+    pub role: Role,
     /// `If-Match`
     pub expected: Option<u64>,
     pub dry_run: bool,
@@ -56,7 +59,7 @@ impl Order {
             ));
         }
         let author = super::submit::author(request, None);
-        Ok(Order { author, expected: if_match(request)?, dry_run: false })
+        Ok(Order { author, role: super::checks::role(request), expected: if_match(request)?, dry_run: false })
     }
 
     /// The configuration, provided that it is at the expected revision.
@@ -77,17 +80,15 @@ impl Order {
         revision: u64,
     ) -> Result<Option<Response>, Response> {
         if self.dry_run {
-            let body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
+            let mut body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
+            set_warnings(&mut body, &stage.without_effect(api));
             return Ok(Some(Response::json(200, &body)));
         }
         let (operations, author) = (stage.operations(), self.author.clone());
         match api.write(Write { operations, at: Some(revision), author }).await {
             Ok(written) => {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
-                let warnings = stage.warnings(api);
-                if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
-                    fields.insert("warnings".to_owned(), json!(warnings));
-                }
+                set_warnings(&mut body, &stage.warnings(api));
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }
             Err(StoreError::Conflict) => match self.expected {
@@ -99,6 +100,12 @@ impl Order {
             }
             Err(error) => Err(store_failed(&error)),
         }
+    }
+}
+
+fn set_warnings(body: &mut Value, warnings: &[String]) {
+    if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
+        fields.insert("warnings".to_owned(), json!(warnings));
     }
 }
 
