@@ -8,6 +8,8 @@ export interface Session {
   /** null where the Admin API asks for no key. */
   name: string | null;
   role: Role;
+  /** Has a password; else it is a key of config.yaml. */
+  user: boolean;
   csrf: string | null;
 }
 

@@ -17,6 +17,7 @@ import { Toasts } from "../ui/toasts";
 import { totalOf } from "./counts";
 import { Help } from "./help";
 import { Palette } from "./palette";
+import { Password } from "./password";
 
 export const SCREENS = [
   { name: "", title: "nav.overview", icon: "overview", key: "g h" },
@@ -112,6 +113,7 @@ function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
   const session = useSession();
   const theme = useTheme();
   const language = useLanguage();
+  const [password, setPassword] = useState(false);
   const data = revision.data;
   const behind = data ? data.applied.filter((one) => one < data.stored).length : 0;
   const state = revision.error ? "bad" : behind ? "warn" : "";
@@ -123,8 +125,10 @@ function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
         <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
         <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
         <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
+        {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
         <button type="button" onClick={signOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
       </div>
+      {password && <Password onClose={() => setPassword(false)} />}
     </footer>
   );
 }
