@@ -76,6 +76,10 @@ pub trait Hooks: Send + Sync {
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async { Err("explain is not available here".to_owned()) })
     }
+    /// Figures over time; the error becomes the message of a 503.
+    fn stats(&self, _question: StatsQuestion) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("there are no figures here".to_owned()) })
+    }
     /// What the Control API shows at this path.
     fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Response> {
         Box::pin(async move { Response::error(503, &format!("{path} is not available here")) })
@@ -174,6 +178,17 @@ impl References for StoreReferences<'_> {
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
         self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
+}
+
+/// What `GET /stats` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsQuestion {
+    /// The last so many seconds.
+    pub range_s: u64,
+    /// Routes and consumers that are named.
+    pub top: usize,
+    /// Whether names of consumers are shown.
+    pub consumers: bool,
 }
 
 /// Where the workers are.

@@ -27,7 +27,10 @@ pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
             | ("GET" | "PUT" | "HEAD", ["configs"])
             | ("POST" | "DELETE", ["sessions"])
             | ("GET" | "DELETE", ["sessions", "current"])
-            | ("GET", ["revision"] | ["openapi.json"] | ["mode"] | ["rejected"] | ["healthcheck"])
+            | (
+                "GET",
+                ["revision"] | ["openapi.json"] | ["mode"] | ["stats"] | ["rejected"] | ["healthcheck"]
+            )
     )
 }
 
