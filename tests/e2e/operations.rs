@@ -22,6 +22,7 @@ mod lost_store;
 mod memory_pages;
 mod monitoring;
 mod nginx;
+mod permissions;
 mod plugin_list;
 mod printing;
 mod priorities;
@@ -29,6 +30,7 @@ mod profiles;
 mod sessions;
 mod stall;
 mod standard_error;
+mod stats;
 #[cfg(debug_assertions)]
 mod stuck_worker;
 mod unwritable;

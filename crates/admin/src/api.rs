@@ -5,11 +5,13 @@ pub(crate) mod configurations;
 mod entrance;
 mod json;
 mod mode;
+mod own_password;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
 mod sign_in;
 mod standalone;
+pub(crate) mod stats;
 mod users;
 mod values;
 
@@ -60,6 +62,7 @@ impl AdminApi {
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["mode"]) => return self.mode(),
             ("GET", ["rejected"]) => return self.hooks.control("/v1/rejected").await,
+            ("GET", ["stats"]) => return self.stats(request).await,
             ("GET", ["healthcheck"]) => return self.hooks.control("/v1/healthcheck").await,
             _ => {}
         }
