@@ -1,5 +1,7 @@
 //! The one place that decides what a role may do: roles are enforced here, whatever a page offers.
 
+pub(crate) mod objects;
+
 use serde_json::json;
 
 use crate::{message::Response, role::Role};
@@ -9,7 +11,10 @@ fn least(method: &str, segments: &[&str]) -> Role {
     match (method, segments) {
         // One's own.
         (_, ["sessions", ..]) => Role::Viewer,
-        (_, ["users", ..]) | ("GET", ["export" | "configs"]) => Role::Admin,
+        // A whole configuration has code, references and files in it.
+        (_, ["users", ..]) | ("PUT" | "POST", ["configs", ..]) | ("GET", ["export" | "configs"]) => {
+            Role::Admin
+        }
         ("GET", _) => Role::Viewer,
         _ => Role::Editor,
     }

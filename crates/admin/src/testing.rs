@@ -47,6 +47,7 @@ impl PluginCatalog for Catalog {
             consumer_schema,
             metadata_schema: None,
             encrypt_fields: &["key"],
+            for_admins: None,
             nested: tidegate_model::catalog::no_nested,
             remarks: tidegate_model::catalog::no_remarks,
         })

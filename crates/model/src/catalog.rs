@@ -33,6 +33,8 @@ pub struct PluginFacts<'a> {
     pub metadata_schema: Option<&'a Value>,
     /// Field paths that are encrypted at rest and secret in answers (`["key"]`, `["auth.header"]`).
     pub encrypt_fields: &'a [&'a str],
+    /// Why only role admin may write its configurations; `None`: editors may as well.
+    pub for_admins: Option<&'static str>,
     /// The configurations of other plugins inside of one.
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
     /// Parts of a configuration that have no effect, as messages.

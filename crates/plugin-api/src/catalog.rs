@@ -177,6 +177,7 @@ impl PluginCatalog for Catalog {
             consumer_schema: entry.consumer_schema.as_ref(),
             metadata_schema: entry.metadata_schema.as_ref(),
             encrypt_fields: entry.def.encrypt_fields,
+            for_admins: entry.def.for_admins,
             nested: entry.def.nested,
             remarks: entry.def.remarks,
         })

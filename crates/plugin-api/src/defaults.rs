@@ -57,6 +57,7 @@ impl PluginDef {
         prefer_route: false,
         guards: true,
         answers: false,
+        for_admins: None,
         explain: as_it_is,
         check: no_check,
         headers: &[],

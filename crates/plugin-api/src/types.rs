@@ -131,6 +131,9 @@ pub struct PluginDef {
     /// It answers requests in the upstream's place, chooses the upstream, or removes parts of answers: without it the
     /// upstream would expose what it should not. A route that has it is refused when the plugin is not enabled.
     pub answers: bool,
+    /// Why only role admin may write its configurations: they run code, or name files of the machine, which have the gateway's keys
+    /// in them.
+    pub for_admins: Option<&'static str>,
     /// Rules that a schema cannot express. Runs after the schema, on the configuration with defaults.
     pub check: fn(&Value, SchemaKind) -> Result<(), String>,
     /// Where a configuration has names and values of header fields. They are checked after `check`.

@@ -89,6 +89,7 @@ impl Embedded {
         let live = Arc::new(Live::new(loaded.state));
         let expiries = Arc::new(Mutex::new(Expiries::new(loaded.expiries)));
         let copier = Copier::default();
+        database.user_writes.ring(copier.bell());
         let writer = Writer::start(database.clone(), live.clone(), expiries.clone(), copier.bell())?;
         let (is_new, warnings) = (loaded.is_new, loaded.warnings);
         Ok(Self { live, database, writer, expiries, copier, is_new, warnings })

@@ -37,7 +37,7 @@ fn number(message: &Message) -> u64 {
 }
 
 #[test]
-fn a_write_that_waits_is_in_force_on_every_worker() {
+fn a_write_that_waits_has_taken_effect_on_every_worker() {
     let upstream = Upstream::service(|_| (200, "hello".to_owned()));
     let gateway = start();
     let nodes = json!({ upstream.address.to_string(): 1 });

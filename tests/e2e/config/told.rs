@@ -224,3 +224,27 @@ fn long_histories_are_told_whole() {
     let (good, said) = tidegate(&gateway, &["config", "history", &(CHANGES + 1).to_string()]);
     assert_eq!((good, said.matches("delete upstreams/").count()), (true, CHANGES));
 }
+
+#[test]
+fn a_change_does_not_wait_until_all_objects_are_looked_at() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    let route = |number: usize| json!({"uri": format!("/{number}"), "upstream": {"scheme": "tcp", "nodes": {"127.0.0.1:1": 1}}});
+    let change =
+        |number| json!({"method": "PUT", "path": format!("/routes/{number}"), "value": route(number)});
+    let changes: Vec<Value> = (0..1000).map(change).collect();
+    let changes = json!({"changes": changes}).to_string();
+    let (status, answer) = gateway.admin("POST", "/apisix/admin/transactions", &changes);
+    assert_eq!(status, 200, "{answer}");
+    gateway.process.stop();
+    fs::write(gateway.prefix().join("logs/error.log"), "").expect("a file");
+    gateway.restart();
+    let route = r#"{"uri":"/new","plugins":{"mocking":{"response_example":"new"}}}"#;
+    let (status, answer) = gateway.admin("PUT", "/apisix/admin/routes/new?wait=applied", route);
+    let logged = gateway.error_log();
+    assert_eq!(status, 201, "{answer}");
+    assert_eq!(gateway.client().get("a.test", "/new").expect("an answer").body_text(), "new");
+    // At the start in one line for all, behind which the change would have come.
+    let line = "(and in 999 more) has no effect";
+    assert!(!logged.contains(line), "{logged}");
+    gateway.wait_for_log(line);
+}

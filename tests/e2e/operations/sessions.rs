@@ -9,7 +9,7 @@ use tidegate_testkit::{Client, Etcd, Gateway, Message, eventually};
 const ROUTE: &str = r#"{"uri":"/a","plugins":{"mocking":{"response_status":200,"response_example":"x"}}}"#;
 const PASSWORD: &str = "correct horse battery";
 
-fn start() -> Gateway {
+pub(super) fn start() -> Gateway {
     let keys = "role: admin}, {name: guest, key: test-viewer-key, role: viewer}]";
     let mut gateway = Gateway::start(&EMBEDDED.replace("role: admin}]", keys), None);
     gateway.process.wait_for_port(gateway.admin);
@@ -30,7 +30,7 @@ fn json_of(message: &Message) -> Value {
 }
 
 /// What a page has after signing in.
-struct Session {
+pub(super) struct Session {
     admin: SocketAddr,
     /// Name and value.
     cookie: String,
@@ -48,21 +48,21 @@ impl Session {
         Session { admin: gateway.admin, cookie, csrf }
     }
 
-    fn of_user(gateway: &Gateway, name: &str) -> Session {
+    pub(super) fn of_user(gateway: &Gateway, name: &str) -> Session {
         Session::begin(gateway, &json!({"user": name, "password": PASSWORD}))
     }
 
-    fn send(&self, method: &str, path: &str, body: &str) -> Message {
+    pub(super) fn send(&self, method: &str, path: &str, body: &str) -> Message {
         let fields = format!("Cookie: {}\r\nX-CSRF-Token: {}\r\n", self.cookie, self.csrf);
         send(self.admin, method, path, &fields, body)
     }
 }
 
-fn as_admin(gateway: &Gateway, method: &str, path: &str, body: &str) -> Message {
+pub(super) fn as_admin(gateway: &Gateway, method: &str, path: &str, body: &str) -> Message {
     send(gateway.admin, method, path, &format!("X-API-KEY: {ADMIN_KEY}\r\n"), body)
 }
 
-fn add_user(gateway: &Gateway, name: &str, role: &str) {
+pub(super) fn add_user(gateway: &Gateway, name: &str, role: &str) {
     let user = json!({"role": role, "password": PASSWORD});
     let response = as_admin(gateway, "PUT", &format!("/users/{name}"), &user.to_string());
     assert_eq!(response.status(), 201, "{}", response.body_text());

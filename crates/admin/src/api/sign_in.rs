@@ -193,11 +193,11 @@ pub(super) fn ended() -> Response {
 }
 
 fn wrong(shown: &Shown) -> Response {
-    let what = match shown {
-        Shown::Key(_) => "wrong apikey",
-        Shown::Password { .. } => "wrong user or password",
+    let (what, remedy) = match shown {
+        Shown::Key(_) => ("wrong apikey", "keys are in deployment.admin.admin_key of config.yaml"),
+        Shown::Password { .. } => ("wrong user or password", "an admin can write another password"),
     };
-    Response::json(401, &json!({"error_msg": "failed to check token", "description": what}))
+    Response::json(401, &json!({"error_msg": "failed to check token", "description": what, "remedy": remedy}))
 }
 
 fn shown(request: &Request) -> Result<Shown, Response> {

@@ -17,12 +17,15 @@ use crate::{
     AdminApi,
     at_length::at_length,
     compiled::{With, named, proposed},
-    message::Response,
+    message::{Request, Response},
+    permission,
+    role::Role,
 };
 
 /// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id to store.
 pub(super) fn check(
     api: &AdminApi,
+    request: &Request,
     target: &Target,
     conf: &mut Value,
     need_id: bool,
@@ -31,6 +34,11 @@ pub(super) fn check(
     let refuse = |message: String| Response::error(400, &message);
     give_way();
     let id = prepare(api, target, conf, need_id, allow_times).map_err(refuse)?;
+    let store_id = target.store_id(&stored_id(target, id.clone(), conf));
+    let before = api.store.get(target.kind, &store_id);
+    // First: a check may run what it looks at.
+    permitted(api, role(request), (target.kind, &store_id), before.as_ref(), conf)
+        .map_err(|message| Response::error(403, &message))?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
     give_way();
@@ -38,6 +46,23 @@ pub(super) fn check(
     try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
     give_way();
     Ok(id)
+}
+
+/// Of the sender; without a key that is asked for, everyone may do everything.
+pub(super) fn role(request: &Request) -> Role {
+    request.caller.as_ref().map_or(Role::Admin, |caller| caller.role)
+}
+
+/// Refuses what the role may not write.
+pub(super) fn permitted(
+    api: &AdminApi,
+    role: Role,
+    (kind, id): (Kind, &str),
+    before: Option<&Object>,
+    value: &Value,
+) -> Result<(), String> {
+    let before = before.map(Object::value);
+    permission::objects::check(role, (kind, id), before.as_deref(), value, api.plugins().as_ref())
 }
 
 /// Refuses a value that takes over a text which is still encrypted, as the answer to a GET shows it: the text itself would

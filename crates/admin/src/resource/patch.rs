@@ -44,7 +44,7 @@ pub(super) async fn patch(
         return Err(refuse(UNREADABLE));
     }
     let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
-    check(api, target, &mut value, true, true)?;
+    check(api, request, target, &mut value, true, true)?;
     let operation = Operation::Put {
         kind: target.kind,
         id: store_id.clone(),

@@ -38,7 +38,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         if state.revision != base {
             continue;
         }
-        let stage = at_length(|| Stage::for_state(api, state, wanted_of(past)));
+        let stage = at_length(|| Stage::for_state(api, order.role, state, wanted_of(past)));
         let stage = stage.map_err(|faults| refused("rollback", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, base).await? {
             return Ok(response);

@@ -16,6 +16,7 @@ use crate::{
     AdminApi,
     api::{body::read_body, configurations::MOST_FAULTS},
     message::{REVISION, Request, Response},
+    role::Role,
 };
 
 const MAX_CHANGES: usize = 10_000;
@@ -31,7 +32,8 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
-        let stage = Stage::play(api, state, &changes).map_err(|faults| refused("transaction", &faults))?;
+        let stage = Stage::play(api, order.role, state, &changes)
+            .map_err(|faults| refused("transaction", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
         }
@@ -42,6 +44,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 /// How several changes are made as one, and for whom.
 pub(super) struct Order {
     pub author: Author,
+    pub role: Role,
     /// `If-Match`
     pub expected: Option<u64>,
     pub dry_run: bool,
@@ -56,7 +59,7 @@ impl Order {
             ));
         }
         let author = super::submit::author(request, None);
-        Ok(Order { author, expected: if_match(request)?, dry_run: false })
+        Ok(Order { author, role: super::checks::role(request), expected: if_match(request)?, dry_run: false })
     }
 
     /// The configuration, provided that it is at the expected revision.

@@ -29,7 +29,7 @@ pub(super) async fn put(
         return Err(Response::error(400, "no secret id"));
     }
     let mut conf = require(api, target, body)?;
-    let id = check(api, target, &mut conf, true, false)?;
+    let id = check(api, request, target, &mut conf, true, false)?;
     if target.kind == Kind::Credential
         && api.store.get(Kind::Consumer, target.owner.as_deref().unwrap_or_default()).is_none()
     {
@@ -73,7 +73,7 @@ pub(super) async fn post(
     body: Option<Value>,
 ) -> Result<Response, Response> {
     let mut conf = require(api, target, body)?;
-    check(api, target, &mut conf, false, false)?;
+    check(api, request, target, &mut conf, false, false)?;
     set_times(&mut conf, None);
     let operation = match target.kind {
         Kind::GraphqlCostDecoration => {

@@ -26,6 +26,7 @@ impl PluginCatalog for Catalog {
             consumer_schema: None,
             metadata_schema: None,
             encrypt_fields: &[],
+            for_admins: None,
             nested: crate::catalog::no_nested,
             remarks: crate::catalog::no_remarks,
         })

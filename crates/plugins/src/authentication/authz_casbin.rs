@@ -43,6 +43,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     check,
     remarks,
     build,
+    for_admins: Some("it reads files of the machine"),
     ..PluginDef::DEFAULT
 };
 

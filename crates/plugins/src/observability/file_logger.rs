@@ -26,6 +26,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: LogEntry::ALL_PHASES,
     check,
     build,
+    for_admins: Some("it writes files of the machine"),
     ..PluginDef::DEFAULT
 };
 

@@ -27,6 +27,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["auth_config.private_key"],
     phases: Phases::LOG,
     build,
+    for_admins: Some("it reads files of the machine"),
     ..PluginDef::DEFAULT
 };
 

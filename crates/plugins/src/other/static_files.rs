@@ -50,6 +50,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     check,
     build,
     start: Some(start),
+    for_admins: Some("it reads files of the machine"),
     ..PluginDef::DEFAULT
 };
 

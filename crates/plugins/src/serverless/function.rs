@@ -19,7 +19,8 @@ const ALL_PHASES: Phases = Phases::REWRITE
     .and(Phases::LOG);
 
 /// What the plugins have in common.
-pub(super) const DEFINITION: PluginDef = PluginDef { phases: ALL_PHASES, check, ..PluginDef::DEFAULT };
+pub(super) const DEFINITION: PluginDef =
+    PluginDef { phases: ALL_PHASES, for_admins: Some("it is code"), check, ..PluginDef::DEFAULT };
 
 #[derive(Deserialize)]
 struct Conf {

@@ -37,6 +37,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("body_transformer.json"),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     build,
+    for_admins: Some("its templates are code"),
     ..PluginDef::DEFAULT
 };
 

@@ -26,6 +26,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     build,
+    for_admins: Some("it is code"),
     ..PluginDef::DEFAULT
 };
 

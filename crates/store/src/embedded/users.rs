@@ -1,8 +1,13 @@
-//! Users, in a table of their own. The copy of the last good configuration has none: while that is served, people sign in with a key.
+//! Users, in a table of their own. They are in the copy of the last good configuration; while that is served, people sign in with a key.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
 
-use super::database::Database;
+use super::{copier::Bell, copy::User, database::Database};
 use crate::{
     error::StoreError,
     history::HistoryError,
@@ -10,7 +15,41 @@ use crate::{
 };
 
 /// Name; the record.
-const USERS: TableDefinition<&str, &[u8]> = TableDefinition::new("users");
+pub(super) const USERS: TableDefinition<&str, &[u8]> = TableDefinition::new("users");
+
+/// Tells who keeps the copy that users were written.
+#[derive(Default)]
+pub(super) struct UserWrites {
+    count: AtomicU64,
+    bell: OnceLock<Bell>,
+}
+
+impl UserWrites {
+    pub(super) fn ring(&self, bell: Bell) {
+        let _ = self.bell.set(bell);
+    }
+
+    /// How many there were since the start.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+
+    fn add(&self) {
+        self.count.fetch_add(1, Relaxed);
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+}
+
+/// Adds users to a store that is being made.
+pub(super) fn fill(transaction: &redb::WriteTransaction, users: &[User]) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(USERS)?;
+    for (name, record) in users {
+        table.insert(name.as_str(), record.as_slice())?;
+    }
+    Ok(())
+}
 
 impl Database {
     fn users_failed(&self, error: redb::Error) -> StoreError {
@@ -65,6 +104,7 @@ impl Users for Database {
                 table.insert(name, record)?;
             }
             self.finish(transaction)?;
+            self.user_writes.add();
             Ok(true)
         };
         match write().map_err(|error| self.users_failed(error))? {
@@ -79,6 +119,7 @@ impl Users for Database {
             let transaction = redb.begin_write()?;
             let known = transaction.open_table(USERS)?.remove(name)?.is_some();
             self.finish(transaction)?;
+            self.user_writes.add();
             Ok(known)
         };
         write().map_err(|error| self.users_failed(error))

@@ -10,16 +10,23 @@ use std::{
 use anyhow::Context;
 use tidegate_compiler::{Compiler, Trial};
 use tidegate_config::Settings;
-use tidegate_model::{Object, Rejected, catalog::PluginCatalog, idle, resources::DiscoveredService};
+use tidegate_model::{Object, Rejected, catalog::PluginCatalog, resources::DiscoveredService};
 use tidegate_plugin_api::{Catalog, Snapshot};
 use tidegate_proxy::Publisher;
-use tidegate_store::{Changes, Store, Stored};
+use tidegate_store::{Changes, Store};
 use tidegate_telemetry::background::{begin_turn, give_way, lower_priority};
 use tokio::{runtime::Runtime, sync::watch};
 
 use super::{
-    catalogs::stream_catalog, compiler_options, health::Health, kept_places::KeptPlaces, names::Names,
-    nodes::Nodes, provider::Provider, secrets::Secrets,
+    catalogs::stream_catalog,
+    compiler_options,
+    health::Health,
+    idle_fields::{self, FieldLog, IdleFields, MANY_OBJECTS},
+    kept_places::KeptPlaces,
+    names::Names,
+    nodes::Nodes,
+    provider::Provider,
+    secrets::Secrets,
 };
 
 /// How long a change may wait for the addresses of names that are new.
@@ -84,7 +91,7 @@ pub(super) fn compile_once(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Snapshot>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
-    follower.log_idle_fields();
+    idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, || false);
     Ok(follower.compiler.snapshot(follower.revision))
 }
 
@@ -114,11 +121,12 @@ pub(super) fn start(
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();
+    let field_log = FieldLog::start(follower.idle.clone())?;
     let compiler = thread::Builder::new()
         .name("compiler".to_owned())
         .spawn(move || {
             lower_priority();
-            handle.block_on(follower.run(&to_publish, &sender, stopped));
+            handle.block_on(follower.run(&to_publish, &sender, stopped, &field_log));
         })
         .context("cannot start the compiler thread")?;
     let compiler = Mutex::new(Some(compiler));
@@ -157,7 +165,12 @@ fn follower(
         catalog: catalog.clone(),
         configured_plugins: settings.plugins.clone(),
         active_plugins: None,
-        matching: compiler_options::matching(settings),
+        idle: Arc::new(IdleFields {
+            matching: compiler_options::matching(settings),
+            catalog: catalog.clone(),
+            store: provider.store(),
+            places: places.clone(),
+        }),
         names,
         nodes,
         secrets,
@@ -176,9 +189,6 @@ fn follower(
     Ok(follower)
 }
 
-/// So many objects at once leave memory behind that is worth giving back.
-const MANY_CHANGES: usize = 500;
-
 struct Follower {
     compiler: Compiler,
     store: Arc<dyn Store>,
@@ -187,13 +197,13 @@ struct Follower {
     configured_plugins: Vec<String>,
     /// The plugin list of apisix.yaml in effect.
     active_plugins: Option<Vec<String>>,
-    matching: idle::Matching,
+    idle: Arc<IdleFields>,
     names: Arc<Names>,
     nodes: Arc<Nodes>,
     secrets: Arc<Secrets>,
     revision: u64,
     places: Arc<KeptPlaces>,
-    /// Objects whose idle fields are not logged yet: a start serves first.
+    /// Objects whose idle fields are not logged yet: they are served first.
     unjudged: Vec<Object>,
     health: Arc<Health>,
     rejected: watch::Sender<Arc<[Rejected]>>,
@@ -206,6 +216,7 @@ impl Follower {
         publisher: &Publisher,
         published: &watch::Sender<u64>,
         mut stopped: watch::Receiver<bool>,
+        field_log: &FieldLog,
     ) {
         let mut watch = self.store.watch();
         let mut names = self.names.changes();
@@ -216,7 +227,7 @@ impl Follower {
         names.mark_changed();
         nodes.mark_changed();
         secrets.mark_changed();
-        self.log_idle_fields();
+        field_log.look_at(mem::take(&mut self.unjudged).into_iter());
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -265,22 +276,8 @@ impl Follower {
             self.share();
             give_way();
             publisher.publish(snapshot);
+            field_log.look_at(mem::take(&mut self.unjudged).into_iter());
             let _ = published.send(self.revision);
-        }
-    }
-
-    fn log_idle_fields(&mut self) {
-        let objects = mem::take(&mut self.unjudged);
-        super::idle_fields::log(
-            objects.iter(),
-            self.matching,
-            self.catalog.as_ref(),
-            &Stored(self.store.as_ref()),
-            &self.places,
-        );
-        if objects.len() > MANY_CHANGES {
-            drop(objects);
-            super::memory::release_memory();
         }
     }
 
@@ -296,15 +293,8 @@ impl Follower {
         let changes = if first { Changes::Reset } else { self.store.changes_since(self.revision) };
         match changes {
             Changes::Delta { revision, changes } if !list_changed => {
-                let many = changes.len() > MANY_CHANGES;
-                super::idle_fields::log(
-                    changes.iter().filter_map(|change| change.object.as_ref()),
-                    self.matching,
-                    self.catalog.as_ref(),
-                    &Stored(self.store.as_ref()),
-                    &self.places,
-                );
-                give_way();
+                let many = changes.len() > MANY_OBJECTS;
+                self.unjudged.extend(changes.iter().filter_map(|change| change.object.clone()));
                 for change in &changes {
                     self.secrets.object_changed(&(change.kind, change.id.clone()), change.object.as_ref());
                 }
@@ -323,9 +313,6 @@ impl Follower {
                     objects = state.all().cloned().collect();
                 });
                 self.unjudged.clone_from(&objects);
-                if !first {
-                    self.log_idle_fields();
-                }
                 self.secrets.reset(objects.iter());
                 self.secrets.fetch_missing(if first { FIRST_SECRET_PATIENCE } else { SECRET_PATIENCE }).await;
                 if first {

@@ -1,14 +1,105 @@
-//! Logs the fields of objects that change nothing: at the start in one line for each, later with each write.
+//! Logs the fields of objects that change nothing: at the start in one line for each, later with each write. On a thread of its own:
+//! beside a busy worker, 50,000 objects take longer than a change may wait for the compiler.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
-use tidegate_model::{Kind, Object, Objects, PluginCatalog, idle, mask::mask_message};
+use anyhow::Context;
+use tidegate_model::{Kind, Object, PluginCatalog, idle, mask::mask_message};
+use tidegate_plugin_api::Catalog;
+use tidegate_store::{Store, Stored};
 use tidegate_telemetry::{
-    background::give_way,
+    background::{begin_turn, give_way, lower_priority},
     error_log::{self, Level},
 };
 
 use super::{catalogs::all_stream_plugins, kept_places::KeptPlaces};
+
+/// So many objects at once leave memory behind that is worth giving back.
+pub(super) const MANY_OBJECTS: usize = 500;
+
+/// What is asked of objects, and where they stand.
+pub(super) struct IdleFields {
+    pub matching: idle::Matching,
+    pub catalog: Arc<Catalog>,
+    pub store: Arc<dyn Store>,
+    pub places: Arc<KeptPlaces>,
+}
+
+/// Objects to look at. The newest of each, so there are never more than the store has had.
+#[derive(Default)]
+struct Waiting {
+    objects: BTreeMap<(Kind, Arc<str>), Object>,
+    is_over: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for objects; `None` at the end.
+    fn next(&self) -> Option<Vec<Object>> {
+        let idle = |waiting: &mut Waiting| !waiting.is_over && waiting.objects.is_empty();
+        let mut waiting = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        (!waiting.is_over).then(|| mem::take(&mut waiting.objects).into_values().collect())
+    }
+}
+
+/// The thread that looks at objects. It ends when this is dropped.
+pub(super) struct FieldLog {
+    queue: Arc<Queue>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl FieldLog {
+    pub(super) fn start(fields: Arc<IdleFields>) -> anyhow::Result<FieldLog> {
+        let queue = Arc::new(Queue::default());
+        let from = queue.clone();
+        let thread = thread::Builder::new()
+            .name("field-log".to_owned())
+            .spawn(move || {
+                lower_priority();
+                while let Some(objects) = from.next() {
+                    begin_turn();
+                    log(&objects, &fields, || from.lock().is_over);
+                    if objects.len() > MANY_OBJECTS {
+                        drop(objects);
+                        super::memory::release_memory();
+                    }
+                }
+            })
+            .context("cannot start the thread that logs fields without effect")?;
+        Ok(FieldLog { queue, thread: Some(thread) })
+    }
+
+    pub(super) fn look_at(&self, objects: impl Iterator<Item = Object>) {
+        let mut waiting = self.queue.lock();
+        waiting.objects.extend(objects.map(|object| ((object.kind, object.id.clone()), object)));
+        drop(waiting);
+        self.queue.changed.notify_one();
+    }
+}
+
+impl Drop for FieldLog {
+    fn drop(&mut self) {
+        self.queue.lock().is_over = true;
+        self.queue.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
 
 /// The first object with a field, and how many more have it.
 struct Seen<'a> {
@@ -18,20 +109,21 @@ struct Seen<'a> {
     why: &'static str,
 }
 
-pub(super) fn log<'a>(
-    objects: impl Iterator<Item = &'a Object>,
-    matching: idle::Matching,
-    catalog: &dyn PluginCatalog,
-    all: &dyn Objects,
-    places: &KeptPlaces,
-) {
+/// Logs nothing more once `is_over`.
+pub(super) fn log(objects: &[Object], fields: &IdleFields, is_over: impl Fn() -> bool) {
+    let IdleFields { matching, places, .. } = fields;
+    let catalog: &dyn PluginCatalog = fields.catalog.as_ref();
+    let all = Stored(fields.store.as_ref());
     let mut seen: BTreeMap<(&'static str, &'static str), Seen<'_>> = BTreeMap::new();
     let mut in_vain: Vec<(&Object, String)> = Vec::new();
     for object in objects {
         give_way();
-        let texts = idle::of(object, matching, catalog_of(object, catalog), all);
+        if is_over() {
+            return;
+        }
+        let texts = idle::of(object, *matching, catalog_of(object, catalog), &all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
-        for field in idle::fields(object, matching) {
+        for field in idle::fields(object, *matching) {
             seen.entry((object.kind.directory(), field.path))
                 .and_modify(|seen| seen.more += 1)
                 .or_insert_with(|| Seen { first: object, name: field.name(), more: 0, why: field.why });
@@ -44,6 +136,7 @@ pub(super) fn log<'a>(
         let others = if *more == 0 { String::new() } else { format!(" (and in {more} more)") };
         error_log::log(Level::Warn, format_args!("{place}{first}{others} has no effect: {why}"));
     }
+    places.forget();
 }
 
 /// The plugins that an object of this kind may have.

@@ -18,9 +18,10 @@ use crate::{
     compiled::named,
     resource::{
         answers::in_vain,
-        checks::{prepare, still_sealed, stored_id, validate},
+        checks::{permitted, prepare, still_sealed, stored_id, validate},
         target::Target,
     },
+    role::Role,
 };
 
 type Key = (Kind, Arc<str>);
@@ -55,6 +56,7 @@ impl Stage {
     /// Plays the changes in their order; references are looked at only when all are done.
     pub(in super::super) fn play(
         api: &AdminApi,
+        role: Role,
         state: State,
         changes: &[Change],
     ) -> Result<Stage, Vec<Fault>> {
@@ -66,7 +68,7 @@ impl Stage {
             }
         }
         if faults.is_empty() {
-            faults = stage.check(api);
+            faults = stage.check(api, role);
         }
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
@@ -75,6 +77,7 @@ impl Stage {
     /// like a file's.
     pub(in super::super) fn for_state(
         api: &AdminApi,
+        role: Role,
         state: State,
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
@@ -110,7 +113,7 @@ impl Stage {
             }
         }
         if faults.is_empty() {
-            faults = stage.check(api);
+            faults = stage.check(api, role);
         }
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
@@ -197,7 +200,7 @@ impl Stage {
     }
 
     /// What is wrong with the outcome.
-    fn check(&self, api: &AdminApi) -> Vec<Fault> {
+    fn check(&self, api: &AdminApi, role: Role) -> Vec<Fault> {
         let references = StateReferences(&self.state);
         let mut faults = Vec::new();
         for ((kind, id), touched) in &self.touched {
@@ -208,6 +211,7 @@ impl Stage {
                         Kind::Secret => id.as_ref(),
                         _ => name,
                     };
+                    permitted(api, role, (*kind, id), touched.before.as_ref(), &object.value())?;
                     validate(context, &touched.target, Some(own), &object.value())?;
                     still_sealed(api, *kind, id, touched.before.as_ref(), &object.value())?;
                     self.check_owner(&touched.target)
