@@ -35,6 +35,7 @@ mod standard_error;
 mod stats;
 #[cfg(debug_assertions)]
 mod stuck_worker;
+mod traffic;
 mod unwritable;
 mod upgrade;
 mod welcome;

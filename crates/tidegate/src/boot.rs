@@ -58,6 +58,7 @@ mod stats;
 mod status;
 pub(crate) mod stay;
 mod stream_log;
+mod traffic;
 pub(crate) mod trial;
 pub(crate) mod welcome;
 

@@ -238,7 +238,7 @@ fn is_of_person(head: &Head) -> bool {
     let segments = segments(&path).unwrap_or_default();
     let by_itself = matches!(
         segments.as_slice(),
-        ["revision" | "stats" | "rejected" | "healthcheck"] | ["sessions", "current"]
+        ["revision" | "stats" | "traffic" | "rejected" | "healthcheck"] | ["sessions", "current"]
     );
     head.method != "GET" || !by_itself
 }

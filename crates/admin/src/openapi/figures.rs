@@ -41,6 +41,27 @@ fn others() -> Value {
     others
 }
 
+fn add_traffic(paths: &mut Paths) {
+    let text = || json!({"type": "string"});
+    let events = json!({
+        "description": "Events `request`, at first `slowest` and `failed` of those that are kept, and `missed` with how many were not shown",
+        "content": {"text/event-stream": {"schema": text()}},
+    });
+    let number = |least: u32, most: u32| json!({"type": "integer", "minimum": least, "maximum": most});
+    let operation = Operation::admin("watchTraffic", "Control", "Requests as they end, as server-sent events")
+        .description(
+            "At most 200 a second are shown, and as many that failed with 5xx; 20 may look at a time. Credentials are masked. A stream ends after a \
+             minute, when a client asks again.",
+        )
+        .query("route", "Only of this route", text())
+        .query("consumer", "Only of this consumer; not for viewers without `consumer_names`", text())
+        .query("status", "Only with this status, or of this class", json!({"type": "string", "pattern": "^[1-5]([0-9]{2}|xx)$"}))
+        .query("min_ms", "Only those that took at least as long", number(0, u32::MAX))
+        .query("seconds", "The end of the stream (60)", number(0, 60))
+        .response(200, events);
+    paths.add("/apisix/admin/traffic", "get", operation);
+}
+
 pub(super) fn add(paths: &mut Paths) {
     let totals = object(&[
         ("requests", json!({"type": "integer", "description": "Begun, of all routes"})),
@@ -115,4 +136,5 @@ pub(super) fn add(paths: &mut Paths) {
         )
         .json(200, "The figures", figures);
     paths.add("/apisix/admin/stats", "get", operation);
+    add_traffic(paths);
 }

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use serde_json::Value;
-use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress, StatsQuestion};
+use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress, StatsQuestion, TrafficQuestion};
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::{Workers, settings::Reading};
 use tidegate_store::{BoxFuture, Store};
@@ -15,9 +16,9 @@ use tidegate_telemetry::{
     error_log::{self, Level},
     stats::Stats,
 };
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
-use super::{commands, control::Control, explain, stats};
+use super::{commands, control::Control, explain, stats, traffic::Traffic};
 
 /// Holds the answer to a write until requests meet what was written.
 #[derive(Clone)]
@@ -55,6 +56,7 @@ pub(super) struct ProcessHooks {
     /// Empty until the data plane is open, which it is before the Admin API's own port is.
     workers: OnceLock<Arc<Workers>>,
     stats: OnceLock<Arc<Stats>>,
+    traffic: Traffic,
     /// Answers from files are made one at a time.
     reads_files: Arc<Mutex<()>>,
 }
@@ -79,6 +81,7 @@ impl ProcessHooks {
             control_api,
             workers: OnceLock::new(),
             stats: OnceLock::new(),
+            traffic: Traffic::default(),
             reads_files: Arc::default(),
         }
     }
@@ -133,6 +136,10 @@ impl Hooks for ProcessHooks {
             });
             answered.await.map_err(|_| "the figures could not be read; see the error log".to_owned())
         })
+    }
+
+    fn traffic(&self, question: TrafficQuestion) -> BoxFuture<'_, Result<mpsc::Receiver<Bytes>, String>> {
+        Box::pin(async move { self.traffic.watch(question) })
     }
 
     fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, AdminResponse> {
