@@ -21,7 +21,7 @@ use super::{
     opening,
     record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
-    users::UserWrites,
+    user_table::UserWrites,
 };
 use tidegate_telemetry::{
     background::give_way,

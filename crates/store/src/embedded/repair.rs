@@ -22,7 +22,7 @@ use super::{
     opening, progress,
     record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, META, OBJECTS, REVISION_KEY},
-    users,
+    user_table,
 };
 use crate::{error::StoreError, history::Retention, users::Users};
 
@@ -285,7 +285,7 @@ fn fill(path: &Path, kept: Kept, progress: Progress) -> Result<(), StoreError> {
             meta.insert(COUNTED_AT_KEY, progress.revision)?;
             progress::set(&mut meta, progress)?;
         }
-        users::fill(&transaction, &kept.users)?;
+        user_table::fill(&transaction, &kept.users)?;
         transaction.commit()?;
         Ok(())
     };

@@ -1,55 +1,13 @@
 //! Users, in a table of their own. They are in the copy of the last good configuration; while that is served, people sign in with a key.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
 
-use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
-
-use super::{copier::Bell, copy::User, database::Database};
+use super::{database::Database, user_table::USERS};
 use crate::{
     error::StoreError,
     history::HistoryError,
     users::{MAX_USERS, TOO_MANY, Users},
 };
-
-/// Name; the record.
-pub(super) const USERS: TableDefinition<&str, &[u8]> = TableDefinition::new("users");
-
-/// Tells who keeps the copy that users were written.
-#[derive(Default)]
-pub(super) struct UserWrites {
-    count: AtomicU64,
-    bell: OnceLock<Bell>,
-}
-
-impl UserWrites {
-    pub(super) fn ring(&self, bell: Bell) {
-        let _ = self.bell.set(bell);
-    }
-
-    /// How many there were since the start.
-    pub(super) fn count(&self) -> u64 {
-        self.count.load(Relaxed)
-    }
-
-    fn add(&self) {
-        self.count.fetch_add(1, Relaxed);
-        if let Some(bell) = self.bell.get() {
-            bell.ring();
-        }
-    }
-}
-
-/// Adds users to a store that is being made.
-pub(super) fn fill(transaction: &redb::WriteTransaction, users: &[User]) -> Result<(), redb::Error> {
-    let mut table = transaction.open_table(USERS)?;
-    for (name, record) in users {
-        table.insert(name.as_str(), record.as_slice())?;
-    }
-    Ok(())
-}
 
 impl Database {
     fn users_failed(&self, error: redb::Error) -> StoreError {
