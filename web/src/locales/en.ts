@@ -383,7 +383,7 @@ export const en = {
   "traffic.phases": "Phases",
   "traffic.phase.gateway": "Gateway and client",
   "traffic.phase.connect": "Connect",
-  "traffic.phase.wait": "Wait for the upstream",
+  "traffic.phase.wait": "Wait for upstream",
   "traffic.phase.body": "Response body",
   "traffic.client": "Client",
   "traffic.node": "Node",

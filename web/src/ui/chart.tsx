@@ -115,6 +115,6 @@ function Frame({ title, summary, columns, top, bottom, say, marks = [], children
 }
 
 function clock(unix: number, seconds: number): string {
-  const day = Math.abs(Date.now() / 1000 - unix) > 86_400;
+  const day = Math.abs(Date.now() / 1000 - unix) > 43_200;
   return new Date(unix * 1000).toLocaleString(currentLanguage(), { weekday: day ? "short" : undefined, hour: "2-digit", minute: "2-digit", second: seconds > 0 && seconds < 60 ? "2-digit" : undefined, hour12: false });
 }
