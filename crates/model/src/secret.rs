@@ -49,6 +49,11 @@ pub(crate) fn is_credential_field(name: &str) -> bool {
     is_credential(name) || words.any(|word| has(As::Word, |known| word.eq_ignore_ascii_case(known)))
 }
 
+/// The value of a header field as others may see it.
+pub fn field_shown<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_credential_field(name) || says_credential(value) { "***" } else { value }
+}
+
 /// Of an argument of a URL.
 pub(crate) fn is_credential_argument(name: &str) -> bool {
     is_credential_field(name) || has(As::Argument, |known| name.eq_ignore_ascii_case(known))
