@@ -24,6 +24,7 @@ mod lost_store;
 mod memory_pages;
 mod monitoring;
 mod nginx;
+mod permissions;
 mod plugin_list;
 mod printing;
 mod priorities;
@@ -31,8 +32,10 @@ mod profiles;
 mod sessions;
 mod stall;
 mod standard_error;
+mod stats;
 #[cfg(debug_assertions)]
 mod stuck_worker;
+mod traffic;
 mod unwritable;
 mod upgrade;
 mod welcome;
