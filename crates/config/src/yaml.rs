@@ -78,7 +78,10 @@ mod tests {
     fn aliases_of_clients() {
         assert_eq!(of_a_client("a: &x {k: 1}\nb: 2\n").unwrap(), json!({"a": {"k": 1}, "b": 2}));
         let fault = of_a_client("a: &x [1, 2]\nb: [*x, *x]\n").unwrap_err();
-        assert_eq!((fault.line, fault.message.as_str()), (2, "aliases are not read here; write the value out"));
+        assert_eq!(
+            (fault.line, fault.message.as_str()),
+            (2, "aliases are not read here; write the value out")
+        );
     }
 
     #[test]

@@ -62,11 +62,7 @@ impl ResponseHead {
             return Err(bad_gateway(TOO_MANY_FIELDS));
         }
         if common.is_none() {
-            parse_fields(
-                &mut self.headers,
-                buffer.get(fields_at..end).unwrap_or_default(),
-                NameForm::Tokens,
-            )
+            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default(), NameForm::Tokens)
                 .map_err(bad_gateway)?;
         }
         Ok(Some(end))

@@ -164,7 +164,9 @@ impl Template {
         let shown = body.filter(|_| self.shows_body);
         helpers.raw_set("_body", bounds::given(|| shown.map(|body| lua.create_string(body)).transpose())?)?;
         let parts = form.zip(body).filter(|_| self.edits_form);
-        let editor = parts.map(|(kind, body)| form::fill(lua, (&helpers, &loaded.environment), body, kind)).transpose()?;
+        let editor = parts
+            .map(|(kind, body)| form::fill(lua, (&helpers, &loaded.environment), body, kind))
+            .transpose()?;
         let encode = lua.create_function(|lua, value: Value| {
             let value = super::json::from_lua(lua, &value, false).map_err(mlua::Error::runtime)?;
             lua.create_string(super::json::written(&value).map_err(mlua::Error::runtime)?)
@@ -174,7 +176,8 @@ impl Template {
             document.raw_remove(name)?;
         }
         let text = clock::limited_for(body.map_or(0, <[u8]>::len), || {
-            enter(request, phase, || run(frame, function, (document, helpers, editor))).map_err(clock::in_time)
+            enter(request, phase, || run(frame, function, (document, helpers, editor)))
+                .map_err(clock::in_time)
         });
         let text = text.map(|text| text.as_bytes().to_vec());
         vm::tidy(vm);

@@ -100,6 +100,7 @@ pub(super) fn fill(
         parts.raw_push(entry)?;
     }
     helpers.raw_set("_multipart", parts)?;
-    helpers.raw_set("_boundary", lua.create_string(multipart::boundary_of(content_type).unwrap_or_default())?)?;
+    helpers
+        .raw_set("_boundary", lua.create_string(multipart::boundary_of(content_type).unwrap_or_default())?)?;
     chunk::load(lua, EDITOR, "form", environment).map_err(mlua::Error::runtime)?.call(())
 }

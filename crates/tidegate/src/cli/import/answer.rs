@@ -44,7 +44,8 @@ impl ObservedResponse {
     /// By the import: with its text, or with the gateway's page where files end in `=501`.
     pub(super) fn is_closed(&self) -> bool {
         let starts = |text: &[u8]| self.body.starts_with(text);
-        self.status == 501 && (self.body.is_empty() || starts(b"closed by import") || starts(b"<!doctype html>"))
+        self.status == 501
+            && (self.body.is_empty() || starts(b"closed by import") || starts(b"<!doctype html>"))
     }
 
     pub(super) fn status_text(&self) -> String {
