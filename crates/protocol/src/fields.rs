@@ -106,7 +106,7 @@ pub(crate) enum NameForm {
     Printable,
 }
 
-/// Whether another server may take a name that is no token for one that says where the request ends or whom it is for.
+/// Whether another server may take a name that is not a token for one that says where the request ends or whom it is for.
 fn is_framing_in_doubt(name: &[u8]) -> bool {
     let letters: Vec<u8> =
         name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect();
