@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plugin-api",
             "clients",
+            "config",
             "backtrack",
             "protocol",
             "model",

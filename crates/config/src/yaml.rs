@@ -21,6 +21,11 @@ pub fn to_value(text: &str) -> Result<Value, Fault> {
     Ok(parse(text)?.into_value())
 }
 
+/// Reads a document that a client has written: an alias is a fault, for a few lines of them become any number of values.
+pub fn of_a_client(text: &str) -> Result<Value, Fault> {
+    Ok(build::Builder::without_aliases(text).document()?.into_value())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -66,6 +71,16 @@ mod tests {
         check(
             "a: &x {k: 1}\nb: &y {k: 2, m: 3}\nc:\n  <<: [*x, *y]\n",
             json!({"a": {"k": 1}, "b": {"k": 2, "m": 3}, "c": {"k": 1, "m": 3}}),
+        );
+    }
+
+    #[test]
+    fn aliases_of_clients() {
+        assert_eq!(of_a_client("a: &x {k: 1}\nb: 2\n").unwrap(), json!({"a": {"k": 1}, "b": 2}));
+        let fault = of_a_client("a: &x [1, 2]\nb: [*x, *x]\n").unwrap_err();
+        assert_eq!(
+            (fault.line, fault.message.as_str()),
+            (2, "aliases are not read here; write the value out")
         );
     }
 

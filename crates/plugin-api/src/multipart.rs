@@ -8,9 +8,25 @@ pub struct Doubtful;
 
 type Field<'a> = (&'a [u8], &'a [u8]);
 
-/// Name and value of each part that has a name. A body that is not exactly in the form of RFC 7578 is doubtful as a whole, which
-/// is the first item then: applications differ on what they forgive.
+/// A part that has a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Of `Content-Disposition`.
+    pub name: &'a [u8],
+    /// Its fields, without the line end of the last one.
+    pub head: &'a [u8],
+    /// What stands behind the head.
+    pub value: &'a [u8],
+}
+
+/// Name and value of each part that has a name, as in `parts`.
 pub fn fields<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Field<'a>, Doubtful>> {
+    parts(body, content_type).map(|part| part.map(|part| (part.name, part.value)))
+}
+
+/// Each part that has a name. A body that is not exactly in the form of RFC 7578 is doubtful as a whole, which
+/// is the first item then: applications differ on what they forgive.
+pub fn parts<'a>(body: &'a [u8], content_type: &[u8]) -> impl Iterator<Item = Result<Part<'a>, Doubtful>> {
     let boundary = boundary(content_type);
     let delimiter = boundary.ok().flatten().map(|boundary| [b"--", boundary].concat());
     let finder = delimiter.as_deref().map(finder);
@@ -104,8 +120,11 @@ impl<'a> Iterator for Parts<'a, '_> {
     }
 }
 
-/// The boundary that a media type names.
-///
+/// The boundary that a media type names, if all read the same one.
+pub fn boundary_of(content_type: &[u8]) -> Option<&[u8]> {
+    boundary(content_type).ok().flatten()
+}
+
 /// RFC 2046 section 5.1.1 allows more signs, which some applications cut or decode.
 fn boundary(content_type: &[u8]) -> Result<Option<&[u8]>, Doubtful> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/:=?".contains(byte);
@@ -203,15 +222,15 @@ fn finder(delimiter: &[u8]) -> memchr::memmem::Finder<'static> {
     memchr::memmem::Finder::new(delimiter).into_owned()
 }
 
-/// Name and value of a part. One that begins with a blank line has no head.
-fn field<'a>(part: &'a [u8], line_end: &[u8]) -> Result<Option<Field<'a>>, Doubtful> {
+/// One that begins with a blank line has no head.
+fn field<'a>(part: &'a [u8], line_end: &[u8]) -> Result<Option<Part<'a>>, Doubtful> {
     if part.is_empty() || part.starts_with(line_end) {
         return Ok(None);
     }
     let blank_line: &[u8] = if line_end == b"\n" { b"\n\n" } else { b"\r\n\r\n" };
     let end = memchr::memmem::find(part, blank_line).ok_or(Doubtful)?;
     let (head, value) = (&part[..end], &part[end + blank_line.len()..]);
-    Ok(name(head, line_end, value.is_ascii())?.map(|name| (name, value)))
+    Ok(name(head, line_end, value.is_ascii())?.map(|name| Part { name, head, value }))
 }
 
 /// Codings that leave the bytes of a part unchanged (RFC 2045 section 6.1). Any other coding is decoded by some servers and

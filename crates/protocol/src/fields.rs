@@ -75,14 +75,17 @@ pub(crate) fn find_head_end(buffer: &[u8], mut from: usize) -> Result<Option<(us
 
 /// Loads and indexes the field lines of a head, which begins after its start line.
 #[cold]
-pub(crate) fn parse_fields(head: &mut Head, fields: &[u8]) -> Result<(), ParseError> {
+pub(crate) fn parse_fields(head: &mut Head, fields: &[u8], names: NameForm) -> Result<(), ParseError> {
     head.clear();
     head.load(fields);
     let mut at = 0;
     while let Some(end) = line_end(fields, at)?.filter(|end| *end > at) {
         let line = fields.get(at..end).unwrap_or_default();
-        let (name_len, value_at, value_len) = split_field(line)?;
+        let (name_len, value_at, value_len) = split_by(line, names)?;
         let name = line.get(..name_len).unwrap_or_default();
+        if !name.iter().all(|&byte| is_token_byte(byte)) && is_framing_in_doubt(name) {
+            return Err(ParseError::bad("invalid header field name"));
+        }
         let canonical = value_at == name_len + 2
             && value_at + value_len == line.len()
             && line.get(name_len + 1) == Some(&b' ');
@@ -93,9 +96,34 @@ pub(crate) fn parse_fields(head: &mut Head, fields: &[u8]) -> Result<(), ParseEr
     Ok(())
 }
 
+/// What field names may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NameForm {
+    /// RFC 9110 section 5.1.
+    Tokens,
+    /// Anything without a blank, a control character or a colon. nginx leaves such fields out of requests
+    /// (`ignore_invalid_headers`), and so does [`crate::RequestHead`]: no sign but `-` and `_` gets past it.
+    Printable,
+}
+
+/// Whether another server may take a name that is not a token for one that says where the request ends or whom it is for.
+fn is_framing_in_doubt(name: &[u8]) -> bool {
+    let letters: Vec<u8> =
+        name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect();
+    matches!(letters.as_slice(), b"contentlength" | b"transferencoding" | b"connection" | b"host")
+}
+
 /// Name length and the value's offset and length within a field line.
 pub(crate) fn split_field(line: &[u8]) -> Result<(usize, usize, usize), ParseError> {
-    let colon = line.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(line.len());
+    split_by(line, NameForm::Tokens)
+}
+
+fn split_by(line: &[u8], names: NameForm) -> Result<(usize, usize, usize), ParseError> {
+    let ends_name = |&byte: &u8| match names {
+        NameForm::Tokens => !is_token_byte(byte),
+        NameForm::Printable => byte <= b' ' || matches!(byte, 0x7f | b':'),
+    };
+    let colon = line.iter().position(ends_name).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
         return Err(match line.first() {
             Some(b' ' | b'\t') => ParseError::bad("folded header line"),
@@ -179,7 +207,7 @@ mod tests {
                 return Ok(());
             };
             prop_assert_eq!(find_head_end(&buffer, from), Ok(Some((end, common.len()))));
-            prop_assert_eq!(parse_fields(&mut other, &buffer[from..end]), Ok(()));
+            prop_assert_eq!(parse_fields(&mut other, &buffer[from..end], NameForm::Tokens), Ok(()));
             prop_assert_eq!(described(&common), described(&other));
             prop_assert_eq!(common.bytes(), other.bytes());
             prop_assert_eq!(format!("{common:?}"), format!("{other:?}"));

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::fields::{TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common};
+use super::fields::{NameForm, TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common};
 use crate::{
     Head, HeaderId, Method, ParseError, Version, claims,
     connection::ConnectionOptions,
@@ -197,7 +197,8 @@ impl RequestHead {
             return Err(TOO_MANY_FIELDS);
         }
         if common.is_none() {
-            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default())?;
+            let fields = buffer.get(fields_at..end).unwrap_or_default();
+            parse_fields(&mut self.headers, fields, NameForm::Printable)?;
         }
         self.end_of_received(limits);
         self.check_credentials()?;

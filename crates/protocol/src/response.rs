@@ -2,7 +2,7 @@
 
 use crate::{
     Head, ParseError, Version,
-    fields::{TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common},
+    fields::{NameForm, TOO_MANY_FIELDS, find_head_end, line_end, parse_fields, take_common},
 };
 
 /// Status line and fields of an answer (RFC 9112 section 4).
@@ -62,7 +62,7 @@ impl ResponseHead {
             return Err(bad_gateway(TOO_MANY_FIELDS));
         }
         if common.is_none() {
-            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default())
+            parse_fields(&mut self.headers, buffer.get(fields_at..end).unwrap_or_default(), NameForm::Tokens)
                 .map_err(bad_gateway)?;
         }
         Ok(Some(end))

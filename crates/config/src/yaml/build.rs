@@ -18,6 +18,8 @@ pub(super) struct Builder<'text> {
     parser: Parser<'text, StrInput<'text>>,
     anchors: HashMap<usize, Rc<Node>>,
     copied: usize,
+    /// How many nodes aliases may copy.
+    most_copied: usize,
 }
 
 impl<'text> Builder<'text> {
@@ -26,7 +28,11 @@ impl<'text> Builder<'text> {
         // Comments count as data to the parser, which takes a hundred of them before the first key of a table for an attack.
         options.set_emit_comments(false);
         let parser = Parser::new_from_str_with_options(text, options);
-        Self { parser, anchors: HashMap::new(), copied: 0 }
+        Self { parser, anchors: HashMap::new(), copied: 0, most_copied: MAX_COPIED_NODES }
+    }
+
+    pub(super) fn without_aliases(text: &'text str) -> Self {
+        Self { most_copied: 0, ..Self::new(text) }
     }
 
     pub(super) fn document(mut self) -> Result<Node, Fault> {
@@ -87,7 +93,7 @@ impl<'text> Builder<'text> {
             Event::Alias(anchor) => return self.alias(anchor, span, depth),
             other => return Err(fault(span, format!("unexpected {other:?}"))),
         };
-        if anchor != 0 {
+        if anchor != 0 && self.most_copied > 0 {
             self.anchors.insert(anchor, Rc::new(node.clone()));
         }
         Ok(node)
@@ -143,12 +149,15 @@ impl<'text> Builder<'text> {
     }
 
     fn alias(&mut self, anchor: usize, span: &Span, depth: usize) -> Result<Node, Fault> {
+        if self.most_copied == 0 {
+            return Err(fault(span, "aliases are not read here; write the value out".to_owned()));
+        }
         let Some(target) = self.anchors.get(&anchor).cloned() else {
             return Err(fault(span, "this alias refers to itself".to_owned()));
         };
         let (nodes, levels) = measure(&target);
         self.copied = self.copied.saturating_add(nodes);
-        if self.copied > MAX_COPIED_NODES || depth + levels > MAX_DEPTH {
+        if self.copied > self.most_copied || depth + levels > MAX_DEPTH {
             return Err(fault(
                 span,
                 "too many values come from aliases; write them out or use fewer".to_owned(),

@@ -68,7 +68,8 @@ fn install_json(lua: &Lua, native: &Table) -> mlua::Result<()> {
             json::encode(lua, &value, lenient.unwrap_or(false))
         })?,
     )?;
-    native.set("json_decode", native_function(lua, |lua, text: LuaString| json::decode(lua, &text))?)
+    native.set("json_decode", native_function(lua, |lua, text: LuaString| json::decode(lua, &text))?)?;
+    native.set("yaml_decode", native_function(lua, |lua, text: LuaString| json::decode_yaml(lua, &text))?)
 }
 
 /// Of a text that is loaded without a name; Lua shows less of it.

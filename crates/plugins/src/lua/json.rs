@@ -4,6 +4,7 @@ use std::{cell::Cell, io};
 
 use mlua::{Lua, LuaString, Table, Value};
 use serde_json::{Map, Number};
+use tidegate_config::yaml;
 use tidegate_plugin_api::document::{self, Allowance, Unread};
 
 use super::{
@@ -20,6 +21,8 @@ const VALUES_PER_LOOK: usize = 512;
 
 /// Texts that `decode` reads: 20 ms.
 const MAX_TEXT_BYTES: usize = 4 << 20;
+/// YAML is read without a look at the clock.
+const MAX_YAML_BYTES: usize = 64 << 10;
 
 /// What a value may become as a document: tables can be in tables many times over.
 const MAX_VALUES: usize = 1 << 18;
@@ -226,6 +229,20 @@ pub(super) fn decode(lua: &Lua, text: &LuaString) -> mlua::Result<(Value, Option
             }
         }
     }
+}
+
+/// `tinyyaml.parse(text)` and `lyaml.load(text)`: an error where it cannot be read, as there.
+pub(super) fn decode_yaml(lua: &Lua, text: &LuaString) -> mlua::Result<Value> {
+    let bytes = text.as_bytes();
+    let (length, most) = (bytes.len(), clock::scaled(MAX_YAML_BYTES));
+    let refused = |reason: String| mlua::Error::runtime(format!("cannot read the YAML: {reason}"));
+    if length > most {
+        return Err(refused(format!("it has {length} bytes, at most {most} are read")));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| refused("it is not UTF-8".to_owned()))?;
+    let value = yaml::of_a_client(text).map_err(|fault| refused(fault.to_string()))?;
+    clock::check_time()?;
+    to_lua(lua, &value)
 }
 
 /// Deep nesting, odd numbers and lone surrogates, which lua-cjson, Python and others take.

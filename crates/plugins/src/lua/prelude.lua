@@ -693,6 +693,12 @@ local cjson = setmetatable({
 cjson_safe.new = function() return cjson_safe end
 cjson.new = function() return cjson end
 
+-- YAML --------------------------------------------------------------------------------------------------------
+local function read_yaml(text)
+    if type(text) ~= "string" then error("bad argument #1 to 'parse' (string expected)", 2) end
+    return native.yaml_decode(text)
+end
+
 -- apisix.core -------------------------------------------------------------------------------------------------
 
 local nothing = {}
@@ -1059,7 +1065,7 @@ function url.parse(text)
 end
 
 local modules = {
-    ["net.url"] = url,
+    ["net.url"] = url, tinyyaml = { parse = read_yaml, null = null }, lyaml = { load = read_yaml, null = null },
     ["apisix.core"] = core, cjson = cjson, ["cjson.safe"] = cjson_safe,
     ["table.new"] = table.new, ["table.clear"] = table.clear, ["table.nkeys"] = table.nkeys,
     ["table.clone"] = table.clone, ["table.isarray"] = table.isarray, ["table.isempty"] = table.isempty,

@@ -5,6 +5,7 @@
 //! A template becomes one Lua function. Names in it mean the document's members first, then Lua's.
 
 mod asked;
+mod form;
 
 use std::{
     collections::HashSet,
@@ -36,6 +37,8 @@ pub(crate) struct Template {
     source: String,
     /// It names `_body`.
     shows_body: bool,
+    /// It names `_multipart`.
+    edits_form: bool,
     /// The only members of a document that it can ask for.
     asked: Option<Arc<HashSet<Box<str>>>>,
 }
@@ -64,7 +67,8 @@ local function escaped(value)
 end
 local xml = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["'"] = "&apos;", ['"'] = "&quot;" }
 local globals = _G
-return function(document, helpers)
+return function(document, helpers, form_of)
+    if form_of then helpers._multipart = form_of(helpers._multipart, helpers._boundary) end
     helpers._escape_xml = function(value) return (value:gsub("[&<>'\"]", xml)) end
     local env = setmetatable({}, { __index = function(_, name)
         local value = helpers[name]
@@ -72,7 +76,7 @@ return function(document, helpers)
         if value == nil then value = globals[name] end
         return value
     end })
-    env.context = document
+    env.context = setmetatable(document, { __index = helpers })
     return env, text, escaped
 end
 "#;
@@ -87,12 +91,13 @@ impl Template {
         let environment = vm.new_environment.call::<Table>(()).map_err(|error| chunk::message(&error))?;
         chunk::load(&vm.lua, &source, "template", &environment)?;
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let shows_body = source.contains("_body");
+        let (shows_body, edits_form) = (source.contains("_body"), source.contains("_multipart"));
         Ok(Template {
             serial,
             alive: Arc::new(()),
             source,
             shows_body,
+            edits_form,
             asked: asked::names(&code).map(Arc::new),
         })
     }
@@ -103,15 +108,16 @@ impl Template {
     }
 
     /// Renders for a request. `names` becomes the table of names, in slices and bounded by what was read for it; the
-    /// template runs under the limit of time. `body` is `_body`.
+    /// template runs under the limit of time. `body` is `_body`, `form` its `Content-Type` if it is a form in parts.
     pub(crate) async fn render(
         &self,
         request: &mut Request,
         phase: Phase,
         body: Option<&[u8]>,
+        form: Option<&[u8]>,
         names: Entries<'_>,
     ) -> Result<Vec<u8>, String> {
-        self.run(request, phase, body, names).await.map_err(|error| chunk::message(&error))
+        self.run(request, phase, body, form, names).await.map_err(|error| chunk::message(&error))
     }
 
     async fn run(
@@ -119,6 +125,7 @@ impl Template {
         request: &mut Request,
         phase: Phase,
         body: Option<&[u8]>,
+        form: Option<&[u8]>,
         names: Entries<'_>,
     ) -> mlua::Result<Vec<u8>> {
         let is_large = body.is_some_and(|body| body.len() > SMALL_BYTES);
@@ -128,7 +135,7 @@ impl Template {
         };
         let vm = vm::vm().map_err(mlua::Error::runtime)?;
         let document = in_slices(&vm.lua, names, self.asked.clone()).await?;
-        self.fill(&vm, request, phase, body, document)
+        self.fill(&vm, request, phase, (body, form), document)
     }
 
     fn fill(
@@ -136,7 +143,7 @@ impl Template {
         vm: &Rc<Vm>,
         request: &mut Request,
         phase: Phase,
-        body: Option<&[u8]>,
+        (body, form): (Option<&[u8]>, Option<&[u8]>),
         document: Table,
     ) -> mlua::Result<Vec<u8>> {
         let loaded = vm.loaded(self.serial, &self.alive, |vm| {
@@ -156,16 +163,21 @@ impl Template {
         helpers.raw_set("_ctx", context(vm, request)?)?;
         let shown = body.filter(|_| self.shows_body);
         helpers.raw_set("_body", bounds::given(|| shown.map(|body| lua.create_string(body)).transpose())?)?;
+        let parts = form.zip(body).filter(|_| self.edits_form);
+        let editor = parts
+            .map(|(kind, body)| form::fill(lua, (&helpers, &loaded.environment), body, kind))
+            .transpose()?;
         let encode = lua.create_function(|lua, value: Value| {
             let value = super::json::from_lua(lua, &value, false).map_err(mlua::Error::runtime)?;
             lua.create_string(super::json::written(&value).map_err(mlua::Error::runtime)?)
         })?;
         helpers.raw_set("_escape_json", encode)?;
-        for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart"] {
+        for name in ["_ctx", "_body", "_escape_json", "_escape_xml", "_multipart", "_boundary"] {
             document.raw_remove(name)?;
         }
         let text = clock::limited_for(body.map_or(0, <[u8]>::len), || {
-            enter(request, phase, || run(frame, function, document, helpers)).map_err(clock::in_time)
+            enter(request, phase, || run(frame, function, (document, helpers, editor)))
+                .map_err(clock::in_time)
         });
         let text = text.map(|text| text.as_bytes().to_vec());
         vm::tidy(vm);
@@ -190,8 +202,12 @@ async fn in_slices(
     }
 }
 
-fn run(frame: &Function, body: &Function, document: Table, helpers: Table) -> mlua::Result<LuaString> {
-    let (names, text, escaped): (Table, Function, Function) = frame.call((document, helpers))?;
+fn run(
+    frame: &Function,
+    body: &Function,
+    given: (Table, Table, Option<Function>),
+) -> mlua::Result<LuaString> {
+    let (names, text, escaped): (Table, Function, Function) = frame.call(given)?;
     body.set_environment(names)?;
     body.call((text, escaped))
 }
@@ -310,7 +326,7 @@ mod tests {
         document.raw_set("name", "<a/b>").unwrap();
         document.raw_set("age", "20").unwrap();
         document.raw_set("list", lua.create_sequence_from(["x", "y"]).unwrap()).unwrap();
-        let text = run(&frame, &body, document, lua.create_table().unwrap()).unwrap();
+        let text = run(&frame, &body, (document, lua.create_table().unwrap(), None)).unwrap();
         text.to_string_lossy()
     }
 

@@ -28,6 +28,7 @@ pub const OFFERED: &[&str] = &[
     "cjson",
     "cjson.safe",
     "coroutine",
+    "lyaml",
     "math",
     "net.url",
     "ngx",
@@ -57,6 +58,7 @@ pub const OFFERED: &[&str] = &[
     "table.isempty",
     "table.new",
     "table.nkeys",
+    "tinyyaml",
 ];
 
 /// What modules of APISIX and OpenResty say and the sandbox does not have.

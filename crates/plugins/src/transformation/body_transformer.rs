@@ -195,7 +195,7 @@ impl Transform {
         format: Option<Format>,
         content_type: Vec<u8>,
     ) -> Result<Bytes, Failure> {
-        let (bytes, client) = (body.clone(), request.remote_addr);
+        let (bytes, client, kind) = (body.clone(), request.remote_addr, content_type.clone());
         let query = request.head.query().unwrap_or_default().to_vec();
         let length = body.as_ref().map_or(0, Bytes::len);
         let asked = self.template(format).as_ref().ok().and_then(Template::asked);
@@ -203,14 +203,17 @@ impl Transform {
             // What was read stays as long as the template runs.
             let allowance = Allowance::of_a_body(Some(client));
             let only = asked.as_deref();
-            let decoded = decode(format, bytes.as_deref(), &query, &content_type, &allowance, only);
+            let decoded = decode(format, bytes.as_deref(), &query, &kind, &allowance, only);
             (decoded, allowance)
         };
         let read = if length <= ON_A_WORKER { Ok(read()) } else { aside::run(client, read).await };
         let (decoded, allowance) =
             read.map_err(|Undone| (500, format!("{} body decode: it was not done", self.side)))?;
         let rendered = match &decoded {
-            Ok(document) => self.render(request, body.as_deref(), format, document).await,
+            Ok(document) => {
+                let form = (format == Some(Format::Multipart)).then_some(content_type.as_slice());
+                self.render(request, (body.as_deref(), form), format, document).await
+            }
             Err(reason) => Err((reason.status(), format!("{} body decode: {reason}", self.side))),
         };
         if length > ON_A_WORKER {
@@ -232,7 +235,7 @@ impl Transform {
     async fn render(
         &self,
         request: &mut Request,
-        body: Option<&[u8]>,
+        (body, form): (Option<&[u8]>, Option<&[u8]>),
         format: Option<Format>,
         document: &Document,
     ) -> Result<Vec<u8>, Failure> {
@@ -241,7 +244,7 @@ impl Transform {
             template.as_ref().map_err(|reason| (503, format!("{} template compile: {reason}", self.side)))?;
         let failed = |reason: &str| (503, format!("{} template rendering: {reason}", self.side));
         let names = document.names().ok_or_else(|| failed("the body is not a table"))?;
-        template.render(request, self.phase, body, names).await.map_err(|reason| failed(&reason))
+        template.render(request, self.phase, body, form, names).await.map_err(|reason| failed(&reason))
     }
 }
 

@@ -41,9 +41,11 @@ impl ObservedResponse {
         ObservedResponse { status: head.status, fields, body }
     }
 
-    /// By the import.
+    /// By the import: with its text, or with the gateway's page where files end in `=501`.
     pub(super) fn is_closed(&self) -> bool {
-        self.status == 501 && (self.body.is_empty() || self.body.starts_with(b"closed by import"))
+        let starts = |text: &[u8]| self.body.starts_with(text);
+        self.status == 501
+            && (self.body.is_empty() || starts(b"closed by import") || starts(b"<!doctype html>"))
     }
 
     pub(super) fn status_text(&self) -> String {
@@ -128,6 +130,9 @@ mod tests {
         assert_eq!(one.differences(&plain), ["location: nginx /a/, here http://h/a/"]);
         let other = answer(b"HTTP/1.1 301 M\r\nLocation: /b/\r\nX-A: 1\r\n\r\n");
         assert_eq!(one.differences(&other), ["location: nginx /a/, here /b/", "x-a: nginx nothing, here 1"]);
+        let page = answer(b"HTTP/1.1 501 N\r\n\r\n<!doctype html>\n<title>501 Not Implemented");
+        let of_nginx = answer(b"HTTP/1.1 501 N\r\n\r\n<html>\r\n<title>501 Not Implemented");
+        assert!(page.is_closed() && !of_nginx.is_closed());
         let none = ObservedResponse::default();
         assert_eq!(one.differences(&none), ["status: nginx 301, here closes the connection"]);
     }
