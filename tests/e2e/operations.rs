@@ -10,6 +10,7 @@ mod config_diff;
 mod console;
 mod control_documents;
 mod damaged_store;
+mod draining;
 mod editors;
 mod first_errors;
 mod first_run;
