@@ -5,6 +5,7 @@ mod admin_keys;
 mod admin_lists;
 mod api_document;
 mod audit;
+mod changed_keys;
 mod command_line;
 mod config_diff;
 mod console;
