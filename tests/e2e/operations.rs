@@ -31,6 +31,7 @@ mod plugin_list;
 mod printing;
 mod priorities;
 mod profiles;
+mod reloads;
 mod sessions;
 mod stall;
 mod standard_error;

@@ -18,7 +18,7 @@ use super::{
     logs::{self, Logs},
     notify, open_sessions,
     pid_file::{self, PidFile},
-    plugin_files,
+    plugin_files, preflight,
     provider::Provider,
     reload,
     renewal::Renewal,
@@ -177,6 +177,9 @@ impl Serving<'_> {
             let why =
                 "config.yaml is empty or missing, and the running settings stay; restart to use the defaults";
             return refused(why, reply);
+        }
+        if let Some(fault) = preflight::new_absent_plugin(&self.config, &settings) {
+            return refused(&format!("config.yaml is not used: {fault}"), reply);
         }
         let needs_successor: Vec<&str> =
             changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
