@@ -12,7 +12,7 @@ mod plugin_files;
 mod reach;
 mod remedy;
 mod resources;
-mod store;
+pub(in crate::cli) mod store;
 pub(in crate::cli) mod trial;
 
 use std::{path::PathBuf, process::ExitCode};
