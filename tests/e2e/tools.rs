@@ -20,6 +20,7 @@ mod doctor;
 mod echo;
 mod examples;
 mod import_bounds;
+mod import_needs;
 mod imports;
 mod install_deps;
 mod kong_guards;
