@@ -19,7 +19,7 @@ use tidegate_config::{
     Settings,
     settings::{Access, AdminKey},
 };
-use tidegate_import::{Imported, Placement, Source};
+use tidegate_import::{Imported, Placement};
 
 use self::{
     needs::Needs,
