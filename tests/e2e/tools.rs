@@ -19,6 +19,7 @@ mod dist;
 mod doctor;
 mod echo;
 mod examples;
+mod import_again;
 mod import_bounds;
 mod import_needs;
 mod imports;

@@ -13,6 +13,7 @@ import { Login } from "./screens/login";
 import { Overview } from "./screens/overview";
 import { PluginsScreen } from "./screens/plugins";
 import { Shell } from "./screens/shell";
+import { TrafficScreen } from "./screens/traffic";
 import { Empty, Failure, Header, Link } from "./ui/basics";
 
 export function App(): JSX.Element {
@@ -32,6 +33,7 @@ function Screen(): JSX.Element {
   if (where) return where.id.length ? <ObjectScreen key={path.join("/")} where={where} /> : <ListScreen key={path.join("/")} where={where} />;
   switch (path[0]) {
     case undefined: return <Overview />;
+    case "traffic": return <TrafficScreen />;
     case "explain": return <Explain />;
     case "changes": return <Changes path={path} />;
     case "plugins": return <PluginsScreen path={path} />;

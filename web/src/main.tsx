@@ -11,6 +11,7 @@ import "./styles/shell.css";
 import "./styles/list.css";
 import "./styles/object.css";
 import "./styles/screens.css";
+import "./styles/figures.css";
 
 startTheme();
 const known = sessionNow().then((session) => session && startSession(session)).catch(() => undefined);

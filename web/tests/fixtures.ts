@@ -12,6 +12,8 @@ export const VIEWER_KEY = "console-tests-viewer-key";
 export interface Gateway {
   console: string;
   admin: string;
+  /** Where clients send requests. */
+  proxy: string;
   put(path: string, value: unknown): Promise<void>;
   /** Any request to the Admin API; the body of the answer. */
   call(method: string, path: string, body?: unknown): Promise<unknown>;
@@ -70,7 +72,7 @@ deployment:
   };
   const ended = (child: ChildProcess) => new Promise<void>((resolve) => { child.once("exit", () => resolve()); child.kill(); });
   return {
-    gateway: { console: `http://127.0.0.1:${admin}/ui`, admin: `http://127.0.0.1:${admin}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
+    gateway: { console: `http://127.0.0.1:${admin}/ui`, admin: `http://127.0.0.1:${admin}`, proxy: `http://127.0.0.1:${proxy}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
     stop: async () => {
       await ended(gateway);
       rmSync(folder, { recursive: true, force: true });

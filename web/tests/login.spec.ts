@@ -20,7 +20,7 @@ test("the key is in no storage of the browser, and a reload stays signed in", as
   expect(stored).not.toContain(ADMIN_KEY);
   expect(stored).not.toContain("tidegate_session");
   const [cookie] = await context.cookies();
-  expect(cookie).toMatchObject({ name: "tidegate_session", httpOnly: true, sameSite: "Strict" });
+  expect(cookie).toMatchObject({ name: expect.stringMatching(/^tidegate_session_[0-9a-f]{8}$/), httpOnly: true, sameSite: "Strict" });
   expect(JSON.stringify(await context.cookies())).not.toContain(ADMIN_KEY);
   await page.reload();
   await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
@@ -103,4 +103,36 @@ test("the page has a Content-Security-Policy without inline scripts and cannot b
   expect(policy).toContain("frame-ancestors 'none'");
   expect(policy).not.toContain("unsafe");
   expect(await response.text()).not.toMatch(/<script(?![^>]*src=)|<style| style=| on\w+=/);
+});
+
+test("a user changes the own password and stays signed in", async ({ page, gateway }) => {
+  const [before, after] = ["correct horse battery", "another battery of horses"];
+  await gateway.put("/users/changer", { role: "viewer", password: before });
+  await page.context().clearCookies();
+  const enter = async (password: string) => {
+    await page.goto(`${gateway.console}/routes`);
+    await page.getByRole("button", { name: "Sign in with a password" }).click();
+    await page.getByLabel("User").fill("changer");
+    await page.getByLabel("Password").fill(password);
+    await page.keyboard.press("Enter");
+  };
+  await enter(before);
+  await page.getByRole("button", { name: "Password" }).click();
+  const dialog = page.getByRole("dialog", { name: "Change your password" });
+  await dialog.getByLabel("Current password").fill("not the password");
+  await dialog.getByLabel("New password").fill(after);
+  await dialog.getByRole("button", { name: "Change password" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("the current password is wrong");
+  await dialog.getByLabel("Current password").fill(before);
+  await page.keyboard.press("Enter");
+  await expect(dialog).toHaveCount(0);
+  await page.reload();
+  await expect(page.getByRole("heading", { level: 1, name: "Routes" })).toBeVisible();
+  await page.context().clearCookies();
+  await enter(before);
+  await expect(page.getByRole("alert")).toContainText("Wrong user or password");
+  await page.getByLabel("Password").fill(after);
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1, name: "Routes" })).toBeVisible();
+  await gateway.call("DELETE", "/users/changer");
 });

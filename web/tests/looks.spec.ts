@@ -7,7 +7,7 @@ const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 const SCREENS: [string, string][] = [
   ["overview", "/"], ["routes", "/routes"], ["details", "/routes?peek=catalog"], ["route", "/routes/catalog"], ["new route", "/routes/+new"], ["upstream", "/upstreams/orders"],
-  ["consumers", "/consumers"], ["explain", "/explain?url=http%3A%2F%2Fshop.example.com%2Forders%2F1"], ["changes", "/changes"], ["change", "/changes/REVISION"],
+  ["consumers", "/consumers"], ["traffic", "/traffic"], ["explain", "/explain?url=http%3A%2F%2Fshop.example.com%2Forders%2F1"], ["changes", "/changes"], ["change", "/changes/REVISION"],
   ["checkpoints", "/changes/checkpoints"], ["compare", "/changes/compare"], ["plugins", "/plugins"], ["plugin", "/plugins/limit-count"], ["nothing", "/nothing"],
 ];
 

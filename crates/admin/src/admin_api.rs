@@ -1,13 +1,15 @@
 //! The Admin API: what it is made of, and what every part of it asks.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tidegate_model::{
     Kind, PluginCatalog,
     check::{Context, Languages, References},
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
+use tokio::sync::mpsc;
 
 use crate::{
     AdminSettings, Audit, Compiled, api::Values, documents::Documents, message::Response, sessions::Sessions,
@@ -75,6 +77,14 @@ pub trait Hooks: Send + Sync {
     /// What would become of the request that `question` describes; the error becomes the message of a 400.
     fn explain(&self, _question: Value) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async { Err("explain is not available here".to_owned()) })
+    }
+    /// Figures over time; the error becomes the message of a 503.
+    fn stats(&self, _question: StatsQuestion) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("there are no figures here".to_owned()) })
+    }
+    /// Requests as they end, as events; the error becomes the message of a 503.
+    fn traffic(&self, _question: TrafficQuestion) -> BoxFuture<'_, Result<mpsc::Receiver<Bytes>, String>> {
+        Box::pin(async { Err("the traffic is not shown here".to_owned()) })
     }
     /// What the Control API shows at this path.
     fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Response> {
@@ -174,6 +184,34 @@ impl References for StoreReferences<'_> {
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
         self.0.read(&mut |state| state.list(kind).for_each(|object| visit(&object.id, &object.value())));
     }
+}
+
+/// What `GET /stats` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsQuestion {
+    /// The last so many seconds.
+    pub range_s: u64,
+    /// Routes and consumers that are named.
+    pub top: usize,
+    /// Whether names of consumers are shown.
+    pub consumers: bool,
+}
+
+/// What `GET /traffic` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficQuestion {
+    /// Only of this route.
+    pub route: Option<String>,
+    /// Only of this consumer.
+    pub consumer: Option<String>,
+    /// Only with a status from the first to the last.
+    pub status: Option<(u16, u16)>,
+    /// Only those that took at least as long.
+    pub least: Duration,
+    /// Whether names of consumers are shown.
+    pub consumers: bool,
+    /// The end of the stream, unless it ends sooner.
+    pub longest: Duration,
 }
 
 /// Where the workers are.

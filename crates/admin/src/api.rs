@@ -5,11 +5,14 @@ pub(crate) mod configurations;
 mod entrance;
 mod json;
 mod mode;
+mod own_password;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
 mod sign_in;
 mod standalone;
+pub(crate) mod stats;
+mod traffic;
 mod users;
 mod values;
 
@@ -60,6 +63,8 @@ impl AdminApi {
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["mode"]) => return self.mode(),
             ("GET", ["rejected"]) => return self.hooks.control("/v1/rejected").await,
+            ("GET", ["traffic"]) => return self.traffic(request).await,
+            ("GET", ["stats"]) => return self.stats(request).await,
             ("GET", ["healthcheck"]) => return self.hooks.control("/v1/healthcheck").await,
             _ => {}
         }
@@ -68,7 +73,8 @@ impl AdminApi {
             Some(&"users") => return self.answer_users(request, &segments).await,
             _ => {}
         }
-        if let Some(standalone) = &self.standalone {
+        let is_view = standalone::is_view(&request.method, &segments);
+        if let Some(standalone) = self.standalone.as_ref().filter(|_| !is_view) {
             return self.answer_standalone(standalone.as_ref(), request, &segments).await;
         }
         if request.path.to_ascii_lowercase().contains("%2f") {

@@ -10,6 +10,8 @@ pub(crate) struct Caller {
     pub role: Role,
     /// Whether it is a user of the store; else a key of config.yaml.
     pub is_user: bool,
+    /// Whether it is shown who the consumers of requests are.
+    pub sees_consumers: bool,
     /// Of a request with a session in place of a key.
     pub session: Option<SessionId>,
 }

@@ -180,7 +180,7 @@ impl Documents {
 fn shared(document: Arc<Document>) -> Response {
     let Response { status, headers, .. } = &document.0;
     let (status, headers) = (*status, headers.clone());
-    Response { status, headers, body: Bytes::from_owner(Reader(document)) }
+    Response { body: Bytes::from_owner(Reader(document)), headers, ..Response::empty(status) }
 }
 
 #[cfg(test)]

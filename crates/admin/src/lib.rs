@@ -27,7 +27,7 @@ pub mod settings;
 #[cfg(test)]
 mod testing;
 
-pub use admin_api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone};
+pub use admin_api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone, StatsQuestion, TrafficQuestion};
 pub use api::Entered;
 pub use audit::Audit;
 pub use compiled::{Compiled, NoCompiler};

@@ -9,6 +9,7 @@ mod clock;
 mod connection;
 mod in_turns;
 mod service;
+mod streaming;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -162,7 +163,7 @@ pub async fn serve_with<S: Service>(
             let limit = doors.bounds.head;
             match tokio::time::timeout_at(accepted + limit, accept(stream)).await {
                 Ok(Some(stream)) => {
-                    let client = connection::Client::new(peer.ip(), place, doors, accepted);
+                    let client = connection::Client::new(peer.ip(), place, doors, accepted, phase.clone());
                     connection::serve(stream, client, service, phase).await;
                 }
                 Ok(None) => {}

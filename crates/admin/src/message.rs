@@ -1,10 +1,15 @@
 //! Requests and answers, without a connection.
 
-use std::{net::IpAddr, ops::Deref};
+use std::{
+    net::IpAddr,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tidegate_protocol::uri::percent_decode_text;
+use tokio::sync::mpsc;
 
 use crate::caller::Caller;
 
@@ -76,6 +81,18 @@ pub struct Response {
     pub headers: Vec<(&'static str, String)>,
     /// May be empty.
     pub body: Bytes,
+    /// What follows it, piece by piece.
+    pub stream: Option<Stream>,
+}
+
+/// Pieces of a body that is not known yet. The first who takes them has them.
+#[derive(Clone, Debug)]
+pub struct Stream(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
+
+impl Stream {
+    pub(crate) fn take(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Head {
@@ -106,7 +123,13 @@ impl Head {
 impl Response {
     /// Without a body.
     pub fn empty(status: u16) -> Response {
-        Response { status, headers: Vec::new(), body: Bytes::new() }
+        Response { status, headers: Vec::new(), body: Bytes::new(), stream: None }
+    }
+
+    /// Whose body comes piece by piece.
+    pub(crate) fn stream(pieces: mpsc::Receiver<Bytes>) -> Response {
+        let stream = Stream(Arc::new(Mutex::new(Some(pieces))));
+        Response { stream: Some(stream), ..Response::empty(200) }
     }
 
     /// With a JSON body.

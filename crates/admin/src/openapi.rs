@@ -4,6 +4,7 @@ mod build;
 mod components;
 mod control;
 mod convert;
+mod figures;
 mod fragments;
 mod objects;
 mod people;
@@ -39,6 +40,7 @@ pub fn document(plugins: &dyn PluginCatalog, offers: Offers) -> Value {
     }
     whole::add_shared(&mut paths);
     people::add_sessions(&mut paths);
+    figures::add(&mut paths);
     control::add(&mut paths);
     json!({
         "openapi": "3.1.0",

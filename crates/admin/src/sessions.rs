@@ -174,7 +174,13 @@ mod tests {
     use crate::role::Role;
 
     fn of(name: &str) -> Caller {
-        Caller { name: name.to_owned(), role: Role::Viewer, is_user: true, session: None }
+        Caller {
+            name: name.to_owned(),
+            role: Role::Viewer,
+            is_user: true,
+            sees_consumers: false,
+            session: None,
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct AdminSettings {
     pub tls: bool,
     /// `deployment.admin.enable_admin_ui`
     pub console: bool,
+    /// The name of the cookie of sessions: gateways at one host name, on several ports, each have their own.
+    pub cookie: String,
     /// What `GET /mode` says of the process.
     pub mode: Mode,
 }
@@ -69,6 +71,7 @@ impl Default for AdminSettings {
             keyring: None,
             tls: false,
             console: false,
+            cookie: "tidegate_session".to_owned(),
             mode: Mode::default(),
         }
     }
@@ -101,7 +104,13 @@ impl AdminKey {
     }
 
     pub(crate) fn caller(&self) -> Caller {
-        Caller { name: self.name.clone(), role: self.role, is_user: false, session: None }
+        Caller {
+            name: self.name.clone(),
+            role: self.role,
+            is_user: false,
+            sees_consumers: self.role > Role::Viewer,
+            session: None,
+        }
     }
 }
 

@@ -74,10 +74,14 @@ pub fn load(source: &Source) -> Result<Loaded, LoadError> {
 pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let files = files(source, lookup);
     let shown = files.config.display().to_string();
+    let mut is_absent = false;
     let text = match bounded::read_text(&files.config) {
         Ok(text) => text,
         // Without a file all defaults hold; but a file that was asked for must be there.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && source.file.is_none() => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && source.file.is_none() => {
+            is_absent = true;
+            String::new()
+        }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             return Err(LoadError(vec![no_utf8(&files.config, &shown)]));
         }
@@ -86,6 +90,10 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     let at = |fault: &Fault| format!("{shown}:{fault}");
     let (root, found) = parse(&text, lookup).map_err(|fault| LoadError(vec![at(&fault)]))?;
     let mut warnings: Vec<String> = found.warnings.iter().map(at).collect();
+    if is_absent {
+        warnings
+            .push(format!("{shown} does not exist: the defaults take effect; `tidegate init` writes one"));
+    }
     if !found.errors.is_empty() {
         return Err(LoadError(found.errors.iter().map(at).collect()));
     }

@@ -29,5 +29,5 @@ pub use catalog::{PluginCatalog, SchemaKind};
 pub use document::Document;
 pub use object::{Fault, Kind, Object, Objects, Rejected};
 pub use schema::rules::Schema;
-pub use secret::secret_text;
+pub use secret::{field_shown, secret_text};
 pub use typed::typed;

@@ -49,6 +49,11 @@ pub(crate) fn is_credential_field(name: &str) -> bool {
     is_credential(name) || words.any(|word| has(As::Word, |known| word.eq_ignore_ascii_case(known)))
 }
 
+/// The value of a header field as others may see it.
+pub fn field_shown<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_credential_field(name) || says_credential(value) { "***" } else { value }
+}
+
 /// Of an argument of a URL.
 pub(crate) fn is_credential_argument(name: &str) -> bool {
     is_credential_field(name) || has(As::Argument, |known| name.eq_ignore_ascii_case(known))
@@ -56,7 +61,8 @@ pub(crate) fn is_credential_argument(name: &str) -> bool {
 
 /// Of a member of a configuration.
 pub(crate) fn is_secret_member(name: &str) -> bool {
-    has(As::Member, |known| name == known)
+    // As of a proxy: `http_proxy_authorization`.
+    name.ends_with("_authorization") || has(As::Member, |known| name == known)
 }
 
 /// Whether a value is recognisable as a credential, whatever its field is called.

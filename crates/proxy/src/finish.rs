@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tidegate_plugin_api::Request;
 
-use crate::{claims, client::Downstream, phases::RequestChains};
+use crate::{claims, client::Downstream, phases::RequestChains, traffic};
 
 pub(crate) fn finish(request: &mut Request, client: &Downstream, chains: &RequestChains) {
     claims::count_of_plugins(request, client);
@@ -16,6 +16,9 @@ pub(crate) fn finish(request: &mut Request, client: &Downstream, chains: &Reques
         if let Some(log) = &settings.access_log {
             log.write(client.worker.index, request);
         }
+    }
+    if traffic::is_watched() {
+        traffic::offer(request);
     }
 }
 

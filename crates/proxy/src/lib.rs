@@ -72,6 +72,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod timers;
+pub mod traffic;
 mod tunnel;
 mod upstream_head;
 mod watchdog;

@@ -27,6 +27,7 @@ mod sealing;
 mod steps;
 mod tables;
 mod trimming;
+mod user_table;
 mod users;
 mod writer;
 
@@ -89,6 +90,8 @@ impl Embedded {
         let live = Arc::new(Live::new(loaded.state));
         let expiries = Arc::new(Mutex::new(Expiries::new(loaded.expiries)));
         let copier = Copier::default();
+        let bell = copier.bell();
+        database.user_writes.ring(move || bell.ring());
         let writer = Writer::start(database.clone(), live.clone(), expiries.clone(), copier.bell())?;
         let (is_new, warnings) = (loaded.is_new, loaded.warnings);
         Ok(Self { live, database, writer, expiries, copier, is_new, warnings })

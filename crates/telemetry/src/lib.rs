@@ -18,3 +18,4 @@ pub mod handshakes;
 pub mod limiter;
 pub mod log_writer;
 pub mod metrics;
+pub mod stats;

@@ -20,14 +20,14 @@ mod http;
 mod registry;
 mod series;
 mod shard;
+mod taken;
 mod text;
 
 pub use block::{Block, Labels};
 pub use form::{Form, Format};
 pub use group::Group;
-pub use http::{
-    ExtraLabels, HTTP_FAMILIES, HTTP_LATENCY_BUCKETS_MS, HttpMetrics, HttpSample, label_position,
-};
+pub use http::{ExtraLabels, HTTP_FAMILIES, HttpMetrics, HttpSample, label_position};
 pub use registry::Registry;
 pub use shard::Shard;
+pub use taken::{HTTP_LATENCY_BUCKETS_MS, TakenRequests};
 pub use text::{Kind, TextWriter};

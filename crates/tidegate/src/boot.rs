@@ -54,9 +54,11 @@ mod server_info;
 pub(crate) mod serving;
 pub(crate) mod signals;
 mod sockets;
+mod stats;
 mod status;
 pub(crate) mod stay;
 mod stream_log;
+mod traffic;
 pub(crate) mod trial;
 pub(crate) mod welcome;
 
@@ -147,6 +149,10 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
+    let taking = stats::Taking::start(&settings, &metrics, &workers).context("cannot start the thread of figures")?;
+    if let Some(taking) = &taking {
+        apis.hooks.set_stats(taking.stats());
+    }
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     if let Some(socket) = status {
@@ -175,6 +181,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
+    drop(taking);
     end(runner, &control, &provider, &logs);
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);

@@ -111,6 +111,13 @@ fn a_transaction_is_checked_by_its_outcome_and_is_one_revision() {
     assert_eq!(entries.len(), 3);
     assert!(entries.iter().all(|entry| entry["action"] == "create"), "{entries:?}");
     assert_eq!(revision(&gateway)["stored"], json!(before), "a dry run writes nothing");
+    assert_eq!(json_of(&dry)["warnings"], Value::Null);
+    let misspelled = json!({"uri": "/m", "plugins": {"key-auth": {"hide_credentails": true}}, "upstream": {"nodes": nodes}});
+    let misspelled =
+        json!({"dry_run": true, "changes": [{"method": "PUT", "path": "/routes/m", "value": misspelled}]});
+    let dry = json_of(&ask(&gateway, "POST", "/transactions", "", &misspelled));
+    let warned = dry["warnings"][0].as_str().unwrap_or_default();
+    assert!(warned.starts_with("routes/m: ") && warned.contains("did you mean hide_credentials?"), "{dry}");
 
     let done =
         ask(&gateway, "POST", "/transactions?wait=applied&wait_timeout=60", "", &json!({"changes": changes}));

@@ -122,7 +122,9 @@ fn what_another_page_sends_changes_nothing() {
 #[test]
 fn nobody_signs_in_to_a_session_that_was_there() {
     let gateway = start();
-    let planted = "Cookie: tidegate_session=chosen-by-an-attacker\r\n";
+    let of_gateway = Session::begin(&gateway, &json!({"key": "test-viewer-key"})).cookie;
+    let (name, _) = of_gateway.split_once('=').expect("a name");
+    let planted = &format!("Cookie: {name}=chosen-by-an-attacker\r\n");
     let shown = json!({"key": ADMIN_KEY}).to_string();
     let response = send(gateway.admin, "POST", "/sessions", planted, &shown);
     assert_eq!(response.status(), 201);
@@ -136,9 +138,66 @@ fn nobody_signs_in_to_a_session_that_was_there() {
     let foreign = send(gateway.admin, "POST", "/sessions", "Sec-Fetch-Site: same-site\r\n", &shown);
     assert_eq!(foreign.status(), 403, "another page signs nobody in");
     assert_eq!(attacker.send("GET", "/routes", "").status(), 401, "the planted one has ended");
-    for cookie in ["", "tidegate_session=", "tidegate-session=x", "Tidegate_Session=x"] {
+    let others = ["", "="].map(|value| format!("{}{value}", if value.is_empty() { "" } else { name }));
+    for cookie in others.into_iter().chain([name.replace('_', "-") + "=x", name.to_uppercase() + "=x"]) {
         assert_eq!(send(gateway.admin, "GET", "/routes", &format!("Cookie: {cookie}\r\n"), "").status(), 401);
     }
+}
+
+/// Cookies are sent to all ports of a host.
+#[test]
+fn gateways_of_one_host_have_cookies_of_their_own() {
+    let (one, other) = (start(), start());
+    let (first, second) = (
+        Session::begin(&one, &json!({"key": ADMIN_KEY})),
+        Session::begin(&other, &json!({"key": ADMIN_KEY})),
+    );
+    let both = format!("Cookie: {}; {}\r\n", first.cookie, second.cookie);
+    for gateway in [&one, &other] {
+        assert_eq!(send(gateway.admin, "GET", "/routes", &both, "").status(), 200);
+    }
+    let wrong = format!("Cookie: {}\r\n", second.cookie);
+    assert_eq!(send(one.admin, "GET", "/routes", &wrong, "").status(), 401);
+}
+
+#[test]
+fn users_change_their_own_password() {
+    const NEW: &str = "another battery of horses";
+    let gateway = start();
+    add_user(&gateway, "jo", "viewer");
+    let (session, elsewhere) = (Session::of_user(&gateway, "jo"), Session::of_user(&gateway, "jo"));
+    let path = "/sessions/current/password";
+    let change = |session: &Session, current: &str, new: &str| {
+        session.send("PUT", path, &json!({"current": current, "new": new}).to_string())
+    };
+    for (current, new, expected) in
+        [("a wrong password", NEW, 403), (PASSWORD, "short", 400), (PASSWORD, PASSWORD, 400)]
+    {
+        assert_eq!(change(&session, current, new).status(), expected, "{current} {new}");
+    }
+    let without_token = format!("Cookie: {}\r\n", session.cookie);
+    let body = json!({"current": PASSWORD, "new": NEW}).to_string();
+    assert_eq!(send(gateway.admin, "PUT", path, &without_token, &body).status(), 403);
+    let changed = change(&session, PASSWORD, NEW);
+    assert_eq!(changed.status(), 200, "{}", changed.body_text());
+    let cookie = changed.header("set-cookie").and_then(|set| set.split(';').next()).expect("a cookie");
+    let csrf = json_of(&changed)["csrf"].as_str().expect("a token").to_owned();
+    let fresh = Session { admin: gateway.admin, cookie: cookie.to_owned(), csrf };
+    assert_eq!(fresh.send("GET", "/routes", "").status(), 200);
+    for before in [&session, &elsewhere] {
+        assert_eq!(before.send("GET", "/routes", "").status(), 401, "all others have ended");
+    }
+    let old = json!({"user": "jo", "password": PASSWORD}).to_string();
+    assert_eq!(send(gateway.admin, "POST", "/sessions", "", &old).status(), 401);
+    Session::begin(&gateway, &json!({"user": "jo", "password": NEW}));
+    let of_key = Session::begin(&gateway, &json!({"key": ADMIN_KEY}));
+    assert_eq!(change(&of_key, ADMIN_KEY, NEW).status(), 403, "a key is in config.yaml");
+    assert_eq!(json_of(&as_admin(&gateway, "GET", "/users/jo", ""))["role"], "viewer");
+    for number in 0..20 {
+        let status = change(&fresh, &format!("wrong password {number}"), NEW).status();
+        assert!(status == 403 || status == 429 && number > 0, "{number}: {status}");
+    }
+    assert_eq!(change(&fresh, NEW, PASSWORD).status(), 429, "guessing ends soon");
 }
 
 #[test]

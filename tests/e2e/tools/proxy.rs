@@ -134,6 +134,9 @@ fn rates_and_origins() {
     let first = ask();
     assert_eq!((first.status(), first.header("access-control-allow-origin")), (200, Some("*")));
     assert_eq!((ask().status(), ask().status()), (200, 429));
+    // Whoever says to be another client is the same one.
+    let another = "GET /echo HTTP/1.1\r\nHost: h\r\nX-Real-IP: 9.9.9.9\r\n\r\n";
+    assert_eq!(client.request(another).expect("an answer").status(), 429);
 }
 
 #[test]

@@ -130,6 +130,9 @@ export type Shown = { key: string } | { user: string; password: string };
 /** Signs in: the session comes as a cookie, which stays out of reach of this page. */
 export const signIn = (shown: Shown) => request<Session>("/sessions", { body: shown, signingIn: true });
 
+/** One's own; the other sessions of the user end, and this one gets another cookie and token. */
+export const changePassword = (current: string, next: string) => request<Session>("/sessions/current/password", { method: "PUT", body: { current, new: next }, signingIn: true });
+
 /** Who is signed in already, before a reload or in another tab. */
 export async function sessionNow(): Promise<Session | null> {
   try {

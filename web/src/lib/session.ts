@@ -8,6 +8,8 @@ export interface Session {
   /** null where the Admin API asks for no key. */
   name: string | null;
   role: Role;
+  /** Has a password; else it is a key of config.yaml. */
+  user: boolean;
   csrf: string | null;
 }
 
@@ -49,8 +51,27 @@ export function useSession(): Session | null {
   );
 }
 
+/** Why objects cannot be written one by one, whoever asks: `GET /mode` says it. */
+let readOnly: string | null = null;
+
+export function setReadOnly(why: string | null): void {
+  if (readOnly === why) return;
+  readOnly = why;
+  publish();
+}
+
+export function useReadOnly(): string | null {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => readOnly,
+  );
+}
+
 /** Whether to offer changes. The gateway decides, whatever is offered. */
 export function useMayChange(): boolean {
   const role = useSession()?.role;
-  return role === "admin" || role === "editor";
+  return useReadOnly() === null && (role === "admin" || role === "editor");
 }

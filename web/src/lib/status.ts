@@ -9,6 +9,11 @@ export function useRevision() {
   return useQuery({ queryKey: ["revision"], queryFn: getRevision, refetchInterval: EVERY_MS });
 }
 
+/** Asked again now and then: a store that is damaged takes no writes. */
+export function useMode() {
+  return useQuery({ queryKey: ["mode"], queryFn: () => request<{ writable: boolean; why: string | null; history: boolean }>("/mode"), refetchInterval: 60_000 });
+}
+
 export interface PluginInfo {
   version: number;
   priority: number;

@@ -1,8 +1,8 @@
-// What there is and what changed. Requests, errors and latencies come here with the stats of the gateway.
+// What there is, how it does, and what changed.
 import { useQuery } from "@tanstack/react-query";
 import type { JSX } from "react";
 import { type HistoryItem, type Json, request } from "../lib/api";
-import { ago, t } from "../lib/i18n";
+import { ago, currentLanguage, t } from "../lib/i18n";
 import { KINDS } from "../lib/kinds";
 import { address } from "../lib/router";
 import { useMayChange } from "../lib/session";
@@ -10,8 +10,10 @@ import { useRevision } from "../lib/status";
 import { Header, Link } from "../ui/basics";
 import { ObjectName } from "../ui/diff";
 import { Icon } from "../ui/icons";
+import { useStats } from "../lib/stats";
 import { Lane } from "../ui/lane";
 import { totalOf } from "./counts";
+import { Figures, useRange } from "./figures";
 
 const SHOWN = ["routes", "services", "upstreams", "consumers", "ssls", "global_rules"];
 
@@ -19,7 +21,7 @@ export function Overview(): JSX.Element {
   const revision = useRevision();
   const stored = revision.data?.stored;
   const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
-  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=12") });
+  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
   const admin = useMayChange();
   return (
     <>
@@ -35,8 +37,9 @@ export function Overview(): JSX.Element {
           <div>
             {counts.data?.routes === 0 && <FirstSteps admin={admin} />}
             <Attention />
+            <Figures history={history.data?.list ?? []} />
             <h2 className="section-title flat">{t("overview.latest")}</h2>
-            {history.data && history.data.list.length > 0 ? <Latest list={history.data.list} /> : <p className="soft">{t("changes.none")}</p>}
+            {history.data && history.data.list.length > 0 ? <Latest list={history.data.list.slice(0, 12)} /> : <p className="soft">{t("changes.none")}</p>}
           </div>
           <Workers />
         </div>
@@ -68,14 +71,16 @@ interface Rejected { resource?: string; key?: string; id?: string; error?: strin
 function Attention(): JSX.Element | null {
   const rejected = useQuery({ queryKey: ["rejected"], queryFn: () => request<{ total: number; list: Rejected[] }>("/rejected"), retry: false, refetchInterval: 15_000 });
   const health = useQuery({ queryKey: ["health"], queryFn: () => request<unknown>("/healthcheck"), retry: false, refetchInterval: 15_000 });
+  const ending = useStats(useRange()).data?.certificates.list ?? [];
   const down = downNodes(health.data);
   const bad = rejected.data?.list ?? [];
-  if (bad.length === 0 && down.length === 0) return null;
+  if (bad.length === 0 && down.length === 0 && ending.length === 0) return null;
   return (
     <section>
       <h2 className="section-title flat">{t("overview.attention")}</h2>
       <div className="problems flat">
         {down.map(({ upstream, nodes }) => <div key={upstream} className="notice warn"><Icon name="warning" /><p className="grow">{t("overview.down", { upstream, nodes: nodes.join(", ") })}</p></div>)}
+        {ending.map((one) => <div key={`${one.ssl} ${one.name}`} className="notice warn"><Icon name="warning" /><p className="grow">{t(one.expires * 1000 < Date.now() ? "overview.ended" : "overview.ends", { name: one.name || one.ssl, date: new Date(one.expires * 1000).toLocaleDateString(currentLanguage()) })}</p><Link className="button" to={address(["ssls", one.ssl])}>{one.ssl}</Link></div>)}
         {bad.map((one, i) => <div key={i} className="notice bad"><Icon name="warning" /><p className="grow">{one.resource ?? one.key ?? one.id}: {one.error ?? JSON.stringify(one)}</p></div>)}
       </div>
     </section>

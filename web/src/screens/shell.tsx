@@ -7,8 +7,8 @@ import { KINDS } from "../lib/kinds";
 import { queries } from "../lib/query";
 import { address, navigate, usePlace } from "../lib/router";
 import { signOff } from "../lib/api";
-import { endSession, useSession } from "../lib/session";
-import { useRevision } from "../lib/status";
+import { endSession, setReadOnly, useReadOnly, useSession } from "../lib/session";
+import { useMode, useRevision } from "../lib/status";
 import { setTheme, type Theme, useTheme } from "../lib/theme";
 import { Link } from "../ui/basics";
 import { Confirmation } from "../ui/dialog";
@@ -17,9 +17,11 @@ import { Toasts } from "../ui/toasts";
 import { totalOf } from "./counts";
 import { Help } from "./help";
 import { Palette } from "./palette";
+import { Password } from "./password";
 
 export const SCREENS = [
   { name: "", title: "nav.overview", icon: "overview", key: "g h" },
+  { name: "traffic", title: "nav.traffic", icon: "stream", key: "g t" },
   { name: "explain", title: "nav.explain", icon: "explain", key: "g e" },
   { name: "changes", title: "nav.changes", icon: "changes", key: "g c" },
   { name: "plugins", title: "nav.plugins", icon: "plugins", key: "g p" },
@@ -40,6 +42,8 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   const [palette, setPalette] = useState(false);
   const [help, setHelp] = useState(false);
   const { path } = usePlace();
+  const mode = useMode().data;
+  useEffect(() => setReadOnly(mode && !mode.writable ? (mode.why ?? "") : null), [mode]);
   useContentFocus(path.join("/"));
   useKeys({
     "ctrl+k": () => setPalette(true),
@@ -112,6 +116,8 @@ function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
   const session = useSession();
   const theme = useTheme();
   const language = useLanguage();
+  const [password, setPassword] = useState(false);
+  const readOnly = useReadOnly();
   const data = revision.data;
   const behind = data ? data.applied.filter((one) => one < data.stored).length : 0;
   const state = revision.error ? "bad" : behind ? "warn" : "";
@@ -119,12 +125,15 @@ function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
     <footer className="foot">
       <span className="row"><i className={`dot ${state}`} />{revision.error ? t("foot.away") : data ? t("foot.revision", { revision: data.stored }) : t("loading")}</span>
       {data && <span>{behind ? t("foot.behind", { behind, n: data.applied.length }) : t("foot.applied", { n: data.applied.length })}</span>}
+      {readOnly !== null && <span className="tag warn" title={readOnly}>{t("foot.readonly")}</span>}
       <div className="right">
         <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
         <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
         <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
+        {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
         <button type="button" onClick={signOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
       </div>
+      {password && <Password onClose={() => setPassword(false)} />}
     </footer>
   );
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{
     body::{BODY_LIMIT, CONFIGURATION_LIMIT, IMPORT_LIMIT},
     revisions::Wait,
-    sign_in::{CSRF, SIGN_IN_LIMIT, ended, has_cookie, is_foreign, is_sign_in},
+    sign_in::{CSRF, SIGN_IN_LIMIT, ended, is_foreign, is_sign_in},
 };
 use crate::{
     admin_api::{AdminApi, PREFIX},
@@ -179,7 +179,7 @@ impl AdminApi {
         }
         match self.session_of(head, is_of_person(head)) {
             Some(found) => self.of_session(head, found).map(Some),
-            None if has_cookie(head) => Err(ended()),
+            None if self.has_cookie(head) => Err(ended()),
             None => refuse("missing apikey", &without_key(head)),
         }
     }
@@ -202,7 +202,7 @@ impl AdminApi {
         match (head.method.as_str(), segments.as_slice(), &self.standalone) {
             ("PUT", ["configs"], Some(_)) => CONFIGURATION_LIMIT,
             ("PUT", ["import"], None) => IMPORT_LIMIT,
-            ("POST", ["sessions"], _) => SIGN_IN_LIMIT,
+            ("POST", ["sessions"], _) | ("PUT", ["sessions", ..], _) => SIGN_IN_LIMIT,
             _ => BODY_LIMIT,
         }
     }
@@ -236,7 +236,11 @@ pub(super) fn segments(path: &str) -> Option<Vec<&str>> {
 fn is_of_person(head: &Head) -> bool {
     let path = head.decoded_path();
     let segments = segments(&path).unwrap_or_default();
-    head.method != "GET" || !matches!(segments.as_slice(), ["revision"] | ["sessions", "current"])
+    let by_itself = matches!(
+        segments.as_slice(),
+        ["revision" | "stats" | "traffic" | "rejected" | "healthcheck"] | ["sessions", "current"]
+    );
+    head.method != "GET" || !by_itself
 }
 
 /// Questions that are asked with `POST` change nothing.

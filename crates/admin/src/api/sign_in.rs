@@ -15,8 +15,6 @@ use crate::{
     settings::Access,
 };
 
-const COOKIE: &str = "tidegate_session";
-
 pub(super) const CSRF: &str = "X-CSRF-Token";
 
 /// A body that names a key, or a user and a password.
@@ -38,6 +36,7 @@ impl AdminApi {
             ("POST", ["sessions"]) => self.sign_in(request).await,
             ("GET", ["sessions", "current"]) => Ok(self.current(request)),
             ("DELETE", ["sessions", "current"]) => Ok(self.sign_out(request, false)),
+            ("PUT", ["sessions", "current", "password"]) => self.change_password(request).await,
             ("DELETE", ["sessions"]) => Ok(self.sign_out(request, true)),
             _ => Err(Response::error(404, "not found")),
         };
@@ -140,13 +139,27 @@ impl AdminApi {
         if matches!(self.settings.access, Access::Open) {
             return None;
         }
-        let token = exact_cookie(head)?;
+        let token = self.cookie_of(head)?;
         self.sessions.find(token, uses, Instant::now())
     }
 
-    fn cookie(&self, token: &str, more: &str) -> String {
+    /// Whether a request has the cookie of a session, over or not.
+    pub(super) fn has_cookie(&self, head: &Head) -> bool {
+        self.cookie_of(head).is_some()
+    }
+
+    /// Of this very name: [`Head::cookie`] takes others for it, as nginx does.
+    fn cookie_of<'a>(&self, head: &'a Head) -> Option<&'a str> {
+        let cookies = head.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+        let mut pairs =
+            cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, value)| *name == self.settings.cookie && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    pub(super) fn cookie(&self, token: &str, more: &str) -> String {
         let secure = if self.settings.tls { "; Secure" } else { "" };
-        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/{secure}{more}")
+        let name = &self.settings.cookie;
+        format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/{secure}{more}")
     }
 
     /// Looks a user up again: one that was deleted or changed, perhaps through another gateway, is signed out.
@@ -180,11 +193,11 @@ pub(super) fn ended() -> Response {
 }
 
 fn wrong(shown: &Shown) -> Response {
-    let what = match shown {
-        Shown::Key(_) => "wrong apikey",
-        Shown::Password { .. } => "wrong user or password",
+    let (what, remedy) = match shown {
+        Shown::Key(_) => ("wrong apikey", "keys are in deployment.admin.admin_key of config.yaml"),
+        Shown::Password { .. } => ("wrong user or password", "an admin can write another password"),
     };
-    Response::json(401, &json!({"error_msg": "failed to check token", "description": what}))
+    Response::json(401, &json!({"error_msg": "failed to check token", "description": what, "remedy": remedy}))
 }
 
 fn shown(request: &Request) -> Result<Shown, Response> {
@@ -212,31 +225,25 @@ pub(super) fn is_foreign(head: &Head) -> bool {
     head.header("sec-fetch-site").is_some_and(|site| !matches!(site.trim(), "same-origin" | "none"))
 }
 
-/// Whether a request has the cookie of a session, over or not.
-pub(super) fn has_cookie(head: &Head) -> bool {
-    exact_cookie(head).is_some()
-}
-
-/// Of this very name: [`Head::cookie`] takes others for it, as nginx does.
-fn exact_cookie(head: &Head) -> Option<&str> {
-    let cookies = head.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
-    let mut pairs =
-        cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, value)| *name == COOKIE && !value.is_empty()).map(|(_, value)| value)
-}
-
-fn described(found: &Found) -> Value {
-    let Caller { name, role, .. } = &found.caller;
+pub(super) fn described(found: &Found) -> Value {
+    let Caller { name, role, is_user, .. } = &found.caller;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = (now + found.ends_in).as_secs();
-    json!({"name": name, "role": role.name(), "csrf": found.csrf, "expires": expires, "scopes": []})
+    json!({
+        "name": name,
+        "role": role.name(),
+        "user": is_user,
+        "csrf": found.csrf,
+        "expires": expires,
+        "scopes": [],
+    })
 }
 
 /// Of a request with a key; without a caller no key is asked for.
 fn without_session(caller: Option<&Caller>) -> Value {
     let role = caller.map_or(Role::Admin, |caller| caller.role);
     let name = caller.map(|caller| caller.name.as_str());
-    json!({"name": name, "role": role.name(), "csrf": null, "expires": null, "scopes": []})
+    json!({"name": name, "role": role.name(), "user": false, "csrf": null, "expires": null, "scopes": []})
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! API-driven standalone mode: `/configs` holds the whole configuration, the resources are not offered.
+//! API-driven standalone mode: `/configs` holds the whole configuration, the resources can be read.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,22 +13,39 @@ use crate::{
     compiled::named,
     documents::Holds,
     message::{REVISION, Request, Response, WARNING, header_text},
+    resource::target::Target,
 };
 
 const DIGEST: &str = "X-Digest";
 const NO_DIGEST: &str = "missing digest header: send X-Digest, a value that differs between configurations";
 const LAST_MODIFIED: &str = "X-Last-Modified";
 
+/// What is read as in other modes: objects, plugins, schemas.
+pub(super) fn is_view(method: &str, segments: &[&str]) -> bool {
+    method == "GET"
+        && (matches!(segments.first(), Some(&("plugins" | "schema"))) || Target::parse(segments).is_some())
+}
+
 /// Whether this mode has such a path.
 pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
-    matches!(
-        (method, segments),
-        ("POST", ["configs", "validate"] | ["explain"])
-            | ("GET" | "PUT" | "HEAD", ["configs"])
-            | ("POST" | "DELETE", ["sessions"])
-            | ("GET" | "DELETE", ["sessions", "current"])
-            | ("GET", ["revision"] | ["openapi.json"] | ["mode"] | ["rejected"] | ["healthcheck"])
-    )
+    is_view(method, segments)
+        || matches!(
+            (method, segments),
+            ("POST", ["configs", "validate"] | ["explain"])
+                | ("GET" | "PUT" | "HEAD", ["configs"])
+                | ("POST" | "DELETE", ["sessions"])
+                | ("GET" | "DELETE", ["sessions", "current"])
+                | (
+                    "GET",
+                    ["revision"]
+                        | ["openapi.json"]
+                        | ["mode"]
+                        | ["stats"]
+                        | ["traffic"]
+                        | ["rejected"]
+                        | ["healthcheck"]
+                )
+        )
 }
 
 impl AdminApi {

@@ -372,7 +372,17 @@ fn standalone_takes_whole_configurations() {
         (&body(&shown)["routes"][0]["id"], &body(&shown)["services_conf_version"]),
         (&json!("r1"), &json!(2))
     );
-    assert_eq!(ask(&api, "GET", "/routes", "").status, 404);
+    for (method, path, status) in [
+        ("GET", "/routes", 200),
+        ("GET", "/plugins/list", 200),
+        ("GET", "/schema/route", 200),
+        ("PUT", "/routes/1", 404),
+        ("DELETE", "/routes/r1", 404),
+        ("GET", "/users", 404),
+        ("GET", "/history", 404),
+    ] {
+        assert_eq!(ask(&api, method, path, r#"{"uri":"/a"}"#).status, status, "{method} {path}");
+    }
 }
 
 #[test]

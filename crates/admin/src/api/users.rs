@@ -16,6 +16,9 @@ use crate::{
 
 const LONGEST_NAME: usize = 64;
 
+/// Of a viewer who is shown which consumers requests are of.
+const GRANT: &str = "consumer_names";
+
 /// Names are parts of paths and keys.
 pub(super) fn is_name(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-' | '@');
@@ -46,17 +49,32 @@ pub(super) fn find(users: &dyn Users, name: &str) -> Result<Option<Value>, Respo
 pub(super) fn caller(name: &str, record: &Value) -> Option<(Caller, String)> {
     let role = Role::of(record.get("role")?.as_str()?)?;
     let stamp = record.get("stamp")?.as_str()?.to_owned();
-    Some((Caller { name: name.to_owned(), role, is_user: true, session: None }, stamp))
+    let sees_consumers = role > Role::Viewer || record.get(GRANT) == Some(&Value::Bool(true));
+    let caller = Caller { name: name.to_owned(), role, is_user: true, sees_consumers, session: None };
+    Some((caller, stamp))
 }
 
 fn shown(name: &str, record: &Value) -> Value {
     let field = |field: &str| record.get(field).cloned().unwrap_or_default();
-    json!({"name": name, "role": field("role"), "created": field("created"), "updated": field("updated")})
+    json!({
+        "name": name,
+        "role": field("role"),
+        GRANT: record.get("role") != Some(&json!("viewer")) || field(GRANT) == json!(true),
+        "created": field("created"),
+        "updated": field("updated"),
+    })
+}
+
+/// Who a name is of, as far as sessions have to know.
+fn person(name: &str) -> Caller {
+    let name = name.to_owned();
+    Caller { name, role: Role::Viewer, is_user: true, sees_consumers: false, session: None }
 }
 
 /// What a `PUT` asks for.
 struct Wanted {
     role: Role,
+    sees_consumers: bool,
     /// `None`: as before.
     password: Option<String>,
 }
@@ -112,7 +130,7 @@ impl AdminApi {
             ));
         }
         let wanted = wanted(&read_body(request)?.unwrap_or_default()).map_err(|reason| refuse(&reason))?;
-        let caller = Caller { name: name.clone(), role: wanted.role, is_user: true, session: None };
+        let caller = person(&name);
         let store = self.store.clone();
         // Hashes, so it takes its turn.
         let work = move || store.users().map_or_else(|| Err(without()), |users| put(users, &name, &wanted));
@@ -123,7 +141,7 @@ impl AdminApi {
     }
 
     async fn delete_user(&self, name: String) -> Result<Response, Response> {
-        let caller = Caller { name: name.clone(), role: Role::Viewer, is_user: true, session: None };
+        let caller = person(&name);
         let known = self.with_users(move |users| users.delete(&name).map_err(|error| failed(&error))).await?;
         self.sessions.end_all(&caller);
         match known {
@@ -141,11 +159,16 @@ fn not_found() -> Response {
 
 fn wanted(body: &Value) -> Result<Wanted, String> {
     let fields = body.as_object().ok_or("invalid user: should be an object")?;
-    if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "role" | "password")) {
+    if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "role" | "password" | GRANT)) {
         return Err(format!("invalid user: unknown field {unknown}"));
     }
     let role = fields.get("role").and_then(Value::as_str).and_then(Role::of);
     let role = role.ok_or("invalid user: role should be admin, editor or viewer")?;
+    let sees_consumers = match fields.get(GRANT) {
+        None => false,
+        Some(Value::Bool(granted)) => *granted,
+        Some(_) => return Err(format!("invalid user: {GRANT} should be true or false")),
+    };
     let password = match fields.get("password") {
         None => None,
         Some(Value::String(text)) if (password::SHORTEST..=password::LONGEST).contains(&text.len()) => {
@@ -153,7 +176,23 @@ fn wanted(body: &Value) -> Result<Wanted, String> {
         }
         Some(_) => return Err("invalid user: password should have 12 to 1024 bytes".to_owned()),
     };
-    Ok(Wanted { role, password })
+    Ok(Wanted { role, sees_consumers, password })
+}
+
+/// Writes a user's record with another password, and returns it.
+pub(super) fn with_password(
+    users: &dyn Users,
+    name: &str,
+    record: &Value,
+    password: &str,
+) -> Result<Value, Response> {
+    let unavailable = |reason: String| Response::error(503, &reason);
+    let mut record = record.clone();
+    record["password"] = password::hash(password).map_err(unavailable)?;
+    record["updated"] = json!(clock::utc(clock::unix_ms(), RFC3339));
+    record["stamp"] = json!(secret().map_err(unavailable)?);
+    users.put(name, record.to_string().as_bytes()).map_err(|error| failed(&error))?;
+    Ok(record)
 }
 
 fn put(users: &dyn Users, name: &str, wanted: &Wanted) -> Result<Response, Response> {
@@ -167,6 +206,7 @@ fn put(users: &dyn Users, name: &str, wanted: &Wanted) -> Result<Response, Respo
     };
     let mut record = Map::new();
     record.insert("role".to_owned(), json!(wanted.role.name()));
+    record.insert(GRANT.to_owned(), json!(wanted.sees_consumers));
     record.insert("password".to_owned(), hashed);
     record.insert("created".to_owned(), kept("created").unwrap_or_else(|| now.clone()));
     record.insert("updated".to_owned(), now);

@@ -31,8 +31,9 @@ use super::{
     clock::{Clock, Timed},
     in_turns::InTurns,
     service::{Connection, Phase, Service, closed},
+    streaming::AnswerBody,
 };
-use crate::message::{Head, RequestBody, Response};
+use crate::message::{Head, RequestBody, Response, Stream as Pieces};
 
 /// As much of a head as a client may send, and of an answer as waits in a buffer of ours.
 const BUFFER: usize = 64 * 1024;
@@ -51,6 +52,7 @@ pub(super) struct Client {
     place: Mutex<ConnectionPermit>,
     doors: Arc<Doors>,
     clock: Arc<Clock>,
+    phase: watch::Receiver<Phase>,
     /// What is to be done about the body of the last request.
     rest: Mutex<Rest>,
 }
@@ -72,9 +74,11 @@ impl Client {
         place: ConnectionPermit,
         doors: Arc<Doors>,
         accepted: Instant,
+        phase: watch::Receiver<Phase>,
     ) -> Arc<Client> {
         let clock = Clock::new(accepted, &doors.bounds);
-        Arc::new(Client { peer, place: Mutex::new(place), doors, clock, rest: Mutex::new(Rest::Nothing) })
+        let (place, rest) = (Mutex::new(place), Mutex::new(Rest::Nothing));
+        Arc::new(Client { peer, place, doors, clock, phase, rest })
     }
 
     fn set_rest(&self, rest: Rest) {
@@ -83,7 +87,7 @@ impl Client {
 }
 
 type Stream = TokioIo<Timed<InTurns<Box<dyn Connection>>>>;
-type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse<Full<Bytes>>, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<HttpResponse<AnswerBody>, Infallible>> + Send>>;
 
 /// Serves a connection until it closes.
 pub(super) async fn serve<S: Service>(
@@ -149,7 +153,7 @@ async fn answer<S: Service>(
     request: HttpRequest<Incoming>,
     client: &Client,
     service: &S,
-) -> HttpResponse<Full<Bytes>> {
+) -> HttpResponse<AnswerBody> {
     let (head, body) = request.into_parts();
     let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let head = Head {
@@ -195,8 +199,12 @@ fn rest(body: &Incoming, of: Rest) -> Rest {
 }
 
 /// With a rest of the body, the connection ends with this answer.
-fn write(response: Response, rest: Rest, client: &Client) -> HttpResponse<Full<Bytes>> {
-    let mut http = HttpResponse::new(Full::new(response.body));
+fn write(response: Response, rest: Rest, client: &Client) -> HttpResponse<AnswerBody> {
+    let body = match response.stream.as_ref().and_then(Pieces::take) {
+        Some(pieces) => AnswerBody::pieces(pieces, client.phase.clone()),
+        None => AnswerBody::Whole(Full::new(response.body)),
+    };
+    let mut http = HttpResponse::new(body);
     *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in response.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

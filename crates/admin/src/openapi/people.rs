@@ -23,6 +23,7 @@ pub(super) fn add_sessions(paths: &mut Paths) {
     let session = object(&[
         ("name", nullable()),
         ("role", role()),
+        ("user", json!({"type": "boolean"})),
         ("csrf", nullable()),
         ("expires", json!({"type": ["integer", "null"]})),
         ("scopes", json!({"type": "array", "items": text()})),
@@ -41,6 +42,14 @@ pub(super) fn add_sessions(paths: &mut Paths) {
     .body(shown)
     .json(201, "Signed in", session.clone())
     .json(429, "Too many failed attempts", json!({"type": "object"}));
+    let password = json!({"type": "string", "minLength": 12, "maxLength": 1024, "writeOnly": true});
+    let passwords = json!({"type": "object", "additionalProperties": false, "required": ["current", "new"],
+        "properties": {"current": text(), "new": password}});
+    let change = operation("changePassword", "Change one's own password; other sessions of the user end")
+        .body(passwords)
+        .json(200, "Changed, with a new cookie and token", session.clone())
+        .json(429, "Too many wrong passwords", json!({"type": "object"}));
+    paths.add("/apisix/admin/sessions/current/password", "put", change);
     paths.add(path, "post", sign_in);
     let everywhere = operation("signOutEverywhere", "End all sessions of who asks").empty(204, "Ended");
     paths.add(path, "delete", everywhere);
@@ -52,7 +61,13 @@ pub(super) fn add_sessions(paths: &mut Paths) {
 
 pub(super) fn add_users(paths: &mut Paths) {
     let text = || json!({"type": "string"});
-    let user = object(&[("name", text()), ("role", role()), ("created", text()), ("updated", text())]);
+    let user = object(&[
+        ("name", text()),
+        ("role", role()),
+        ("consumer_names", json!({"type": "boolean"})),
+        ("created", text()),
+        ("updated", text()),
+    ]);
     let list =
         object(&[("total", json!({"type": "integer"})), ("list", json!({"type": "array", "items": user}))]);
     let of_admins = |id: &str, summary: &str| operation(id, &format!("{summary}; needs role admin"));
@@ -62,6 +77,8 @@ pub(super) fn add_users(paths: &mut Paths) {
     paths.add(path, "get", of_admins("getUser", "One user").json(200, "The user", user.clone()));
     let wanted = json!({"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
         "role": role(),
+        "consumer_names": {"type": "boolean", "default": false,
+            "description": "Of a viewer: whether the figures name consumers"},
         "password": {"type": "string", "minLength": 12, "maxLength": 1024, "writeOnly": true},
     }});
     let put = of_admins("putUser", "Add or change a user, whose sessions end")

@@ -1,4 +1,4 @@
-//! What role editor may write into objects. Code and files of the machine hold the keys of the gateway, and whoever chooses where a secret is
+//! What role editor may write into objects. Code and files of the machine hold the keys of the gateway, and one who chooses where a secret is
 //! sent can read it: such configurations are written with role admin.
 
 use serde_json::{Map, Value};

@@ -80,17 +80,15 @@ impl Order {
         revision: u64,
     ) -> Result<Option<Response>, Response> {
         if self.dry_run {
-            let body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
+            let mut body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
+            set_warnings(&mut body, &stage.without_effect(api));
             return Ok(Some(Response::json(200, &body)));
         }
         let (operations, author) = (stage.operations(), self.author.clone());
         match api.write(Write { operations, at: Some(revision), author }).await {
             Ok(written) => {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
-                let warnings = stage.warnings(api);
-                if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
-                    fields.insert("warnings".to_owned(), json!(warnings));
-                }
+                set_warnings(&mut body, &stage.warnings(api));
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }
             Err(StoreError::Conflict) => match self.expected {
@@ -102,6 +100,12 @@ impl Order {
             }
             Err(error) => Err(store_failed(&error)),
         }
+    }
+}
+
+fn set_warnings(body: &mut Value, warnings: &[String]) {
+    if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
+        fields.insert("warnings".to_owned(), json!(warnings));
     }
 }
 

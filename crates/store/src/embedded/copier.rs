@@ -22,11 +22,11 @@ use tidegate_telemetry::{
 };
 
 use super::{
-    copy::{self, Head},
+    copy::{self, Head, User},
     database::Database,
     expiries::{Expiries, now_ms},
 };
-use crate::{State, error::StoreError, live::Live};
+use crate::{State, error::StoreError, live::Live, users::Users};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -94,7 +94,8 @@ impl Copier {
         let Some(messages) = self.waiting.lock().take() else { return Ok(()) };
         let path = super::files::place(&database.path);
         let known = copy::glance(&path);
-        let mut worker = Worker { database, live, expiries, path, known, is_first: true, told: false };
+        let users = (None, Vec::new());
+        let mut worker = Worker { database, live, expiries, path, known, users, is_first: true, told: false };
         let thread = thread::Builder::new().name("last-good".to_owned()).spawn(move || {
             lower_priority();
             worker.run(&messages);
@@ -151,6 +152,8 @@ struct Worker {
     path: PathBuf,
     /// What the copy holds.
     known: Option<Head>,
+    /// The users, and how many writes of them came before.
+    users: (Option<u64>, Vec<User>),
     /// Whether this process has written none yet: what is there may be of another store.
     is_first: bool,
     /// Whether a failure was logged.
@@ -260,10 +263,12 @@ impl Worker {
             (revision, objects, now_ms(), expiries.by_key.clone())
         };
         let head = Head { identity, revision, objects: objects.len() as u64, taken_ms };
+        let others = self.look_for_users()?;
         if let Some(known) = self.known
             && (Head { taken_ms, ..known }) == head
+            && (self.is_first || !others)
             // What another run has left may be damaged.
-            && (!self.is_first || matches!(copy::read(&self.path), Ok(Some(_))))
+            && (!self.is_first || matches!(copy::read(&self.path), Ok(Some(kept)) if kept.users == self.users.1))
         {
             self.is_first = false;
             return Ok(known);
@@ -277,10 +282,26 @@ impl Worker {
             let expires_at_ms = expiries.get(&(object.kind, object.id.clone())).copied();
             (self.database.at_rest(object), expires_at_ms)
         });
-        copy::write(&self.path, &head, &mut records)?;
+        copy::write(&self.path, &head, &mut records, &self.users.1)?;
         self.database.marker.sync();
         (self.known, self.is_first) = (Some(head), false);
         Ok(head)
+    }
+
+    /// Whether there are others than the last time. Where the store cannot be read, those stay that are known.
+    fn look_for_users(&mut self) -> io::Result<bool> {
+        let writes = self.database.user_writes.count();
+        if self.users.0 == Some(writes) {
+            return Ok(false);
+        }
+        match self.database.list() {
+            Ok(users) => {
+                self.users = (Some(writes), users);
+                Ok(true)
+            }
+            Err(_) if self.users.0.is_some() => Ok(false),
+            Err(error) => Err(io::Error::other(error.to_string())),
+        }
     }
 
     /// Renames a file at the copy's place that is not an older state of this store: it may be the last trace of

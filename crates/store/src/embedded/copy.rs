@@ -1,7 +1,7 @@
 //! The copy of the last good configuration, beside the store: what a start serves, read-only, when the store is damaged.
 //!
 //! A text file: a head with the identity of the store, the revision, the number of objects and when they were what the
-//! configuration was; a line per object, its secrets encrypted as in the store; a last line with the number of objects and
+//! configuration was; a line per object, its secrets encrypted as in the store; a line per user; a last line with the number of objects and
 //! the SHA-256 of all lines before. It is written beside the old one and renamed, so there is always a whole one. Backups
 //! (`tidegate config backup`) have the same form: [`Kept::write`]. The history and the checkpoints are not in it.
 
@@ -25,6 +25,8 @@ use super::{files::sync_folder, record::Record};
 pub use super::{files::place, steps::InSteps};
 
 const FORMAT: &str = "tidegate-last-good 1";
+/// How the line of a user begins; no kind of object is called so.
+const USER: &str = "user\t";
 /// A head is shorter than this.
 const LONGEST_HEAD: u64 = 1024;
 
@@ -47,14 +49,19 @@ pub struct Kept {
     pub head: Head,
     /// The objects, kind by kind.
     pub records: Vec<Record>,
+    /// The people who sign in.
+    pub users: Vec<User>,
 }
+
+/// Name and record of one who signs in.
+pub type User = (String, Vec<u8>);
 
 impl Kept {
     /// Writes the whole copy.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         let mut records = self.records.into_iter().map(|record| (record.object, record.expires_at_ms));
         let mut out = BufWriter::new(out);
-        lines(&mut out, &self.head, &mut records)?;
+        lines(&mut out, &self.head, &mut records, &self.users)?;
         out.flush()
     }
 }
@@ -64,12 +71,13 @@ pub(super) fn write(
     path: &Path,
     head: &Head,
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
+    users: &[User],
 ) -> io::Result<u64> {
     // A crash leaves at most one.
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".new");
     let unfinished = PathBuf::from(unfinished);
-    let written = fill(&unfinished, head, records).and_then(|bytes| {
+    let written = fill(&unfinished, head, records, users).and_then(|bytes| {
         fs::rename(&unfinished, path)?;
         sync_folder(path)?;
         Ok(bytes)
@@ -85,6 +93,7 @@ fn fill(
     path: &Path,
     head: &Head,
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
+    users: &[User],
 ) -> io::Result<u64> {
     // Rebuilt, so that the permissions are these.
     match fs::remove_file(path) {
@@ -93,7 +102,7 @@ fn fill(
     }
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut out = BufWriter::new(InSteps::new(&file));
-    let bytes = lines(&mut out, head, records)?;
+    let bytes = lines(&mut out, head, records, users)?;
     out.flush()?;
     file.sync_all()?;
     Ok(bytes)
@@ -103,6 +112,7 @@ fn lines(
     out: &mut dyn Write,
     head: &Head,
     records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
+    users: &[User],
 ) -> io::Result<u64> {
     let mut lines = Lines { out, digest: digest::Context::new(&digest::SHA256), bytes: 0 };
     let Head { identity, revision, objects, taken_ms } = head;
@@ -112,6 +122,9 @@ fn lines(
     for (object, expires_at_ms) in records {
         lines.object(&object, expires_at_ms)?;
         count += 1;
+    }
+    for (name, record) in users {
+        lines.add(&[USER, &Value::from(name.as_str()).to_string(), "\t", &HEXLOWER.encode(record)])?;
     }
     lines.finish(count)
 }
@@ -197,13 +210,16 @@ fn parse(bytes: &[u8]) -> Result<Kept, String> {
     }
     let mut lines = str::from_utf8(body).map_err(|_| half())?.lines();
     let head = head(lines.next().unwrap_or_default())?;
-    let records: Option<Vec<Record>> = lines.map(object).collect();
+    let (users, objects): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with(USER));
+    let records: Option<Vec<Record>> = objects.into_iter().map(object).collect();
     let records = records.ok_or("an object in it cannot be read")?;
+    let users: Option<Vec<User>> = users.into_iter().map(user).collect();
+    let users = users.ok_or("a user in it cannot be read")?;
     let found = records.len() as u64;
     if found != head.objects || count.parse() != Ok(found) {
         return Err(format!("it has {found} objects instead of {}", head.objects));
     }
-    Ok(Kept { head, records })
+    Ok(Kept { head, records, users })
 }
 
 fn head(line: &str) -> Result<Head, String> {
@@ -235,6 +251,11 @@ fn object(line: &str) -> Option<Record> {
     Some(Record { object, expires_at_ms: (expires != 0).then_some(expires) })
 }
 
+fn user(line: &str) -> Option<User> {
+    let (name, record) = line.strip_prefix(USER)?.split_once('\t')?;
+    Some((serde_json::from_str(name).ok()?, HEXLOWER.decode(record.as_bytes()).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,11 +283,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.last-good");
         let head = Head { identity: u128::MAX / 3, revision: 9, objects: 15, taken_ms: 5 };
-        let bytes = write(&path, &head, &mut objects().into_iter()).unwrap();
+        let users = [("jo\t\"é".to_owned(), vec![0, 255, b'\n'])];
+        let bytes = write(&path, &head, &mut objects().into_iter(), &users).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), bytes);
         assert_eq!(glance(&path), Some(head));
         let kept = read(&path).unwrap().unwrap();
-        assert_eq!(kept.head, head);
+        assert_eq!((kept.head, kept.users.as_slice()), (head, users.as_slice()));
         for (record, (object, expires)) in kept.records.iter().zip(objects()) {
             assert_eq!(record.object.value(), object.value());
             assert_eq!((&record.object.id, record.object.kind), (&object.id, object.kind));
@@ -280,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.last-good");
         let head = Head { identity: 1, revision: 9, objects: 2, taken_ms: 5 };
-        write(&path, &head, &mut objects().into_iter().take(2)).unwrap();
+        write(&path, &head, &mut objects().into_iter().take(2), &[("jo".to_owned(), vec![7])]).unwrap();
         let good = fs::read(&path).unwrap();
         for bit in 0..good.len() * 8 {
             let mut damaged = good.clone();
@@ -291,7 +313,7 @@ mod tests {
             assert!(parse(&good[..length]).is_err(), "{length} bytes");
         }
         // A head with a wrong number of objects and a correct checksum.
-        write(&path, &head, &mut objects().into_iter().take(1)).unwrap();
+        write(&path, &head, &mut objects().into_iter().take(1), &[]).unwrap();
         assert!(read(&path).err().is_some_and(|reason| reason.contains("1 objects instead of 2")));
         assert!(matches!(read(&folder.path().join("none")), Ok(None)));
     }

@@ -21,6 +21,7 @@ use super::{
     opening,
     record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
+    user_table::UserWrites,
 };
 use tidegate_telemetry::{
     background::give_way,
@@ -42,6 +43,7 @@ pub(super) struct Database {
     pub(super) path: PathBuf,
     pub(super) hooks: Hooks,
     pub(super) retention: Retention,
+    pub(super) user_writes: UserWrites,
 }
 
 pub(super) struct Loaded {
@@ -93,7 +95,8 @@ impl Database {
         opening::restrict(path);
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
         let (failing, path) = (AtomicBool::new(false), path.to_owned());
-        let database = Self { redb, failing, marker, path, hooks, retention };
+        let user_writes = UserWrites::default();
+        let database = Self { redb, failing, marker, path, hooks, retention, user_writes };
         let mut loaded = database.load_all()?;
         loaded.is_new = is_new;
         loaded.warnings.extend(repaired);
@@ -106,7 +109,9 @@ impl Database {
         let (redb, _) = opening::existing(path)?;
         let (redb, marker) = (RwLock::new(Some(redb)), Marker::new(path));
         let (hooks, retention, failing) = (Hooks::default(), Retention::default(), AtomicBool::new(false));
-        let database = Self { redb, failing, marker, path: path.to_owned(), hooks, retention };
+        let (path, user_writes) = (path.to_owned(), UserWrites::default());
+        let database = Self { redb, failing, marker, path, hooks, retention, user_writes };
+        let path = database.path.as_path();
         let state = database.load()?.state;
         let (revision, objects) = (state.revision, state.all().count() as u64);
         let known = database.progress(revision, objects);

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Hooks,
-    copy::{self, Head, Kept},
+    copy::{self, Head, Kept, User},
     creation::{StoreFile, inspect_path},
     database::Database,
     expiries::now_ms,
@@ -22,8 +22,9 @@ use super::{
     opening, progress,
     record::{self, Record},
     tables::{COUNT_KEY, COUNTED_AT_KEY, META, OBJECTS, REVISION_KEY},
+    user_table,
 };
-use crate::{error::StoreError, history::Retention};
+use crate::{error::StoreError, history::Retention, users::Users};
 
 /// What a repair would do, or did.
 pub struct Repair {
@@ -52,6 +53,8 @@ pub enum Source {
         path: PathBuf,
         /// The state it holds.
         head: Head,
+        /// How many users it has.
+        users: usize,
     },
 }
 
@@ -70,13 +73,13 @@ pub fn inspect(path: &Path) -> Result<Option<Repair>, StoreError> {
     let marker = Marker::new(path);
     let place = super::files::place(path);
     let copy = match copy::read(&place) {
-        Ok(Some(kept)) => Lag::of(path, &kept.head).map(|lag| (kept.head, lag)),
+        Ok(Some(kept)) => Lag::of(path, &kept.head).map(|lag| (kept.head, kept.users.len(), lag)),
         Ok(None) => Err("there is none".to_owned()),
         Err(reason) => Err(reason),
     };
     // The file keeps its history: it is better than a copy of the same state.
     let is_better = |store: &Progress| match &copy {
-        Ok((head, _)) => {
+        Ok((head, ..)) => {
             let same = (store.revision, store.objects) == (head.revision, head.objects);
             store.identity == head.identity && (store.revision > head.revision || same)
         }
@@ -87,7 +90,7 @@ pub fn inspect(path: &Path) -> Result<Option<Repair>, StoreError> {
             let (revision, objects) = (store.revision, store.objects);
             (Source::Store { revision, objects }, lost_by(&marker, store))
         }
-        (None, Ok((head, lag))) => (Source::Copy { path: place, head }, lag),
+        (None, Ok((head, users, lag))) => (Source::Copy { path: place, head, users }, lag),
         (None, Err(reason)) => {
             return Err(unavailable(format!(
                 "{problem}. Nothing can be recovered: the copy of the last good configuration, {}, cannot be \
@@ -130,7 +133,7 @@ pub fn carry_out(path: &Path, mut repair: Repair) -> Result<Repair, StoreError> 
             repair.aside.extend(kept_marker(path).map_err(problem)?);
             marker.replace(found).map_err(problem)?;
         }
-        Source::Copy { path: place, head } => {
+        Source::Copy { path: place, head, .. } => {
             let kept = copy::read(place).ok().flatten().filter(|kept| kept.head == *head);
             let kept =
                 kept.ok_or_else(|| unavailable(format!("{} has changed meanwhile", place.display())))?;
@@ -157,6 +160,10 @@ pub struct Restored {
     pub head: Head,
     /// The revision that the restored state has: above all that the old store gave.
     pub revision: u64,
+    /// How many users the restored store has.
+    pub users: usize,
+    /// Whether they are those of the store that was replaced; else they come from the backup.
+    pub users_stay: bool,
     /// What was there before, under its new names.
     pub aside: Vec<PathBuf>,
 }
@@ -166,7 +173,7 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     let unusable = |reason: &str| {
         unavailable(format!("{} is not restored: {reason}; nothing was changed", backup.display()))
     };
-    let kept = match copy::read(backup) {
+    let mut kept = match copy::read(backup) {
         Ok(Some(kept)) => kept,
         Ok(None) => return Err(unusable("there is no such file")),
         Err(reason) => return Err(unusable(&reason)),
@@ -180,8 +187,20 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     };
     let identity = progress::random().map_err(|error| unavailable(error.to_string()))?;
     let fresh = Progress { identity, commit: 1, revision: newest + 1, objects: head.objects };
+    // A user who was deleted since the backup must not come back with it.
+    let known = users_of(path);
+    let users_stay = known.is_some();
+    kept.users = known.unwrap_or(kept.users);
+    let users = kept.users.len();
     let aside = put(path, kept, fresh, "replaced")?;
-    Ok(Restored { head, revision: newest + 1, aside })
+    Ok(Restored { head, revision: newest + 1, users, users_stay, aside })
+}
+
+/// `None`: there is no store, or it cannot be read.
+fn users_of(path: &Path) -> Option<Vec<User>> {
+    matches!(inspect_path(path), Ok(StoreFile::Taken)).then_some(())?;
+    let (database, _) = Database::open(path, Hooks::default(), Retention::default()).ok()?;
+    database.list().ok()
 }
 
 /// What a backup of a store that no gateway has open holds.
@@ -206,7 +225,7 @@ pub fn backup(path: &Path) -> Result<Kept, StoreError> {
         let expires_at_ms = expiries.by_key.get(&(object.kind, object.id.clone())).copied();
         Record { object, expires_at_ms }
     });
-    Ok(Kept { head, records: records.collect() })
+    Ok(Kept { head, records: records.collect(), users: database.list()? })
 }
 
 /// A store with these objects, under its name when it is whole. At no moment is there neither a store nor a marker: a start
@@ -266,6 +285,7 @@ fn fill(path: &Path, kept: Kept, progress: Progress) -> Result<(), StoreError> {
             meta.insert(COUNTED_AT_KEY, progress.revision)?;
             progress::set(&mut meta, progress)?;
         }
+        user_table::fill(&transaction, &kept.users)?;
         transaction.commit()?;
         Ok(())
     };

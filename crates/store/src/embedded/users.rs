@@ -1,16 +1,13 @@
-//! Users, in a table of their own. The copy of the last good configuration has none: while that is served, people sign in with a key.
+//! Users, in a table of their own. They are in the copy of the last good configuration; while that is served, people sign in with a key.
 
-use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
+use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
 
-use super::database::Database;
+use super::{database::Database, user_table::USERS};
 use crate::{
     error::StoreError,
     history::HistoryError,
     users::{MAX_USERS, TOO_MANY, Users},
 };
-
-/// Name; the record.
-const USERS: TableDefinition<&str, &[u8]> = TableDefinition::new("users");
 
 impl Database {
     fn users_failed(&self, error: redb::Error) -> StoreError {
@@ -65,6 +62,7 @@ impl Users for Database {
                 table.insert(name, record)?;
             }
             self.finish(transaction)?;
+            self.user_writes.add();
             Ok(true)
         };
         match write().map_err(|error| self.users_failed(error))? {
@@ -79,6 +77,7 @@ impl Users for Database {
             let transaction = redb.begin_write()?;
             let known = transaction.open_table(USERS)?.remove(name)?.is_some();
             self.finish(transaction)?;
+            self.user_writes.add();
             Ok(known)
         };
         write().map_err(|error| self.users_failed(error))

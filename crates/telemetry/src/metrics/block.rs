@@ -9,6 +9,9 @@ use super::text::escaped_length;
 /// The names of the labels, and a place in three tables.
 const NAMES_OF_LABELS: usize = 320;
 
+/// What the figures over time remember of a block (`taken.rs`).
+const SEEN_BYTES: usize = 20 * size_of::<u64>();
+
 /// Cells of one label set. Only the worker whose shard made it may write: adding is a plain load and store,
 /// which is why it costs no locked instruction, and why a second writer would lose counts.
 #[derive(Debug)]
@@ -76,6 +79,7 @@ impl Block {
     /// The memory that it takes.
     fn bytes(&self) -> usize {
         size_of::<Block>()
+            + SEEN_BYTES
             + self.cells.len() * size_of::<AtomicU64>()
             + self.labels.text.capacity()
             + self.labels.ends.capacity() * size_of::<u32>()
@@ -87,6 +91,10 @@ impl Block {
 
     pub(super) fn labels(&self) -> &Labels {
         &self.labels
+    }
+
+    pub(super) fn cell(&self, cell: usize) -> u64 {
+        self.cells.get(cell).map_or(0, |cell| cell.load(Relaxed))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = u64> + '_ {

@@ -25,6 +25,12 @@ pub struct HistogramCell {
 #[derive(Clone, Debug)]
 pub struct Group(pub(super) Arc<GroupSpec>);
 
+impl Group {
+    pub(super) fn same(&self, other: &Group) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct GroupSpec {
     pub id: usize,

@@ -5,11 +5,8 @@ use std::time::Duration;
 use super::group::{CounterCell, Group, GroupBuilder, HistogramCell};
 use super::registry::Registry;
 use super::shard::Shard;
+use super::taken::Places;
 use super::{Block, Labels};
-
-/// APISIX's default latency buckets.
-pub const HTTP_LATENCY_BUCKETS_MS: [u64; 15] =
-    [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000];
 
 /// Labels of a request's block, in the order the labels closure must push them.
 const STATUS_LABELS: [&str; 11] = [
@@ -113,6 +110,13 @@ impl HttpMetrics {
         let ingress = bandwidth("ingress");
         let egress = bandwidth("egress");
         let group = registry.group(builder);
+        registry.set_requests(Places {
+            group: group.clone(),
+            status,
+            latency: latency_request.clone(),
+            ingress,
+            egress,
+        });
         let latency = [latency_request, latency_upstream, latency_apisix];
         HttpMetrics { group, extra_labels, status, latency, ingress, egress }
     }

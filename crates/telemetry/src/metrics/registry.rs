@@ -11,6 +11,7 @@ use super::block::Block;
 use super::group::{Group, GroupBuilder};
 use super::series::Family;
 use super::shard::{NewBlock, Shard, Signals};
+use super::taken::{Places, Seen, TakenRequests, take};
 use super::text::{Kind, TextWriter};
 use crate::background::give_way;
 
@@ -36,6 +37,8 @@ struct Control {
     family_by_name: HashMap<String, usize>,
     groups: usize,
     blocks: Vec<Tracked>,
+    /// Of the group that counts requests.
+    requests: Option<Arc<Places>>,
     /// The shortest of the groups that expire at all.
     shortest_expiry: Option<Duration>,
     shards: Vec<Arc<Signals>>,
@@ -50,6 +53,7 @@ struct Control {
 struct Tracked {
     group: Group,
     block: Arc<Block>,
+    pub(super) seen: Seen,
     key: Option<u64>,
     feeds: Box<[(usize, usize)]>,
     fingerprint: u64,
@@ -66,6 +70,7 @@ impl Registry {
             family_by_name: HashMap::new(),
             groups: 0,
             blocks: Vec::new(),
+            requests: None,
             shortest_expiry: None,
             shards: Vec::new(),
             created,
@@ -161,6 +166,24 @@ impl Registry {
         (text.finish(), stats)
     }
 
+    /// Shows what requests have added since the last call. For one caller: what it was shown is not shown again.
+    pub fn take_requests(&self, mut visit: impl FnMut(&TakenRequests<'_>)) {
+        let mut control = self.lock();
+        control.accept(Instant::now());
+        let Some(places) = control.requests.clone() else { return };
+        for Tracked { group, block, seen, .. } in &mut control.blocks {
+            give_way();
+            if group.same(&places.group) {
+                take(&places, block, seen, &mut visit);
+            }
+        }
+    }
+
+    /// Which cells count requests, for [`Registry::take_requests`].
+    pub(super) fn set_requests(&self, places: Places) {
+        self.lock().requests = Some(Arc::new(places));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Control> {
         // A panic while rendering leaves only sums behind, which the next rendering resets.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,7 +200,8 @@ impl Control {
                 feeds.push((index, family.attach(member, &group.0.label_names, block.labels())));
             }
             let feeds = feeds.into_boxed_slice();
-            self.blocks.push(Tracked { group, block, key, feeds, fingerprint: 0, changed: now, signals });
+            let (seen, fingerprint) = (None, 0);
+            self.blocks.push(Tracked { group, block, seen, key, feeds, fingerprint, changed: now, signals });
         }
     }
 

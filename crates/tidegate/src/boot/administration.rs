@@ -3,7 +3,11 @@
 mod data_port;
 mod inspect;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use serde_json::Value;
@@ -180,8 +184,18 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         keyring: super::encryption::keyring(settings).map(Arc::new),
         tls: admin.https && settings.shared_with_admin().next().is_none(),
         console: tidegate_config::admin_door::serves_console(settings),
+        cookie: session_cookie(settings),
         mode: Mode { provider: provider_name(settings), node: super::metrics::hostname() },
     }
+}
+
+/// Cookies do not depend on ports: without names of their own, gateways on one machine, or behind one name by `ssh -L`, would sign each other's
+/// users out.
+fn session_cookie(settings: &Settings) -> String {
+    let mut hasher = DefaultHasher::new();
+    let listener = settings.admin.listen.as_ref().map(|listener| (&listener.ip, listener.port));
+    (super::metrics::hostname(), &settings.files.prefix, listener).hash(&mut hasher);
+    format!("tidegate_session_{:08x}", hasher.finish() as u32)
 }
 
 fn provider_name(settings: &Settings) -> &'static str {

@@ -6,15 +6,19 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use serde_json::Value;
-use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress};
+use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress, StatsQuestion, TrafficQuestion};
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::{Workers, settings::Reading};
 use tidegate_store::{BoxFuture, Store};
-use tidegate_telemetry::error_log::{self, Level};
-use tokio::sync::watch;
+use tidegate_telemetry::{
+    error_log::{self, Level},
+    stats::Stats,
+};
+use tokio::sync::{Mutex, mpsc, watch};
 
-use super::{commands, control::Control, explain};
+use super::{commands, control::Control, explain, stats, traffic::Traffic};
 
 /// Holds the answer to a write until requests meet what was written.
 #[derive(Clone)]
@@ -51,6 +55,10 @@ pub(super) struct ProcessHooks {
     control_api: Arc<ControlApi>,
     /// Empty until the data plane is open, which it is before the Admin API's own port is.
     workers: OnceLock<Arc<Workers>>,
+    stats: OnceLock<Arc<Stats>>,
+    traffic: Traffic,
+    /// Answers from files are made one at a time.
+    reads_files: Arc<Mutex<()>>,
 }
 
 impl ProcessHooks {
@@ -72,11 +80,18 @@ impl ProcessHooks {
             commands,
             control_api,
             workers: OnceLock::new(),
+            stats: OnceLock::new(),
+            traffic: Traffic::default(),
+            reads_files: Arc::default(),
         }
     }
 
     pub(super) fn set_workers(&self, workers: &Arc<Workers>) {
         let _ = self.workers.set(workers.clone());
+    }
+
+    pub(super) fn set_stats(&self, stats: Arc<Stats>) {
+        let _ = self.stats.set(stats);
     }
 }
 
@@ -108,6 +123,23 @@ impl Hooks for ProcessHooks {
             });
             explained.await.unwrap_or_else(|_| Err("explain failed; see the error log".to_owned()))
         })
+    }
+
+    fn stats(&self, question: StatsQuestion) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let stats = self.stats.get().cloned().ok_or("the gateway is starting")?;
+            let control = self.control.clone();
+            let turn = self.reads_files.clone().lock_owned().await;
+            let answered = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                stats::answer(&stats, &control, &question)
+            });
+            answered.await.map_err(|_| "the figures could not be read; see the error log".to_owned())
+        })
+    }
+
+    fn traffic(&self, question: TrafficQuestion) -> BoxFuture<'_, Result<mpsc::Receiver<Bytes>, String>> {
+        Box::pin(async move { self.traffic.watch(question) })
     }
 
     fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, AdminResponse> {

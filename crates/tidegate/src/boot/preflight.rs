@@ -137,9 +137,10 @@ fn labels(settings: &Settings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Caches on disk need a folder that can be made and written.
+/// Caches on disk that config.yaml names need a folder that can be made and written; the default one is made when it is used.
 fn zones(settings: &Settings) -> Result<(), Fault> {
-    if !settings.plugins.iter().any(|name| name == "proxy-cache") {
+    let asked_for = settings.places.has("apisix.proxy_cache.zones");
+    if !asked_for || !settings.plugins.iter().any(|name| name == "proxy-cache") {
         return Ok(());
     }
     for (index, zone) in settings.apisix.cache_zones.iter().enumerate() {

@@ -22,6 +22,7 @@ use tidegate_config::{
 use tidegate_import::{Imported, Placement};
 
 use self::{
+    apply::Earlier,
     needs::Needs,
     objects::Config,
     prepare::{named, read, write},
@@ -41,6 +42,12 @@ pub(super) struct Arguments {
     /// Send the objects to a running gateway through its Admin API
     #[arg(long, conflicts_with = "to")]
     apply: bool,
+    /// With --apply: remove what an earlier import of this format wrote and this file does not have, in the same step
+    #[arg(long, requires = "apply", conflicts_with = "keep")]
+    replace: bool,
+    /// With --apply: leave what an earlier import of this format wrote and this file does not have
+    #[arg(long, requires = "apply")]
+    keep: bool,
     /// Address of the Admin API for --apply
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
     admin: String,
@@ -127,7 +134,13 @@ fn apply(arguments: &Arguments, own: Option<&Settings>, imported: &Imported) -> 
         (None, Some(settings)) => own_key(settings)?,
         (None, None) => String::new(),
     };
-    apply::apply(&imported.output, &arguments.admin, &key)?;
+    let earlier = match (arguments.replace, arguments.keep) {
+        (true, _) => Earlier::Remove,
+        (_, true) => Earlier::Keep,
+        _ => Earlier::Refuse,
+    };
+    let gateway = apply::Gateway { admin: &arguments.admin, key: &key };
+    apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
     let own = own.map(|settings| {
         let tls = &settings.apisix.tls;
         let tls = if tls.enable { tls.listen.as_slice() } else { &[] };

@@ -117,6 +117,8 @@ upstreams:
     let service = r#"{"script": "return { access = function() end }", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}}"#;
     let (status, answer) = gateway.admin("PUT", "/apisix/admin/services/1", service);
     assert_eq!(status, 201, "{answer}");
+    let line = "script of services/1 has no effect";
+    gateway.wait_for_log(line);
     let log = gateway.error_log();
-    assert_eq!(log.matches("script of services/1 has no effect").count(), 1, "{log}");
+    assert_eq!(log.matches(line).count(), 1, "{log}");
 }

@@ -180,6 +180,10 @@ fn a_file_that_is_not_there_is_not_called_good() {
         .expect("runs");
     let said = text(&output);
     assert!(!said.contains("config.yaml is valid"), "{said}");
+    // As each start says.
+    let warned =
+        "warning: @/conf/config.yaml does not exist: the defaults take effect; `tidegate init` writes one";
+    assert!(said.contains(&warned.replace('@', &folder.path().display().to_string())), "{said}");
     assert!(
         !output.status.success() || said.contains("config.yaml does not exist; the defaults apply"),
         "{said}"

@@ -259,12 +259,20 @@ impl Stage {
         let (rejected, warnings) = (api.compiled.rejected(), api.compiled.warnings());
         let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
         let known = rejected.iter().chain(warnings.iter()).filter(touched).map(named);
+        at_length(|| known.chain(self.idle(api)).take(MOST_FAULTS).collect())
+    }
+
+    /// What would have no effect, before it is written.
+    pub(super) fn without_effect(&self, api: &AdminApi) -> Vec<String> {
+        at_length(|| self.idle(api).take(MOST_FAULTS).collect())
+    }
+
+    fn idle<'a>(&'a self, api: &'a AdminApi) -> impl Iterator<Item = String> + 'a {
         let objects = self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id));
-        let idle = objects.flat_map(|object| {
+        objects.flat_map(|object| {
             let said = in_vain(api, object, &self.state).into_iter();
             said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
-        });
-        at_length(|| known.chain(idle).take(MOST_FAULTS).collect())
+        })
     }
 
     fn check_owner(&self, target: &Target) -> Result<(), String> {

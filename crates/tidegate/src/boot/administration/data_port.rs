@@ -54,6 +54,10 @@ impl InternalCall for Call {
 }
 
 fn internal_response(answer: AdminResponse) -> InternalResponse {
+    let answer = match answer.stream {
+        Some(_) => AdminResponse::error(501, "streams are for a port of the Admin API's own"),
+        None => answer,
+    };
     InternalResponse {
         status: answer.status,
         headers: answer.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),

@@ -78,9 +78,9 @@ pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
         }
         None => repair::backup(database)?,
     };
-    let (revision, objects) = (kept.head.revision, kept.head.objects);
+    let (revision, objects, users) = (kept.head.revision, kept.head.objects, counted(kept.users.len()));
     output.fill(|out| kept.write(out)).map_err(unwritable)?;
-    stdout::line(&format!("{}: revision {revision}, {objects} objects", file.display()));
+    stdout::line(&format!("{}: revision {revision}, {objects} objects{users}", file.display()));
     Ok(())
 }
 
@@ -95,9 +95,23 @@ pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> 
         "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
         head.objects, head.revision, restored.revision
     ));
+    match (restored.users, restored.users_stay) {
+        (0, _) => {}
+        (users, true) => stdout::line(&format!("users of the replaced store, which stay: {users}")),
+        (users, false) => stdout::line(&format!("users from the backup: {users}")),
+    }
     print_kept_files(&restored.aside);
     warn_of_unusable(place);
     Ok(())
+}
+
+/// Users, where there are any.
+fn counted(users: usize) -> String {
+    match users {
+        0 => String::new(),
+        1 => " and 1 user".to_owned(),
+        _ => format!(" and {users} users"),
+    }
 }
 
 /// A backup has the secrets as they were encrypted, and not the keyring that decrypts them.
@@ -160,12 +174,13 @@ fn plan(found: &Repair) -> String {
         Source::Store { revision, objects } => {
             (format!("the file itself holds revision {revision} with {objects} objects"), "its history stays")
         }
-        Source::Copy { path, head } => (
+        Source::Copy { path, head, users } => (
             format!(
-                "the last good configuration, {}, holds revision {} with {} objects",
+                "the last good configuration, {}, holds revision {} with {} objects{}",
                 path.display(),
                 head.revision,
-                head.objects
+                head.objects,
+                counted(*users)
             ),
             "the history and the checkpoints are lost",
         ),

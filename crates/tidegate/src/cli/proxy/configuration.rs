@@ -60,7 +60,8 @@ impl Configuration {
         let mut text = String::from(
             "# In conf/apisix.yaml of a folder, with this conf/config.yaml beside it; then `tidegate run --prefix FOLDER`:\n#\n",
         );
-        for line in self.config(&json!({})).lines() {
+        // Clients of this machine are clients like others: none says where a request comes from.
+        for line in self.config(&json!({"http": {"real_ip_from": []}})).lines() {
             text += &format!("# {line}\n");
         }
         text += "\n";
@@ -71,7 +72,7 @@ impl Configuration {
     pub(super) fn served_config(&self) -> String {
         let nginx = json!({
             "error_log": "/dev/stderr",
-            "http": {"access_log": "/dev/stdout", "access_log_format": LOG_FORMAT.replace('\\', "")},
+            "http": {"access_log": "/dev/stdout", "access_log_format": LOG_FORMAT.replace('\\', ""), "real_ip_from": []},
         });
         // Another gateway of this machine may have the port of the metrics page.
         self.config(&nginx) + "plugin_attr: {prometheus: {enable_export_server: false}}\n"
@@ -87,9 +88,7 @@ impl Configuration {
             "apisix: {{node_listen: {plain}, ssl: {tls}, enable_admin: false, enable_control: false}}\n\
              deployment: {{role: data_plane, role_data_plane: {{config_provider: yaml}}}}\n"
         );
-        if nginx.as_object().is_some_and(|fields| !fields.is_empty()) {
-            text += &format!("nginx_config: {nginx}\n");
-        }
+        text += &format!("nginx_config: {nginx}\n");
         text
     }
 
