@@ -7,7 +7,7 @@ mod check;
 mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;
-mod objects;
+pub(in crate::cli) mod objects;
 mod plugin_files;
 mod reach;
 mod remedy;
