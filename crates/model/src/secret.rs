@@ -61,7 +61,8 @@ pub(crate) fn is_credential_argument(name: &str) -> bool {
 
 /// Of a member of a configuration.
 pub(crate) fn is_secret_member(name: &str) -> bool {
-    has(As::Member, |known| name == known)
+    // As of a proxy: `http_proxy_authorization`.
+    name.ends_with("_authorization") || has(As::Member, |known| name == known)
 }
 
 /// Whether a value is recognisable as a credential, whatever its field is called.

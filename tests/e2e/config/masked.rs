@@ -24,7 +24,8 @@ fn ask(address: std::net::SocketAddr, path: &str, key: &str) -> Message {
 fn objects() -> Vec<(&'static str, Value)> {
     let secret = |name: &str| format!("{SECRET}-of-{name}");
     let oidc = json!({"client_id": "c", "client_secret": secret("client"), "discovery": "http://127.0.0.1:1/d",
-                      "session": {"secret": secret("the-session-0123456789")}});
+                      "session": {"secret": secret("the-session-0123456789")},
+                      "proxy_opts": {"http_proxy": "http://127.0.0.1:1", "http_proxy_authorization": format!("Basic {}", secret("proxy"))}});
     let plugins = json!({"csrf": {"key": secret("csrf")}, "openid-connect": oidc,
                          "http-logger": {"uri": "http://127.0.0.1:1/", "auth_header": secret("logger")},
                          "opa": {"host": format!("http://user:{}@127.0.0.1:1", secret("opa")), "policy": "p"},
