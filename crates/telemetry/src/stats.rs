@@ -245,9 +245,11 @@ impl State {
     }
 
     fn take_over(&mut self, kind: Kind, left: Period, last: u64) {
-        let open = self.open(kind);
         if left.start <= last || left.start == 0 {
-        } else if open.start == left.start || open.start == 0 {
+            return;
+        }
+        let open = self.open(kind);
+        if open.start == left.start || open.start == 0 {
             open.start = left.start;
             open.add(&left);
         } else {
