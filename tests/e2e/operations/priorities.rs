@@ -45,7 +45,7 @@ fn workers_keep_the_priority_of_the_service() {
     let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
     assert_eq!(client.get("h", "/apisix/prometheus/metrics").expect("a page").status(), 200);
     let values = nice_values(gateway.pid().expect("the gateway runs"));
-    let lowered = ["control", "compiler", "log-writer", "last-good", "store-writer", "stats"];
+    let lowered = ["control", "compiler", "log-writer", "last-good", "store-writer", "stats", "field-log"];
     assert!(
         values.contains_key("worker-0") && lowered.iter().all(|name| values.contains_key(*name)),
         "{values:?}"
@@ -53,8 +53,6 @@ fn workers_keep_the_priority_of_the_service() {
     for (name, nice) in &values {
         let expected = match name.as_str() {
             "log-writer" => base + 5,
-            // It ends once it has looked.
-            "field-log" => base + 10,
             name if lowered.contains(&name) => base + 10,
             _ => base,
         };
