@@ -45,6 +45,7 @@ impl PluginCatalog for Catalog {
             consumer_schema: plugin.facts.get("consumer_schema"),
             metadata_schema: plugin.facts.get("metadata_schema"),
             encrypt_fields: &plugin.encrypt_fields,
+            for_admins: None,
             nested: tidegate_model::catalog::no_nested,
             remarks: tidegate_model::catalog::no_remarks,
         })

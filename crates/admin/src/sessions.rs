@@ -111,6 +111,11 @@ impl Sessions {
         self.table().retain(|_, session| !same_person(&session.caller, caller));
     }
 
+    /// Whether it is there still: a request may take longer than its session.
+    pub(crate) fn is_open(&self, id: SessionId, now: Instant) -> bool {
+        self.table().get(&id).is_some_and(|session| !session.is_over(now))
+    }
+
     /// The stamp to compare with the user's record, where it is time to.
     pub(crate) fn to_check(&self, id: SessionId, now: Instant) -> Option<String> {
         let table = self.table();

@@ -59,6 +59,12 @@ impl fmt::Display for LoadError {
     }
 }
 
+/// What is to be known of settings as they are, whoever made them so; ready to print.
+pub fn standing_warnings(settings: &Settings) -> Vec<String> {
+    let all = rules::warnings(settings).into_iter().chain(admin_door::warnings(settings));
+    all.map(|(key, message)| settings.places.message(&key, &message)).collect()
+}
+
 /// Loads with the environment of this process.
 pub fn load(source: &Source) -> Result<Loaded, LoadError> {
     load_with(source, &environment::process)
@@ -113,8 +119,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     if !refusals.is_empty() {
         return Err(LoadError(refusals));
     }
-    warnings.extend(rules::warnings(&settings).into_iter().map(told));
-    warnings.extend(admin_door::warnings(&settings).into_iter().map(told));
+    warnings.extend(standing_warnings(&settings));
     Ok(Loaded { settings, warnings })
 }
 

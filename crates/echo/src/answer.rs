@@ -16,6 +16,8 @@ pub(crate) enum Body {
     Letters(u64),
     /// Server-sent events.
     Events,
+    /// What a path should have asked for instead.
+    Hint(&'static str),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +38,34 @@ impl EchoResponse {
         let path = str::from_utf8(path).unwrap_or_default();
         let mut parts = path.trim_start_matches('/').splitn(2, '/');
         match (parts.next(), parts.next()) {
-            (Some("status"), Some(value)) => {
-                answer.status = value.parse().ok().filter(is_final).unwrap_or(answer.status);
-            }
-            (Some("delay"), Some(value)) => answer.delay = delay(value).unwrap_or(answer.delay),
-            (Some("bytes"), Some(value)) => {
-                answer.body = value.parse().map_or(answer.body, Body::Letters);
-            }
+            (Some("status"), Some(value)) => match value.parse().ok().filter(is_final) {
+                Some(status) => answer.status = status,
+                None => answer.hint(value, "/status/NUMBER: a number from 200 to 599\n"),
+            },
+            (Some("delay"), Some(value)) => match delay(value) {
+                Some(delay) => answer.delay = delay,
+                None => {
+                    answer.hint(
+                        value,
+                        "/delay/TIME: milliseconds, or with a unit as in 500ms or 2s; 60s at most\n",
+                    );
+                }
+            },
+            (Some("bytes"), Some(value)) => match value.parse() {
+                Ok(count) => answer.body = Body::Letters(count),
+                Err(_) => answer.hint(value, "/bytes/NUMBER: a number of letters\n"),
+            },
             (Some("events"), _) => answer.body = Body::Events,
             _ => {}
         }
         answer
+    }
+
+    /// For a value that looks like one to ask for; any other path is its user's own.
+    fn hint(&mut self, value: &str, hint: &'static str) {
+        if value.starts_with(|sign: char| sign.is_ascii_digit()) {
+            *self = EchoResponse { delay: Duration::ZERO, status: 400, body: Body::Hint(hint) };
+        }
     }
 
     /// Whether HTTP allows a body with it (RFC 9110 section 6.4.1).
@@ -57,7 +76,7 @@ impl EchoResponse {
     pub(crate) fn content_type(&self) -> &'static str {
         match self.body {
             Body::Events => "text/event-stream",
-            Body::Request | Body::Letters(_) => "text/plain; charset=utf-8",
+            Body::Request | Body::Letters(_) | Body::Hint(_) => "text/plain; charset=utf-8",
         }
     }
 }
@@ -103,17 +122,21 @@ mod tests {
             tls: None,
         };
         let plain = EchoResponse { delay: Duration::ZERO, status: 200, body: Body::Request };
+        const TIME: &str = "/delay/TIME: milliseconds, or with a unit as in 500ms or 2s; 60s at most\n";
+        let hint = |text| EchoResponse { status: 400, body: Body::Hint(text), ..plain };
         let later = |milliseconds| EchoResponse { delay: Duration::from_millis(milliseconds), ..plain };
         for (path, accept, expected) in [
             ("/anything/1", None, plain),
             ("/status/503", None, EchoResponse { status: 503, ..plain }),
-            ("/status/99", None, plain),
-            ("/status/x", None, plain),
+            ("/status/99", None, hint("/status/NUMBER: a number from 200 to 599\n")),
+            ("/status/live", None, plain),
             ("/delay/20", None, later(20)),
             ("/delay/20ms", None, later(20)),
             ("/delay/2s", None, later(2000)),
-            ("/delay/2y", None, plain),
-            ("/delay/99999999999999999999", None, plain),
+            ("/delay/99h", None, hint(TIME)),
+            ("/delay/99999999999999999999", None, hint(TIME)),
+            ("/delay/no", None, plain),
+            ("/bytes/10x", None, hint("/bytes/NUMBER: a number of letters\n")),
             ("/delay/86400s", None, later(60_000)),
             ("/bytes/70000", None, EchoResponse { body: Body::Letters(70_000), ..plain }),
             ("/events", None, EchoResponse { body: Body::Events, ..plain }),

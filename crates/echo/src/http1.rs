@@ -177,6 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             _ if !answer.has_body() => {}
             Body::Request => out += &format!("Content-Length: {}\r\n", text.len()),
             Body::Letters(count) => out += &format!("Content-Length: {count}\r\n"),
+            Body::Hint(hint) => out += &format!("Content-Length: {}\r\n", hint.len()),
             Body::Events if !is_old => out += "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n",
             Body::Events => {}
         }
@@ -189,6 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if answer.has_body() && request.method != Method::Head {
             match answer.body {
                 Body::Request if text.len() <= PIECE => out.extend_from_slice(text.as_ref()),
+                Body::Hint(hint) => out.extend_from_slice(hint.as_bytes()),
                 Body::Request => {
                     self.write(&out).await?;
                     return self.write(text.as_ref()).await.map(|()| persists);

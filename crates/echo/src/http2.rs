@@ -65,6 +65,7 @@ async fn exchange(
         _ if !answer.has_body() => response,
         Body::Request => response.header("content-length", text.len()),
         Body::Letters(count) => response.header("content-length", count),
+        Body::Hint(hint) => response.header("content-length", hint.len()),
         Body::Events => response.header("cache-control", "no-store"),
     };
     let response = response.body(()).map_err(io::Error::other)?;
@@ -73,6 +74,7 @@ async fn exchange(
         _ if !has_body => Ok(()),
         Body::Request => send(&mut stream, Bytes::from_owner(text), true).await,
         Body::Letters(count) => letters(&mut stream, count).await,
+        Body::Hint(hint) => send(&mut stream, Bytes::from_static(hint.as_bytes()), true).await,
         Body::Events => events(&mut stream, options).await,
     }
 }

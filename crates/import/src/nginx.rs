@@ -41,6 +41,7 @@ mod patterns;
 mod places;
 mod program;
 mod proxy;
+mod real_ip;
 mod redirects;
 mod referers;
 mod returns;

@@ -93,7 +93,8 @@ impl Report {
         self.add(at, Conversion::Converted, subject, "");
     }
 
-    pub(crate) fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
+    /// It is left out, and no response changes.
+    pub fn ignored(&mut self, at: impl Into<At>, subject: &str, why: &str) {
         self.add(at, Conversion::Ignored, subject, why);
     }
 

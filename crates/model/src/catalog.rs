@@ -85,6 +85,10 @@ pub trait PluginCatalog: Send + Sync {
     fn has_unlisted_file(&self, _: &str) -> bool {
         false
     }
+    /// A name in the list of config.yaml that no plugin has, and that is probably this one misspelled.
+    fn misspelled_in_list(&self, _: &str) -> Option<String> {
+        None
+    }
     /// Why plugin public-api has no answer for a path, or for any that a path with `*` matches.
     fn unanswered(&self, _: &str) -> Option<String> {
         None

@@ -7,9 +7,7 @@ use std::sync::{Arc, OnceLock};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tidegate_model::{
-    PluginCatalog, SchemaKind,
-    catalog::{PluginFacts, built_without},
-    schema::Schema,
+    PluginCatalog, SchemaKind, catalog::PluginFacts, check::unknown_remedy, nearest::nearest, schema::Schema,
 };
 
 use self::entries::{Checks, Entry};
@@ -28,6 +26,7 @@ impl Catalog {
             entries,
             files: OnceLock::new(),
             enabled: arc_swap::ArcSwap::default(),
+            absent: arc_swap::ArcSwap::default(),
             lua: None,
             missing: &[],
             unlisted: OnceLock::new(),
@@ -78,10 +77,7 @@ impl Catalog {
 
     /// Why there is no plugin of this name.
     pub fn unknown(&self, name: &str) -> String {
-        match self.missing_feature(name) {
-            Some(feature) => format!("unknown plugin; {}", built_without(feature)),
-            None => "unknown plugin".to_owned(),
-        }
+        format!("unknown plugin{}", unknown_remedy(name, self))
     }
 
     /// Replaces the list of enabled plugins (apisix.yaml may carry one). Unknown names are ignored.
@@ -91,6 +87,9 @@ impl Catalog {
             .map(|entry| entry.def)
             .filter(|def| names.is_none_or(|names| names.iter().any(|name| name == def.name)))
             .collect();
+        let is_absent = |name: &&String| self.entry(name).is_none();
+        let absent = names.into_iter().flatten().filter(is_absent).cloned().collect();
+        self.absent.store(Arc::new(absent));
         enabled.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
         self.enabled.store(Arc::new(enabled.into_iter().map(|def| def.name).collect()));
     }
@@ -198,6 +197,11 @@ impl PluginCatalog for Catalog {
     fn has_unlisted_file(&self, name: &str) -> bool {
         let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
         is_plain && self.facts(name).is_none() && self.unlisted.get().is_some_and(|has_file| has_file(name))
+    }
+
+    fn misspelled_in_list(&self, name: &str) -> Option<String> {
+        let absent = self.absent.load();
+        nearest(name, absent.iter().map(String::as_str)).map(str::to_owned)
     }
 
     fn unanswered(&self, path: &str) -> Option<String> {

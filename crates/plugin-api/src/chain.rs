@@ -1,6 +1,6 @@
 //! The plugins of a route in the order they run, one list per phase.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use crate::{Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step, types::Links};
 
@@ -13,6 +13,22 @@ struct Refusal(u16);
 impl Plugin for Refusal {
     fn rewrite<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
         Step::reply(Reply::page(self.0))
+    }
+}
+
+/// Iterator of [`PluginChain::of_phase`]; the default is empty.
+#[derive(Default)]
+pub struct InPhase<'a> {
+    instances: &'a [Arc<Instance>],
+    positions: slice::Iter<'a, u32>,
+}
+
+impl<'a> Iterator for InPhase<'a> {
+    type Item = &'a Arc<Instance>;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Arc<Instance>> {
+        self.instances.get(*self.positions.next()? as usize)
     }
 }
 
@@ -106,8 +122,7 @@ impl PluginChain {
     }
 
     /// The plugins that take part in one phase, in order. Other sets of phases yield nothing.
-    pub fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
-        let instances = self.instances();
-        self.indices(phase).iter().filter_map(|&at| instances.get(at as usize))
+    pub fn of_phase(&self, phase: Phases) -> InPhase<'_> {
+        InPhase { instances: self.instances(), positions: self.indices(phase).iter() }
     }
 }

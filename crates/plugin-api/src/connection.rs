@@ -24,18 +24,59 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     /// This end of the socket.
     pub local: SocketAddr,
-    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header. Boxed, as the
-    /// next ones: plain connections do not carry the size.
-    pub inner_client: Option<Box<SocketAddr>>,
     /// `None` in clear text.
     pub tls: Option<Rc<TlsFacts>>,
-    /// Addresses from the PROXY protocol header.
-    pub proxy_header: Option<Box<ProxyHeader>>,
     /// Requests begun so far: `$connection_requests`.
     pub requests: Cell<u64>,
-    /// Set by the request path: dropped once the connection and all its requests have ended. Boxed twice: most have none, and a thin
-    /// pointer keeps these facts, with their counts, in 128 bytes.
-    pub at_end: OnceCell<Box<Box<dyn Any>>>,
+    /// Apart: plain connections do not carry the size, and these facts, with their counts, fit into 112 bytes.
+    pub rare: Rare,
+}
+
+/// What few connections have.
+#[derive(Debug, Default)]
+pub struct Rare(OnceCell<Box<RareFacts>>);
+
+#[derive(Debug, Default)]
+struct RareFacts {
+    inner_client: Option<SocketAddr>,
+    proxy_header: Option<ProxyHeader>,
+    at_end: OnceCell<Box<dyn Any>>,
+}
+
+impl Rare {
+    /// Of a connection with, perhaps, a PROXY protocol header.
+    pub fn announced(proxy_header: Option<ProxyHeader>) -> Rare {
+        Rare::of(None, proxy_header)
+    }
+
+    /// Of a connection of the gateway to itself, for a client (see [`crate::inner`]).
+    pub(crate) fn inner(client: SocketAddr, proxy_header: Option<ProxyHeader>) -> Rare {
+        Rare::of(Some(client), proxy_header)
+    }
+
+    fn of(inner_client: Option<SocketAddr>, proxy_header: Option<ProxyHeader>) -> Rare {
+        match (inner_client, proxy_header) {
+            (None, None) => Rare::default(),
+            _ => Rare(Box::new(RareFacts { inner_client, proxy_header, at_end: OnceCell::new() }).into()),
+        }
+    }
+}
+
+impl ConnectionInfo {
+    /// The client of the outer request, for inner ones (see [`crate::inner`]), never taken from a header.
+    pub fn inner_client(&self) -> Option<SocketAddr> {
+        self.rare.0.get()?.inner_client
+    }
+
+    /// Addresses from the PROXY protocol header.
+    pub fn proxy_header(&self) -> Option<&ProxyHeader> {
+        self.rare.0.get()?.proxy_header.as_ref()
+    }
+
+    /// Keeps the first thing that `make` makes until the connection and all its requests have ended.
+    pub fn drop_at_end(&self, make: impl FnOnce() -> Box<dyn Any>) {
+        self.rare.0.get_or_init(Box::default).at_end.get_or_init(make);
+    }
 }
 
 /// What the handshake settled.

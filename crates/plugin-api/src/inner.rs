@@ -7,7 +7,10 @@ use std::{cell::OnceCell, io, net::SocketAddr};
 
 use tokio::net::UnixStream;
 
-use crate::{Request, connection::ConnectionInfo};
+use crate::{
+    Request,
+    connection::{ConnectionInfo, Rare},
+};
 
 /// Serves a connection on this worker.
 pub type Serve = Box<dyn Fn(std::os::unix::net::UnixStream, ConnectionInfo) -> io::Result<()>>;
@@ -26,15 +29,14 @@ pub fn connect(outer: &Request) -> io::Result<UnixStream> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     near.set_nonblocking(true)?;
     far.set_nonblocking(true)?;
+    let client = SocketAddr::new(outer.remote_addr, outer.remote_port);
     let facts = ConnectionInfo {
         id: outer.connection.id,
         peer: outer.connection.peer,
         local: outer.connection.local,
-        inner_client: Some(Box::new(SocketAddr::new(outer.remote_addr, outer.remote_port))),
         tls: outer.connection.tls.clone(),
-        proxy_header: outer.connection.proxy_header.clone(),
         requests: Default::default(),
-        at_end: Default::default(),
+        rare: Rare::inner(client, outer.connection.proxy_header().copied()),
     };
     SERVE.with(|serve| match serve.get() {
         Some(serve) => serve(far, facts),

@@ -30,7 +30,7 @@ impl Request {
         snapshot: Rc<WorkerSnapshot>,
         worker: usize,
     ) -> Request {
-        let client = connection.inner_client.as_deref().copied().unwrap_or(connection.peer);
+        let client = connection.inner_client().unwrap_or(connection.peer);
         Request {
             head,
             remote_addr: client.ip().to_canonical(),

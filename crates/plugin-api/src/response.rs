@@ -1,6 +1,9 @@
 //! The response as plugins see it.
 
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::{
+    num::{NonZeroU16, NonZeroUsize},
+    sync::Arc,
+};
 
 use tidegate_protocol::{Head, HeaderId};
 
@@ -21,6 +24,14 @@ struct Withheld {
     all: bool,
     /// One on each line; the buffer is used again.
     names: String,
+    /// As `names`, of configurations.
+    lists: Vec<Arc<str>>,
+}
+
+impl Withheld {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.lines().chain(self.lists.iter().flat_map(|list| list.lines()))
+    }
 }
 
 /// The answer as the filters see it.
@@ -60,6 +71,7 @@ impl Response {
         self.trailers.clear();
         self.withheld.all = false;
         self.withheld.names.clear();
+        self.withheld.lists.clear();
         self.body_changed = false;
         self.body_step = None;
         self.head_waits = false;
@@ -73,6 +85,11 @@ impl Response {
         self.withheld.names.extend([name, "\n"]);
     }
 
+    /// As [`Response::withhold_trailer`] for each name, one on each line.
+    pub fn withhold_listed_trailers(&mut self, names: &Arc<str>) {
+        self.withheld.lists.push(names.clone());
+    }
+
     /// The body was replaced: the upstream's trailers do not describe the new one. A call's status stays (gRPC).
     pub fn withhold_trailers(&mut self) {
         self.withheld.all = true;
@@ -82,7 +99,7 @@ impl Response {
     pub fn passes_trailer(&self, name: &[u8]) -> bool {
         let is_status = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"grpc-"));
         (!self.withheld.all || is_status)
-            && !self.withheld.names.lines().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
+            && !self.withheld.names().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// For header filters: nothing of the answer may pass, an error page with this status is sent.

@@ -414,7 +414,7 @@ pub struct Request {
     /// What happened so far.
     pub outcome: RequestLog,
     /// 32 hex digits, made on first use.
-    pub id: OnceCell<Box<str>>,
+    pub id: OnceCell<Rc<str>>,
     /// The worker's number, from 0.
     pub worker: usize,
     pub(crate) undecided: Cell<Option<u16>>,

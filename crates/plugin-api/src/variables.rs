@@ -257,7 +257,7 @@ impl Request {
     }
 
     fn announced_variable(&self, named: Named) -> Text<'_> {
-        let proxy_header = self.connection.proxy_header.as_ref()?;
+        let proxy_header = self.connection.proxy_header()?;
         owned(match named {
             Named::ProxyProtocolAddr => proxy_header.client.ip().to_canonical().to_string(),
             Named::ProxyProtocolPort => proxy_header.client.port().to_string(),

@@ -7,6 +7,7 @@ use crate::{
     claims,
     known::HeaderId,
     names::{self, Signs},
+    scan,
 };
 
 /// Where one header field is in [`Head`]'s bytes.
@@ -39,7 +40,7 @@ impl Field {
 }
 
 fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
-    seen_of(id, name, || if names::has_other_sign(name) { Signs::Others } else { Signs::Dashes })
+    seen_of(id, name, || if scan::is_plain(name) { Signs::Dashes } else { Signs::Others })
 }
 
 #[inline]
@@ -63,6 +64,16 @@ pub struct Head {
     /// Bytes before this in `bytes` were received; later ones were added.
     received_end: u32,
     pub(crate) left_out: LeftOut,
+}
+
+/// A line break inside a value would start a new field: it becomes a space.
+#[cold]
+fn without_line_breaks(value: &mut [u8]) {
+    for byte in value {
+        if matches!(*byte, b'\r' | b'\n' | 0) {
+            *byte = b' ';
+        }
+    }
 }
 
 /// Room for the first fields that are added to a head without memory.
@@ -178,11 +189,8 @@ impl Head {
         self.bytes.extend_from_slice(b": ");
         let value_at = self.bytes.len();
         write(&mut self.bytes);
-        // A line break inside a value would start a new field: it becomes a space.
-        for byte in self.bytes.get_mut(value_at..).unwrap_or_default() {
-            if matches!(*byte, b'\r' | b'\n' | 0) {
-                *byte = b' ';
-            }
+        if scan::first_control(&self.bytes, value_at).is_some() {
+            without_line_breaks(self.bytes.get_mut(value_at..).unwrap_or_default());
         }
         let value_len = self.bytes.len().saturating_sub(value_at);
         self.bytes.extend_from_slice(b"\r\n");
@@ -343,8 +351,10 @@ impl Head {
         self.seen |= seen;
         let bytes = &self.bytes;
         let name = new.name_in(bytes);
+        // Names of one length are few.
         let is_same = |field: &Field| {
             field.id == new.id
+                && field.name_len == new.name_len
                 && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name))
         };
         let Some(first) = may_be_there.then(|| self.fields.iter().position(is_same)).flatten() else {
@@ -417,12 +427,16 @@ impl Head {
         let name = name.as_ref();
         let mut others = 0;
         let bytes = &self.bytes;
-        self.fields.retain(|field| {
-            let found = field.name_in(bytes);
-            let same = claims::same_name(found, name);
-            others += usize::from(same && !found.eq_ignore_ascii_case(name));
-            !same
-        });
+        let is_same = |field: &Field| {
+            usize::from(field.name_len) == name.len() && claims::same_name(field.name_in(bytes), name)
+        };
+        if self.fields.iter().any(is_same) {
+            self.fields.retain(|field| {
+                let same = is_same(field);
+                others += usize::from(same && !field.name_in(bytes).eq_ignore_ascii_case(name));
+                !same
+            });
+        }
         others
     }
 
@@ -523,5 +537,19 @@ mod tests {
         let mut head = Head::new();
         head.set("A", "x\r\nB: y");
         assert_eq!(lines(&head), "A: x  B: y\r\n");
+        for length in 1..40 {
+            for at in 0..length {
+                let mut value = vec![b'x'; length];
+                let text = |value: &[u8]| format!("A: {}\r\n", String::from_utf8_lossy(value));
+                for (byte, expected) in
+                    [(b'\r', b' '), (b'\n', b' '), (0, b' '), (b'\t', b'\t'), (0x7f, 0x7f)]
+                {
+                    value[at] = byte;
+                    head.set("A", &value);
+                    value[at] = expected;
+                    assert_eq!(lines(&head), text(&value), "{byte} at {at} of {length}");
+                }
+            }
+        }
     }
 }

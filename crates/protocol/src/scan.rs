@@ -64,6 +64,18 @@ fn first_sign(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| !names::is_plain_byte(byte)).unwrap_or(rest.len())
 }
 
+/// Whether a name is of letters, digits and dashes.
+#[inline]
+pub(crate) fn is_plain(name: &[u8]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(last) = name.last_chunk::<16>() {
+        // What is left behind the first sixteens is in the last one.
+        let has_none = |bytes: &[u8]| lanes::first(bytes, 0, lanes::Lanes::no_letters_digits_dashes).is_err();
+        return has_none(name) && has_none(last);
+    }
+    !names::has_other_sign(name)
+}
+
 /// Of a name that is not plain.
 #[cold]
 fn colon(bytes: &[u8]) -> Option<usize> {
@@ -72,7 +84,7 @@ fn colon(bytes: &[u8]) -> Option<usize> {
 
 /// The place of the first control character from `at` on, tabs included.
 #[inline]
-fn first_control(bytes: &[u8], at: usize) -> Option<usize> {
+pub(crate) fn first_control(bytes: &[u8], at: usize) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     let at = match lanes::first(bytes, at, lanes::Lanes::controls) {
         Ok(found) => return Some(found),
@@ -107,4 +119,21 @@ fn controls(word: u64) -> u64 {
     // Only of DEL does the high bit become set that was not.
     let delete = word.wrapping_add(ONES);
     (below_blank | delete) & !word & HIGH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_at_any_place_of_a_name() {
+        for length in 0..40 {
+            assert!(is_plain(&vec![b'a'; length]), "{length}");
+            for at in 0..length {
+                let mut name = vec![b'a'; length];
+                name[at] = b'_';
+                assert!(!is_plain(&name), "{at} of {length}");
+            }
+        }
+    }
 }

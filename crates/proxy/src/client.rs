@@ -69,9 +69,15 @@ pub(crate) struct Downstream {
     /// The client has said that no request follows the current one.
     pub said_last: Cell<bool>,
     stream: RefCell<Stream>,
-    input: RefCell<Buffer>,
-    body: RefCell<BodyState>,
+    incoming: RefCell<Incoming>,
     taking: Pace,
+}
+
+/// What comes from the client. In one cell: an idle connection pays for each.
+#[derive(Default)]
+struct Incoming {
+    input: Buffer,
+    body: BodyState,
 }
 
 fn unreadable(error: ParseError) -> BodyError {
@@ -115,8 +121,7 @@ impl Downstream {
             gone: Cell::new(false),
             said_last: Cell::new(false),
             stream: RefCell::new(stream),
-            input: RefCell::default(),
-            body: RefCell::default(),
+            incoming: RefCell::default(),
             taking: Pace::default(),
         }
     }
@@ -141,7 +146,7 @@ impl Downstream {
 
     /// The parts with which the connection continues in another protocol.
     pub(crate) fn into_stream(self) -> (Stream, Buffer, Rc<ConnectionInfo>) {
-        (self.stream.into_inner(), self.input.into_inner(), self.facts)
+        (self.stream.into_inner(), self.incoming.into_inner().input, self.facts)
     }
 
     pub(crate) fn http2(&self) -> Option<RefMut<'_, Http2Stream>> {
@@ -154,21 +159,21 @@ impl Downstream {
 
     /// Returns the buffer to the worker if nothing is in it.
     pub(crate) fn release_buffer(&self) -> bool {
-        let mut input = self.input.borrow_mut();
+        let input = &mut self.incoming.borrow_mut().input;
         if !input.is_empty() {
             return false;
         }
-        self.worker.buffers.give_back(std::mem::take(&mut *input));
+        self.worker.buffers.give_back(std::mem::take(input));
         true
     }
 
     pub(crate) fn has_input(&self) -> bool {
-        !self.input.borrow().is_empty()
+        !self.incoming.borrow().input.is_empty()
     }
 
     /// Reads more bytes, at most up to `limit` held; 0 at the end.
     fn poll_fill(&self, context: &mut Context<'_>, limit: usize) -> Poll<io::Result<usize>> {
-        let mut input = self.input.borrow_mut();
+        let input = &mut self.incoming.borrow_mut().input;
         if input.capacity() == 0 {
             *input = self.worker.buffers.input();
         }
@@ -183,11 +188,11 @@ impl Downstream {
 
     /// The received bytes that could not be parsed as a head.
     pub(crate) fn with_received<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
-        look(self.input.borrow().filled())
+        look(self.incoming.borrow().input.filled())
     }
 
     pub(crate) fn head_bytes_held(&self) -> usize {
-        self.input.borrow().len()
+        self.incoming.borrow().input.len()
     }
 
     pub(crate) async fn read_head(&self, head: &mut RequestHead) -> Result<(), HeadError> {
@@ -196,7 +201,7 @@ impl Downstream {
         let mut begun = false;
         loop {
             {
-                let mut input = self.input.borrow_mut();
+                let input = &mut self.incoming.borrow_mut().input;
                 if !input.is_empty() {
                     let parsed = head.parse(input.filled(), &mut tried, limits);
                     if let Some(used) = parsed.map_err(|error| self.refused(error, input.filled()))? {
@@ -259,7 +264,7 @@ impl Downstream {
 
     /// Prepares for the body of the request whose head was just read.
     pub(crate) fn begin_body(&self, length: BodyLength, expects_continue: bool) {
-        let mut body = self.body.borrow_mut();
+        let body = &mut self.incoming.borrow_mut().body;
         body.framing = match length {
             BodyLength::Fixed(0) | BodyLength::UntilClose => Framing::Ended,
             _ if self.is_http2() => Framing::Http2,
@@ -277,9 +282,8 @@ impl Downstream {
 
     /// The whole body, if it has already been received with the head.
     pub(crate) fn body_at_hand(&self) -> Option<Vec<u8>> {
-        let mut body = self.body.borrow_mut();
+        let Incoming { input, body } = &mut *self.incoming.borrow_mut();
         let Framing::Fixed(length) = body.framing else { return None };
-        let mut input = self.input.borrow_mut();
         let bytes = input.filled().get(..usize::try_from(length).ok()?)?.to_vec();
         input.consume(bytes.len());
         body.framing = Framing::Ended;
@@ -288,7 +292,7 @@ impl Downstream {
     }
 
     pub(crate) fn body_ended(&self) -> bool {
-        matches!(self.body.borrow().framing, Framing::Ended)
+        matches!(self.incoming.borrow().body.framing, Framing::Ended)
     }
 
     /// A request whose head ended its stream has no body, whatever its fields say.
@@ -297,22 +301,20 @@ impl Downstream {
     }
 
     pub(crate) fn body_received(&self) -> u64 {
-        self.body.borrow().received
+        self.incoming.borrow().body.received
     }
 
     pub(crate) fn take_trailers(&self) -> Head {
-        self.body.borrow_mut().trailers.take().map(|trailers| *trailers).unwrap_or_default()
+        self.incoming.borrow_mut().body.trailers.take().map(|trailers| *trailers).unwrap_or_default()
     }
 
     pub(crate) fn expects_continue(&self) -> bool {
-        self.body.borrow().expects_continue
+        self.incoming.borrow().body.expects_continue
     }
 
     /// Moves decoded body bytes from the buffer to `out`. `None`: more must be read first.
     fn decode(&self, out: &mut Vec<u8>) -> Result<Option<bool>, BodyError> {
-        let mut body = self.body.borrow_mut();
-        let mut input = self.input.borrow_mut();
-        let body = &mut *body;
+        let Incoming { input, body } = &mut *self.incoming.borrow_mut();
         let before = out.len();
         loop {
             match &mut body.framing {
@@ -361,10 +363,9 @@ impl Downstream {
 
     /// Sends `100 Continue` once the body is wanted.
     fn poll_continue(&self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        let mut body = self.body.borrow_mut();
-        if body.expects_continue {
+        if self.expects_continue() {
             let sent = ready!(self.poll_send_continue(context));
-            body.expects_continue = false;
+            self.incoming.borrow_mut().body.expects_continue = false;
             return Poll::Ready(sent);
         }
         Poll::Ready(Ok(()))
@@ -533,7 +534,7 @@ impl Downstream {
 
     /// Raw bytes for a tunnel: what is buffered first.
     pub(crate) fn poll_raw(&self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut input = self.input.borrow_mut();
+        let input = &mut self.incoming.borrow_mut().input;
         if !input.is_empty() {
             let count = input.len().min(room.len());
             room[..count].copy_from_slice(&input.filled()[..count]);

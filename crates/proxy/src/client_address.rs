@@ -13,11 +13,11 @@ const PROXY_PROTOCOL: &str = "proxy_protocol";
 /// Replaces the request's address with the one that a trusted peer claims. A value that is not an address
 /// changes nothing.
 pub(crate) fn set(request: &mut Request, settings: &RealIp) {
-    if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client.is_some() {
+    if !settings.trusted.contains(request.remote_addr) || request.connection.inner_client().is_some() {
         return;
     }
     let (address, port) = if settings.header == PROXY_PROTOCOL {
-        let Some(proxy_header) = &request.connection.proxy_header else { return };
+        let Some(proxy_header) = request.connection.proxy_header() else { return };
         (proxy_header.client.ip().to_canonical(), Some(proxy_header.client.port()))
     } else if settings.header == "x-forwarded-for" {
         let mut lines: Vec<&[u8]> = request.head.headers.all_known(HeaderId::XForwardedFor).collect();

@@ -117,10 +117,8 @@ pub fn explain(
         id: 0,
         peer: SocketAddr::new(question.client, 0),
         local,
-        inner_client: None,
         tls,
-        proxy_header: None,
-        at_end: Default::default(),
+        rare: Default::default(),
         requests: 1.into(),
     };
     let worker_snapshot = Rc::new(WorkerSnapshot::new(snapshot.clone()));

@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use tidegate_plugin_api::{
     BodyChunk, Consumer, Instance, Passage, Phases, PluginChain, Reply, Request, Route, Step, WorkerSnapshot,
+    chain::InPhase,
     hops::{self, Origin},
     reply::ReplyBody,
     step::Verdict,
@@ -43,6 +44,28 @@ pub(crate) fn is_asking() -> bool {
     ASKED.replace(false)
 }
 
+/// The instances of one phase. An adapter for each step would be asked by each instance again.
+struct InOrder<'a> {
+    globals: InPhase<'a>,
+    route: InPhase<'a>,
+    chain: Option<&'a PluginChain>,
+}
+
+impl<'a> Iterator for InOrder<'a> {
+    type Item = &'a Arc<Instance>;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Arc<Instance>> {
+        for instance in self.globals.by_ref() {
+            let in_route = || self.chain.is_some_and(|chain| chain.find(instance.def.name).is_some());
+            if !(instance.def.prefer_route && in_route()) {
+                return Some(instance);
+            }
+        }
+        self.route.next()
+    }
+}
+
 /// The chains of one request.
 pub(crate) struct RequestChains {
     snapshot: Rc<WorkerSnapshot>,
@@ -72,19 +95,21 @@ impl RequestChains {
         }
     }
 
+    #[inline]
     fn record_phase(&self, instance: &Instance, phase: &str) {
         if let Some(trace) = &self.trace {
-            let item = format!("{}#{phase}", instance.def.name);
-            let mut trace = trace.borrow_mut();
-            if !trace.contains(&item) {
-                trace.push(item);
-            }
+            add_to(trace, instance, phase);
         }
     }
 
     /// For the header `Apisix-Plugins`: what ran so far, and what of the route is expected to run once the head is out.
+    #[inline]
     pub(crate) fn executed(&self) -> Option<String> {
-        let trace = self.trace.as_ref()?;
+        self.trace.as_ref().map(|trace| self.all_of(trace))
+    }
+
+    #[cold]
+    fn all_of(&self, trace: &RefCell<Vec<String>>) -> String {
         if let Some(chain) = self.of_route() {
             for (phase, name) in [(Phases::BODY_FILTER, "body_filter"), (Phases::LOG, "log")] {
                 for instance in chain.of_phase(phase) {
@@ -93,7 +118,7 @@ impl RequestChains {
             }
         }
         let trace = trace.borrow();
-        Some(if trace.is_empty() { "no plugin".to_owned() } else { trace.join(", ") })
+        if trace.is_empty() { "no plugin".to_owned() } else { trace.join(", ") }
     }
 
     #[cfg(debug_assertions)]
@@ -136,10 +161,11 @@ impl RequestChains {
     /// The instances of a phase in order: global rules', then the route's.
     pub(crate) fn of_phase(&self, phase: Phases) -> impl Iterator<Item = &Arc<Instance>> {
         let route = self.of_route();
-        let globals = self.snapshot.globals.of_phase(phase).filter(move |instance| {
-            !(instance.def.prefer_route && route.is_some_and(|chain| chain.find(instance.def.name).is_some()))
-        });
-        globals.chain(route.into_iter().flat_map(move |chain| chain.of_phase(phase)))
+        InOrder {
+            globals: self.snapshot.globals.of_phase(phase),
+            route: route.map_or_else(InPhase::default, |chain| chain.of_phase(phase)),
+            chain: route,
+        }
     }
 
     /// See [`tidegate_plugin_api::Plugin::received`].
@@ -151,18 +177,14 @@ impl RequestChains {
 
     pub(crate) async fn rewrite(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::REWRITE) {
-            for instance in self.of_phase(Phases::REWRITE) {
-                self.run(instance, Phases::REWRITE, request).await?;
-            }
+            self.run_all(Phases::REWRITE, request).await?;
         }
         self.merge_consumer(request).await
     }
 
     pub(crate) async fn access(&mut self, request: &mut Request) -> Verdict {
         if self.runs_in(Phases::ACCESS) {
-            for instance in self.of_phase(Phases::ACCESS) {
-                self.run(instance, Phases::ACCESS, request).await?;
-            }
+            self.run_all(Phases::ACCESS, request).await?;
             // Before a node is chosen, where no later guard can refuse: a cache relieves an upstream that has no
             // node to spare.
             if self.runs_in(Phases::STORED) {
@@ -180,26 +202,19 @@ impl RequestChains {
     /// `first`: no node has been tried yet.
     pub(crate) async fn before_proxy(&self, request: &mut Request, first: bool) -> Verdict {
         if self.runs_in(Phases::BEFORE_PROXY) {
-            for instance in self.of_phase(Phases::BEFORE_PROXY) {
-                self.run(instance, Phases::BEFORE_PROXY, request).await?;
-            }
+            self.run_all(Phases::BEFORE_PROXY, request).await?;
             if first && self.runs_in(Phases::STORED) && self.guards_before_proxy() {
                 self.stored(request).await?;
             }
         }
         if first && self.runs_in(Phases::DEPARTING) {
-            for instance in self.of_phase(Phases::DEPARTING) {
-                self.run(instance, Phases::DEPARTING, request).await?;
-            }
+            self.run_all(Phases::DEPARTING, request).await?;
         }
         Ok(())
     }
 
     async fn stored(&self, request: &mut Request) -> Verdict {
-        for instance in self.of_phase(Phases::STORED) {
-            self.run(instance, Phases::STORED, request).await?;
-        }
-        Ok(())
+        self.run_all(Phases::STORED, request).await
     }
 
     /// Whether a plugin may still refuse when a node has been chosen.
@@ -208,12 +223,35 @@ impl RequestChains {
             .any(|instance| instance.def.guards || instance.pre_function.is_some())
     }
 
-    async fn run(&self, instance: &Arc<Instance>, phase: Phases, request: &mut Request) -> Verdict {
+    async fn run_all(&self, phase: Phases, request: &mut Request) -> Verdict {
         let at = place(phase);
-        // Its condition counts as the plugin: it may look into a body.
+        for instance in self.of_phase(phase) {
+            // Most have neither, and do not wait: a future for each would cost more than most of them do.
+            if instance.filter.is_some() || instance.pre_function.is_some() {
+                self.run(instance, phase, request).await?;
+                continue;
+            }
+            self.begin(at, instance);
+            self.record_phase(instance, at.name());
+            match step(instance.plugin.as_ref(), phase, request) {
+                Step::Next => {}
+                other => self.settle(at, instance, other).await?,
+            }
+            request.require_decided()?;
+        }
+        Ok(())
+    }
+
+    fn begin(&self, at: At, instance: &Arc<Instance>) {
         self.mark(at, instance);
         #[cfg(debug_assertions)]
         crate::fault::hold(instance.def.name);
+    }
+
+    async fn run(&self, instance: &Arc<Instance>, phase: Phases, request: &mut Request) -> Verdict {
+        let at = place(phase);
+        // Its condition counts as the plugin: it may look into a body.
+        self.begin(at, instance);
         if let Some(filter) = &instance.filter {
             let limit = tidegate_plugin_api::condition_body_bytes();
             if !request.ask_with_body(limit, |request| filter.eval(request)).await? {
@@ -229,12 +267,15 @@ impl RequestChains {
         }
         match step(instance.plugin.as_ref(), phase, request) {
             Step::Next => {}
-            other => {
-                let settled = self.run_step(at, instance, other).await;
-                settled.map_err(|reply| with_error_response(instance, reply))?;
-            }
+            other => self.settle(at, instance, other).await?,
         }
         request.require_decided()
+    }
+
+    /// The rest of a plugin that refuses, or waits.
+    async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
+        let settled = self.run_step(at, instance, step).await;
+        settled.map_err(|reply| with_error_response(instance, reply))
     }
 
     /// Runs the rest of a plugin that waits: each poll marks it again, as its first mark belongs to an
@@ -299,17 +340,22 @@ impl RequestChains {
         }
     }
 
+    #[inline]
     pub(crate) fn header_filter(&self, request: &mut Request) {
         if self.runs_in(Phases::HEADER_FILTER) {
-            for instance in self.of_phase(Phases::HEADER_FILTER) {
-                if applies(instance, request) {
-                    self.mark(At::HeaderFilter, instance);
-                    self.record_phase(instance, "header_filter");
-                    if let Some(function) = &instance.pre_function {
-                        function.header_filter(request);
-                    }
-                    instance.plugin.header_filter(request);
+            self.filter_head(request);
+        }
+    }
+
+    fn filter_head(&self, request: &mut Request) {
+        for instance in self.of_phase(Phases::HEADER_FILTER) {
+            if applies(instance, request) {
+                self.mark(At::HeaderFilter, instance);
+                self.record_phase(instance, "header_filter");
+                if let Some(function) = &instance.pre_function {
+                    function.header_filter(request);
                 }
+                instance.plugin.header_filter(request);
             }
         }
     }
@@ -370,6 +416,15 @@ impl RequestChains {
                 }
             }
         }
+    }
+}
+
+#[cold]
+fn add_to(trace: &RefCell<Vec<String>>, instance: &Instance, phase: &str) {
+    let item = format!("{}#{phase}", instance.def.name);
+    let mut trace = trace.borrow_mut();
+    if !trace.contains(&item) {
+        trace.push(item);
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn write(
 /// Both ends of the client's connection, as announced by a trusted balancer. Header fields of requests change
 /// nothing: the PROXY header is for all of them.
 pub(crate) fn ends(worker: &Runtime, client: &ConnectionInfo) -> ProxyHeader {
-    match client.proxy_header.as_deref() {
+    match client.proxy_header() {
         Some(proxy_header) if believes(worker, client.peer) => *proxy_header,
         _ => ProxyHeader { client: client.peer, server: client.local },
     }

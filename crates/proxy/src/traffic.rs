@@ -1,10 +1,10 @@
-//! Requests as they end, for who looks at them.
+//! Requests as they end, for viewers.
 //!
 //! ```text
-//! worker: request has ended --(does it fit? is there room?)--> a queue --every 100 ms--> who looks
+//! worker: request has ended --(does it fit? is there room?)--> a queue --every 100 ms--> viewers
 //! ```
 //!
-//! Workers wait for nobody: with nobody looking they load one flag, and else they leave a request out where a lock is held, or as many
+//! Workers wait for no viewer: without one they load one flag, and else they leave a request out where a lock is held, or as many
 //! have been shown as may be in that time. Values of credentials are masked before they get into the queue.
 
 use std::{
@@ -24,7 +24,7 @@ const MOST_FIELDS: usize = 40;
 const LONGEST_VALUE: usize = 256;
 const LONGEST_TARGET: usize = 1024;
 
-/// On a cache line that is written only when somebody begins or ends to look.
+/// On a cache line that is written only when a viewer comes or goes.
 #[repr(align(128))]
 struct Watched(AtomicBool);
 
@@ -39,7 +39,7 @@ static ROOM_FOR_FAILED: AtomicU32 = AtomicU32::new(0);
 /// Requests that fit and were not shown.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
-/// Which requests somebody wants to see.
+/// Which requests a viewer wants to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The id of their route.
@@ -114,12 +114,12 @@ fn consumer_of(request: &Request) -> &str {
     request.consumer.as_deref().map_or("", |consumer| &consumer.username)
 }
 
-/// What is wanted from now on; nothing: nobody looks.
+/// What is wanted from now on; nothing: there is no viewer.
 pub fn watch(filters: Vec<Filter>) {
-    let somebody = !filters.is_empty();
+    let is_watched = !filters.is_empty();
     *FILTERS.write() = filters;
-    WATCHED.0.store(somebody, Relaxed);
-    if !somebody {
+    WATCHED.0.store(is_watched, Relaxed);
+    if !is_watched {
         SEEN.lock().clear();
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn is_watched() -> bool {
     WATCHED.0.load(Relaxed)
 }
 
-/// Shows a request that has ended, if somebody wants to see it and nothing has to be waited for.
+/// Shows a request that has ended, if a viewer wants to see it and nothing has to be waited for.
 #[cold]
 pub(crate) fn offer(request: &mut Request) {
     let finished = *request.outcome.finished.get_or_insert_with(Instant::now);

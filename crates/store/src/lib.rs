@@ -16,6 +16,7 @@ pub mod file;
 pub mod history;
 mod live;
 pub mod memory;
+mod replacing;
 pub mod state;
 pub mod users;
 

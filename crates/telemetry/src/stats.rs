@@ -108,7 +108,7 @@ pub struct View {
 }
 
 impl Stats {
-    /// Keeps its files in this folder once [`Stats::look`] is called.
+    /// Keeps its files in this folder once [`Stats::take_figures`] is called.
     pub fn new(path: PathBuf) -> Stats {
         let state = State {
             folder: None,
@@ -129,7 +129,7 @@ impl Stats {
     }
 
     /// To be called once a second. `begun`: requests of all workers since the start.
-    pub fn look(&self, unix_s: u64, begun: u64, registry: &Registry) {
+    pub fn take_figures(&self, unix_s: u64, begun: u64, registry: &Registry) {
         let mut state = self.lock();
         state.open_folder(&self.path);
         state.roll(unix_s);
@@ -245,9 +245,11 @@ impl State {
     }
 
     fn take_over(&mut self, kind: Kind, left: Period, last: u64) {
-        let open = self.open(kind);
         if left.start <= last || left.start == 0 {
-        } else if open.start == left.start || open.start == 0 {
+            return;
+        }
+        let open = self.open(kind);
+        if open.start == left.start || open.start == 0 {
             open.start = left.start;
             open.add(&left);
         } else {

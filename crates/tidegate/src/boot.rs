@@ -149,11 +149,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
-    let taking =
-        stats::Taking::start(&settings, &metrics, &workers).context("cannot start the thread of figures")?;
-    if let Some(taking) = &taking {
-        apis.hooks.set_stats(taking.stats());
-    }
+    let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     if let Some(socket) = status {

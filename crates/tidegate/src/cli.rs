@@ -6,6 +6,7 @@ mod bench;
 mod completions;
 mod configuration;
 mod connections;
+mod count;
 mod daemon;
 mod denied;
 mod doctor;
@@ -147,8 +148,14 @@ fn run(place: &SharedOptions, verb: Verb) -> ExitCode {
         Verb::Start(arguments) => start::run(place, &arguments),
         Verb::Stop => stop::run(place),
         Verb::Quit => quit::run(place),
-        Verb::Reload(arguments) => reload::run(place, &arguments),
-        Verb::Upgrade(arguments) => upgrade::run(place, &arguments),
+        Verb::Reload(arguments) => match reload::run(place, &arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Verb::Upgrade(arguments) => match upgrade::run(place, &arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Verb::Test(arguments) => match test::run(place, &arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),

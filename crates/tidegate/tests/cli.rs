@@ -61,7 +61,7 @@ fn configurations_are_tested() {
         &["config.yaml:1:23: apisix.enable_ipv6 should be true or false"],
     );
     let from_file = format!("{FROM_FILE}apisix: {{{listen}}}\n");
-    check(&from_file, "routes: [{uri: /a, plugins: {}}]\n#END", &["test"], true, &["1 objects"]);
+    check(&from_file, "routes: [{uri: /a, plugins: {}}]\n#END", &["test"], true, &["is valid: 1 object\n"]);
     check(&from_file, "routes: [5]\n#END", &["test"], false, &["[routes/1]"]);
     check(&from_file, "routes: []\n", &["test"], false, &["missing valid end flag"]);
 }

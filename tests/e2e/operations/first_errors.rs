@@ -190,3 +190,14 @@ fn ports_that_are_taken_and_folders_of_others() {
     let (code, said) = run(&nobody, &["run", "--prefix", &prefix]);
     assert!(code == Some(1) && said.contains("user 65534 may not") && said.contains("chown"), "{said}");
 }
+
+/// What `run --from` serves is in a file that nothing encrypts.
+#[test]
+fn a_gateway_without_a_store_is_not_warned_of_its_keyring() {
+    let ports = "apisix:\n  node_listen: [{ip: 127.0.0.1, port: @HTTP@}]\n  ssl: {enable: false}\n  control: {ip: 127.0.0.1, port: @CONTROL@}\n\
+                 plugin_attr:\n  prometheus: {export_addr: {ip: 127.0.0.1, port: @METRICS@}}\n";
+    let gateway =
+        Gateway::start_from_with(ports, "nginx", "server { listen 80; location / { return 204; } }");
+    let said = gateway.process.output();
+    assert!(said.contains("  proxy ") && !said.contains("keyring"), "{said}");
+}

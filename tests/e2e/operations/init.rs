@@ -61,7 +61,7 @@ fn init_writes_what_test_finds_good() {
         let prefix = folder.path().join("new");
         let init: Vec<&str> = ["init"].into_iter().chain(kind).collect();
         let (success, text) = tidegate(&prefix, &init);
-        assert!(success && text.contains("tidegate run --prefix"), "{text}");
+        assert!(success && text.contains("start it with: tidegate start --prefix"), "{text}");
         let path = prefix.join("conf/config.yaml");
         let config = fs::read_to_string(&path).expect("config.yaml");
         assert!(config.contains(words) && config.contains("# Ports for HTTP"), "{config}");

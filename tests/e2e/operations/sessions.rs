@@ -42,7 +42,7 @@ impl Session {
         let response = send(gateway.admin, "POST", "/sessions", "", &shown.to_string());
         assert_eq!(response.status(), 201, "{}", response.body_text());
         let cookie = response.header("set-cookie").expect("a cookie");
-        assert!(cookie.contains("; HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+        assert!(cookie.contains("; HttpOnly; SameSite=Strict; Path=/apisix/admin"), "{cookie}");
         let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
         let csrf = json_of(&response)["csrf"].as_str().expect("a token").to_owned();
         Session { admin: gateway.admin, cookie, csrf }
@@ -100,6 +100,9 @@ fn what_another_page_sends_changes_nothing() {
         ("POST", "/routes", ROUTE),
         ("DELETE", "/sessions", ""),
         ("PATCH", "/routes/1", "{}"),
+        // Other ports of the host get the cookie too: alone it reads nothing.
+        ("GET", "/routes", ""),
+        ("GET", "/sessions/current", ""),
     ] {
         for token in ["", "X-CSRF-Token: \r\n", "X-CSRF-Token: x\r\n"] {
             let response = send(gateway.admin, method, path, &format!("{cookie}{token}"), body);
@@ -114,7 +117,7 @@ fn what_another_page_sends_changes_nothing() {
         let fields = format!("{cookie}X-CSRF-Token: {}\r\nSec-Fetch-Site: {site}\r\n", session.csrf);
         assert_eq!(send(gateway.admin, "GET", "/routes", &fields, "").status(), 403, "{site}");
     }
-    let fields = format!("{cookie}Sec-Fetch-Site: same-origin\r\n");
+    let fields = format!("{cookie}X-CSRF-Token: {}\r\nSec-Fetch-Site: same-origin\r\n", session.csrf);
     assert_eq!(send(gateway.admin, "GET", "/routes", &fields, "").status(), 200);
     assert_eq!(as_admin(&gateway, "GET", "/routes/1", "").status(), 404);
 }
@@ -153,7 +156,8 @@ fn gateways_of_one_host_have_cookies_of_their_own() {
         Session::begin(&other, &json!({"key": ADMIN_KEY})),
     );
     let both = format!("Cookie: {}; {}\r\n", first.cookie, second.cookie);
-    for gateway in [&one, &other] {
+    for (gateway, session) in [(&one, &first), (&other, &second)] {
+        let both = format!("{both}X-CSRF-Token: {}\r\n", session.csrf);
         assert_eq!(send(gateway.admin, "GET", "/routes", &both, "").status(), 200);
     }
     let wrong = format!("Cookie: {}\r\n", second.cookie);
@@ -384,4 +388,29 @@ fn gateways_that_share_an_etcd_share_their_users() {
     assert_eq!(as_admin(one, "DELETE", "/users/jo", "").status(), 200);
     eventually("the other gateway ends the session", || session.send("GET", "/routes", "").status() == 401);
     assert_eq!(etcd.get("/tidegate/apisix/users/jo"), "");
+}
+
+/// A body may come long after its head.
+#[test]
+fn a_request_does_not_outlive_its_session() {
+    let gateway = start();
+    add_user(&gateway, "ann", "admin");
+    let ann = Session::of_user(&gateway, "ann");
+    let user = json!({"role": "admin", "password": PASSWORD}).to_string();
+    let head = format!(
+        "PUT /apisix/admin/users/backdoor HTTP/1.1\r\nHost: localhost\r\nCookie: {}\r\nX-CSRF-Token: {}\r\nContent-Length: {}\r\n\r\n",
+        ann.cookie,
+        ann.csrf,
+        user.len()
+    );
+    let (first, rest) = user.split_at(5);
+    let mut held = Client::connect(gateway.admin).expect("connected");
+    held.send(format!("{head}{first}").as_bytes()).expect("it reads");
+    // Whoever is let in by now has been seen.
+    assert_eq!(ann.send("GET", "/routes", "").status(), 200);
+    assert_eq!(as_admin(&gateway, "DELETE", "/users/ann", "").status(), 200);
+    held.send(rest.as_bytes()).expect("it reads");
+    let response = held.response_to("PUT").expect("a response");
+    assert_eq!(response.status(), 401, "{}", response.body_text());
+    assert_eq!(as_admin(&gateway, "GET", "/users/backdoor", "").status(), 404);
 }

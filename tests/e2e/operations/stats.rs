@@ -1,6 +1,10 @@
 //! `GET /apisix/admin/stats`: figures that are those of the requests, whatever happens to the process and its disk.
 
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
@@ -130,7 +134,8 @@ fn viewers_see_who_consumes_where_it_is_granted() {
         );
         let response = client.request(&sign_in).expect("a response");
         let cookie = response.header("set-cookie").and_then(|set| set.split(';').next()).expect("a cookie");
-        format!("Cookie: {cookie}\r\n")
+        let shown: Value = serde_json::from_slice(&response.body).expect("JSON");
+        format!("Cookie: {cookie}\r\nX-CSRF-Token: {}\r\n", shown["csrf"].as_str().expect("a token"))
     };
     for (fields, expected) in [
         ("X-API-KEY: test-viewer-key\r\n".to_owned(), Value::Null),
@@ -158,11 +163,11 @@ fn they_survive_a_kill_and_a_restart() {
     let mut gateway = start();
     put(&gateway, "routes/1", &mocked("/a", 200));
     ask(&mut gateway.client(), "/a", 20);
+    let asked = SystemTime::now();
     figures_of(&gateway, "10m", 20);
     let now = gateway.prefix().join("data/stats/now");
-    let length = || fs::metadata(&now).map(|found| (found.len(), found.modified().ok())).ok();
-    let before = length();
-    eventually_within(Duration::from_secs(15), "saved", || length() != before);
+    let saved = || fs::metadata(&now).and_then(|found| found.modified()).is_ok_and(|at| at >= asked);
+    eventually_within(Duration::from_secs(15), "saved", saved);
     gateway.process.signal_kill();
     gateway.process.wait_for_exit();
     gateway.restart();

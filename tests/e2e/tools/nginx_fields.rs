@@ -55,3 +55,48 @@ fn errors_are_kept_no_longer_than_nginx_lets_them() {
     assert_eq!(said.matches("not supported: expires: beside").count(), 2, "{said}");
     assert!(said.contains("`Cache-Control` is on no answer: errors would be kept as well"), "{said}");
 }
+
+/// What `rewrite` redirects to has the fields of its place, as what `return` does.
+const REWRITES: &str = "
+  add_header X-A server always; add_header X-B server;
+  rewrite ^/server/(.*)$ /new/$1 permanent;
+  location /old/ { rewrite ^/old/(.*)$ https://other.test/$1 permanent; return 404; }
+  location /flag/ { rewrite ^/flag/(.*)$ /new/$1 redirect; return 404; }
+  location /absolute/ { rewrite ^/absolute/(.*)$ https://other.test/$1; return 404; }
+  location /own/ { add_header X-A own always; rewrite ^/own/(.*)$ /new/$1 redirect; return 404; }
+  location /plain/ { add_header X-B own; rewrite ^/plain/(.*)$ /new/$1 redirect; return 404; }
+  location /if/ { if ($arg_a = 1) { add_header X-A if always; rewrite ^ /new permanent; } return 404; }
+  location /inherited/ { if ($arg_a = 1) { rewrite ^ /new permanent; } return 404; }
+  location /kept/ { expires 1h; rewrite ^ /new redirect; return 404; }
+  location /last/ { rewrite ^ /own/x last; }
+  location /value/ { add_header X-A $arg_a always; rewrite ^ /new redirect; return 404; }
+";
+
+#[test]
+fn redirects_of_rewrites_have_the_fields_of_their_place() {
+    let nginx = servers::nginx(REWRITES);
+    let gateway = Gateway::start_from("nginx", &format!("server {{ listen 80;\n{REWRITES}}}"));
+    for target in [
+        "/server/x",
+        "/old/x",
+        "/flag/x",
+        "/absolute/x",
+        "/own/x",
+        "/plain/x",
+        "/if/x?a=1",
+        "/if/x",
+        "/inherited/x?a=1",
+        "/kept/x",
+        "/last/x",
+        "/value/x?a=1",
+    ] {
+        assert_eq!(told(gateway.http, target), told(nginx.address, target), "{target}");
+    }
+    let said = gateway.process.output();
+    assert!(said.contains("11 of 11 locations behave as in nginx"), "{said}");
+    // nginx sends a page in place of the redirect.
+    let text =
+        "server { listen 80; error_page 301 /page; location / { rewrite ^ /new permanent; return 404; } }";
+    let gateway = Gateway::start_from("nginx", text);
+    assert_eq!(told(gateway.http, "/x").0, 501, "{}", gateway.process.output());
+}

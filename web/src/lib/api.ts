@@ -1,6 +1,6 @@
 // Requests to the Admin API. Every error that a screen shows is an `ApiError` with what the gateway said.
 import type { Change, HistoryEntry, Revision } from "./api-types";
-import { currentSession, endSession, type Session } from "./session";
+import { endSession, type Session, token } from "./session";
 
 export const ADMIN = "/apisix/admin";
 
@@ -43,6 +43,8 @@ export interface ChangeResult {
   revision: number;
   dry_run?: true;
   changes: ChangedObject[];
+  /** Fields without effect, perhaps misspelled. */
+  warnings?: unknown[];
 }
 export interface HistoryItem extends HistoryEntry {
   objects: Change[];
@@ -66,14 +68,19 @@ interface Options {
   signingIn?: boolean;
 }
 
+/** What makes a request one of the session. */
+export function asSession(): Record<string, string> {
+  const known = token();
+  return known ? { "X-CSRF-Token": known } : {};
+}
+
 export async function request<T>(path: string, options: Options = {}): Promise<T> {
   const method = options.method ?? (options.body === undefined ? "GET" : "POST");
-  const csrf = method === "GET" ? null : currentSession()?.csrf;
   let response: Response;
   try {
     response = await fetch(ADMIN + path, {
       method,
-      headers: { ...(csrf ? { "X-CSRF-Token": csrf } : {}), ...options.headers },
+      headers: { ...asSession(), ...options.headers },
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
       signal: options.signal,
       credentials: "same-origin",

@@ -1,5 +1,5 @@
-// Who uses the console. The session itself is a cookie that no script can read; the page has the token that its changes repeat, in
-// its memory. A reload asks the gateway who it is.
+// Who uses the console. The session itself is a cookie that no script can read. Each request repeats a token as well, which only this
+// origin has: the cookie alone, which a browser also sends to other ports of the host, is of no use. A reload asks the gateway who it is.
 import { useSyncExternalStore } from "react";
 
 export type Role = "admin" | "editor" | "viewer";
@@ -11,6 +11,27 @@ export interface Session {
   /** Has a password; else it is a key of config.yaml. */
   user: boolean;
   csrf: string | null;
+}
+
+const TOKEN = "tidegate.token";
+
+/** Without storage the token lasts as long as the page. */
+function keepToken(token: string | null): void {
+  try {
+    if (token) localStorage.setItem(TOKEN, token);
+    else localStorage.removeItem(TOKEN);
+  } catch {
+    return;
+  }
+}
+
+/** That of the newest session, perhaps begun in another tab. */
+export function token(): string | null {
+  try {
+    return localStorage.getItem(TOKEN) ?? session?.csrf ?? null;
+  } catch {
+    return session?.csrf ?? null;
+  }
 }
 
 let session: Session | null = null;
@@ -29,6 +50,7 @@ export function currentSession(): Session | null {
 export function startSession(next: Session): void {
   session = next;
   ended = null;
+  if (next.csrf) keepToken(next.csrf);
   publish();
 }
 
@@ -36,6 +58,7 @@ export function endSession(reason: string | null = null): void {
   if (!session) return;
   session = null;
   ended = reason;
+  keepToken(null);
   publish();
 }
 

@@ -1,6 +1,6 @@
 // Requests as the gateway ends them: server-sent events of `GET /traffic`, a few times a second at most into the page.
 import { useEffect, useRef, useState } from "react";
-import { ADMIN } from "./api";
+import { listen } from "./events";
 
 export interface Attempt {
   address: string;
@@ -83,11 +83,10 @@ export function useTraffic(filter: TrafficFilter, paused: boolean): Traffic {
     last.current = query;
     if (paused) return;
     const waiting = { request: [] as Seen[], slowest: [] as Seen[], failed: [] as Seen[], missed: 0 };
-    const events = new EventSource(`${ADMIN}/traffic${query ? `?${query}` : ""}`);
-    for (const kind of ["request", "slowest", "failed"] as const) events.addEventListener(kind, (event: MessageEvent<string>) => waiting[kind].push(JSON.parse(event.data) as Seen));
-    events.addEventListener("missed", (event: MessageEvent<string>) => { waiting.missed += Number(event.data); });
-    events.onopen = () => setTraffic((before) => ({ ...before, connected: true }));
-    events.onerror = () => setTraffic((before) => ({ ...before, connected: events.readyState === EventSource.CONNECTING && before.connected }));
+    const stop = listen(`/traffic${query ? `?${query}` : ""}`, (kind, data) => {
+      if (kind === "missed") waiting.missed += Number(data);
+      else if (kind === "request" || kind === "slowest" || kind === "failed") waiting[kind].push(JSON.parse(data) as Seen);
+    }, (connected) => setTraffic((before) => ({ ...before, connected })));
     const timer = setInterval(() => {
       const { request, slowest, failed, missed } = waiting;
       if (request.length + slowest.length + failed.length + missed === 0) return;
@@ -95,7 +94,7 @@ export function useTraffic(filter: TrafficFilter, paused: boolean): Traffic {
       setTraffic((before) => added(before, request, slowest, failed, missed));
     }, EVERY_MS);
     return () => {
-      events.close();
+      stop();
       clearInterval(timer);
       setTraffic((before) => ({ ...before, connected: false }));
     };

@@ -1,6 +1,6 @@
 // The page's side of a list: what the worker last said, and the rows that are on the screen.
 import { useEffect, useRef, useState } from "react";
-import { ApiError } from "../lib/api";
+import { ApiError, asSession } from "../lib/api";
 import { equal } from "../lib/json";
 import type { Facets, Filters, Row } from "./model";
 import type { Answer, Ask } from "./worker";
@@ -33,7 +33,7 @@ export function useList(kind: string, collection: string[], filters: Filters, wi
 
   const ask = (message: Ask) => worker.current?.postMessage(message);
   const look = () => ask({ type: "view", seq: ++wanted.current.seq, filters: wanted.current.filters, ...wanted.current.window });
-  const open = (reload: boolean) => ask({ type: "open", kind, collection, reload });
+  const open = (reload: boolean) => ask({ type: "open", kind, collection, reload, headers: asSession() });
 
   useEffect(() => {
     const started = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });

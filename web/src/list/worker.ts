@@ -6,7 +6,7 @@ import type { Facets, Filters, Row } from "./model";
 import { List } from "./model";
 
 export type Ask =
-  | { type: "open"; kind: string; collection: string[]; reload: boolean }
+  | { type: "open"; kind: string; collection: string[]; reload: boolean; headers: Record<string, string> }
   | { type: "view"; seq: number; filters: Filters; from: number; to: number };
 export type Answer =
   | { type: "loaded"; total: number; complete: boolean; facets: Facets }
@@ -16,6 +16,7 @@ export type Answer =
 const FIRST_PAGE = 100;
 let list: List | null = null;
 let loading = 0;
+let headers: Record<string, string> = {};
 
 const post = (answer: Answer) => self.postMessage(answer);
 
@@ -28,6 +29,7 @@ self.onmessage = (event: MessageEvent<Ask>) => {
 
 async function open(ask: Extract<Ask, { type: "open" }>): Promise<void> {
   const turn = ++loading;
+  headers = ask.headers;
   const kind = ask.kind === CREDENTIALS.name ? CREDENTIALS : KINDS.find((one) => one.name === ask.kind);
   if (!kind) return;
   try {
@@ -59,7 +61,7 @@ function done(ready: List): void {
 async function get(path: string): Promise<{ list: Entry[]; total: number }> {
   let response: Response;
   try {
-    response = await fetch(ADMIN + path, { cache: "no-store", credentials: "same-origin" });
+    response = await fetch(ADMIN + path, { headers, cache: "no-store", credentials: "same-origin" });
   } catch {
     throw { status: 0, message: "offline" };
   }

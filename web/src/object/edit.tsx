@@ -15,7 +15,7 @@ import { MenuButton } from "../ui/menu";
 import { toast } from "../ui/toasts";
 import { type Draft, type Read, remove } from "./changes";
 import { CodeField, type Syntax } from "./editor";
-import { type FieldContext, Fields } from "./fields";
+import { type FieldContext, Fields, isEmptyUpstream } from "./fields";
 import { Identity, suggestId } from "./identity";
 import { Crumbs } from "./object-screen";
 import { Plugins } from "./plugins";
@@ -148,7 +148,12 @@ function FormBody({ where, id, editing, checked, disabled }: BodyProps): JSX.Ele
   const names = useNames(where);
   const faults = checked.state === "bad" ? (checked.error?.faults ?? []) : [];
   const context: FieldContext = {
-    disabled, set: editing.set, namesFor: (field) => names[field] ?? [], translate: kind.schema !== null,
+    disabled,
+    set: (path, value) => {
+      if (path.join() === "upstream_id" && value && isEmptyUpstream(editing.object.upstream)) editing.set(["upstream"], undefined);
+      editing.set(path, value);
+    },
+    namesFor: (field) => names[field] ?? [], translate: kind.schema !== null,
     faultAt: (path: Path) => faults.find((fault) => `${placeOf(fault)}/`.startsWith(`${pointer(path)}/`))?.error.replace(/^invalid configuration: /, ""),
   };
   if (!schema) return <div className="pad soft">{id.length ? t("form.noschema") : t("form.chooseid")}</div>;

@@ -55,7 +55,11 @@ export function Fields({ schema, value, path, main, hidden = [], context }: Fiel
 /** Of fields that exclude each other the one that is not set is among "more fields". */
 const PAIRS: [string, string][] = [["uri", "uris"], ["host", "hosts"], ["sni", "snis"], ["upstream_id", "upstream"]];
 
+export const isEmptyUpstream = (upstream: unknown): boolean => isObject(upstream) && isObject(upstream.nodes) && Object.keys(upstream.nodes).length === 0 && !upstream.service_name;
+
 function isShown(name: string, value: Json): boolean {
+  // An upstream without nodes is none yet: one that is there already may take its place.
+  if (name === "upstream_id" && isEmptyUpstream(value.upstream)) return true;
   const pair = PAIRS.find((one) => one.includes(name));
   if (!pair || Object.hasOwn(value, name)) return true;
   const other = pair[0] === name ? pair[1] : pair[0];

@@ -30,7 +30,7 @@ export function Identity({ kind, id, suggested, onChange }: { kind: Kind; id: st
   const own = (
     <div className="field">
       <label htmlFor="new-id">{t(kind.idField === "username" ? "field.username" : "field.id")} *</label>
-      <div className="control"><input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus={!kind.main.includes("name")}
+      <div className="control"><input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus={!kind.main.includes("name")} data-autofocus={!kind.main.includes("name") || undefined}
         onChange={(event) => onChange(kind.name === "secrets" ? [id[0] || "vault", event.target.value] : event.target.value ? [event.target.value] : [])} /></div>
     </div>
   );

@@ -7,6 +7,7 @@ import { type PluginInfo, usePlugins } from "../lib/status";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { blankOf, type FieldContext, Fields } from "./fields";
+import { mainFieldsOf, startOf } from "./hints";
 import { requiredOf, type Schema } from "./schema";
 import { Switch } from "./widgets";
 
@@ -30,7 +31,7 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
     setAdding(false);
     setOpen(name);
     const schema = schemaOf(all?.[name], of) ?? {};
-    context.set([...path, name], Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})])));
+    context.set([...path, name], (of === "route" ? startOf(name) : undefined) ?? Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})])));
   };
   return (
     <section className="plugins" aria-label={t("field.plugins")}>
@@ -48,7 +49,7 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
               {!context.disabled && <button type="button" className="button plain icon" aria-label={t("form.clear", { name })} onClick={() => context.set(here, undefined)}><Icon name="trash" size={14} /></button>}
             </div>
             {fault && open !== name && <p className="fault">{fault}</p>}
-            {open === name && <div className="plugin-body"><Fields schema={schemaOf(all?.[name], of) ?? {}} value={config} path={here} main={[]} hidden={["_meta"]} context={inner} /></div>}
+            {open === name && <div className="plugin-body"><Fields schema={schemaOf(all?.[name], of) ?? {}} value={config} path={here} main={mainFieldsOf(name)} hidden={["_meta"]} context={inner} /></div>}
           </div>
         );
       })}
@@ -76,15 +77,21 @@ function summary(config: Json): string {
   return Object.entries(config).filter(([name]) => name !== "_meta").map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}`).join(" · ").slice(0, 160);
 }
 
+function rank(name: string, typed: string): number {
+  const wanted = typed.toLowerCase().trim();
+  return wanted === "" ? 0 : name === wanted ? 2 : Number(name.startsWith(wanted));
+}
+
 function Picker({ all, of, taken, onPick, onClose }: { all: Record<string, PluginInfo>; of: "route" | "consumer"; taken: string[]; onPick: (name: string) => void; onClose: () => void }): JSX.Element {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const found = useMemo(() => Object.entries(all)
     .filter(([name, info]) => !taken.includes(name) && name.includes(typed.toLowerCase().trim()) && (of === "route" || info.consumer_schema || info.type !== "auth"))
-    .sort(([a, x], [b, y]) => Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of]);
+    // What was typed, and what begins with it, before what has it somewhere.
+    .sort(([a, x], [b, y]) => rank(b, typed) - rank(a, typed) || Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of]);
   return (
     <Dialog title={t("plugins.add")} onClose={onClose} className="picker">
-      <input className="input" role="combobox" aria-expanded="true" aria-controls="plugin-list" aria-activedescendant={found[at] ? `pick-${found[at][0]}` : undefined} aria-label={t("plugins.search")} placeholder={t("plugins.search")} autoFocus value={typed}
+      <input className="input" role="combobox" aria-expanded="true" aria-controls="plugin-list" aria-activedescendant={found[at] ? `pick-${found[at][0]}` : undefined} aria-label={t("plugins.search")} placeholder={t("plugins.search")} autoFocus data-autofocus value={typed}
         onChange={(event) => { setTyped(event.target.value); setAt(0); }}
         onKeyDown={(event) => {
           const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -49,7 +49,7 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
     <>
       <span className="soft small grow">{t("review.checked")}</span>
       <button type="button" className="button" onClick={onClose}>{t("action.back")}</button>
-      <button type="button" className="button primary" autoFocus disabled={busy || !preview.data || now.isLoading} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
+      <button type="button" className="button primary" autoFocus data-autofocus disabled={busy || !preview.data || now.isLoading} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
     </>
   );
   return (
@@ -58,6 +58,7 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
       {Boolean(error) && <Failure error={error} />}
       {(preview.isLoading || now.isLoading) && <Skeleton rows={3} />}
       {preview.error && <Failure error={preview.error} />}
+      {preview.data?.warnings?.map((warning, i) => <div key={i} className="notice warn"><p>{String(warning)}</p></div>)}
       {preview.data && !now.isLoading && <Changes changes={preview.data.changes} />}
     </Dialog>
   );

@@ -68,7 +68,7 @@ function NewCheckpoint({ onClose }: { onClose: () => void }): JSX.Element {
     <Dialog title={t("checkpoints.new")} onClose={onClose} footer={<><button type="button" className="button" onClick={onClose}>{t("action.cancel")}</button><button type="button" className="button primary" disabled={!name} onClick={() => void make()}>{t("checkpoints.make")}</button></>}>
       <form onSubmit={(event) => void make(event)}>
         <label htmlFor="checkpoint">{t("field.name")}</label>
-        <input id="checkpoint" className="input mono" autoFocus autoComplete="off" placeholder="before-the-release" value={name} onChange={(event) => setName(event.target.value)} />
+        <input id="checkpoint" className="input mono" autoFocus data-autofocus autoComplete="off" placeholder="before-the-release" value={name} onChange={(event) => setName(event.target.value)} />
         <p className="soft small pad-top">{t("checkpoints.text")}</p>
         {Boolean(error) && <Failure error={error} />}
       </form>

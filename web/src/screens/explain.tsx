@@ -104,7 +104,7 @@ function Question({ asked }: { asked: Record<string, string> }): JSX.Element {
     <form className="question" onSubmit={ask}>
       <div className="row wrap">
         <select className="select mono" style={{ width: 104 }} aria-label={t("explain.method")} value={form.method || "GET"} onChange={(event) => setForm({ ...form, method: event.target.value })}>{METHODS.map((method) => <option key={method}>{method}</option>)}</select>
-        <input className="input mono grow" autoFocus aria-label={t("explain.url")} placeholder="https://shop.example.com/api/orders?id=1" value={form.url ?? ""} autoComplete="off" spellCheck={false} onChange={(event) => setForm({ ...form, url: event.target.value })} />
+        <input className="input mono grow" autoFocus data-autofocus aria-label={t("explain.url")} placeholder="https://shop.example.com/api/orders?id=1" value={form.url ?? ""} autoComplete="off" spellCheck={false} onChange={(event) => setForm({ ...form, url: event.target.value })} />
         <button type="button" className="button" aria-expanded={more} onClick={() => setMore(!more)}><Icon name={more ? "up" : "down"} size={12} />{t("explain.more")}</button>
         <button type="submit" className="button primary">{t("explain.ask")}</button>
       </div>

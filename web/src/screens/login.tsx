@@ -38,12 +38,12 @@ export function Login(): JSX.Element {
           {asUser && (
             <div style={{ marginTop: 20 }}>
               <label htmlFor="user">{t("login.user")}</label>
-              <input id="user" name="user" className="input" autoComplete="username" autoFocus value={user} onChange={(event) => setUser(event.target.value)} />
+              <input id="user" name="user" className="input" autoComplete="username" autoFocus data-autofocus value={user} onChange={(event) => setUser(event.target.value)} />
             </div>
           )}
           <div style={{ marginTop: asUser ? 12 : 20 }}>
             <label htmlFor="key">{t(asUser ? "login.password" : "login.key")}</label>
-            <input id="key" name="key" type="password" className="input mono" autoComplete="current-password" autoFocus={!asUser} value={key} onChange={(event) => setKey(event.target.value)} aria-invalid={error ? true : undefined} />
+            <input id="key" name="key" type="password" className="input mono" autoComplete="current-password" autoFocus={!asUser} data-autofocus={!asUser || undefined} value={key} onChange={(event) => setKey(event.target.value)} aria-invalid={error ? true : undefined} />
           </div>
           <div style={{ marginTop: 12, display: "grid" }}>
             <button type="submit" className="button primary" disabled={busy || !complete}>{t(busy ? "login.busy" : "login.enter")}</button>

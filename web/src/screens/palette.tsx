@@ -75,7 +75,7 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
         <Icon name="search" />
         <input
           role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={all[at] ? `palette-${at}` : undefined} aria-label={t("palette.title")} placeholder={t("palette.placeholder")}
-          autoFocus value={typed} spellCheck={false} onChange={(event) => { setTyped(event.target.value); setAt(0); }}
+          autoFocus data-autofocus value={typed} spellCheck={false} onChange={(event) => { setTyped(event.target.value); setAt(0); }}
           onKeyDown={(event) => {
             const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
             if (step) setAt((at + step + all.length) % Math.max(1, all.length));

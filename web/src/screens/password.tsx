@@ -40,7 +40,7 @@ export function Password({ onClose }: { onClose: () => void }): JSX.Element {
     <Dialog title={t("password.title")} onClose={onClose} footer={footer}>
       <form id={id} className="stack" onSubmit={(event) => void save(event)}>
         <label htmlFor={`${id}-current`}>{t("password.current")}</label>
-        <input id={`${id}-current`} type="password" className="input mono" autoComplete="current-password" autoFocus value={current} onChange={(event) => setCurrent(event.target.value)} />
+        <input id={`${id}-current`} type="password" className="input mono" autoComplete="current-password" autoFocus data-autofocus value={current} onChange={(event) => setCurrent(event.target.value)} />
         <label htmlFor={`${id}-next`} style={{ marginTop: 10 }}>{t("password.next")}</label>
         <input id={`${id}-next`} type="password" className="input mono" autoComplete="new-password" value={next} onChange={(event) => setNext(event.target.value)} aria-describedby={`${id}-rule`} />
         <p id={`${id}-rule`} className="soft small" style={{ marginTop: 6 }}>{t("password.rule")}</p>

@@ -22,7 +22,11 @@ export function Dialog({ title, size = "medium", onClose, children, footer, bare
   // Closed before it leaves the page: only then does the browser give the focus back.
   useLayoutEffect(() => {
     const dialog = ref.current;
-    if (dialog && !dialog.open) dialog.showModal();
+    if (dialog && !dialog.open) {
+      dialog.showModal();
+      // The browser takes the first button, which closes it.
+      dialog.querySelector<HTMLElement>("[data-autofocus]")?.focus();
+    }
     return () => dialog?.close();
   }, []);
   useKeys(keys, { modal: true });
@@ -75,7 +79,7 @@ export function Confirmation(): JSX.Element | null {
   const footer = (
     <>
       <button type="button" className="button" onClick={() => done(false)}>{t("action.cancel")}</button>
-      <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus onClick={() => done(true)}>{asked.action}</button>
+      <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus data-autofocus onClick={() => done(true)}>{asked.action}</button>
     </>
   );
   return <Dialog title={asked.title} onClose={() => done(false)} footer={footer}>{asked.text}</Dialog>;

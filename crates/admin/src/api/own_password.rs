@@ -1,4 +1,4 @@
-//! `PUT /sessions/current/password`: a user's own. Whoever has found an open page does not know the old one.
+//! `PUT /sessions/current/password`: a user's own. A person who finds an open page does not know the old one.
 
 use std::time::Instant;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{body::read_body, users};
 use crate::{
-    admin_api::AdminApi,
+    admin_api::{AdminApi, PREFIX},
     caller::Caller,
     message::{Head, Request, RequestBody, Response},
     role::Role,
@@ -159,7 +159,7 @@ impl AdminApi {
     pub(super) fn cookie(&self, token: &str, more: &str) -> String {
         let secure = if self.settings.tls { "; Secure" } else { "" };
         let name = &self.settings.cookie;
-        format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/{secure}{more}")
+        format!("{name}={token}; HttpOnly; SameSite=Strict; Path={PREFIX}{secure}{more}")
     }
 
     /// Looks a user up again: one that was deleted or changed, perhaps through another gateway, is signed out.
@@ -167,6 +167,9 @@ impl AdminApi {
         let Some((caller, id)) = caller.and_then(|caller| Some((caller, caller.session?))) else {
             return Ok(());
         };
+        if !self.sessions.is_open(id, Instant::now()) {
+            return Err(ended());
+        }
         let Some(stamp) = self.sessions.to_check(id, Instant::now()) else { return Ok(()) };
         let (store, name) = (self.store.clone(), caller.name.clone());
         let look_up = move || match store.users() {

@@ -63,6 +63,25 @@ fn add_traffic(paths: &mut Paths) {
 }
 
 pub(super) fn add(paths: &mut Paths) {
+    let ranges = RANGES.map(|(name, _)| name);
+    let summary = "Requests, errors and latencies over time, and who has most of them";
+    let operation = Operation::admin("getStats", "Control", summary)
+        .description(
+            "Statuses, latencies, routes and consumers are those that plugin prometheus counts. `consumers` is null for viewers \
+             without `consumer_names`.",
+        )
+        .query("range", "How far back (1h)", json!({"enum": ranges}))
+        .query(
+            "top",
+            &format!("Routes and consumers that are named ({USUAL_TOP})"),
+            json!({"type": "integer", "minimum": 1, "maximum": MOST_TOP}),
+        )
+        .json(200, "The figures", figures());
+    paths.add("/apisix/admin/stats", "get", operation);
+    add_traffic(paths);
+}
+
+fn figures() -> Value {
     let totals = object(&[
         ("requests", json!({"type": "integer", "description": "Begun, of all routes"})),
         ("counted", json!({"type": "integer", "description": "Ended, where plugin prometheus runs"})),
@@ -100,7 +119,7 @@ pub(super) fn add(paths: &mut Paths) {
         ("bytes", count()),
         ("problem", json!({"type": ["string", "null"], "description": "Why the figures are not kept"})),
     ]);
-    let figures = object(&[
+    object(&[
         ("range_s", count()),
         ("from", json!({"type": "integer", "description": "Of the first time, in seconds since 1970"})),
         ("to", count()),
@@ -120,21 +139,5 @@ pub(super) fn add(paths: &mut Paths) {
         ("nodes", nodes),
         ("certificates", certificates),
         ("kept", kept),
-    ]);
-    let ranges = RANGES.map(|(name, _)| name);
-    let summary = "Requests, errors and latencies over time, and who has most of them";
-    let operation = Operation::admin("getStats", "Control", summary)
-        .description(
-            "Statuses, latencies, routes and consumers are those that plugin prometheus counts. `consumers` is null for viewers \
-             without `consumer_names`.",
-        )
-        .query("range", "How far back (1h)", json!({"enum": ranges}))
-        .query(
-            "top",
-            &format!("Routes and consumers that are named ({USUAL_TOP})"),
-            json!({"type": "integer", "minimum": 1, "maximum": MOST_TOP}),
-        )
-        .json(200, "The figures", figures);
-    paths.add("/apisix/admin/stats", "get", operation);
-    add_traffic(paths);
+    ])
 }

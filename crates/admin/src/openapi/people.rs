@@ -38,7 +38,7 @@ pub(super) fn add_sessions(paths: &mut Paths) {
         "signIn",
         "Sign in with a key, or as a user with a password; needs neither key nor session",
     )
-    .description("The session is a cookie. Its writes need the token `csrf` in the header X-CSRF-Token.")
+    .description("The session is a cookie. Its requests need the token `csrf` in the header X-CSRF-Token.")
     .body(shown)
     .json(201, "Signed in", session.clone())
     .json(429, "Too many failed attempts", json!({"type": "object"}));

@@ -139,6 +139,7 @@ impl Routes {
         let router = Router::build_in_turns(mode, specs, give_way);
         let used = self.by_id.values_mut().filter(|compiled| compiled.spec.is_some());
         for (position, compiled) in (0u32..).zip(used) {
+            give_way();
             compiled.position = Some(position);
         }
         self.base = Some(router.base().clone());

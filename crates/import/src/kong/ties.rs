@@ -64,7 +64,8 @@ fn key(entry: &Entry) -> impl PartialEq + use<> {
 
 fn by_version(other: &Entry) -> String {
     format!(
-        "{} of line {} may take the same requests, and which of the two comes first depends on Kong's version and settings",
+        "{} of line {} may take the same requests, and which of the two comes first depends on Kong's version and settings; \
+         add the conditions of the one (hosts, methods, headers, sources, snis) to the other, or give both the same guards",
         label("route", other.node),
         other.node.line
     )
@@ -72,7 +73,8 @@ fn by_version(other: &Entry) -> String {
 
 fn by_id(other: &Entry) -> String {
     format!(
-        "{} of line {} has the same priority and may take the same requests, and Kong goes by their ids, which are not in the file",
+        "{} of line {} has the same priority and may take the same requests, and Kong goes by their ids, which are not in the file; \
+         give both an `id`, or one of them more conditions",
         label("route", other.node),
         other.node.line
     )

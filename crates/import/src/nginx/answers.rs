@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Report;
 
-const GZIP: [&str; 7] = [
+pub(super) const GZIP: [&str; 7] = [
     "gzip",
     "gzip_types",
     "gzip_comp_level",
@@ -96,7 +96,10 @@ pub(super) fn returned(
             Branch::new(Map::from_iter([("fault-injection".to_owned(), json!({"abort": abort}))]), None)
         }
     };
-    if status != 444 {
+    if status == 444 {
+        // Nothing is sent.
+        chain.take(&["add_header", "expires"]);
+    } else {
         let known = Some(status).filter(|_| !is_page);
         added::headers(chain, variables, known, &mut branch.plugins, report)?;
     }

@@ -135,6 +135,16 @@ impl<'a> Chain<'a> {
         !inner.iter().any(is_said) && outer.iter().any(is_said)
     }
 
+    /// Whether the server or `http` says it, and no location around the place.
+    pub(crate) fn only_of_server(&self, name: &str) -> bool {
+        let says = |of_server: bool| {
+            let is_of_server = |kind: &Kind| matches!(kind, Kind::Server | Kind::Http);
+            let mut blocks = self.blocks.iter().filter(|(kind, _)| is_of_server(kind) == of_server);
+            blocks.any(|(_, block)| block.iter().any(|directive| directive.name == name))
+        };
+        says(true) && !says(false)
+    }
+
     /// Whether the location says one of the names, and a block around it `outer`.
     pub(crate) fn says_besides(&self, names: &[&str], outer: &str) -> bool {
         let says = |kinds: &[Kind], names: &[&str]| {

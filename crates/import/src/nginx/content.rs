@@ -1,6 +1,6 @@
 //! What a location does with requests that reach it: guards, then a proxy, files or an answer.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     access::{self, Gate, Guarded},
@@ -11,7 +11,7 @@ use super::{
     condition::Condition,
     effects, error_pages, files, forward_auth, index,
     made::{Made, Stop},
-    proxy, redirects,
+    proxy, real_ip, redirects,
     variables::Variables,
 };
 use crate::Report;
@@ -26,7 +26,7 @@ pub(super) fn content<'a>(
     let mut variables = variables.clone();
     // What it decides is the variable's, which is known where steps look at it.
     chain.take(&["valid_referers"]);
-    let moved = real_ip(chain)?;
+    let moved = real_ip::plugin(chain)?;
     variables.moved_addresses = moved.is_some();
     let mut branches = Vec::new();
     for Guarded { condition, gate, chain } in access::gates(chain, &variables)? {
@@ -46,7 +46,7 @@ pub(super) fn content<'a>(
     }
     if let Some(plugin) = moved {
         for branch in &mut branches {
-            branch.plugins.insert("real-ip".to_owned(), plugin.clone());
+            branch.plugins.insert(real_ip::NAME.to_owned(), plugin.clone());
         }
     }
     Ok(branches)
@@ -64,47 +64,6 @@ pub(super) fn refused(
     let status = Some(error).filter(|_| !at.is_page);
     added::headers(chain, variables, status, &mut branch.plugins, report)?;
     error_pages::answered(at, chain, error, branch, variables, report)
-}
-
-const FORWARDED_FOR: &str = "X-Forwarded-For";
-
-/// `set_real_ip_from` and its neighbours as a plugin.
-fn real_ip(chain: &Chain) -> Made<Option<Value>> {
-    let from = chain.all("set_real_ip_from");
-    chain.take(&["real_ip_header", "real_ip_recursive"]);
-    if from.is_empty() {
-        return Ok(None);
-    }
-    // nginx looks at the header once, as the server says, and as the location says only where that changed nothing.
-    if chain.says_besides(&["set_real_ip_from", "real_ip_header", "real_ip_recursive"], "set_real_ip_from") {
-        return Err(Stop::closed(
-            "`set_real_ip_from` or `real_ip_header` in a location, beside those of its server",
-        ));
-    }
-    let header = match chain.word("real_ip_header") {
-        "" => "X-Real-IP",
-        "proxy_protocol" => return Err(Stop::closed("`real_ip_header proxy_protocol` is not converted")),
-        // nginx takes fields with this sign for none, so that the address never changes.
-        header if header.contains('_') => return Ok(None),
-        // It means the first line only then.
-        header if header.eq_ignore_ascii_case(FORWARDED_FOR) && header != FORWARDED_FOR => {
-            return Err(Stop::closed(format!("`real_ip_header {header}` in small letters is not converted")));
-        }
-        header if !header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {
-            return Err(Stop::closed(format!("`real_ip_header {header}` is not converted")));
-        }
-        header => header,
-    };
-    let trusted: Vec<&str> =
-        from.iter().map(|from| from.argument(0)).filter(|address| *address != "unix:").collect();
-    if let Some(bad) = trusted.iter().find(|address| super::maps::network(address).is_none()) {
-        return Err(Stop::closed(format!("`set_real_ip_from {bad}`: invalid network")));
-    }
-    Ok(Some(json!({
-        "source": format!("http_{}", header.to_lowercase().replace('-', "_")),
-        "trusted_addresses": trusted,
-        "recursive": chain.word("real_ip_recursive") == "on",
-    })))
 }
 
 /// Behind the guards.
@@ -142,9 +101,15 @@ fn handled<'a>(
         chain.check(Handler::Files, report)?;
         branches
     } else {
-        // A handler that is not converted names itself; else nothing is served.
-        chain.check(Handler::Files, report)?;
-        return Err(Stop::closed("it has neither `proxy_pass` nor `return` nor a `root`"));
+        // A handler that is not known names itself; else nothing is served.
+        let aside = &mut Report::default();
+        proxy::extras(chain, variables, at.context, &mut Map::new(), aside)?;
+        chain.take(&["error_page", "recursive_error_pages"]);
+        chain.check(Handler::Files, aside)?;
+        return Err(Stop::closed(
+            "it has neither `proxy_pass` nor `return` nor a `root`: nginx serves the folder `html` of its own prefix; \
+             give it `return 404;`, or a `root` with an absolute path",
+        ));
     };
     for (name, conf) in guards {
         for branch in &mut branches {

@@ -88,7 +88,13 @@ pub(super) fn answered(
             plugins.insert("redirect".to_owned(), redirect);
             Branch::new(plugins, None)
         }
-        Page::Bare(status) => Branch::status(status),
+        Page::Bare(status, fields) => {
+            let mut branch = Branch::status(status);
+            if let Some(fields) = fields.of(status) {
+                branch.plugins.insert("response-rewrite".to_owned(), json!({"headers": fields}));
+            }
+            branch
+        }
         Page::Text { own, body, kind, fields, is_file } => {
             if is_file && entry.target.starts_with('@') {
                 let how = "other methods than GET and HEAD get the page too; nginx answers 405";
@@ -97,7 +103,7 @@ pub(super) fn answered(
             let status = entry.status.of(error, own);
             let abort = json!({"http_status": status, "body": body, "headers": {"Content-Type": kind}});
             let mut plugins = Map::from_iter([("fault-injection".to_owned(), json!({"abort": abort}))]);
-            if let Some(fields) = fields {
+            if let Some(fields) = fields.of(status) {
                 plugins.insert("response-rewrite".to_owned(), json!({"headers": fields}));
             }
             Branch::new(plugins, None)

@@ -11,6 +11,7 @@ use super::{
     made::{Made, Stop},
     patterns,
     proxy::REAL_PATH,
+    real_ip,
     variables::{Query, Variables},
 };
 use crate::Report;
@@ -78,7 +79,8 @@ pub(crate) fn with_fallback(
 
 /// The status of an answer that has nothing else; an error's text is one more page.
 fn bare_status(target: &Branch) -> Option<u64> {
-    let abort = target.plugins.get("fault-injection").filter(|_| target.plugins.len() == 1)?.get("abort")?;
+    let others = target.plugins.keys().filter(|name| *name != "fault-injection" && *name != real_ip::NAME);
+    let abort = target.plugins.get("fault-injection").filter(|_| others.count() == 0)?.get("abort")?;
     let status = abort.get("http_status")?.as_u64()?;
     let is_bare = abort.get("body").and_then(Value::as_str).is_none_or(str::is_empty);
     (is_bare && (status == 204 || status >= 300)).then_some(status)

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     again::{Redirected, decided},
+    answers::GZIP,
     at::{At, is_step},
     chain::{Chain, Handler},
     made::{Made, Stop},
@@ -26,9 +27,21 @@ fn has_own_variables(text: &str) -> bool {
 }
 
 /// What forward-auth does in its own way.
-#[rustfmt::skip]
-const OF_OUR_OWN_ASKING: [&str; 6] = [
-    "client_max_body_size", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "add_header", "gzip",
+const OF_OUR_OWN_ASKING: [&str; 4] =
+    ["client_max_body_size", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout"];
+
+/// What changes fields and bodies of answers to clients: of the question's answer nginx takes the status, and fields as the service sent
+/// them.
+const OF_ANSWERS: [&str; 9] = [
+    "add_header",
+    "expires",
+    "proxy_redirect",
+    "proxy_cookie_path",
+    "proxy_cookie_domain",
+    "proxy_cookie_flags",
+    "proxy_hide_header",
+    "proxy_pass_header",
+    "proxy_ignore_headers",
 ];
 
 /// Fields that nginx adds to the question.
@@ -85,6 +98,15 @@ pub(super) fn convert<'a>(
         return Err(not("its location has guards of its own"));
     }
     asked.take(&OF_OUR_OWN_ASKING);
+    asked.take(&OF_ANSWERS);
+    asked.take(&GZIP);
+    asked.take(&["limit_req_status", "limit_conn_status"]);
+    for limit in ["limit_req", "limit_conn"] {
+        // nginx counts a request once, before it asks: what stands around the location counts for the request.
+        if asked.only_of_server(limit) {
+            asked.take(&[limit]);
+        }
+    }
     // Each question is asked, where nginx may keep what it was answered.
     asked.take(&super::effects::CACHE);
     super::error_pages::of_question(asked)?;
@@ -108,7 +130,10 @@ pub(super) fn convert<'a>(
         _ => return Err(not("its location is a regular expression")),
     };
     let extra = extra_fields(asked, variables, &not)?;
-    asked.check(Handler::Proxy, report)?;
+    asked.check(Handler::Proxy, report).map_err(|stop| match stop {
+        Stop::Closed(why) => not(&format!("{why} in its location")),
+        split => split,
+    })?;
     let mut conf = json!({
         "uri": format!("{}://{}{rest}", target.scheme, target.authority),
         "ssl_verify": false,

@@ -158,9 +158,10 @@ impl Map {
                     variables.require_text(name)?;
                     let text = variables.text(text)?;
                     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-                    inner
-                        .map(str::to_owned)
-                        .ok_or_else(|| Stop::closed(format!("`${name}` has one value only")))
+                    let inner = inner.ok_or_else(|| Stop::closed(format!("`${name}` has one value only")))?;
+                    // It may be another name for it.
+                    variables.require_text(inner)?;
+                    Ok(inner.to_owned())
                 }
                 [Part::Variable(name)] => Err(Stop::closed(format!("`${name}` is made by another map"))),
                 _ => Err(Stop::closed(format!("`${}` is made of more than a variable: `{text}`", self.name))),

@@ -10,7 +10,7 @@ use super::{
     ifs,
     made::{Made, Stop},
     parse::Directive,
-    referers,
+    real_ip, referers,
     returns::returned,
     rewrite::{self, Rest, Rewrite},
     variables::{Variables, names::changes_requests},
@@ -65,10 +65,13 @@ pub(super) struct Steps<'a> {
 struct Pending<'a> {
     directive: &'a Directive,
     condition: Condition,
+    chain: Chain<'a>,
     /// How many branches stand before it.
     before: usize,
     variables: Rc<Variables<'a>>,
     has_settings: bool,
+    /// The settings of another `if` do not hold in one.
+    is_in_if: bool,
 }
 
 /// A step that cannot be converted is an error: what follows it is unknown.
@@ -96,6 +99,8 @@ pub(super) fn run<'a>(
         return Err(Stop::closed(why));
     }
     changes_no_request(block)?;
+    // Conditions of routes are looked at before the plugin runs.
+    steps.variables.moved_addresses = real_ip::plugin(chain)?.is_some();
     match referers::invalid(chain, at.server.directive)? {
         Some(invalid) => steps.variables.set_flag("invalid_referer", invalid),
         None => steps.variables.set("invalid_referer", ""),
@@ -108,23 +113,42 @@ pub(super) fn run<'a>(
             }
             "break" => break,
             "return" => {
-                let branch = returned(step, at, chain, &steps.variables, report)?;
-                chain.take(&STEPS);
-                chain.take(&LATER);
-                chain.check(Handler::Answer, report)?;
+                if let Some((condition, settings)) = &steps.settings {
+                    // nginx answers with the fields of that block.
+                    let inner = chain.inner(Kind::Unnamed, &settings.block);
+                    let branch = answer(step, at, &inner, &steps.variables, report)?;
+                    steps.branches.extend(all_when(vec![branch], condition));
+                }
+                let branch = answer(step, at, chain, &steps.variables, report)?;
                 steps.branches.push(branch);
                 steps.ended = true;
                 break;
             }
             "rewrite" => {
                 let variables = steps.snapshot();
-                steps.delay(step, Condition::Always, variables);
+                steps.delay(step, Condition::Always, (chain, false), variables);
             }
             _ => steps.choose(step, at, chain, report)?,
         }
     }
     chain.take(&STEPS);
     Ok(steps)
+}
+
+/// `return` in a place that looks at nothing else.
+fn answer<'a>(
+    step: &'a Directive,
+    at: &At<'_, 'a>,
+    chain: &Chain<'a>,
+    variables: &Variables<'a>,
+    report: &mut Report,
+) -> Made<Branch> {
+    let mut branch = returned(step, at, chain, variables, report)?;
+    real_ip::add(chain, &mut branch.plugins)?;
+    chain.take(&STEPS);
+    chain.take(&LATER);
+    chain.check(Handler::Answer, report)?;
+    Ok(branch)
 }
 
 /// `set $args …` is a change of the request.
@@ -150,10 +174,25 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn delay(&mut self, directive: &'a Directive, condition: Condition, variables: Rc<Variables<'a>>) {
+    fn delay(
+        &mut self,
+        directive: &'a Directive,
+        condition: Condition,
+        chain: (&Chain<'a>, bool),
+        variables: Rc<Variables<'a>>,
+    ) {
         let (before, has_settings) = (self.branches.len(), self.settings.is_some());
         self.is_set = false;
-        self.rewrites.push(Pending { directive, condition, before, variables, has_settings });
+        let (chain, is_in_if) = (chain.0.clone(), chain.1);
+        self.rewrites.push(Pending {
+            directive,
+            condition,
+            chain,
+            before,
+            variables,
+            has_settings,
+            is_in_if,
+        });
     }
 
     /// An `if`.
@@ -171,7 +210,7 @@ impl<'a> Steps<'a> {
         let condition = match held {
             Ok(Condition::Never) => return Ok(()),
             Ok(condition) => condition,
-            Err(Stop::Closed(_)) if does_nothing && !self.has_attempts => {
+            Err(Stop::Closed(_)) if does_nothing && !self.has_attempts && self.settings.is_none() => {
                 self.forget(step);
                 return Ok(());
             }
@@ -192,10 +231,12 @@ impl<'a> Steps<'a> {
                     )));
                 }
                 "return" => {
-                    let branch = returned(inner, at, &inner_chain, &variables, report)?;
-                    inner_chain.take(&STEPS);
-                    inner_chain.take(&LATER);
-                    inner_chain.check(Handler::Answer, report)?;
+                    // Who comes here goes no further: the others do not depend on it.
+                    let branch =
+                        answer(inner, at, &inner_chain, &variables, report).or_else(|stop| match stop {
+                            Stop::Closed(why) => Ok(Branch::closed(why)),
+                            split => Err(split),
+                        })?;
                     self.branches.extend(all_when(vec![branch], &condition));
                     return Ok(());
                 }
@@ -208,17 +249,18 @@ impl<'a> Steps<'a> {
                         );
                         return Err(Stop::closed(why));
                     }
-                    self.delay(inner, condition.clone(), Rc::new(variables.clone()));
+                    self.delay(inner, condition.clone(), (&inner_chain, true), Rc::new(variables.clone()));
                     self.is_set = true;
                 }
                 name => has_settings |= super::effects::of(name) != super::effects::Effect::None,
             }
         }
         self.forget(step);
-        if has_settings {
+        // nginx takes the block of the last `if` that holds, also where it has no settings of its own.
+        if has_settings || self.settings.is_some() {
             if self.settings.is_some() {
                 return Err(Stop::closed(format!(
-                    "a second `if` with settings, line {}, is not converted",
+                    "an `if` behind one with settings, line {}, is not converted",
                     step.at.line
                 )));
             }
@@ -247,11 +289,14 @@ pub(crate) fn interleaved<'a>(
     let mut all = Vec::new();
     let mut done = 0;
     let last = block.iter().rfind(|step| is_step(&step.name));
-    for Pending { directive, condition, before, variables, has_settings } in &steps.rewrites {
+    for Pending { directive, condition, chain, before, variables, has_settings, is_in_if } in &steps.rewrites
+    {
         all.extend(steps.branches.get(done..*before).into_iter().flatten().cloned());
         done = *before;
         let is_last = last.is_some_and(|last| std::ptr::eq(last, *directive));
-        let rewrite = Rewrite { directive, is_last, own, at, has_settings: *has_settings };
+        let settings = steps.settings.as_ref().filter(|_| *has_settings && !is_in_if);
+        let settings = settings.map(|(held, step)| (held, chain.inner(Kind::Unnamed, &step.block)));
+        let rewrite = Rewrite { directive, is_last, own, at, chain, settings, has_settings: *has_settings };
         all.extend(all_when(rewrite::convert(&rewrite, rest, variables, report)?, condition));
     }
     all.extend(steps.branches.get(done..).into_iter().flatten().cloned());

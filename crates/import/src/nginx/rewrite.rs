@@ -9,11 +9,14 @@ use serde_json::{Map, Value, json};
 use super::{
     at::{At, is_step},
     branch::{Branch, Sent, all_when},
+    chain::Chain,
+    condition::Condition,
     locations::Location,
     made::{Made, Stop},
     parse::Directive,
     patterns,
     proxy::REAL_PATH,
+    returns::redirected,
     variables::{Part, Query, Variables, in_templates, parts},
 };
 use crate::{
@@ -35,6 +38,10 @@ pub(super) struct Rewrite<'s, 'a> {
     /// The index of the location that it stands in; `None` for the server's.
     pub own: Option<usize>,
     pub at: &'s At<'s, 'a>,
+    /// The blocks around it.
+    pub chain: &'s Chain<'a>,
+    /// Of an `if` before it that has settings: when it holds, and the blocks around a redirect then.
+    pub settings: Option<(&'s Condition, Chain<'a>)>,
     /// An `if` with settings came before.
     pub has_settings: bool,
 }
@@ -77,7 +84,7 @@ fn one<'a>(
     variables: &Variables<'a>,
     report: &mut Report,
 ) -> Made<Vec<Branch>> {
-    let Rewrite { directive, is_last, own, at, has_settings } = rewrite;
+    let Rewrite { directive, is_last, own, at, chain, settings, has_settings } = rewrite;
     let replacement = resolved(directive.argument(1), variables)?;
     let kind = match directive.argument(2) {
         "permanent" => Kind::Redirect(301),
@@ -95,8 +102,14 @@ fn one<'a>(
     let subject = format!("rewrite {}", directive.argument(0));
     if let Kind::Redirect(status) = kind {
         let plugins = redirect(directive.argument(0), &replacement, status)?;
+        let mut branches = Vec::new();
+        if let Some((held, chain)) = settings {
+            let branch = redirected(status, plugins.clone(), at, chain, variables, report)?;
+            branches.extend(all_when(vec![branch], held));
+        }
+        branches.push(redirected(status, plugins, at, chain, variables, report)?);
         report.converted(&directive.at, &subject);
-        return Ok(vec![Branch::new(plugins, None)]);
+        return Ok(branches);
     }
     if replacement.ends_with('?') {
         return Err(Stop::closed(

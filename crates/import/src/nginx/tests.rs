@@ -109,3 +109,43 @@ fn addresses_that_routes_answer_at_alone() {
     assert_eq!(ports(Placement::Written), (Vec::new(), Vec::new()));
     assert_eq!(ports(Placement::Replaced(None)), (Vec::new(), Vec::new()));
 }
+
+/// Of the answer to the question nginx takes the status, and no setting of fields and bodies counts.
+#[test]
+fn what_is_about_answers_does_not_close_what_is_asked() {
+    let around = "gzip off; gzip_types text/css; gzip_min_length 100; gzip_proxied any; expires 1h; proxy_redirect off; \
+                  proxy_cookie_path / /a; proxy_hide_header X-P; proxy_ignore_headers Vary; add_header X-A 1 always; \
+                  limit_req zone=a; limit_req_status 429;";
+    let text = |outer: &str, inner: &str| {
+        format!(
+            "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; {outer} server {{ listen 80;\n\
+             location /a/ {{ auth_request /check; proxy_pass http://127.0.0.1:1; }}\n\
+             location = /check {{ {inner} internal; proxy_pass http://127.0.0.1:2; }}\n}}"
+        )
+    };
+    let said = report(&text(around, ""));
+    assert!(!said.contains("closed: location /a/"), "{said}");
+    assert!(!said.contains("not supported: expires"), "{said}");
+    // Here nginx counts questions.
+    let said = report(&text("", "limit_req zone=a;"));
+    let why = "f:2: closed: location /a/: `auth_request /check`: `limit_req zone=a` of line 3 is not converted in its location";
+    assert!(said.contains(why), "{said}");
+    let said = report(&text("", "secure_link $arg_a;"));
+    assert!(said.contains("`secure_link $arg_a` of line 3 is not converted in its location"), "{said}");
+}
+
+#[test]
+fn what_serves_nothing_is_the_reason() {
+    let text = |own: &str| {
+        format!(
+            "server {{ listen 80; add_header X-A 1 always; expires 1h; gzip on; error_page 404 /x;\n\
+             location /old {{ {own} rewrite ^/old/(.*)$ /new/$1 permanent; }} }}"
+        )
+    };
+    let said = report(&text("add_header X-B 1;"));
+    let why = "f:2: closed: location /old: in part; it has neither `proxy_pass` nor `return` nor a `root`: nginx serves the folder \
+               `html` of its own prefix; give it `return 404;`, or a `root` with an absolute path";
+    assert!(said.contains(why), "{said}");
+    let said = report(&text("empty_gif;"));
+    assert!(said.contains("in part; `empty_gif` of line 2 is not converted"), "{said}");
+}

@@ -203,17 +203,24 @@ impl<'a> Variables<'a> {
 
     /// Whether the text of a variable can be compared with one in the file.
     pub(crate) fn require_text(&self, name: &str) -> Made<()> {
-        match name == "remote_addr" && self.maps_addresses {
-            true => Err(Stop::closed("with `ipv6only=off` the text of `$remote_addr` is another one")),
-            false => self.require_seen(name),
+        if name == "remote_addr" && self.maps_addresses {
+            return Err(Stop::closed("with `ipv6only=off` the text of `$remote_addr` is another one"));
+        }
+        self.require_own_address(name)?;
+        self.require_seen(name)
+    }
+
+    /// Routes are chosen before plugins run: a condition sees the address of the peer.
+    fn require_own_address(&self, name: &str) -> Made<()> {
+        match name == "remote_addr" && self.moved_addresses {
+            true => Err(Stop::closed("`$remote_addr` is changed by `set_real_ip_from`")),
+            false => Ok(()),
         }
     }
 
     /// The name of a request's variable for a condition on routes, which are chosen before plugins run.
     pub(crate) fn for_condition(&self, name: &str) -> Made<String> {
-        if name == "remote_addr" && self.moved_addresses {
-            return Err(Stop::closed("`$remote_addr` is changed by `set_real_ip_from`"));
-        }
+        self.require_own_address(name)?;
         self.of_request(name)
     }
 

@@ -66,9 +66,16 @@ pub(super) fn check_metadata(
 
 /// APISIX's message, and what to do about it.
 fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
-    let Some(catalog) = catalog else { return format!("unknown plugin [{name}]") };
-    let remedy = if let Some(feature) = catalog.missing_feature(name) {
+    let remedy = catalog.map(|catalog| unknown_remedy(name, catalog)).unwrap_or_default();
+    format!("unknown plugin [{name}]{remedy}")
+}
+
+/// What to do about a plugin that is not known, or not in the list: the end of a message.
+pub fn unknown_remedy(name: &str, catalog: &dyn PluginCatalog) -> String {
+    if let Some(feature) = catalog.missing_feature(name) {
         format!("; {}", built_without(feature))
+    } else if let Some(listed) = catalog.misspelled_in_list(name) {
+        format!("; the list in config.yaml has {listed}, which does not exist: did you mean {name} there?")
     } else if catalog.has_unlisted_file(name) {
         "; it has a file in apisix.extra_lua_path, add it to plugins in config.yaml, whose list takes the place of the default one"
             .to_owned()
@@ -76,8 +83,7 @@ fn unknown(name: &str, catalog: Option<&dyn PluginCatalog>) -> String {
         "; it is disabled, add it to plugins in config.yaml".to_owned()
     } else {
         hint(name, catalog.enabled())
-    };
-    format!("unknown plugin [{name}]{remedy}")
+    }
 }
 
 fn check_conf_is_table(name: &str, plugin: &Value) -> Result<(), String> {

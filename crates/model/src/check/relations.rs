@@ -70,7 +70,8 @@ pub(super) fn check_global_rule(context: &Context<'_>, id: Option<&str>, conf: &
     conflict.map_or(Ok(()), Err)
 }
 
-/// A consumer does not conflict with itself and its credentials, a credential not with itself.
+/// A consumer does not conflict with itself and its credentials. A credential does not with itself, nor with its consumer where that
+/// has the same for the plugin: so what a consumer has is moved into a credential without a moment in which nothing has it.
 pub(super) fn check_duplicate_key(
     context: &Context<'_>,
     conf: &Value,
@@ -81,7 +82,8 @@ pub(super) fn check_duplicate_key(
         let Some(key) = unique_key(conf, plugin, field) else { continue };
         let mut owner = None;
         context.references.each(Kind::Consumer, &mut |name, other| {
-            let own = credential.is_none() && name == consumer;
+            let is_moved = || of_plugin(conf, plugin) == of_plugin(other, plugin);
+            let own = name == consumer && (credential.is_none() || is_moved());
             if owner.is_none() && !own && unique_key(other, plugin, field) == Some(key) {
                 owner = Some(format!("consumer: {name}"));
             }
@@ -146,7 +148,11 @@ pub fn clashes<'a>(
     clashes
 }
 
+fn of_plugin<'a>(conf: &'a Value, plugin: &str) -> Option<&'a Value> {
+    conf.get("plugins")?.get(plugin)
+}
+
 fn unique_key<'a>(conf: &'a Value, plugin: &str, field: &str) -> Option<&'a str> {
-    let key = conf.get("plugins")?.get(plugin)?.get(field)?.as_str()?;
+    let key = of_plugin(conf, plugin)?.get(field)?.as_str()?;
     (!is_secret_reference(key)).then_some(key)
 }

@@ -65,6 +65,7 @@ impl References for Others {
 fn check(kind: Kind, id: &str, mut conf: Value, message: &str) {
     let others = Others(vec![
         (Kind::Consumer, "bob", json!({"username": "bob", "plugins": {"key-auth": {"key": "b"}}})),
+        (Kind::Consumer, "al", json!({"username": "al", "plugins": {"key-auth": {"key": "own"}}})),
         (Kind::Credential, "al/credentials/c1", json!({"plugins": {"key-auth": {"key": "a"}}})),
         (Kind::GlobalRule, "1", json!({"plugins": {"limit": {}}})),
         (Kind::Ssl, "1", json!({"type": "server"})),
@@ -166,6 +167,20 @@ fn consumers_and_others() {
     );
     check(Kind::Consumer, "al", user("al", "a"), "");
     check(Kind::Credential, "c1", json!({"plugins": {"key-auth": {"key": "a"}}}), "");
+    // It is moved from the consumer, which gives it up with its next write. With anything else it would be ambiguous.
+    check(Kind::Credential, "c2", json!({"plugins": {"key-auth": {"key": "own"}}}), "");
+    check(
+        Kind::Credential,
+        "c2",
+        json!({"plugins": {"key-auth": {"key": "own", "hide_credentials": true}}}),
+        "duplicate key of plugin key-auth found with consumer: al",
+    );
+    check(
+        Kind::Credential,
+        "c2",
+        json!({"plugins": {"key-auth": {"key": "b"}}}),
+        "duplicate key of plugin key-auth found with consumer: bob",
+    );
     check(
         Kind::Credential,
         "c2",

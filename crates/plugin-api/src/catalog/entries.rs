@@ -31,6 +31,8 @@ pub struct Catalog {
     pub(super) files: OnceLock<FxHashMap<&'static str, Entry>>,
     /// By falling priority.
     pub(super) enabled: arc_swap::ArcSwap<Vec<&'static str>>,
+    /// Names of the list that no plugin has.
+    pub(super) absent: arc_swap::ArcSwap<Vec<String>>,
     pub(super) lua: Option<Arc<dyn LuaCompiler>>,
     /// Plugins that this program was built without, and the feature that each needs.
     pub(super) missing: &'static [(&'static str, &'static str)],

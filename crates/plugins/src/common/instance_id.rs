@@ -8,7 +8,7 @@ use super::uuid;
 
 pub(crate) fn get() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
-    ID.get_or_init(|| configured().or_else(stored).unwrap_or_else(uuid::v4))
+    ID.get_or_init(|| configured().or_else(stored).unwrap_or_else(|| uuid::v4().as_str().to_owned()))
 }
 
 fn configured() -> Option<String> {

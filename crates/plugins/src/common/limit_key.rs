@@ -5,6 +5,7 @@
 //! that shares a store.
 
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 use tidegate_plugin_api::{Owner, Request, Template, Variable, variables::Named};
 
 use crate::common::without_effect;
@@ -32,6 +33,9 @@ pub(crate) enum Form {
     Text,
 }
 
+/// A key with its scope. Most need no memory of their own.
+pub(crate) type KeyText = SmallVec<[u8; 64]>;
+
 impl LimitKey {
     pub(crate) fn new(key: &str, key_type: &str) -> LimitKey {
         match key_type {
@@ -51,7 +55,7 @@ impl LimitKey {
     }
 
     /// Appends the key; `false` when the rule does not apply. Without a value the client's address counts.
-    pub(crate) fn write(&self, request: &Request, form: Form, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn write(&self, request: &Request, form: Form, out: &mut KeyText) -> bool {
         match self {
             LimitKey::RemoteAddr => write_remote_addr(request, form, out),
             LimitKey::Variable(variable) => match request.variable(variable) {
@@ -61,7 +65,7 @@ impl LimitKey {
             },
             LimitKey::Combination(template) => {
                 let start = out.len();
-                if template.render_into(request, out) == 0 || out.len() == start {
+                if render(template, request, out) == 0 || out.len() == start {
                     out.truncate(start);
                     write_remote_addr(request, form, out);
                 }
@@ -78,13 +82,18 @@ impl LimitKey {
             LimitKey::Path(path) if request.path == **path => out.extend_from_slice(path),
             LimitKey::Path(_) => write_remote_addr(request, form, out),
             LimitKey::Constant(key) => out.extend_from_slice(key),
-            LimitKey::Rule(template) => return template.render_into(request, out) > 0,
+            LimitKey::Rule(template) => return render(template, request, out) > 0,
         }
         true
     }
 }
 
-fn write_remote_addr(request: &Request, form: Form, out: &mut Vec<u8>) {
+/// See [`Template::render_into`].
+fn render(template: &Template, request: &Request, out: &mut KeyText) -> usize {
+    template.visit(request, |_, text| out.extend_from_slice(text))
+}
+
+fn write_remote_addr(request: &Request, form: Form, out: &mut KeyText) {
     if form == Form::Text {
         out.extend_from_slice(request.remote_addr.to_string().as_bytes());
         return;
@@ -206,8 +215,8 @@ impl Scope {
     }
 
     /// The whole key. `None` when the rule does not apply.
-    pub(crate) fn key(&self, key: &LimitKey, request: &Request, form: Form, prefix: &str) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(64);
+    pub(crate) fn key(&self, key: &LimitKey, request: &Request, form: Form, prefix: &str) -> Option<KeyText> {
+        let mut out = KeyText::new();
         match form {
             Form::Compact => out.extend_from_slice(&self.number),
             Form::Text => {

@@ -7,7 +7,8 @@
 mod kept;
 mod key;
 
-use ahash::{AHashMap, RandomState};
+use ahash::RandomState;
+use hashbrown::HashTable;
 use parking_lot::Mutex;
 
 use kept::Kept;
@@ -27,31 +28,36 @@ pub(crate) trait Forgettable: Default {
     fn worth(&self) -> f64;
 }
 
-type Shard<V> = Mutex<AHashMap<Key, V>>;
+type Table<V> = HashTable<(Key, V)>;
+
+/// The bits of a hash from here on choose the shard. A table looks at the lowest, and at the highest seven.
+const SHARD_BITS_FROM: u32 = 40;
 
 pub(crate) struct Shards<V> {
     hasher: RandomState,
-    shards: Box<[Shard<V>]>,
+    shards: Box<[Mutex<Table<V>>]>,
     kept: &'static Kept,
 }
 
 impl<V: Forgettable> Shards<V> {
     /// `plugin`: for the metrics page and the log.
     pub(crate) fn new(plugin: &'static str) -> Shards<V> {
-        // Each shard's map has its own hash seeds: with those that choose the shard, most places would stay empty.
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Shards { hasher: RandomState::new(), shards, kept: kept::of(plugin) }
     }
 
-    fn shard(&self, key: &Key) -> &Shard<V> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    /// The key's hash, and its shard.
+    fn place(&self, key: &Key) -> (u64, &Mutex<Table<V>>) {
+        let hash = self.hasher.hash_one(key);
+        (hash, &self.shards[(hash >> SHARD_BITS_FROM) as usize % SHARDS])
     }
 
     /// Edits the value of `key`, made when missing. A full shard first forgets stale values, then the quarter that is
     /// worth least.
     pub(crate) fn edit<R>(&self, key: &Key, now: f64, edit: impl FnOnce(&mut V) -> R) -> R {
-        let mut shard = self.shard(key).lock();
-        if let Some(found) = shard.get_mut(key) {
+        let (hash, shard) = self.place(key);
+        let mut shard = shard.lock();
+        if let Some((_, found)) = shard.find_mut(hash, |(other, _)| other == key) {
             return edit(found);
         }
         if shard.len() >= SHARD_LIMIT {
@@ -59,29 +65,33 @@ impl<V: Forgettable> Shards<V> {
         }
         let mut fresh = V::default();
         let result = edit(&mut fresh);
-        shard.insert(*key, fresh);
+        shard.insert_unique(hash, (*key, fresh), |(key, _)| self.hasher.hash_one(key));
         self.kept.add();
         result
     }
 
     /// Edits the value of `key` if there is one.
     pub(crate) fn edit_existing<R>(&self, key: &Key, edit: impl FnOnce(&mut V) -> R) -> Option<R> {
-        self.shard(key).lock().get_mut(key).map(edit)
+        let (hash, shard) = self.place(key);
+        shard.lock().find_mut(hash, |(other, _)| other == key).map(|(_, value)| edit(value))
     }
 
     /// Removes the value if `done` says so, after letting it change.
     pub(crate) fn edit_or_remove(&self, key: &Key, done: impl FnOnce(&mut V) -> bool) {
-        let mut shard = self.shard(key).lock();
-        if shard.get_mut(key).is_some_and(done) {
-            shard.remove(key);
+        let (hash, shard) = self.place(key);
+        let mut shard = shard.lock();
+        if let Ok(mut entry) = shard.find_entry(hash, |(other, _)| other == key)
+            && done(&mut entry.get_mut().1)
+        {
+            entry.remove();
             self.kept.remove(1);
         }
     }
 
     #[cold]
-    fn make_room(&self, shard: &mut AHashMap<Key, V>, now: f64) {
+    fn make_room(&self, shard: &mut Table<V>, now: f64) {
         let before = shard.len();
-        shard.retain(|_, value| !value.is_stale(now));
+        shard.retain(|(_, value)| !value.is_stale(now));
         let fresh = shard.len();
         if fresh >= SHARD_LIMIT {
             forget_quarter(shard);
@@ -91,8 +101,8 @@ impl<V: Forgettable> Shards<V> {
     }
 }
 
-fn forget_quarter<V: Forgettable>(shard: &mut AHashMap<Key, V>) {
-    let mut worths: Vec<f64> = shard.values().map(V::worth).collect();
+fn forget_quarter<V: Forgettable>(shard: &mut Table<V>) {
+    let mut worths: Vec<f64> = shard.iter().map(|(_, value)| value.worth()).collect();
     let quarter = worths.len() / 4;
     if quarter == 0 {
         return shard.clear();
@@ -102,7 +112,7 @@ fn forget_quarter<V: Forgettable>(shard: &mut AHashMap<Key, V>) {
     // Many may be worth the same: a quarter goes, no more.
     let mut left = quarter;
     for strictly in [true, false] {
-        shard.retain(|_, value| {
+        shard.retain(|(_, value)| {
             let least = if strictly { value.worth() < cut } else { value.worth() <= cut };
             let goes = least && left > 0;
             left -= usize::from(goes);
@@ -133,8 +143,12 @@ mod tests {
         let shards = Shards::<Until>::new("full");
         let key = |number: usize| Key::new(&number.to_be_bytes());
         let filled = |until: fn(usize) -> f64| {
-            let mut shard: AHashMap<Key, Until> =
-                (0..SHARD_LIMIT).map(|number| (key(number), Until(until(number)))).collect();
+            let mut shard = Table::new();
+            for number in 0..SHARD_LIMIT {
+                let (hash, _) = shards.place(&key(number));
+                shard
+                    .insert_unique(hash, (key(number), Until(until(number))), |(key, _)| shards.place(key).0);
+            }
             shards.make_room(&mut shard, 100.0);
             shard
         };
@@ -142,9 +156,10 @@ mod tests {
         assert_eq!(filled(|_| 200.0).len(), SHARD_LIMIT - SHARD_LIMIT / 4, "all alike");
         let left = filled(|number| 200.0 + number as f64);
         assert_eq!(left.len(), SHARD_LIMIT - SHARD_LIMIT / 4);
-        assert!(
-            (0..SHARD_LIMIT).all(|number| left.contains_key(&key(number)) == (number >= SHARD_LIMIT / 4))
-        );
+        let has = |number: usize| {
+            left.find(shards.place(&key(number)).0, |(other, _)| *other == key(number)).is_some()
+        };
+        assert!((0..SHARD_LIMIT).all(|number| has(number) == (number >= SHARD_LIMIT / 4)));
     }
 
     #[test]

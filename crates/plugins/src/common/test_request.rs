@@ -18,10 +18,8 @@ pub(crate) fn request(text: &str) -> Request {
         id: 1,
         peer: std::net::SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: address,
-        inner_client: None,
         tls: None,
-        proxy_header: None,
-        at_end: Default::default(),
+        rare: Default::default(),
         requests: std::cell::Cell::new(1),
     };
     let snapshot = Snapshot {

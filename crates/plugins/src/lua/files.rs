@@ -72,7 +72,10 @@ pub(crate) fn declare(
                 apis: Vec::new(),
             };
             let file: &'static LuaFile = Box::leak(Box::new(file));
-            let def = PluginDef { name, file: Some(file), phases: Phases::REWRITE, ..PluginDef::DEFAULT };
+            // Which fields it has is not known.
+            let schema = r#"{"type":"object","additionalProperties":true}"#;
+            let def =
+                PluginDef { name, file: Some(file), phases: Phases::REWRITE, schema, ..PluginDef::DEFAULT };
             (Some(Box::leak(Box::new(def))), Some(fault))
         }
     }

@@ -78,7 +78,7 @@ fn text(request: &Request, named: Named) -> String {
 }
 
 fn id() -> String {
-    uuid::v4().replace('-', "")
+    uuid::v4().as_str().replace('-', "")
 }
 
 impl Plugin for Skywalking {

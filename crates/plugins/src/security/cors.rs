@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
-use tidegate_protocol::{HeaderId, Method};
+use tidegate_protocol::{Head, HeaderId, Method};
 use tidegate_routing::expr::{GaveUp, SearchTime};
 
 use crate::common::{
@@ -57,11 +57,10 @@ struct Cors {
     origins_regex: Option<Regex>,
     /// Lists of the plugin metadata; `Some` even when they are empty.
     metadata_origins: Option<Vec<Origins>>,
-    methods: String,
-    /// `None`: whatever the client asks for.
-    allow_headers: Option<String>,
-    expose_headers: Option<String>,
-    max_age: String,
+    /// The fields that are the same for every origin.
+    fields: Head,
+    /// What the client asks for is allowed: no field of `fields` says it.
+    allows_asked: bool,
     allow_credential: bool,
     timing_origins: Option<Origins>,
     timing_regex: Option<Regex>,
@@ -176,20 +175,30 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         "**" => "GET,POST,PUT,DELETE,PATCH,HEAD,OPTIONS,CONNECT,TRACE".to_owned(),
         _ => conf.allow_methods,
     };
+    let mut fields = Head::new();
+    fields.set("Access-Control-Allow-Methods", methods);
+    fields.set("Access-Control-Max-Age", conf.max_age.to_string());
+    if let Some(exposed) = conf.expose_headers.filter(|headers| !headers.is_empty()) {
+        fields.set("Access-Control-Expose-Headers", exposed);
+    }
+    let allows_asked = conf.allow_headers == "**";
+    if !allows_asked {
+        fields.set(ALLOW_HEADERS, conf.allow_headers);
+    }
     Ok(Arc::new(Cors {
         varies: conf.allow_origins != "*",
         origins: Origins::new(&conf.allow_origins),
         origins_regex: regex(conf.allow_origins_by_regex)?,
         metadata_origins,
-        methods,
-        allow_headers: Some(conf.allow_headers).filter(|headers| headers != "**"),
-        expose_headers: conf.expose_headers.filter(|headers| !headers.is_empty()),
-        max_age: conf.max_age.to_string(),
+        fields,
+        allows_asked,
         allow_credential: conf.allow_credential,
         timing_origins: conf.timing_allow_origins.as_deref().map(Origins::new),
         timing_regex: regex(conf.timing_allow_origins_by_regex)?,
     }))
 }
+
+const ALLOW_HEADERS: &str = "Access-Control-Allow-Headers";
 
 /// The client's `Origin`, for later plugins may change the header, and what the patterns of each instance say of it.
 struct ClientOrigin {
@@ -216,7 +225,10 @@ impl Plugin for Cors {
                 Err(GaveUp) => return Step::reply(Reply::page(500)),
             }
         }
-        request.extensions.insert(ClientOrigin { origin, judged });
+        // Of a request from no other site there is nothing to remember.
+        if origin.is_some() || !judged.is_empty() {
+            request.extensions.insert(ClientOrigin { origin, judged });
+        }
         if request.head.method == Method::Options { Step::reply(Reply::page(200)) } else { Step::Next }
     }
 
@@ -249,23 +261,17 @@ impl Cors {
         let origin = client.and_then(|client| client.origin.as_deref());
         let mut judged = client.into_iter().flat_map(|client| &client.judged);
         let judged = judged.find(|judged| judged.by == self.address());
-        let requested_headers = request.header("Access-Control-Request-Headers").map(<[u8]>::to_vec);
         let headers = &mut request.response.headers;
         if self.varies {
             headers.add("Vary", "Origin");
         }
         if let Some(allowed) = self.allowed(origin, judged) {
             headers.set("Access-Control-Allow-Origin", allowed);
-            headers.set("Access-Control-Allow-Methods", &self.methods);
-            headers.set("Access-Control-Max-Age", &self.max_age);
-            if let Some(exposed) = &self.expose_headers {
-                headers.set("Access-Control-Expose-Headers", exposed);
-            }
-            match self.allow_headers.as_ref().map(String::as_bytes).or(requested_headers.as_deref()) {
-                Some(allowed) => headers.set("Access-Control-Allow-Headers", allowed),
-                None => {
-                    headers.remove("Access-Control-Allow-Headers");
-                }
+            headers.set_all(&self.fields);
+            match request.head.headers.get("Access-Control-Request-Headers").filter(|_| self.allows_asked) {
+                Some(asked) => headers.set(ALLOW_HEADERS, asked),
+                None if self.allows_asked => drop(headers.remove(ALLOW_HEADERS)),
+                None => {}
             }
             if self.allow_credential {
                 headers.set("Access-Control-Allow-Credentials", "true");

@@ -15,7 +15,7 @@ use tidegate_telemetry::error_log;
 use crate::{
     common::{
         conf::typed,
-        limit_key::{self, Form, LimitKey, Scope},
+        limit_key::{self, Form, KeyText, LimitKey, Scope},
         outage::{Attempt, Outage},
         skip, without_effect,
     },
@@ -86,7 +86,7 @@ pub(crate) const SHORTEST_DELAY: f64 = 0.001;
 
 /// A rule that applies to the request at hand.
 struct Applied {
-    key: Vec<u8>,
+    key: KeyText,
     conn: f64,
     burst: f64,
 }

@@ -34,7 +34,7 @@ use tidegate_telemetry::error_log;
 use crate::common::{
     clock::monotonic_seconds,
     conf::typed,
-    limit_key::{self, LimitKey, Scope},
+    limit_key::{self, KeyText, LimitKey, Scope},
     outage::Outage,
     skip,
 };
@@ -201,9 +201,9 @@ struct Rule {
 
 /// A rule that applies to the request at hand.
 struct Applied<'a> {
-    key: Vec<u8>,
+    key: KeyText,
     /// As APISIX writes it, where the variable `rate_limiting_info` is in use.
-    text: Option<Vec<u8>>,
+    text: Option<KeyText>,
     quota: Quota,
     headers: &'a HeaderNames,
 }

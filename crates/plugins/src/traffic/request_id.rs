@@ -2,12 +2,14 @@
 
 use std::{
     cell::OnceCell,
+    rc::Rc,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use smallvec::SmallVec;
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_below;
 use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
@@ -31,7 +33,8 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 
 #[derive(Deserialize)]
 struct RequestId {
-    header_name: String,
+    #[serde(deserialize_with = "shared")]
+    header_name: Arc<str>,
     include_in_response: bool,
     algorithm: Algorithm,
     range_id: RangeId,
@@ -57,8 +60,26 @@ struct RangeId {
 /// Ids longer than this are cut: the header must fit a head.
 const MAX_LENGTH: usize = 4096;
 
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    String::deserialize(deserializer).map(Arc::from)
+}
+
 /// The id of this request under a header's name, for the response.
-struct Given(Vec<(String, Vec<u8>)>);
+struct Given(SmallVec<[(Arc<str>, Id); 1]>);
+
+enum Id {
+    Made(Rc<str>),
+    OfClient(Box<[u8]>),
+}
+
+impl Id {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Id::Made(text) => text.as_bytes(),
+            Id::OfClient(bytes) => bytes,
+        }
+    }
+}
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(typed::<RequestId>(conf)?))
@@ -67,16 +88,16 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for RequestId {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         let (id, text) = match request.header(&self.header_name).filter(|id| !id.is_empty()) {
-            Some(id) => (id.to_vec(), Box::from(String::from_utf8_lossy(id))),
+            Some(id) => (Id::OfClient(id.into()), String::from_utf8_lossy(id).into()),
             None => {
                 let id = self.new_id();
-                request.assert_header(&self.header_name, [&id]);
-                (id.clone().into_bytes(), id.into_boxed_str())
+                request.assert_header(&*self.header_name, [id.as_bytes()]);
+                (Id::Made(id.clone()), id)
             }
         };
         request.id = OnceCell::from(text);
         if self.include_in_response {
-            let given = request.extensions.get_or_insert_with(|| Given(Vec::new()));
+            let given = request.extensions.get_or_insert_with(|| Given(SmallVec::new()));
             given.0.push((self.header_name.clone(), id));
         }
         Step::Next
@@ -91,25 +112,25 @@ impl Plugin for RequestId {
         let given = request.extensions.get::<Given>();
         let id = given.and_then(|given| given.0.iter().rfind(|(name, _)| *name == self.header_name));
         if let Some((_, id)) = id {
-            request.response.headers.set(&self.header_name, id);
+            request.response.headers.set(&*self.header_name, id.bytes());
         }
     }
 }
 
 impl RequestId {
-    fn new_id(&self) -> String {
+    fn new_id(&self) -> Rc<str> {
         match self.algorithm {
-            Algorithm::Uuid => uuid::v4(),
-            Algorithm::UuidV7 => uuid::v7(since_epoch()),
-            Algorithm::Nanoid => pick(NANOID, 21),
+            Algorithm::Uuid => uuid::v4().as_str().into(),
+            Algorithm::UuidV7 => uuid::v7(since_epoch()).as_str().into(),
+            Algorithm::Nanoid => pick(NANOID, 21).into(),
             Algorithm::RangeId => {
                 // Bytes, as in APISIX: a character beyond ASCII in the set would be torn apart, so it is left out.
                 let set: Vec<u8> = self.range_id.char_set.bytes().filter(u8::is_ascii).collect();
-                pick(&set, self.range_id.length.min(MAX_LENGTH))
+                pick(&set, self.range_id.length.min(MAX_LENGTH)).into()
             }
             Algorithm::Ksuid => {
                 let seconds = since_epoch().as_secs().saturating_sub(KSUID_EPOCH_SECONDS) as u32;
-                ksuid(seconds, random_u128())
+                ksuid(seconds, random_u128()).into()
             }
         }
     }

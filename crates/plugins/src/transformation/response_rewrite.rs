@@ -75,6 +75,8 @@ struct Headers {
     add: Vec<(String, Template)>,
     set: Vec<(String, Template)>,
     remove: Vec<String>,
+    /// The names of `set` and `remove`, one on each line: they are no trailers either.
+    withheld: Arc<str>,
 }
 
 enum Body {
@@ -155,15 +157,16 @@ fn filter(conf: &FilterConf) -> Result<Filter, String> {
 
 impl Headers {
     fn new(conf: &Value) -> Option<Headers> {
-        if !header_edits::has_operations(conf) {
-            return Some(Headers { set: header_edits::templates(Some(conf)), ..Headers::default() });
-        }
-        let lines = conf.get("add").and_then(Value::as_array).into_iter().flatten();
-        Some(Headers {
-            add: lines.map(|line| added_field(line.as_str()?)).collect::<Option<_>>()?,
-            set: header_edits::templates(conf.get("set")),
-            remove: header_edits::removed(conf),
-        })
+        let (add, set, remove) = if header_edits::has_operations(conf) {
+            let lines = conf.get("add").and_then(Value::as_array).into_iter().flatten();
+            let add = lines.map(|line| added_field(line.as_str()?)).collect::<Option<_>>()?;
+            (add, header_edits::templates(conf.get("set")), header_edits::removed(conf))
+        } else {
+            (Vec::new(), header_edits::templates(Some(conf)), Vec::new())
+        };
+        let names = set.iter().map(|(name, _)| name).chain(&remove);
+        let withheld = names.flat_map(|name| [name.as_str(), "\n"]).collect::<String>().into();
+        Some(Headers { add, set, remove, withheld })
     }
 
     fn apply(&self, request: &mut Request) {
@@ -176,11 +179,12 @@ impl Headers {
             if let Some(value) = location::field(name, value, request) {
                 request.response.assign(name, value);
             }
-            request.response.withhold_trailer(name);
         }
         for name in &self.remove {
             request.response.headers.remove(name);
-            request.response.withhold_trailer(name);
+        }
+        if !self.withheld.is_empty() {
+            request.response.withhold_listed_trailers(&self.withheld);
         }
     }
 }
@@ -195,7 +199,12 @@ fn added_field(line: &str) -> Option<(String, Template)> {
 
 impl Plugin for ResponseRewrite {
     fn phases(&self) -> Phases {
-        if matches!(self.body, Body::Filter(_)) { Phases::ALL } else { FILTERS }
+        match self.body {
+            Body::Filter(_) => Phases::ALL,
+            // A body that is kept passes by, unless a condition may turn out to be undecidable.
+            Body::Keep if self.condition.is_none() => Phases::HEADER_FILTER,
+            Body::Keep | Body::Replace(_) => FILTERS,
+        }
     }
 
     /// A part of an answer begins and ends where its client likes: in the middle of what a filter looks for.
@@ -292,6 +301,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_body_that_is_kept_passes_no_filter() {
+        let filters = |body: Body, vars: Option<Value>| {
+            let condition = vars.map(|vars| expression(&vars).expect("a condition"));
+            let plugin = ResponseRewrite { condition, status: None, headers: None, body, body_limit: 0 };
+            plugin.phases().contains(Phases::BODY_FILTER)
+        };
+        assert!(!filters(Body::Keep, None));
+        assert!(filters(Body::Keep, Some(json!([["status", "==", 200]]))), "it may be undecidable");
+        assert!(filters(Body::Replace(Vec::new()), None));
+    }
 
     #[test]
     fn added_fields() {

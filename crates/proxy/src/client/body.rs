@@ -23,18 +23,18 @@ impl BodyReader for Downstream {
         let piece = self.poll_piece(context, out);
         if let Poll::Ready(Err(_)) = piece {
             // The rest is not drained: the connection is not reused.
-            self.body.borrow_mut().framing = Framing::Broken;
+            self.incoming.borrow_mut().body.framing = Framing::Broken;
         }
         piece
     }
 
     fn holds(&self) {
-        self.body.borrow_mut().held = true;
+        self.incoming.borrow_mut().body.held = true;
         self.timer.set(self.body_timeout_ms(true));
     }
 
     fn rewind(&self) -> bool {
-        self.body.borrow().received == 0
+        self.incoming.borrow().body.received == 0
     }
 }
 
@@ -51,7 +51,7 @@ impl Downstream {
 
     /// Restarts the time limit: the body is waited for again, after a wait for something else.
     pub(crate) fn has_time_for_body(&self) {
-        let held = self.body.borrow().held;
+        let held = self.incoming.borrow().body.held;
         self.timer.set(self.body_timeout_ms(held));
     }
 
@@ -83,10 +83,10 @@ impl Downstream {
         let Stream::Http2(stream) = &mut *stream else { return Poll::Ready(Ok(false)) };
         let before = out.len();
         let now_ms = self.worker.deadlines.now_ms();
-        let mut body = self.body.borrow_mut();
+        let body = &mut self.incoming.borrow_mut().body;
         let more = match stream.poll_data(context, out) {
             Poll::Pending => {
-                self.wait_for_more(&mut body)?;
+                self.wait_for_more(body)?;
                 return Poll::Pending;
             }
             Poll::Ready(more) => more?,
@@ -125,7 +125,7 @@ impl Downstream {
                     return Poll::Ready(Err(BodyError::Closed));
                 }
                 Poll::Ready(Ok(count)) => {
-                    let body = self.body.borrow();
+                    let body = &self.incoming.borrow().body;
                     let now_ms = self.worker.deadlines.now_ms();
                     if !body.pace.moves(count, now_ms, self.body_rate(body.held)) {
                         return Poll::Ready(Err(too_slow(body.held)));
@@ -133,7 +133,7 @@ impl Downstream {
                     self.timer.set(self.body_timeout_ms(body.held));
                 }
                 Poll::Pending => {
-                    self.wait_for_more(&mut self.body.borrow_mut())?;
+                    self.wait_for_more(&mut self.incoming.borrow_mut().body)?;
                     self.release_buffer();
                     return Poll::Pending;
                 }

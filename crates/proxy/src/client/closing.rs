@@ -42,7 +42,7 @@ impl Downstream {
 
     /// Reads on until the client has ended, too.
     async fn linger(&self) {
-        self.input.borrow_mut().clear();
+        self.incoming.borrow_mut().input.clear();
         self.release_buffer();
         let total_ms = if self.worker.draining.get() { linger::SHORT_MS } else { linger::TOTAL_MS };
         linger::linger(self.worker, &self.timer, total_ms, || self.stream.borrow_mut()).await;

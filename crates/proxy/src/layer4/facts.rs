@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, rc::Rc};
 
-use tidegate_plugin_api::connection::{ConnectionInfo, ProxyHeader, TlsFacts};
+use tidegate_plugin_api::connection::{ConnectionInfo, ProxyHeader, Rare, TlsFacts};
 
 use crate::worker::Worker;
 
@@ -18,10 +18,8 @@ pub(super) fn facts(
         id: worker.connection_id(),
         peer,
         local,
-        inner_client: None,
         tls: tls.map(Rc::new),
-        proxy_header: proxy_header.map(Box::new),
         requests: Default::default(),
-        at_end: Default::default(),
+        rare: Rare::announced(proxy_header),
     })
 }

@@ -155,7 +155,7 @@ pub(super) fn address_of(node: &Node) -> Box<str> {
 fn ends(session: &Session) -> ProxyHeader {
     let client = (session.remote_addr, session.remote_port).into();
     let facts = &session.facts;
-    match facts.proxy_header.as_deref() {
+    match facts.proxy_header() {
         Some(header) if header.client == client => *header,
         _ => ProxyHeader { client, server: facts.local },
     }

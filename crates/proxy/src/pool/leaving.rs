@@ -19,7 +19,7 @@ pub(crate) fn keep(
 
 /// Closes this client's pooled connections when it leaves.
 pub(crate) fn close_at_end(worker: &'static Worker, client: &ConnectionInfo) {
-    client.at_end.get_or_init(|| Box::new(Box::new(Leaving { worker, client: client.id })));
+    client.drop_at_end(|| Box::new(Leaving { worker, client: client.id }));
 }
 
 /// Dropped with the last reference to the client's connection: no request of it can follow.

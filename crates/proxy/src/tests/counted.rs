@@ -47,10 +47,8 @@ fn request(snapshot: &Rc<WorkerSnapshot>) -> Request {
         id: 1,
         peer: SocketAddr::from(([127, 0, 0, 1], 40_000)),
         local: SocketAddr::from(([127, 0, 0, 1], 9080)),
-        inner_client: None,
         tls: None,
-        proxy_header: None,
-        at_end: Default::default(),
+        rare: Default::default(),
         requests: Cell::new(1),
     };
     let mut request = Request::new(head, Rc::new(connection), snapshot.clone(), 0);

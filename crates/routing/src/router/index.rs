@@ -146,6 +146,8 @@ pub(super) fn key_length(pattern: &str, parameters: bool) -> (u32, bool) {
 pub(super) struct Builder {
     mode: Mode,
     exact: Vec<Pattern>,
+    /// Bytes of all exact paths.
+    text_length: usize,
     prefixes: Vec<Pattern>,
 }
 
@@ -163,7 +165,7 @@ struct Pattern {
 
 impl Builder {
     pub(super) fn new(mode: Mode, routes: usize) -> Self {
-        Self { mode, exact: Vec::with_capacity(routes), prefixes: Vec::new() }
+        Self { mode, exact: Vec::with_capacity(routes), text_length: 0, prefixes: Vec::new() }
     }
 
     pub(super) fn add<N>(&mut self, scope: Scope, route: u32, spec: &RouteSpec<N>) {
@@ -173,14 +175,19 @@ impl Builder {
             let (key_length, is_prefix) = key_length(pattern, with_parameters);
             let has_params = is_prefix && parameters::has_params(pattern, with_parameters);
             let pattern = Pattern { scope, route, uri, key_length, id: spec.id, has_params, is_free };
-            if is_prefix { self.prefixes.push(pattern) } else { self.exact.push(pattern) }
+            if is_prefix {
+                self.prefixes.push(pattern);
+            } else {
+                self.text_length += key_length as usize;
+                self.exact.push(pattern);
+            }
         }
     }
 
     pub(super) fn finish<N>(self, routes: &[Arc<RouteSpec<N>>], between: fn()) -> Index {
         let mut index = Index {
             exact: HashTable::with_capacity(self.exact.len()),
-            text: String::with_capacity(self.exact.iter().map(|pattern| pattern.key_length as usize).sum()),
+            text: String::with_capacity(self.text_length),
             prefixes: Trie::default(),
             roots: Vec::new(),
             buckets: Vec::new(),

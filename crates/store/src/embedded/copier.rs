@@ -314,7 +314,12 @@ impl Worker {
         let aside = super::repair::aside(&self.path, "other");
         fs::rename(&self.path, &aside)?;
         let (shown, aside) = (self.path.display(), aside.display());
-        log(Level::Warn, format_args!("{shown} belonged to another store; it is kept as {aside}"));
+        log(
+            Level::Warn,
+            format_args!(
+                "{shown} is a copy of another store, which was here before; it is kept as {aside}, which may be deleted when that store is not wanted back"
+            ),
+        );
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Document, Kind, Object};
 
 use super::{files::sync_folder, record::Record};
+use crate::replacing;
 
 pub use super::{files::place, steps::InSteps};
 
@@ -78,7 +79,7 @@ pub(super) fn write(
     unfinished.push(".new");
     let unfinished = PathBuf::from(unfinished);
     let written = fill(&unfinished, head, records, users).and_then(|bytes| {
-        fs::rename(&unfinished, path)?;
+        replacing::rename(&unfinished, path)?;
         sync_folder(path)?;
         Ok(bytes)
     });

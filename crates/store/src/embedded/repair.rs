@@ -192,7 +192,14 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     let users_stay = known.is_some();
     kept.users = known.unwrap_or(kept.users);
     let users = kept.users.len();
-    let aside = put(path, kept, fresh, "replaced")?;
+    let mut aside = put(path, kept, fresh, "replaced")?;
+    // Of the store that was there: what the next one keeps here is its own.
+    let place = copy::place(path);
+    let name = self::aside(&place, "replaced");
+    // There may be none. Where it cannot be renamed, the next start tries, and says so.
+    if fs::rename(&place, &name).is_ok() {
+        aside.push(name);
+    }
     Ok(Restored { head, revision: newest + 1, users, users_stay, aside })
 }
 

@@ -5,6 +5,8 @@ use std::{
     io::{self, Write},
 };
 
+use tidegate_telemetry::background::give_way;
+
 /// So much is made durable at a time. All of it at the end would be a kernel section of milliseconds, and other files' commits on the same
 /// disk (the store's) would have to wait for all of it.
 const DURABLE_AT_ONCE: usize = 512 * 1024;
@@ -30,7 +32,9 @@ impl Write for InSteps<'_> {
         self.pending += written;
         if self.pending >= DURABLE_AT_ONCE {
             self.pending = 0;
+            give_way();
             self.file.sync_data()?;
+            give_way();
         }
         Ok(written)
     }

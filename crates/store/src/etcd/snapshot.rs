@@ -29,7 +29,7 @@ use super::{
     shared::Shared,
     values,
 };
-use crate::{State, collections::PluginList, error::StoreError};
+use crate::{State, collections::PluginList, error::StoreError, replacing};
 
 /// Changes have settled when there was none for that long.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ fn write(shared: &Shared) -> io::Result<()> {
         lines.add(&line.to_string())?;
     }
     lines.finish(objects.len())?;
-    fs::rename(&fresh, path)?;
+    replacing::rename(&fresh, path)?;
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 

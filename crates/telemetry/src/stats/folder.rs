@@ -181,7 +181,7 @@ impl Folder {
     }
 }
 
-/// Keeps a damaged file for whoever wants to see it, in place of the one before.
+/// Keeps a damaged file for the operator, in place of the one before.
 pub(super) fn set_aside(path: &Path, error: &io::Error) {
     if error.kind() == io::ErrorKind::NotFound {
         return;

@@ -44,9 +44,9 @@ impl Traffic {
     }
 }
 
-fn look(stats: &Stats, at: u64, traffic: &Traffic) {
+fn take_figures(stats: &Stats, at: u64, traffic: &Traffic) {
     stats.lock().take_again = None;
-    stats.look(at, traffic.begun, &traffic.registry);
+    stats.take_figures(at, traffic.begun, &traffic.registry);
 }
 
 fn sum(view: &View, of: impl Fn(&Count) -> u64) -> u64 {
@@ -64,7 +64,7 @@ fn what_was_counted_is_shown_at_each_resolution() {
         if second % 10 == 0 {
             traffic.request("503", 2, "ann", 70_000_000);
         }
-        look(&stats, START + second, &traffic);
+        take_figures(&stats, START + second, &traffic);
     }
     for range in [600, 3600, 86_400, 604_800] {
         let view = stats.view(START + 99, range, 10);
@@ -99,7 +99,7 @@ fn the_next_process_goes_on_with_them() {
     let first = Stats::new(folder.path().to_owned());
     for second in 0..70 {
         traffic.request("200", 1, "", 1_000);
-        look(&first, START + second, &traffic);
+        take_figures(&first, START + second, &traffic);
     }
     // As killed: it has saved five seconds ago at most.
     let saved = first.lock().saved - START + 1;
@@ -107,10 +107,10 @@ fn the_next_process_goes_on_with_them() {
     let second = Stats::new(folder.path().to_owned());
     let mut others = Traffic::new();
     others.request("200", 2, "", 1_000);
-    look(&second, START + 71, &others);
+    take_figures(&second, START + 71, &others);
     assert!(second.view(START + 71, 600, 9).problem.expect("a reason").contains("in use by another process"));
     drop(first);
-    look(&second, START + 72, &others);
+    take_figures(&second, START + 72, &others);
     for range in [600, 3600, 604_800] {
         let view = second.view(START + 72, range, 9);
         assert_eq!(sum(&view, |count| count.requests), saved + 1, "{range}");
@@ -127,7 +127,7 @@ fn damage_is_set_aside_and_the_rest_is_kept() {
         let mut traffic = Traffic::new();
         for second in from..from + seconds {
             traffic.request("200", 1, "", 1_000);
-            look(&stats, START + second, &traffic);
+            take_figures(&stats, START + second, &traffic);
         }
         stats.close(START + from + seconds);
         stats.view(START + from + seconds, 86_400, 9)
@@ -158,7 +158,7 @@ fn busy_minutes(minutes: u64, routes: usize) -> (u64, u64, usize, View) {
     let folder = tempfile::tempdir().expect("a folder");
     let stats = Stats::new(folder.path().to_owned());
     let traffic = Traffic::new();
-    look(&stats, START, &traffic);
+    take_figures(&stats, START, &traffic);
     let mut state = stats.lock();
     let kinds: Vec<Period> = (0..7).map(|kind| record::tests::busy(kind * 60, routes)).collect();
     let mut requests = 0;

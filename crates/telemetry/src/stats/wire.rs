@@ -3,7 +3,7 @@
 /// Longest name of a route or consumer, in bytes.
 pub(super) const LONGEST_NAME: usize = 128;
 
-/// Finds what a disk or an editor has changed; it is no protection against who means to (FNV-1a).
+/// Finds what a disk or an editor has changed; not what is changed on purpose (FNV-1a).
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

@@ -79,6 +79,17 @@ impl Reply {
     }
 }
 
+/// Lets the gateway of this pid file write its copy of the configuration, with everything acknowledged until now: where it is.
+pub(crate) fn fresh_copy(pid_file: &Path, pid: i32, limit: Duration) -> anyhow::Result<PathBuf> {
+    let socket = path(pid_file);
+    let answer = send(&socket, &Command::Backup, limit)
+        .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
+    match answer {
+        CommandReply::Done(path) => Ok(path.into()),
+        CommandReply::Failed(reason) => Err(anyhow::Error::msg(reason)),
+    }
+}
+
 /// The socket's path for a pid file.
 pub(crate) fn path(pid_file: &Path) -> PathBuf {
     pid_file.with_extension("sock")

@@ -95,14 +95,19 @@ pub(super) fn compile_once(
     Ok(follower.compiler.snapshot(follower.revision))
 }
 
-/// Compiles the first snapshot, then keeps following on a separate thread.
+/// Compiles the first snapshot, then keeps following on a separate thread. `says_all_first`: of fields without effect, too, for those who
+/// end with what was said.
 pub(super) fn start(
     settings: &Settings,
     runtime: &Runtime,
     catalog: &Arc<Catalog>,
     provider: &Arc<Provider>,
+    says_all_first: bool,
 ) -> anyhow::Result<Arc<Control>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    if says_all_first {
+        idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, || false);
+    }
     // Reading and compiling everything left as much behind as it made.
     super::memory::release_memory();
     let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));

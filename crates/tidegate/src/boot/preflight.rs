@@ -4,7 +4,7 @@
 use anyhow::anyhow;
 use serde_json::Value;
 use tidegate_config::{Loaded, Places, Provider, Settings};
-use tidegate_model::catalog::built_without;
+use tidegate_model::{catalog::built_without, nearest::hint};
 
 use super::{
     access_log,
@@ -175,14 +175,11 @@ fn unread_resources(settings: &Settings) -> Option<String> {
 
 /// One line for all names of the user's list that are not here: routes that use them are refused.
 fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
-    let here = |name: &str| tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name);
     let feature = |name: &str| {
         let mut missing = tidegate_plugins::registry::MISSING.iter();
         missing.find(|(plugin, _)| *plugin == name).map(|(_, feature)| *feature)
     };
-    let absent = settings.plugins.iter().map(String::as_str);
-    let absent = absent.filter(|name| !here(name) && !super::plugin_files::is_there(settings, name));
-    let absent: Vec<String> = absent
+    let absent: Vec<String> = absent_names(settings)
         .map(|name| match feature(name) {
             Some(feature) => format!("{name} (this build does not include feature {feature})"),
             None => match name {
@@ -204,13 +201,41 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
     Some(places.message("plugins", &text))
 }
 
+/// Names of the list of plugins that no plugin has.
+fn absent_names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let here = |name: &str| tidegate_plugins::registry::PLUGINS.iter().any(|plugin| plugin.name == name);
+    let names = settings.plugins.iter().map(String::as_str);
+    names.filter(move |name| !here(name) && !super::plugin_files::is_there(settings, name))
+}
+
+/// As [`absent_names`], of `stream_plugins`.
+fn absent_stream_names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let here =
+        |name: &&str| tidegate_plugins::registry::STREAM_PLUGINS.iter().any(|plugin| plugin.name == *name);
+    let names = settings.stream.plugins.iter().filter(|_| settings.stream.enable).map(String::as_str);
+    names.filter(move |name| !here(name))
+}
+
+/// The fault of a list that a running gateway reads again: a name that no plugin has, and that the list did not have before. What
+/// a start warns of would shut places that are served.
+pub(crate) fn new_absent_plugin(running: &Value, settings: &Settings) -> Option<String> {
+    let absent = absent_names(settings).map(|name| ("plugins", name));
+    let mut all = absent.chain(absent_stream_names(settings).map(|name| ("stream_plugins", name)));
+    let listed = |key: &str| {
+        running.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    };
+    let (key, name) = all.find(|(key, name)| !listed(key).any(|known| known == *name))?;
+    let known = listed(key).chain(tidegate_plugins::registry::PLUGINS.iter().map(|plugin| plugin.name));
+    let text = format!(
+        "{key}: there is no plugin {name}{}; correct the list, or take it out (a restart would serve without it)",
+        hint(name, known)
+    );
+    Some(settings.places.message(key, &text))
+}
+
 /// As [`absent_plugins`], of `stream_plugins`.
 fn absent_stream_plugins(settings: &Settings) -> Option<String> {
-    let here = |name: &&String| {
-        tidegate_plugins::registry::STREAM_PLUGINS.iter().any(|plugin| plugin.name == name.as_str())
-    };
-    let names = settings.stream.plugins.iter().filter(|_| settings.stream.enable);
-    let absent: Vec<&str> = names.filter(|name| !here(name)).map(String::as_str).collect();
+    let absent: Vec<&str> = absent_stream_names(settings).collect();
     if absent.is_empty() {
         return None;
     }

@@ -63,7 +63,8 @@ pub(super) fn prepare(
     let broken = plugin_files::add(settings, &catalog, matches!(purpose, Purpose::Serve(Some(_))))?;
     start_plugins(settings, &catalog)?;
     let provider = provider::open(settings, &catalog, &runtime, purpose)?;
-    let control = control::start(settings, &runtime, &catalog, &provider)?;
+    let control =
+        control::start(settings, &runtime, &catalog, &provider, matches!(purpose, Purpose::Trial(_)))?;
     let compiler = StopCompiler(control.clone());
     if let Purpose::Trial(trial) = purpose {
         // Problems that were reported for a file already are among them.

@@ -18,7 +18,7 @@ use super::{
     logs::{self, Logs},
     notify, open_sessions,
     pid_file::{self, PidFile},
-    plugin_files,
+    plugin_files, preflight,
     provider::Provider,
     reload,
     renewal::Renewal,
@@ -178,6 +178,9 @@ impl Serving<'_> {
                 "config.yaml is empty or missing, and the running settings stay; restart to use the defaults";
             return refused(why, reply);
         }
+        if let Some(fault) = preflight::new_absent_plugin(&self.config, &settings) {
+            return refused(&format!("config.yaml is not used: {fault}"), reply);
+        }
         let needs_successor: Vec<&str> =
             changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
         let files_changed = !plugin_files::unchanged(&settings);
@@ -213,9 +216,10 @@ impl Serving<'_> {
         notify::reloading();
         let program = Program { file, is_this, arguments: self.origin.arguments.clone() };
         let events = self.signals.event_sender();
-        let started = self.sockets.all(self.workers).map_err(anyhow::Error::from).and_then(|sockets| {
+        let handed = self.sockets.all(self.workers).and_then(|sockets| Ok((sockets, self.pid_file.file()?)));
+        let started = handed.map_err(anyhow::Error::from).and_then(|(sockets, pid_file)| {
             let deadline = Instant::now() + limit;
-            Successor::start(&program, self.pid_file.file(), &sockets, deadline, move |pid, word| {
+            Successor::start(&program, pid_file, &sockets, deadline, move |pid, word| {
                 events.send(Event::Successor(pid, word));
             })
         });
@@ -269,7 +273,8 @@ impl Serving<'_> {
         self.workers.hand_over(successor.left.clone());
         self.sockets.close();
         successor.announce_predecessor_ended();
-        if let Err(error) = self.pid_file.hand_over() {
+        let keeps_sockets = self.workers.lost_threads() > 0;
+        if let Err(error) = self.pid_file.hand_over(keeps_sockets) {
             error_log::log(Level::Warn, format_args!("cannot write the pid file for this process: {error}"));
         }
         notify::replaced_by(pid);

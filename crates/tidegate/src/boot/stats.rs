@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context;
 use serde_json::{Map, Value, json};
 use tidegate_admin::StatsQuestion;
 use tidegate_config::Settings;
@@ -22,17 +23,17 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The thread; dropped, what it knows is saved.
 pub(super) struct Taking {
-    stats: Arc<Stats>,
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Taking {
-    /// Where the Admin API is served; else nobody could look.
+    /// Where the Admin API is served; without it no client could ask.
     pub(super) fn start(
         settings: &Settings,
         metrics: &Metrics,
         workers: &Arc<Workers>,
+        show: impl FnOnce(Arc<Stats>),
     ) -> anyhow::Result<Option<Taking>> {
         if settings.admin.listen.is_none() {
             return Ok(None);
@@ -44,16 +45,14 @@ impl Taking {
             background::lower_priority();
             while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(EVERY) {
                 background::begin_turn();
-                look(&taken, &registry, &workers);
+                take_figures(&taken, &registry, &workers);
             }
-            look(&taken, &registry, &workers);
+            take_figures(&taken, &registry, &workers);
             taken.close(now());
-        })?;
-        Ok(Some(Taking { stats, end: Some(end), thread: Some(thread) }))
-    }
-
-    pub(super) fn stats(&self) -> Arc<Stats> {
-        self.stats.clone()
+        });
+        let thread = thread.context("cannot start the thread of figures")?;
+        show(stats);
+        Ok(Some(Taking { end: Some(end), thread: Some(thread) }))
     }
 }
 
@@ -71,9 +70,9 @@ fn now() -> u64 {
     u64::try_from(clock::unix_ms() - 500).unwrap_or_default() / 1000
 }
 
-fn look(stats: &Stats, registry: &Registry, workers: &Workers) {
+fn take_figures(stats: &Stats, registry: &Registry, workers: &Workers) {
     let begun = workers.stats().iter().map(|seat| seat.count(|stats| &stats.requests)).sum();
-    stats.look(now(), begun, registry);
+    stats.take_figures(now(), begun, registry);
 }
 
 /// The answer to a question. Reads files: blocks.

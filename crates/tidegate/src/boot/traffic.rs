@@ -1,7 +1,7 @@
 //! Requests as they end, for the viewers of `GET /apisix/admin/traffic`.
 //!
 //! One task takes them from the workers ten times a second while there is a viewer, writes each down once, and gives it to those whose
-//! filter it fits. A viewer who is slow misses some, and is told how many. The slowest and the last that failed are kept, for who comes later.
+//! filter it fits. A viewer who is slow misses some, and gets their number. The slowest and the last that failed are kept, for viewers that come later.
 
 use std::{
     collections::VecDeque,
@@ -147,7 +147,7 @@ impl Hub {
         let (now, before) = (Instant::now(), self.viewers.len());
         for viewer in &mut self.viewers {
             viewer.missed += left_out;
-            viewer.tell(now);
+            viewer.report_missed(now);
         }
         self.viewers.retain(|viewer| !viewer.events.is_closed() && now < viewer.until);
         if self.viewers.len() != before {
@@ -190,7 +190,7 @@ impl Viewer {
     }
 
     /// How many were not shown; or that it is still there.
-    fn tell(&mut self, now: Instant) {
+    fn report_missed(&mut self, now: Instant) {
         let since = now.duration_since(self.told);
         if self.missed > 0 && since >= Duration::from_secs(1) {
             let text = Bytes::from(format!("event: missed\ndata: {}\n\n", self.missed));

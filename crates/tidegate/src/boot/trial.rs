@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Context, anyhow};
-use tidegate_config::{Settings, settings::Level};
+use tidegate_config::{Provider, Settings, settings::Level};
 
 use super::{
+    commands::fresh_copy,
     etcd,
     folders::writable,
     logs, pid_file,
@@ -22,9 +23,14 @@ pub(crate) struct TrialResult {
     pub problems: usize,
     /// The gateway of this prefix that runs meanwhile.
     pub running: Option<i32>,
+    /// Why its objects are those of some seconds ago.
+    pub outdated: Option<String>,
     /// Addresses that are taken, by that gateway itself.
     pub own: Vec<SocketAddr>,
 }
+
+/// To write its copy, for the gateway that runs.
+const COPY_LIMIT: Duration = Duration::from_secs(10);
 
 /// What would be in the log is printed instead, and no log file is made.
 pub(super) fn without_logs(settings: &mut Settings) {
@@ -49,6 +55,10 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
     // A trial does not probe upstreams.
     settings.apisix.disable_upstream_healthcheck = true;
     let trial = Trial { running: pid_file::running(&settings.files.pid)?, ..Trial::default() };
+    let outdated = match trial.running.filter(|_| settings.provider == Provider::Embedded) {
+        Some(pid) => fresh_copy(&settings.files.pid, pid, COPY_LIMIT).err().map(|error| format!("{error:#}")),
+        None => None,
+    };
     let sockets =
         Sockets::trial(trial.running.map(tidegate_proxy::port_owner::addresses_of).unwrap_or_default());
     let prepared = prepare(&settings, &sockets, &Purpose::Trial(&trial), &[]).map(|prepared| {
@@ -67,6 +77,7 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
         objects: trial.objects.load(Ordering::Relaxed),
         problems: trial.problems.load(Ordering::Relaxed),
         running: trial.running,
+        outdated,
         own: sockets.own(),
     })
 }

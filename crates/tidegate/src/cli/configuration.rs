@@ -17,6 +17,7 @@ use tidegate_protocol::uri::encoded_component;
 
 use super::{
     admin_api,
+    count::objects,
     output::{Access, Output},
     place::SharedOptions,
     printable::{printable, printable_lines},
@@ -155,8 +156,8 @@ fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
         Verb::Rollback(arguments) => rollback(&settings, arguments),
         Verb::Checkpoint { name } => {
             let made = ask_json(&settings, "PUT", &format!("checkpoints/{name}"), "")?;
-            let (revision, objects) = (&made["revision"], &made["objects"]);
-            stdout::line(&format!("checkpoint {name} is revision {revision}, {objects} objects"));
+            let (revision, count) = (&made["revision"], made["objects"].as_u64().unwrap_or_default());
+            stdout::line(&format!("checkpoint {name} is revision {revision}, {}", objects(count)));
             Ok(())
         }
     }
@@ -240,13 +241,11 @@ fn print_changes(answer: &Value) {
     let dry_run = answer["dry_run"] == true;
     let changes = list(&answer["changes"]);
     changes.iter().for_each(print_change);
-    let (count, revision) = (changes.len(), &answer["revision"]);
+    let (count, revision) = (objects(changes.len() as u64), &answer["revision"]);
     if dry_run {
-        stdout::line(&format!(
-            "{count} objects would change; the configuration stays at revision {revision}"
-        ));
+        stdout::line(&format!("{count} would change; the configuration stays at revision {revision}"));
     } else {
-        stdout::line(&format!("{count} objects changed; the configuration is at revision {revision}"));
+        stdout::line(&format!("{count} changed; the configuration is at revision {revision}"));
     }
 }
 

@@ -1,19 +1,19 @@
 //! What verbs need to find, ask and signal a running gateway.
 
 use std::{
-    env, fs,
+    env,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{place::SharedOptions, stdout};
 use crate::boot::{
     commands::{self, Command, CommandReply},
-    pid_file::running,
+    pid_file::{draining, is_gone, running},
 };
 
 /// What the gateway waits for at most is its own to limit; this is for one that does not answer at all.
@@ -22,23 +22,42 @@ const ANSWER_SLACK: Duration = Duration::from_secs(30);
 /// Sends a signal to the running gateway; returns its process id.
 pub(super) fn signal(place: &SharedOptions, signal: Signal) -> anyhow::Result<Pid> {
     let pid = find(place)?;
-    kill_process(pid, signal).with_context(|| format!("cannot signal process {}", pid.as_raw_nonzero()))?;
+    send(pid, signal)?;
     Ok(pid)
 }
 
-/// Whether it has ended; its parent may take its time to read how, or never do: the first process of a container.
-fn is_gone(pid: Pid) -> bool {
-    let state = || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
-    };
-    test_kill_process(pid).is_err() || matches!(state(), Some('Z' | 'X'))
+fn send(pid: Pid, signal: Signal) -> anyhow::Result<()> {
+    kill_process(pid, signal).with_context(|| format!("cannot signal process {}", pid.as_raw_nonzero()))
+}
+
+/// What `stop` ends.
+pub(super) struct Ending {
+    pub serving: Option<Pid>,
+    /// Of before an upgrade or a reload.
+    pub draining: Vec<Pid>,
+}
+
+/// Sends a signal to the running gateway, and to processes of before it that drain.
+pub(super) fn signal_all(place: &SharedOptions, signal: Signal) -> anyhow::Result<Ending> {
+    let path = pid_file(place)?;
+    let mut draining: Vec<Pid> = draining(&path).into_iter().filter_map(Pid::from_raw).collect();
+    let serving =
+        if draining.is_empty() { Some(find(place)?) } else { running(&path)?.and_then(Pid::from_raw) };
+    draining.retain(|pid| Some(*pid) != serving);
+    for pid in serving.iter().chain(&draining) {
+        // One that drains may have ended by itself.
+        match send(*pid, signal) {
+            Err(_) if is_gone(pid.as_raw_nonzero().get()) && Some(*pid) != serving => {}
+            sent => sent?,
+        }
+    }
+    Ok(Ending { serving, draining })
 }
 
 /// Waits until a process is gone.
 pub(super) fn wait_gone(pid: Pid, timeout: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
-    while !is_gone(pid) {
+    while !is_gone(pid.as_raw_nonzero().get()) {
         if Instant::now() >= deadline {
             bail!("process {} is still running after {} s", pid.as_raw_nonzero(), timeout.as_secs());
         }
@@ -55,11 +74,15 @@ fn pid_file(place: &SharedOptions) -> anyhow::Result<PathBuf> {
 fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
     let path = pid_file(place)?;
     let pid = running(&path)?.and_then(Pid::from_raw);
-    pid.with_context(|| {
-        format!(
+    pid.with_context(|| match draining(&path).as_slice() {
+        [] => format!(
             "not running: no process holds {}; `tidegate start` starts it, --prefix names another folder",
             path.display()
-        )
+        ),
+        [pid, ..] => format!(
+            "not running: process {pid} only finishes requests from before an upgrade or a reload; `tidegate start` starts the \
+             gateway, `tidegate stop` ends that process at once"
+        ),
     })
 }
 

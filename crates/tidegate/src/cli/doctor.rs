@@ -7,12 +7,12 @@ mod check;
 mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;
-mod objects;
+pub(in crate::cli) mod objects;
 mod plugin_files;
 mod reach;
 mod remedy;
 mod resources;
-mod store;
+pub(in crate::cli) mod store;
 pub(in crate::cli) mod trial;
 
 use std::{path::PathBuf, process::ExitCode};

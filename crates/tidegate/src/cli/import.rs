@@ -5,12 +5,14 @@ mod apply;
 mod beside;
 mod check_against;
 mod listening;
+mod needs;
+mod objects;
 mod prepare;
 mod served;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 pub(super) use beside::Reading;
 pub(super) use served::serve;
 use tidegate_config::{
@@ -21,7 +23,9 @@ use tidegate_import::{Imported, Placement};
 
 use self::{
     apply::Earlier,
-    prepare::{read, write},
+    needs::Needs,
+    objects::Config,
+    prepare::{named, read, write},
 };
 use super::{place::SharedOptions, printable::printable_lines, stdout};
 use crate::say::complain;
@@ -69,18 +73,27 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kind, file, reading, strict, .. } = arguments;
+    let source = named(kind)?;
     if !arguments.check_against.is_empty() {
         let targets = check_against::targets(&arguments.check_against)?;
         let accepted =
             check_against::Accepted { ca_file: arguments.cacert.as_deref(), insecure: arguments.insecure };
         // The servers of all ports, as `run --from` has them.
-        read(kind, file, reading, *strict, Placement::Written)?;
-        return check_against::run(&targets, &accepted, kind, file, reading);
+        read(source, file, reading, *strict, Placement::Written, None)?;
+        return check_against::run(&targets, &accepted, source, file, reading);
     }
+    let own = if arguments.apply { own_settings(place, arguments)? } else { None };
+    let known = match &own {
+        Some(_) => None,
+        None => known_settings(place, arguments)?,
+    };
+    let settings = own.as_ref().or(known.as_ref());
     let placement = if arguments.apply { Placement::Running } else { Placement::Elsewhere };
-    let imported = read(kind, file, reading, *strict, placement)?;
+    let config = settings.map(Config::of);
+    let imported = read(source, file, reading, *strict, placement, config.as_ref())?;
+    say_needs(arguments, needs::missing(source, file, settings))?;
     if arguments.apply {
-        return apply(place, arguments, &imported);
+        return apply(arguments, own.as_ref(), &imported);
     }
     say_missing(file, listening::missing(&imported.needed, None));
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
@@ -93,16 +106,30 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     }
 }
 
-fn apply(place: &SharedOptions, arguments: &Arguments, imported: &Imported) -> anyhow::Result<()> {
-    let own = match &arguments.admin_key {
-        Some(_) => None,
-        None => Some(
-            place
-                .load_with_key()
-                .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?,
-        ),
-    };
-    let key = match (&arguments.admin_key, &own) {
+/// Of the gateway that is applied to, where it is the one of this folder.
+fn own_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<Option<Settings>> {
+    if arguments.admin_key.is_some() {
+        return Ok(None);
+    }
+    let settings = place
+        .load_with_key()
+        .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?;
+    Ok(Some(settings))
+}
+
+/// Of the gateway that gets the file, where one can be told. A config.yaml that cannot be read tells nothing.
+fn known_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<Option<Settings>> {
+    needs::settings(place, arguments.to.as_deref()).or_else(|error| match arguments.strict {
+        true => Err(error),
+        false => {
+            complain!("{}", printable_lines(&format!("{error:#}")));
+            Ok(None)
+        }
+    })
+}
+
+fn apply(arguments: &Arguments, own: Option<&Settings>, imported: &Imported) -> anyhow::Result<()> {
+    let key = match (&arguments.admin_key, own) {
         (Some(key), _) => key.clone(),
         (None, Some(settings)) => own_key(settings)?,
         (None, None) => String::new(),
@@ -114,12 +141,26 @@ fn apply(place: &SharedOptions, arguments: &Arguments, imported: &Imported) -> a
     };
     let gateway = apply::Gateway { admin: &arguments.admin, key: &key };
     apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
-    let own = own.as_ref().map(|settings| {
+    let own = own.map(|settings| {
         let tls = &settings.apisix.tls;
         let tls = if tls.enable { tls.listen.as_slice() } else { &[] };
         listening::Own { plain: &settings.apisix.node_listen, tls }
     });
     say_missing(&arguments.file, listening::missing(&imported.needed, own.as_ref()));
+    Ok(())
+}
+
+/// Before anything is written, so that `--strict` writes nothing.
+fn say_needs(arguments: &Arguments, needs: Needs) -> anyhow::Result<()> {
+    for line in &needs.lines {
+        complain!("{}", printable_lines(line));
+    }
+    if needs.differ && arguments.strict {
+        bail!(
+            "{}: with this config.yaml some answers would differ, and --strict was given",
+            arguments.file.display()
+        );
+    }
     Ok(())
 }
 

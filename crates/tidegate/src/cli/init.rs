@@ -56,7 +56,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         here if here.is_empty() => String::new(),
         prefix => format!(" --prefix {prefix}"),
     };
-    stdout::line(&format!("start it with: tidegate run{prefix}"));
+    stdout::line(&format!("start it with: tidegate start{prefix}"));
     Ok(())
 }
 

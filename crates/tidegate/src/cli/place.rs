@@ -1,6 +1,9 @@
 //! Where the configuration is: the arguments that all verbs share.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -65,6 +68,17 @@ impl SharedOptions {
     /// For questions to the running gateway: the default ports need no folder, and a folder that is named has to be one.
     pub(super) fn load_to_ask(&self) -> anyhow::Result<Loaded> {
         if self.is_here() { self.load_anywhere() } else { self.load() }
+    }
+
+    /// The settings that this file gives the gateway of this folder.
+    pub(super) fn load_of(&self, prefix: &Path, file: PathBuf) -> anyhow::Result<Loaded> {
+        let source = Source { prefix: prefix.to_owned(), file: Some(file), ..self.source()? };
+        Ok(tidegate_config::load(&source)?)
+    }
+
+    /// Whether a gateway was named: its folder, or its file.
+    pub(super) fn is_named(&self) -> bool {
+        self.config.is_some() || !self.is_here()
     }
 
     /// Whether no folder was named.

@@ -37,12 +37,15 @@ fn serve(
     arguments: &Arguments,
     mut predecessor: Option<Predecessor>,
 ) -> anyhow::Result<()> {
-    let mut loaded = match &arguments.from {
-        Some(_) => place.load_anywhere()?,
-        None => place.load()?,
+    let loaded = match &arguments.from {
+        Some(_) => place.load_anywhere(),
+        None => place.load(),
     };
+    let mut loaded = if predecessor.is_some() { loaded.map_err(with_environment)? } else { loaded? };
     if let Some(from) = &arguments.from {
         import::serve(from, place, &arguments.reading, arguments.strict, &mut loaded)?;
+        // Nothing is stored, so nothing is encrypted.
+        loaded.warnings.retain(|warning| !warning.contains(KEYRING));
     }
     preflight::check(&loaded)?;
     let more = preflight::warnings(&loaded);
@@ -68,7 +71,7 @@ fn serve(
         program: daemon::own_program()?,
         arguments: std::env::args_os().skip(1).collect(),
         load: Box::new(move || {
-            let loaded = again.load_anywhere()?;
+            let loaded = again.load_anywhere().map_err(with_environment)?;
             preflight::check(&loaded)?;
             Ok(loaded.settings)
         }),
@@ -79,4 +82,22 @@ fn serve(
         settings,
         RunOptions { origin, config, pid_file, stay, predecessor, says: None, warnings, new_keys },
     )
+}
+
+const KEYRING: &str = "apisix.data_encryption.keyring";
+
+/// Of a config.yaml that a running gateway, or its successor, reads again: the command that asked for it has another environment.
+fn with_environment(error: anyhow::Error) -> anyhow::Error {
+    match lacks_variable(&error) {
+        true => anyhow::anyhow!(
+            "{error:#}; reload and upgrade keep the environment that the gateway was started with, not that of this shell: write \
+             the value itself into config.yaml, or restart the gateway with the variable"
+        ),
+        false => error,
+    }
+}
+
+/// Whether config.yaml cannot be read for want of an environment variable.
+pub(super) fn lacks_variable(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("can't find environment variable")
 }

@@ -1,4 +1,4 @@
-//! `tidegate stop`: stop at once.
+//! `tidegate stop`: stop at once, with the processes of before an upgrade or a reload that still drain.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,20 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let pid = daemon::signal(place, Signal::TERM)?;
-    daemon::wait_gone(pid, TIMEOUT)?;
-    let seconds = begun.elapsed().as_secs_f64();
-    stdout::line(&format!("tidegate: process {} stopped after {seconds:.1} s", pid.as_raw_nonzero()));
+    let ending = daemon::signal_all(place, Signal::TERM)?;
+    let which = ending.serving.iter().map(|pid| (pid, "")).chain(
+        ending
+            .draining
+            .iter()
+            .map(|pid| (pid, ", which finished requests from before an upgrade or a reload,")),
+    );
+    for (pid, what) in which {
+        daemon::wait_gone(*pid, TIMEOUT)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        stdout::line(&format!(
+            "tidegate: process {}{what} stopped after {seconds:.1} s",
+            pid.as_raw_nonzero()
+        ));
+    }
     Ok(())
 }

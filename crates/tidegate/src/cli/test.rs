@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tidegate_config::Provider;
 
-use super::{place::SharedOptions, stdout};
+use super::{count::objects, place::SharedOptions, stdout};
 use crate::{
     boot::{notices, preflight, trial},
     say::complain,
@@ -47,6 +47,11 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
             if own.is_empty() { "none of these ports".to_owned() } else { own.join(", ") }
         ));
     }
+    if let Some(reason) = outcome.outdated {
+        complain!(
+            "tidegate: warning: the objects were taken from its copy of them, which lacks those of the last seconds: {reason}"
+        );
+    }
     if outcome.problems > 0 {
         complain!(
             "tidegate: the gateway would start, but serve without what is named above: {}",
@@ -55,7 +60,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         return Ok(ExitCode::from(LEFT_OUT));
     }
     if let Some(path) = resources {
-        stdout::line(&format!("{} is valid: {} objects", path.display(), outcome.objects));
+        stdout::line(&format!("{} is valid: {}", path.display(), objects(outcome.objects as u64)));
     }
     stdout::line("configuration test is successful");
     Ok(ExitCode::SUCCESS)

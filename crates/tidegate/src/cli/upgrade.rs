@@ -1,11 +1,11 @@
 //! `tidegate upgrade`: this program takes over from the one that runs, without a lost request.
 
-use std::time::Duration;
+use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{daemon, place::SharedOptions};
-use crate::boot::commands::Command;
+use super::{daemon, place::SharedOptions, reload::carry_out};
+use crate::boot::{commands::Command, notices, preflight};
 
 #[derive(Args)]
 pub(super) struct Arguments {
@@ -14,7 +14,16 @@ pub(super) struct Arguments {
     timeout: u64,
 }
 
-pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
+pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    // What does not load is the new process's to report: it has the gateway's environment.
+    let loaded = place.load_anywhere().ok();
+    if let Some(loaded) = &loaded {
+        loaded
+            .warnings
+            .iter()
+            .chain(&preflight::warnings(loaded))
+            .for_each(|warning| notices::print(warning));
+    }
     let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };
-    daemon::command(place, &command, Duration::from_secs(arguments.timeout))
+    carry_out(place, loaded.as_ref().map(|loaded| &loaded.settings), &command, arguments.timeout)
 }

@@ -14,7 +14,7 @@ fn plugin(methods: &str) -> String {
 
 fn routes(names: &[&str]) -> serde_json::Value {
     let mocking = json!({"response_status": 200, "response_example": "mocked", "with_mock_header": false});
-    let route = |name: &&str| json!({"id": name, "uri": format!("/{name}"), "plugins": {*name: {}, "mocking": mocking}});
+    let route = |name: &&str| json!({"id": name, "uri": format!("/{name}"), "plugins": {*name: {"word": "a"}, "mocking": mocking}});
     json!({"routes": names.iter().map(route).collect::<Vec<_>>()})
 }
 
@@ -63,6 +63,9 @@ fn a_plugin_that_cannot_be_loaded_refuses_its_routes() {
     }
     let (ok, said) = fixture.gateway.verb("test");
     assert!(!ok && said.contains("plugin my-syntax cannot be loaded"), "{said}");
+    // Its fields are not known, so they are not called unknown.
+    let (_, said) = fixture.gateway.verb("doctor");
+    assert!(said.contains("my-syntax") && !said.contains("unknown field plugins.my-syntax"), "{said}");
 }
 
 #[test]

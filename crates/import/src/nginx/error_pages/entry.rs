@@ -39,6 +39,23 @@ pub(crate) struct Entry<'a> {
     pub target: &'a str,
 }
 
+/// Edits of `add_header` in the location of a page, as plugin response-rewrite has them.
+pub(crate) struct Fields(pub Option<Value>);
+
+impl Fields {
+    /// Those that nginx makes to an answer with this status.
+    pub(super) fn of(&self, status: u16) -> Option<Value> {
+        let edits = self.0.as_ref()?;
+        let is_for = |vars: &Value| {
+            vars.pointer("/0/2")?.as_array()?.contains(&status.to_string().into()).then_some(())
+        };
+        match edits.get("vars") {
+            Some(vars) if is_for(vars).is_none() => None,
+            _ => edits.get("headers").cloned(),
+        }
+    }
+}
+
 /// What a page is.
 pub(crate) enum Page {
     /// A redirect to another address.
@@ -47,12 +64,11 @@ pub(crate) enum Page {
         own: u16,
         body: String,
         kind: String,
-        /// Edits of its location's `add_header`.
-        fields: Option<Value>,
+        fields: Fields,
         is_file: bool,
     },
     /// Another error, with the gateway's page.
-    Bare(u16),
+    Bare(u16, Fields),
     /// More than a text: what an upstream says, or what is closed.
     Content(Box<Branch>),
     /// What it would be cannot be determined.
@@ -110,14 +126,17 @@ pub(crate) fn change(entry: &Entry, page: Page) -> Result<Value, String> {
             let fields = json!({"set": {"Location": to, "Content-Type": "text/html"}});
             (Some(redirect_status(entry.status)), String::new(), fields)
         }
-        Page::Bare(status) => (Some(status), String::new(), json!({})),
+        Page::Bare(status, fields) => {
+            (Some(status), String::new(), fields.of(status).unwrap_or_else(|| json!({})))
+        }
         Page::Text { own, body, kind, fields, .. } => {
             let status = match entry.status {
                 Status::Kept => None,
                 Status::Own => Some(own),
                 Status::Fixed(status) => Some(status),
             };
-            let mut fields = fields.unwrap_or_else(|| json!({}));
+            // Errors alone keep their status.
+            let mut fields = fields.of(status.unwrap_or(500)).unwrap_or_else(|| json!({}));
             fields["set"]["Content-Type"] = kind.into();
             (status, body, fields)
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::entry::Page;
+use super::entry::{Fields, Page};
 use crate::{
     Report,
     nginx::{at::At, branch::Branch, fallback::redirected, made::Stop, variables::Variables},
@@ -31,11 +31,7 @@ fn page_of(branch: Branch, target: &str, at: &At) -> Page {
     if let Some(other) = branch.plugins.keys().find(|name| !OF_PAGES.contains(&name.as_str())) {
         return Page::Unknown(format!("its location needs plugin {other}"));
     }
-    let fields = match branch.plugins.get("response-rewrite") {
-        // What is added to good answers only.
-        Some(edits) if edits.get("vars").is_some() => None,
-        edits => edits.and_then(|edits| edits.get("headers")).cloned(),
-    };
+    let fields = Fields(branch.plugins.get("response-rewrite").cloned());
     if let Some(abort) = branch.plugins.get("fault-injection").and_then(|fault| fault.get("abort")) {
         let own = abort.get("http_status").and_then(Value::as_u64).unwrap_or(500) as u16;
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -44,7 +40,7 @@ fn page_of(branch: Branch, target: &str, at: &At) -> Page {
                 let kind = text(abort.pointer("/headers/Content-Type"));
                 Page::Text { own, body: text(Some(body)), kind, fields, is_file: false }
             }
-            None => Page::Bare(own),
+            None => Page::Bare(own, fields),
         };
     }
     if let Some(redirect) = branch.plugins.get("redirect") {
@@ -60,7 +56,7 @@ fn page_of(branch: Branch, target: &str, at: &At) -> Page {
 }
 
 /// The current text of a file.
-fn file(conf: &Map<String, Value>, target: &str, at: &At, fields: Option<Value>) -> Result<Page, String> {
+fn file(conf: &Map<String, Value>, target: &str, at: &At, fields: Fields) -> Result<Page, String> {
     let tries = conf.get("try_files").and_then(Value::as_array).and_then(|tries| tries.first()?.as_str());
     let path = match tries {
         None | Some("$uri") => target.split('?').next().unwrap_or_default(),

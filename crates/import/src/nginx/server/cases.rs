@@ -8,6 +8,7 @@ use super::super::{
     content::{content, refused},
     locations::Location,
     program::{self, interleaved},
+    real_ip,
     variables::Variables,
 };
 use crate::{
@@ -37,9 +38,12 @@ impl<'a> Server<'_, 'a> {
         report: &mut Report,
     ) -> Block {
         let mut own = Report::default();
+        let mut variables = variables.clone();
+        // For maps of the address, too; where it is not converted, the location is closed.
+        variables.moved_addresses = !matches!(real_ip::plugin(&location.chain), Ok(None));
         let branches = match &location.fault {
             Some(why) => vec![Branch::closed(why.clone())],
-            None => self.cases(index, location, context, variables, MAX_SPLITS, &mut own),
+            None => self.cases(index, location, context, &variables, MAX_SPLITS, &mut own),
         };
         let differs = !own.is_exact();
         report.absorb(own);

@@ -84,7 +84,7 @@ fn extra(request: &Request, client: IpAddr) -> Vec<u8> {
         (0x15, "_".to_owned()),
         (0x16, if request.https { "https" } else { "http" }.to_owned()),
         (0x17, name.to_owned()),
-        (0x18, uuid::v4()),
+        (0x18, uuid::v4().as_str().to_owned()),
         // No answers of upstreams are judged.
         (0x19, "n".to_owned()),
         (0x1a, "n".to_owned()),

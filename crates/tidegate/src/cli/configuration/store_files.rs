@@ -15,11 +15,9 @@ use tidegate_store::embedded::{
 };
 
 use crate::{
-    boot::{
-        commands::{self, Command, CommandReply},
-        pid_file,
-    },
+    boot::{commands::fresh_copy, pid_file},
     cli::{
+        count::objects,
         doctor::trial,
         output::{Access, Output},
         place::SharedOptions,
@@ -65,22 +63,15 @@ pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let output = Output::open(file, Access::Private).map_err(unwritable)?;
     let kept = match pid_file::running(&settings.files.pid)? {
         Some(pid) => {
-            let socket = commands::path(&settings.files.pid);
-            let answer = commands::send(&socket, &Command::Backup, PATIENCE)
-                .with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
-            match answer {
-                CommandReply::Done(path) => {
-                    let kept = copy::read(Path::new(&path)).map_err(|reason| anyhow!("{path}: {reason}"))?;
-                    kept.with_context(|| format!("{path} has gone meanwhile"))?
-                }
-                CommandReply::Failed(reason) => bail!("{reason}"),
-            }
+            let path = fresh_copy(&settings.files.pid, pid, PATIENCE)?;
+            let kept = copy::read(&path).map_err(|reason| anyhow!("{}: {reason}", path.display()))?;
+            kept.with_context(|| format!("{} has gone meanwhile", path.display()))?
         }
         None => repair::backup(database)?,
     };
-    let (revision, objects, users) = (kept.head.revision, kept.head.objects, counted(kept.users.len()));
+    let (revision, count, users) = (kept.head.revision, kept.head.objects, counted(kept.users.len()));
     output.fill(|out| kept.write(out)).map_err(unwritable)?;
-    stdout::line(&format!("{}: revision {revision}, {objects} objects{users}", file.display()));
+    stdout::line(&format!("{}: revision {revision}, {}{users}", file.display(), objects(count)));
     Ok(())
 }
 
@@ -92,8 +83,10 @@ pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> 
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);
     stdout::line(&format!(
-        "{path} now holds the {} objects of revision {}, as revision {}; its history starts over",
-        head.objects, head.revision, restored.revision
+        "{path} now holds the {} of revision {}, as revision {}; its history starts over",
+        objects(head.objects),
+        head.revision,
+        restored.revision
     ));
     match (restored.users, restored.users_stay) {
         (0, _) => {}
@@ -171,15 +164,16 @@ pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) ->
 /// What there is to continue with, and what is lost.
 fn plan(found: &Repair) -> String {
     let (source, history) = match &found.source {
-        Source::Store { revision, objects } => {
-            (format!("the file itself holds revision {revision} with {objects} objects"), "its history stays")
-        }
+        Source::Store { revision, objects: count } => (
+            format!("the file itself holds revision {revision} with {}", objects(*count)),
+            "its history stays",
+        ),
         Source::Copy { path, head, users } => (
             format!(
-                "the last good configuration, {}, holds revision {} with {} objects{}",
+                "the last good configuration, {}, holds revision {} with {}{}",
                 path.display(),
                 head.revision,
-                head.objects,
+                objects(head.objects),
                 counted(*users)
             ),
             "the history and the checkpoints are lost",

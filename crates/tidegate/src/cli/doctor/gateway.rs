@@ -76,7 +76,12 @@ pub(super) fn configuration(loaded: &Loaded) -> Vec<Check> {
 
 /// Whether each port can be had, or the gateway of this folder has it.
 fn ports(settings: &Settings) -> Vec<Check> {
-    let running = pid_file::running(&settings.files.pid).ok().flatten();
+    let mut checks = Vec::new();
+    let running = pid_file::running(&settings.files.pid).unwrap_or_else(|error| {
+        checks.push(Check::of_message("process", &format!("{error:#}"), CORRECT));
+        None
+    });
+    checks.extend(processes(running, &pid_file::draining(&settings.files.pid)));
     let own: Vec<SocketAddr> = running.map(port_owner::addresses_of).unwrap_or_default();
     let tls = settings.apisix.tls.listen.iter().filter(|_| settings.apisix.tls.enable);
     let streams = settings.stream.tcp.iter().map(|tcp| &tcp.listener);
@@ -85,20 +90,36 @@ fn ports(settings: &Settings) -> Vec<Check> {
     let all =
         settings.apisix.node_listen.iter().chain(tls).chain(streams).chain(others.into_iter().flatten());
     let tcp: BTreeSet<SocketAddr> = all.filter_map(address).collect();
-    let mut checks: Vec<Check> = tcp
-        .into_iter()
-        .map(|address| match own.contains(&address) {
-            true => {
-                let name = format!("port {}", address.port());
-                Check::good(&name, format!("{address}: the gateway of this folder has it"))
-            }
-            false => port("port", address, TcpListener::bind(address).map(drop)),
-        })
-        .collect();
+    checks.extend(tcp.into_iter().map(|address| match own.contains(&address) {
+        true => {
+            let name = format!("port {}", address.port());
+            Check::good(&name, format!("{address}: the gateway of this folder has it"))
+        }
+        false => port("port", address, TcpListener::bind(address).map(drop)),
+    }));
     // Whose a UDP port is cannot be seen.
     let udp = settings.stream.udp.iter().filter(|_| running.is_none()).filter_map(address);
     checks.extend(udp.map(|address| port("UDP port", address, UdpSocket::bind(address).map(drop))));
     checks
+}
+
+/// Who drains after an upgrade or a reload, beside or without one that serves.
+fn processes(running: Option<i32>, draining: &[i32]) -> Option<Check> {
+    let pids: Vec<String> =
+        draining.iter().filter(|pid| Some(**pid) != running).map(ToString::to_string).collect();
+    let list = pids.join(", ");
+    match running {
+        _ if pids.is_empty() => None,
+        Some(pid) => Some(Check::good(
+            "process",
+            format!("{pid} serves; {list} finishes requests from before an upgrade or a reload"),
+        )),
+        None => Some(Check::bad(
+            "process",
+            format!("none serves; {list} only finishes requests from before an upgrade or a reload"),
+            "`tidegate start`; `tidegate stop` ends it at once",
+        )),
+    }
 }
 
 fn address(listener: &Listener) -> Option<SocketAddr> {

@@ -22,10 +22,24 @@ pub(super) fn of_file(
     document: &Value,
     config: Option<&Value>,
 ) -> anyhow::Result<Vec<Check>> {
+    let said = said_of_file(file, text, config, lua_path(config, file))?;
+    let all = resources::count(document);
+    let seen = format!("{} of {all} can be used", all.saturating_sub(said.unusable()));
+    Ok(checks(&said, seen))
+}
+
+/// What a start with this file, and the plugins of `config`, would say of its objects, with places in `file`. `lua_path`: where the
+/// plugins in files are.
+pub(in crate::cli) fn said_of_file(
+    file: &Path,
+    text: &str,
+    config: Option<&Value>,
+    lua_path: Option<String>,
+) -> anyhow::Result<Said> {
     let is_json = file.extension().is_some_and(|ending| ending == "json");
     let (provider, name) = if is_json { ("json", "apisix.json") } else { ("yaml", "apisix.yaml") };
     let deployment = json!({"role": "data_plane", "role_data_plane": {"config_provider": provider}});
-    let (home, mut said) = said(deployment, config, lua_path(config, file), &[(name, text)])?;
+    let (home, mut said) = said(deployment, config, lua_path, &[(name, text)])?;
     let discovery = config.and_then(|config| config.get("discovery")?.as_object());
     let is_followed = |message: &str| {
         let mut kinds = discovery.into_iter().flat_map(|kinds| kinds.keys());
@@ -36,9 +50,10 @@ pub(super) fn of_file(
     said.messages.retain(|text| !(is_followed(text) || has_streams && text.ends_with(OF_THE_TRIAL)));
     let copy = home.path().join("conf").join(name).display().to_string();
     let original = file.display().to_string();
-    let all = resources::count(document);
-    let seen = format!("{} of {all} can be used", all.saturating_sub(said.unusable()));
-    Ok(checks(&said, seen, |text| text.replace(&copy, &original)))
+    for message in said.messages.iter_mut().chain(&mut said.refusal) {
+        *message = message.replace(&copy, &original);
+    }
+    Ok(said)
 }
 
 /// Those in etcd.
@@ -52,7 +67,7 @@ pub(super) fn of_etcd(url: &str, prefix: &str) -> anyhow::Result<Vec<Check>> {
         0 => "all can be used".to_owned(),
         bad => format!("{bad} cannot be used as they are"),
     };
-    Ok(checks(&said, seen, str::to_owned))
+    Ok(checks(&said, seen))
 }
 
 /// Those of a gateway's folder, wherever they are, which these arguments name. `rejected`: what a running one says that it cannot use.
@@ -69,22 +84,22 @@ pub(super) fn of_folder(
         0 => "all can be used".to_owned(),
         bad => format!("{bad} cannot be used as they are"),
     };
-    let mut checks = checks(&said, seen, str::to_owned);
+    let mut checks = checks(&said, seen);
     checks.extend(rejected.into_iter().flatten());
     Ok(checks)
 }
 
-fn checks(said: &Said, seen: String, shown: impl Fn(&str) -> String) -> Vec<Check> {
+fn checks(said: &Said, seen: String) -> Vec<Check> {
     if let Some(reason) = &said.refusal {
-        return vec![Check::of_message("objects", &shown(reason), "correct what the message names")];
+        return vec![Check::of_message("objects", reason, "correct what the message names")];
     }
     let mut checks = vec![Check::good("objects", seen)];
-    checks.extend(said.messages.iter().map(|message| trial::check("object", &shown(message))));
+    checks.extend(said.messages.iter().map(|message| trial::check("object", message)));
     checks
 }
 
 /// Where the plugins in files are, of a config.yaml beside `file`, or in the folder `conf` with it.
-fn lua_path(config: Option<&Value>, file: &Path) -> Option<String> {
+pub(in crate::cli) fn lua_path(config: Option<&Value>, file: &Path) -> Option<String> {
     let path = config?.pointer("/apisix/extra_lua_path")?.as_str()?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let prefix = folder.parent().filter(|_| folder.ends_with("conf")).unwrap_or(folder);

@@ -8,8 +8,8 @@ const REMEDIES: [(&str, &str); 5] = [
     (
         "unknown plugin [",
         "docs/plugins has all plugins, and why some of APISIX are not available: take it out of the object and do \
-         without, or leave these routes with APISIX; a plugin of your own is written as serverless-pre-function, or \
-         runs in a plugin runner (ext-plugin-pre-req)",
+         without, or leave these routes with APISIX; a plugin of your own in Lua is loaded from its file (apisix.extra_lua_path, \
+         docs/guide/lua.md), others run in a plugin runner (ext-plugin-pre-req)",
     ),
     (
         "unknown protocol [",
@@ -29,4 +29,20 @@ const REMEDIES: [(&str, &str); 5] = [
 pub(super) fn of(message: &str) -> &'static str {
     let remedy = REMEDIES.iter().find(|(part, _)| message.contains(part));
     remedy.map_or(CORRECT, |(_, remedy)| remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_of_ones_own_has_its_ways() {
+        let remedy = of("routes/1 cannot be used: unknown plugin [my-plugin]");
+        assert!(
+            ["apisix.extra_lua_path", "docs/guide/lua.md", "plugin runner"]
+                .iter()
+                .all(|way| remedy.contains(way))
+        );
+        assert_eq!(of("routes/1 cannot be used: y"), CORRECT);
+    }
 }

@@ -10,13 +10,20 @@ use tidegate_config::Settings;
 use tidegate_store::embedded::copy;
 
 use super::{check::Check, remedy};
-use crate::cli::exchange::{Bounds, get};
+use crate::{
+    boot::{commands::fresh_copy, pid_file},
+    cli::exchange::{Bounds, get},
+};
 
 const BOUNDS: Bounds = Bounds { wait: Duration::from_secs(5), body_bytes: 16 << 20, excess: Excess::Refused };
 
 /// All objects, as in an apisix.yaml. `Err`: they cannot be looked at, and why.
 pub(super) fn document(settings: &Settings) -> Result<Value, Check> {
     let path = copy::place(&settings.files.database);
+    if let Ok(Some(pid)) = pid_file::running(&settings.files.pid) {
+        // Without it the copy is seconds behind at most.
+        let _ = fresh_copy(&settings.files.pid, pid, BOUNDS.wait);
+    }
     let kept = copy::read(&path).map_err(|reason| {
         let seen =
             format!("{} cannot be read: {reason}; what the objects name is not looked at", path.display());
@@ -42,28 +49,46 @@ pub(super) fn document(settings: &Settings) -> Result<Value, Check> {
 
 /// What the running gateway says that it cannot use.
 pub(super) fn rejected(settings: &Settings) -> Vec<Check> {
-    let Some(control) = &settings.apisix.control else {
-        let seen = "the Control API of the running gateway is off: which objects it cannot use is not seen";
-        return vec![Check::unknown(
-            "objects",
-            seen,
-            "look into the error log, or set apisix.enable_control: true",
-        )];
+    let check = |object: &Rejected| {
+        let message = object.in_words();
+        Check::of_message("object", &message, remedy::of(&message))
     };
-    let answer = get(control, "Control API", "/v1/rejected", BOUNDS).and_then(|answer| answer.text());
-    let answer = answer.and_then(|text| Ok(serde_json::from_str::<Value>(&text)?));
-    let list = match &answer {
-        Ok(answer) => answer.get("list").and_then(Value::as_array),
-        Err(error) => {
-            let seen = format!("the running gateway does not say which objects it cannot use: {error:#}");
-            return vec![Check::unknown("objects", seen, "look into its error log")];
-        }
-    };
-    list.into_iter().flatten().map(of_rejected).collect()
+    match rejected_objects(settings) {
+        Ok(objects) => objects.iter().map(check).collect(),
+        Err((seen, remedy)) => vec![Check::unknown("objects", seen, remedy)],
+    }
 }
 
-fn of_rejected(entry: &Value) -> Check {
-    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-    let message = format!("{}/{} cannot be used: {}", text("kind"), text("id"), text("reason"));
-    Check::of_message("object", &message, remedy::of(&message))
+/// An object that the running gateway cannot use.
+pub(in crate::cli) struct Rejected {
+    /// `routes/1`.
+    pub object: String,
+    pub reason: String,
+}
+
+impl Rejected {
+    pub(in crate::cli) fn in_words(&self) -> String {
+        format!("{} cannot be used: {}", self.object, self.reason)
+    }
+}
+
+/// Asks the running gateway for them. `Err`: it does not say, why, and what to do.
+pub(in crate::cli) fn rejected_objects(settings: &Settings) -> Result<Vec<Rejected>, (String, &'static str)> {
+    let Some(control) = &settings.apisix.control else {
+        let seen = "the Control API of the running gateway is off: which objects it cannot use is not seen";
+        let remedy = "look into the error log, or set apisix.enable_control: true";
+        return Err((seen.to_owned(), remedy));
+    };
+    let answer = get(control, "Control API", "/v1/rejected", BOUNDS).and_then(|answer| answer.text());
+    let answer = answer.and_then(|text| Ok(serde_json::from_str::<Value>(&text)?)).map_err(|error| {
+        let seen = format!("the running gateway does not say which objects it cannot use: {error:#}");
+        (seen, "look into its error log")
+    })?;
+    let list = answer.get("list").and_then(Value::as_array).into_iter().flatten();
+    Ok(list
+        .map(|entry| {
+            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            Rejected { object: format!("{}/{}", text("kind"), text("id")), reason: text("reason").to_owned() }
+        })
+        .collect())
 }

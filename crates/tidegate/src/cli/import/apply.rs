@@ -9,6 +9,7 @@ use tidegate_import::Output;
 
 use crate::cli::{
     admin_api::{Question, ask_at},
+    count::objects,
     stdout,
 };
 
@@ -126,10 +127,9 @@ pub(super) fn apply(
         let changes: Vec<Value> = removed.chain(written).collect();
         gateway.ask("POST", "transactions", &json!({"changes": changes}).to_string())?
     };
-    let changed = answer["changes"].as_array().map_or(0, Vec::len);
+    let changed = objects(answer["changes"].as_array().map_or(0, Vec::len) as u64);
     let revision = &answer["revision"];
-    let objects = if changed == 1 { "object" } else { "objects" };
-    stdout::line(&format!("{changed} {objects} changed; the configuration is at revision {revision}"));
+    stdout::line(&format!("{changed} changed; the configuration is at revision {revision}"));
     Ok(())
 }
 

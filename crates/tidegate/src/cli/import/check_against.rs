@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tidegate_clients::verbatim::Excess;
-use tidegate_import::{Imported, Placement, Sample};
+use tidegate_import::{Imported, Placement, Sample, Source};
 use tidegate_tls::{Anchors, Trust, client_config};
 
 use super::{
@@ -117,13 +117,14 @@ struct Tally {
 pub(super) fn run(
     targets: &[Target],
     accepted: &Accepted,
-    kind: &str,
+    source: Source,
     file: &Path,
     reading: &Reading,
 ) -> anyhow::Result<()> {
     let mut tally = Tally::default();
     for target in targets {
-        let imported = convert(kind, file, reading, Placement::Replaced(Some(target.address.port())))?;
+        let imported =
+            convert(source, file, reading, Placement::Replaced(Some(target.address.port())), None)?;
         target.check(file, &imported)?;
         let (theirs, ours) = match target.tls {
             true => (Some(client(accepted.trust()?)?), Some(client(Trust::Anybody)?)),

@@ -13,34 +13,27 @@ use super::{
     },
     Reading,
     beside::{self, Beside},
+    objects::{self, Config},
 };
 use crate::{boot, say::complain};
 
-/// Converts `KIND:FILE` to an apisix.yaml at `target`.
-pub(super) fn prepare(
-    from: &str,
-    target: &Path,
-    reading: &Reading,
-    strict: bool,
-    placement: Placement,
-) -> anyhow::Result<Imported> {
-    let (kind, file) = from
-        .split_once(':')
-        .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
-    let imported = read(kind, Path::new(file), reading, strict, placement)?;
-    write(target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
-    Ok(imported)
+/// Of `KIND`.
+pub(super) fn named(kind: &str) -> anyhow::Result<Source> {
+    Source::from_name(kind)
+        .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))
 }
 
-/// Reads and converts; the report goes to standard error, so that the objects can be piped.
+/// Reads and converts; the report goes to standard error, so that the objects can be piped. `config`: what they are served with, where
+/// that is known.
 pub(super) fn read(
-    kind: &str,
+    source: Source,
     file: &Path,
     reading: &Reading,
     strict: bool,
     listeners: Placement,
+    config: Option<&Config>,
 ) -> anyhow::Result<Imported> {
-    let imported = convert(kind, file, reading, listeners)?;
+    let imported = convert(source, file, reading, listeners, config)?;
     let shown = file.display().to_string();
     let report = imported.report.text(&shown);
     if !report.is_empty() {
@@ -54,13 +47,12 @@ pub(super) fn read(
 
 /// Reads and converts without a report.
 pub(super) fn convert(
-    kind: &str,
+    source: Source,
     file: &Path,
     reading: &Reading,
     listeners: Placement,
+    config: Option<&Config>,
 ) -> anyhow::Result<Imported> {
-    let source = Source::from_name(kind)
-        .with_context(|| format!("cannot import {kind:?}; {} can be imported", Source::NAMES))?;
     let shown = file.display().to_string();
     let text = beside::read_text(file).with_context(|| format!("cannot read {shown}"))?;
     let files = Beside::new(file, reading)?;
@@ -71,7 +63,10 @@ pub(super) fn convert(
         Options { listeners, allow_missing: reading.allow_missing().to_vec() },
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
-    check(&mut imported)?;
+    match source {
+        Source::Apisix => objects::judge(file, &text, config, &mut imported.report)?,
+        Source::Nginx | Source::Kong | Source::Hyperapi => check(&mut imported)?,
+    }
     Ok(imported)
 }
 

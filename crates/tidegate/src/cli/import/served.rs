@@ -1,14 +1,16 @@
 //! `tidegate run --from KIND:FILE`: the settings under which a converted file is served.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, path::Path};
 
-use tidegate_config::{
-    Loaded, Provider, Role, Settings,
-    settings::{HttpRouter, Listener},
-};
+use anyhow::{Context, bail};
+use tidegate_config::{Loaded, Provider, Role, Settings, settings::Listener, standing_warnings};
 use tidegate_import::{Listeners, Placement};
 
-use super::{Reading, prepare::prepare};
+use super::{
+    Reading, needs,
+    objects::Config,
+    prepare::{named, read, write},
+};
 use crate::cli::place::SharedOptions;
 
 /// The file that was converted takes the place of apisix.yaml; there is no Admin API to change it behind its back.
@@ -23,24 +25,27 @@ pub(crate) fn serve(
     let target = settings.files.prefix.join("data").join("imported.yaml");
     let is_set = place.listen.is_some() || settings.places.has("apisix.node_listen");
     let placement = if is_set { Placement::Replaced(reading.stands_for()) } else { Placement::Written };
-    let imported = prepare(from, &target, reading, strict, placement)?;
+    let (kind, file) = from
+        .split_once(':')
+        .with_context(|| format!("--from {from}: give KIND:FILE, like kong:kong.yaml"))?;
+    let source = named(kind)?;
+    let config = Config::with_all_plugins(settings);
+    let imported = read(source, Path::new(file), reading, strict, placement, Some(&config))?;
+    write(&target, &imported.output.yaml().map_err(anyhow::Error::msg)?)?;
     settings.files.resources_yaml = target;
     settings.provider = Provider::Yaml;
     settings.admin.listen = None;
     // Without a config.yaml HTTPS was not requested, and another gateway may be at its port.
     let asked = settings.files.config.exists() || imported.output.has("ssls");
     settings.apisix.tls.enable &= asked;
-    if from.starts_with("kong:") {
-        // Its `trusted_ips` are empty unless kong.conf says otherwise, and an escaped slash is not one.
-        believe_as_written(settings);
-        settings.apisix.match_uri_encoded_slash = true;
+    let of_the_file = standing_warnings(settings);
+    let besides = needs::meet(source, settings);
+    if strict && !besides.is_empty() {
+        bail!("{}; --strict was given", besides.join("\n"));
     }
+    warnings.extend(besides);
     if let Some(listeners) = imported.listeners {
         as_in_nginx(placement, &listeners, settings);
-        if !settings.nginx.real_ip_from.is_empty() {
-            let what = "holds besides the `set_real_ip_from` of the nginx file";
-            warnings.push(settings.places.message(REAL_IP_FROM, &format!("{REAL_IP_FROM} {what}")));
-        }
     }
     // The other gateway has no list to switch plugins on: what its configuration names is on.
     for plugin in tidegate_plugins::registry::PLUGINS {
@@ -49,27 +54,17 @@ pub(crate) fn serve(
         }
     }
     settings.role = Role::DataPlane;
+    // Nothing is stored, and there is no Admin API: what config.yaml, or its absence, says of them does not count.
+    let still = standing_warnings(settings);
+    warnings.retain(|warning| !of_the_file.contains(warning) || still.contains(warning));
     std::fs::create_dir_all(&settings.files.logs)?;
     Ok(())
 }
 
-const REAL_IP_FROM: &str = "nginx_config.http.real_ip_from";
-
-/// Peers say who the client is only where the configuration says that they may: the defaults are those of APISIX.
-fn believe_as_written(settings: &mut Settings) {
-    if !settings.places.is_set(REAL_IP_FROM) {
-        settings.nginx.real_ip_from.clear();
-    }
-}
-
 const EVERYBODY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// nginx selects by host before path, and believes only the peers that its configuration, or config.yaml, names.
+/// What no config.yaml can say besides.
 fn as_in_nginx(placement: Placement, listeners: &Listeners, settings: &mut Settings) {
-    settings.apisix.router = HttpRouter::HostUri;
-    believe_as_written(settings);
-    // A file with another word for it is not served: the directive closes its block.
-    settings.nginx.underscores_in_headers = false;
     // It passes on, and compares, what came.
     settings.apisix.claims_as_written = true;
     for trusted in [&mut settings.apisix.trusted_addresses, &mut settings.apisix.trusted_gateways] {
