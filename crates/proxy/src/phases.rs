@@ -235,7 +235,7 @@ impl RequestChains {
             self.record_phase(instance, at.name());
             match step(instance.plugin.as_ref(), phase, request) {
                 Step::Next => {}
-                other => self.settle(at, instance, other).await?,
+                other => self.finish_step(at, instance, other).await?,
             }
             request.require_decided()?;
         }
@@ -267,13 +267,13 @@ impl RequestChains {
         }
         match step(instance.plugin.as_ref(), phase, request) {
             Step::Next => {}
-            other => self.settle(at, instance, other).await?,
+            other => self.finish_step(at, instance, other).await?,
         }
         request.require_decided()
     }
 
     /// The rest of a plugin that refuses, or waits.
-    async fn settle(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
+    async fn finish_step(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         let settled = self.run_step(at, instance, step).await;
         settled.map_err(|reply| with_error_response(instance, reply))
     }

@@ -75,7 +75,7 @@ struct Headers {
     add: Vec<(String, Template)>,
     set: Vec<(String, Template)>,
     remove: Vec<String>,
-    /// The names of `set` and `remove`, one on each line: they are no trailers either.
+    /// The names of `set` and `remove`, one on each line: they are not trailers either.
     withheld: Arc<str>,
 }
 
