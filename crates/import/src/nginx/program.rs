@@ -151,6 +151,20 @@ fn answer<'a>(
     Ok(branch)
 }
 
+/// As [`answer`], closed where that is not converted.
+fn answer_or_closed<'a>(
+    step: &'a Directive,
+    at: &At<'_, 'a>,
+    chain: &Chain<'a>,
+    variables: &Variables<'a>,
+    report: &mut Report,
+) -> Made<Branch> {
+    answer(step, at, chain, variables, report).or_else(|stop| match stop {
+        Stop::Closed(why) => Ok(Branch::closed(why)),
+        split => Err(split),
+    })
+}
+
 /// `set $args …` is a change of the request.
 fn changes_no_request(block: &[Directive]) -> Made<()> {
     for step in block {
@@ -232,11 +246,7 @@ impl<'a> Steps<'a> {
                 }
                 "return" => {
                     // Who comes here goes no further: the others do not depend on it.
-                    let branch =
-                        answer(inner, at, &inner_chain, &variables, report).or_else(|stop| match stop {
-                            Stop::Closed(why) => Ok(Branch::closed(why)),
-                            split => Err(split),
-                        })?;
+                    let branch = answer_or_closed(inner, at, &inner_chain, &variables, report)?;
                     self.branches.extend(all_when(vec![branch], &condition));
                     return Ok(());
                 }

@@ -117,7 +117,7 @@ fn own_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<
     Ok(Some(settings))
 }
 
-/// Of the gateway that gets the file, where one can be told. A config.yaml that cannot be read tells nothing.
+/// Of the gateway that gets the file, where it is known. With a config.yaml that cannot be read it is not.
 fn known_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<Option<Settings>> {
     needs::settings(place, arguments.to.as_deref()).or_else(|error| match arguments.strict {
         true => Err(error),

@@ -114,7 +114,7 @@ fn addresses(source: Source, settings: &Settings) -> String {
     let what = match (is_set, source) {
         (true, _) => format!("{key} holds besides the `set_real_ip_from` of the nginx file"),
         (false, Source::Nginx) => format!("{key} is not set, and nginx believes only `set_real_ip_from`"),
-        (false, _) => format!("{key} is not set, and the other gateway believes nobody"),
+        (false, _) => format!("{key} is not set, and the other gateway believes no peer"),
     };
     let header = &settings.nginx.real_ip_header;
     format!(

@@ -38,7 +38,7 @@ impl Config {
 }
 
 /// What is said of the objects of `file`.
-pub(super) fn judge(
+pub(super) fn report_objects(
     file: &Path,
     text: &str,
     config: Option<&Config>,

@@ -64,7 +64,7 @@ pub(super) fn convert(
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
     match source {
-        Source::Apisix => objects::judge(file, &text, config, &mut imported.report)?,
+        Source::Apisix => objects::report_objects(file, &text, config, &mut imported.report)?,
         Source::Nginx | Source::Kong | Source::Hyperapi => check(&mut imported)?,
     }
     Ok(imported)
