@@ -55,7 +55,8 @@ impl Subject {
         }
         let data = gateway.prefix().join("data");
         let entries = fs::read_dir(&data).expect("a folder").flatten().map(|entry| entry.path());
-        let files = entries.map(|path| (path.clone(), fs::read(&path).expect("a file"))).collect();
+        let files = entries.filter(|path| path.is_file());
+        let files = files.map(|path| (path.clone(), fs::read(&path).expect("a file"))).collect();
         Subject { database: data.join("tidegate.redb"), gateway, files, state, export }
     }
 

@@ -173,8 +173,11 @@ fn what_is_applied_needs_the_same() {
     };
     let prefix = gateway.prefix().display().to_string();
     let (fine, said) = apply(&["--prefix", &prefix, "--strict"]);
-    assert!(!fine && said.contains(&format!("conf/config.yaml:")) && said.contains(BELIEVED), "{said}");
-    assert!(gateway.admin("GET", "/apisix/admin/routes", "").1.contains("\"total\":0"), "nothing was written");
+    assert!(!fine && said.contains("conf/config.yaml:") && said.contains(BELIEVED), "{said}");
+    assert!(
+        gateway.admin("GET", "/apisix/admin/routes", "").1.contains("\"total\":0"),
+        "nothing was written"
+    );
     let (fine, said) = apply(&["--admin-key", ADMIN_KEY]);
     assert!(fine && said.contains(&format!("source: set {BELIEVED}: []")), "{said}");
 }

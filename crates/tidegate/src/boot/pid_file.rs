@@ -79,7 +79,7 @@ impl PidFile {
     }
 
     /// A successor has it, and ends its lock with itself: the next start does not wait for this process, which drains. With
-    /// `keeps_sockets` it does: what reaches a listening socket that nobody accepts from is lost.
+    /// `keeps_sockets` it does: what reaches a listening socket without an acceptor is lost.
     pub(crate) fn hand_over(&mut self, keeps_sockets: bool) -> io::Result<()> {
         let lock = if keeps_sockets { Some(self.file()?.try_clone()?) } else { None };
         let (mark, result) = match Mark::set(&self.path) {
@@ -286,7 +286,7 @@ mod tests {
             let mut first = PidFile::create(&path).unwrap();
             let second = PidFile::inherited(first.file().unwrap().try_clone().unwrap(), &path);
             first.hand_over(keeps_sockets).unwrap();
-            // The successor crashes: its pid stays, and is no other process's.
+            // The successor crashes: its pid stays, and another process does not get it.
             fs::write(&path, "2147483647\n").unwrap();
             drop(second);
             assert_eq!(running(&path).unwrap(), own_pid().filter(|_| keeps_sockets));

@@ -62,7 +62,7 @@ pub(super) fn carry_out(
     })
 }
 
-/// `None`: the gateway does not say. That is no fault of the reload.
+/// `None`: the gateway does not say. The reload went well all the same.
 fn rejected(settings: &Settings) -> Option<Vec<Rejected>> {
     rejected_objects(settings).ok()
 }
