@@ -125,7 +125,6 @@ fn what_is_about_answers_does_not_close_what_is_asked() {
     };
     let said = report(&text(around, ""));
     assert!(!said.contains("closed: location /a/"), "{said}");
-    assert!(!said.contains("not supported: expires"), "{said}");
     // Here nginx counts questions.
     let said = report(&text("", "limit_req zone=a;"));
     let why = "f:2: closed: location /a/: `auth_request /check`: `limit_req zone=a` of line 3 is not converted in its location";
