@@ -80,7 +80,7 @@ pub trait Hooks: Send + Sync {
     }
     /// Figures over time; the error becomes the message of a 503.
     fn stats(&self, _question: StatsQuestion) -> BoxFuture<'_, Result<Value, String>> {
-        Box::pin(async { Err("there are no figures here".to_owned()) })
+        Box::pin(async { Err("this gateway keeps no figures".to_owned()) })
     }
     /// Requests as they end, as events; the error becomes the message of a 503.
     fn traffic(&self, _question: TrafficQuestion) -> BoxFuture<'_, Result<mpsc::Receiver<Bytes>, String>> {

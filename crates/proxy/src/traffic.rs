@@ -114,7 +114,7 @@ fn consumer_of(request: &Request) -> &str {
     request.consumer.as_deref().map_or("", |consumer| &consumer.username)
 }
 
-/// What is wanted from now on; nothing: there is no viewer.
+/// Replaces the filters of all viewers. An empty list turns observation off.
 pub fn watch(filters: Vec<Filter>) {
     let is_watched = !filters.is_empty();
     *FILTERS.write() = filters;

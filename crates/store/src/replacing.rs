@@ -20,7 +20,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Does nothing where there is no such file.
+/// Does nothing if the file is missing.
 fn drop_pages(path: &Path) {
     let Ok(file) = File::open(path) else { return };
     let length = file.metadata().map_or(0, |metadata| metadata.len());

@@ -86,7 +86,7 @@ fn is_permitted(role: &str, method: &str, path: &str) -> bool {
 }
 
 fn is_refused(status: u16) -> bool {
-    // 404 and 405: there is no such thing, for nobody.
+    // 404 and 405 are the same for every role.
     matches!(status, 401 | 403 | 404 | 405)
 }
 

@@ -203,7 +203,7 @@ pub fn restore(path: &Path, backup: &Path) -> Result<Restored, StoreError> {
     Ok(Restored { head, revision: newest + 1, users, users_stay, aside })
 }
 
-/// `None`: there is no store, or it cannot be read.
+/// `None` if the store is missing or unreadable.
 fn users_of(path: &Path) -> Option<Vec<User>> {
     matches!(inspect_path(path), Ok(StoreFile::Taken)).then_some(())?;
     let (database, _) = Database::open(path, Hooks::default(), Retention::default()).ok()?;
