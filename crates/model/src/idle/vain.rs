@@ -19,7 +19,9 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
 
 /// Whether a message says that a route, or a name of a certificate, is for no request or for others than it seems.
 pub fn is_about_place(message: &str) -> bool {
-    ["uri ", "host ", "sni ", "the condition ", "vars"].iter().any(|start| message.starts_with(start))
+    ["uri ", "host ", "sni ", "the condition ", "vars", "no request ", "not all of its requests "]
+        .iter()
+        .any(|start| message.starts_with(start))
 }
 
 /// The `retries` of an upstream, wherever it is written.

@@ -235,6 +235,18 @@ impl Compiled for CompiledView {
         self.0.rejected.borrow().clone()
     }
 
+    fn place(&self, route: &str) -> Vec<String> {
+        self.0.publisher.current().router.remarks(route)
+    }
+
+    fn places(&self, changed: &[Object], gone: &[&str], after: &dyn Objects) -> Vec<(Arc<str>, String)> {
+        let specs = self.0.trial.specs(changed, after);
+        let router = self.0.publisher.current().router.with(&specs, gone);
+        let said =
+            |id: &Arc<str>| router.remarks(id).into_iter().map(|text| (id.clone(), text)).collect::<Vec<_>>();
+        specs.iter().flat_map(|spec| said(&spec.order)).collect()
+    }
+
     fn warnings(&self) -> Arc<[Rejected]> {
         self.0.warnings.borrow().clone()
     }
