@@ -148,6 +148,15 @@ impl<N> Router<N> {
         Router::with_changes(self.base.clone(), stale, all.into_iter(), || {})
     }
 
+    /// The paths of all routes.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        let is_stale = |at: u32| self.changes.as_ref().is_some_and(|changes| changes.stale.has(at));
+        let base =
+            (0u32..).zip(&self.base.routes).filter(move |(at, _)| !is_stale(*at)).map(|(_, route)| route);
+        let changed = self.changes.iter().flat_map(|changes| &changes.layer.routes);
+        base.chain(changed).flat_map(|route| &route.uris).map(|uri| &**uri)
+    }
+
     fn spec(&self, id: &str) -> Option<&RouteSpec<N>> {
         let changed = self.changes.as_ref().map(|changes| &changes.layer);
         if let Some((layer, at)) = changed.and_then(|layer| Some((layer, position(layer, id)?))) {

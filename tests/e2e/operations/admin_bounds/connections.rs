@@ -84,7 +84,8 @@ fn strangers_leave_room_for_the_operator() {
 /// 24 addresses without a key must not lock out who has shown one, nor the machine itself, where everybody may connect.
 #[test]
 fn who_has_shown_a_key_comes_back() {
-    let gateway = start("allow_admin: [0.0.0.0/0]\n    limits: {connections: 16, connections_per_address: 0}");
+    let gateway =
+        start("allow_admin: [0.0.0.0/0]\n    limits: {connections: 16, connections_per_address: 0}");
     const UNKNOWN: &str = "127.0.1.3:0";
     assert_eq!(get(&gateway, OTHER_STRANGER), Some(200), "it has shown its key");
     let (mut strangers, started) = (Vec::new(), Instant::now());

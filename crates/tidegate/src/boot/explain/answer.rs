@@ -8,12 +8,13 @@ use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer}
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
 use tidegate_routing::router::{CandidateResult, Loss, Mode, Place, why_first};
 
-use super::fields;
+use super::{Ports, fields, nearest_path::nearest_path};
 
 /// The stored objects, for what the compiled form does not keep.
 pub(crate) struct Objects<'a> {
     pub get: &'a dyn Fn(Kind, &str) -> Option<Arc<Value>>,
     pub catalog: &'a dyn PluginCatalog,
+    pub ports: Ports,
 }
 
 pub(super) fn to_json(
@@ -32,6 +33,7 @@ pub(super) fn to_json(
             "scheme": if question.https { "https" } else { "http" },
             "host": explanation.host,
             "path": explanation.path,
+            "port": question.port,
             "client_ip": question.client.to_string(),
             "consumer": question.consumer,
         },
@@ -213,6 +215,10 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     if explanation.route.is_none() {
         notes
             .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
+        let meant = nearest_path(&explanation.path, snapshot.router.patterns());
+        notes.extend(meant.filter(|_| explanation.candidates.is_empty()).map(|pattern| {
+            format!("no route has a path that fits {}; did you mean {pattern}?", explanation.path)
+        }));
     }
     let globals = snapshot.globals.instances().first();
     if let Some(refusal) = globals.filter(|instance| instance.def.name == tidegate_plugin_api::chain::REFUSAL)
