@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
-use tidegate_model::{Document, Kind, Object, Rejected, check::References};
+use tidegate_model::{Document, Kind, Object, Rejected, check::References, remedy::with_remedy};
 use tidegate_store::{Operation, State, Stored};
 
 use super::{
@@ -64,6 +64,8 @@ impl Stage {
         let mut faults = Vec::new();
         for change in changes {
             if let Err(error) = stage.apply(api, change) {
+                let kind = parse_target(api, change).ok().map(|target| target.kind);
+                let error = with_remedy(kind, error, api.plugins().as_ref());
                 faults.push(Fault { index: change.index, path: change.path.clone(), error });
             }
         }
@@ -220,6 +222,7 @@ impl Stage {
                 None => delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err),
             };
             if let Err(error) = checked {
+                let error = with_remedy(Some(*kind), error, api.plugins().as_ref());
                 faults.push(Fault { index: touched.index, path: touched.path.clone(), error });
             }
         }
