@@ -150,6 +150,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
+    let _giving_back = memory::GivingBack::start()?;
     expiry::watch(&runtime, &control);
     ocsp::watch(&runtime, &control);
     if let Some(socket) = status {
