@@ -165,6 +165,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         logs: &logs,
         workers: &workers,
         provider: &provider,
+        control: &control,
         sockets: &sockets,
         pid_file: &mut options.pid_file,
         origin: &options.origin,
@@ -307,7 +308,7 @@ pub(crate) fn explain_offline(
     question: &serde_json::Value,
 ) -> anyhow::Result<serde_json::Value> {
     trial::without_logs(&mut settings);
-    let reading = self::addresses::reading(&settings)?;
+    let (reading, ports) = (self::addresses::reading(&settings)?, explain::Ports::of(&settings));
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(catalog(Some(&settings.plugins))?);
@@ -322,7 +323,7 @@ pub(crate) fn explain_offline(
             let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
             let store = provider.store();
             let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-            let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+            let objects = explain::Objects { get: &get, catalog: catalog.as_ref(), ports };
             let explained = explain::answer(&snapshot, &reading, &objects, question);
             provider.close();
             explained.map_err(anyhow::Error::msg)
