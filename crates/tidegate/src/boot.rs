@@ -150,9 +150,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
-    let _giving_back = memory::GivingBack::start()?;
-    expiry::watch(&runtime, &control);
-    ocsp::watch(&runtime, &control);
+    let _giving_back = watch(&runtime, &control)?;
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
@@ -188,6 +186,13 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+/// What is looked at for as long as the gateway runs: certificates, and memory to give back.
+fn watch(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) -> anyhow::Result<memory::GivingBack> {
+    expiry::watch(runtime, control);
+    ocsp::watch(runtime, control);
+    memory::GivingBack::start()
 }
 
 /// The runner's plugins have no more requests; what it says is still logged.
