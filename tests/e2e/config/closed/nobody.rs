@@ -64,7 +64,7 @@ fn names_of_nobody_are_told_at_the_write() {
         ("consumers/guest", json!({"username": "guest"})),
         ("consumers/nobody", json!({"username": "nobody"})),
         ("services/sold", json!({})),
-        ("routes/there", behind(&json!({}))),
+        ("routes/there", json!({"uri": "/there", "plugins": {}})),
         ("plugin_metadata/cors", json!({"allow_origins": {"partners": "https://partner.example"}})),
     ] {
         put(&gateway, path, &object.to_string());
