@@ -149,8 +149,9 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
+    let giving_back = memory::GivingBack::start()?;
     let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
-    let _giving_back = watch(&runtime, &control)?;
+    watch_certificates(&runtime, &control);
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
@@ -178,7 +179,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    drop(taking);
+    drop((taking, giving_back));
     end(runner, &control, &provider, &logs);
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
@@ -188,11 +189,9 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     Ok(())
 }
 
-/// What is looked at for as long as the gateway runs: certificates, and memory to give back.
-fn watch(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) -> anyhow::Result<memory::GivingBack> {
+fn watch_certificates(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) {
     expiry::watch(runtime, control);
     ocsp::watch(runtime, control);
-    memory::GivingBack::start()
 }
 
 /// The runner's plugins have no more requests; what it says is still logged.

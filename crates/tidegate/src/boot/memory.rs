@@ -62,7 +62,7 @@ unsafe extern "C" fn madvise(start: *mut c_void, length: usize, advice: c_int) -
     let mut done = 0;
     loop {
         let piece = at_once.min(length - done);
-        // SAFETY: a part of what the caller has named, with what it asked for; a page is no larger than a piece.
+        // SAFETY: a part of what the caller has named, with what it asked for; a piece is at least as large as a page.
         let result = unsafe { libc::syscall(libc::SYS_madvise, start.byte_add(done), piece, advice) };
         done += piece;
         if result != 0 || done == length {
