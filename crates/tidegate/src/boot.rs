@@ -188,7 +188,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     Ok(())
 }
 
-fn watch_workers(workers: &Arc<Workers>, signals: &signals::Signals) -> anyhow::Result<()> {
+fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) -> anyhow::Result<()> {
     let events = signals.event_sender();
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")
 }
