@@ -72,7 +72,7 @@ fn names_of_nobody_are_told_at_the_write() {
         ("consumers/guest", json!({"username": "guest"})),
         ("consumers/nobody", json!({"username": "nobody"})),
         ("services/sold", json!({})),
-        ("routes/there", behind(&json!({}))),
+        ("routes/there", json!({"uri": "/there", "plugins": {}})),
         ("upstreams/new-version", json!({"nodes": {"127.0.0.1:1": 1}})),
         (
             "protos/orders",
