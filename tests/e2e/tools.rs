@@ -36,6 +36,7 @@ mod nginx_errors;
 mod nginx_fields;
 mod nginx_files;
 mod nginx_guards;
+mod nginx_limits;
 mod nginx_listeners;
 mod nginx_referers;
 mod nginx_rewrites;
