@@ -14,6 +14,7 @@ mod header_texts;
 mod loops;
 mod masked;
 mod max_conn;
+mod never;
 mod probes;
 mod rebinding;
 pub(crate) mod secrets;

@@ -21,6 +21,7 @@ mod echo;
 mod examples;
 mod import_again;
 mod import_bounds;
+mod import_in_vain;
 mod import_needs;
 mod imports;
 mod install_deps;

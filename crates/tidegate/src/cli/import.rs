@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "apply")]
     keep: bool,
     /// Address of the Admin API for --apply
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180", requires = "apply")]
     admin: String,
     /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
