@@ -60,7 +60,8 @@ impl Keyring {
 
     /// By each key that is not `published`, the one in use first: what only a holder of the key can compute, in hexadecimal digits.
     pub fn digests(&self, text: &str, published: &[&str]) -> Vec<String> {
-        let own = self.keys.iter().filter(|key| !published.iter().any(|other| other.as_bytes() == key.as_slice()));
+        let own =
+            self.keys.iter().filter(|key| !published.iter().any(|other| other.as_bytes() == key.as_slice()));
         own.map(|key| {
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes());
             tag.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()

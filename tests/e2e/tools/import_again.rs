@@ -113,7 +113,8 @@ consumers:
 
 impl Scene {
     fn with_key(&self, path: &str, key: &str) -> u16 {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\napikey: {key}\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: a.test\r\napikey: {key}\r\nConnection: close\r\n\r\n");
         self.gateway.client().request(&request).expect("an answer").status()
     }
 
@@ -153,12 +154,18 @@ fn what_a_file_no_longer_has_goes_with_its_keys() {
     let scene = scene();
     let file = WITH_KEYS.replace("@UPSTREAM@", &upstream.address.to_string());
     scene.applied("kong", &file, &[]);
-    assert_eq!((scene.with_key("/key", "key-of-bob"), scene.with_key("/key", "second-key-of-anna")), (200, 200));
+    assert_eq!(
+        (scene.with_key("/key", "key-of-bob"), scene.with_key("/key", "second-key-of-anna")),
+        (200, 200)
+    );
     let without = file.replace("- {username: bob, keyauth_credentials: [{key: key-of-bob}]}", "");
     let revoked = without.replace(", {key: second-key-of-anna}", "");
     scene.refused("kong", &revoked, &["consumers/bob", "credentials/", "--replace", "--keep"]);
     scene.applied("kong", &revoked, &["--replace"]);
-    assert_eq!((scene.with_key("/key", "key-of-bob"), scene.with_key("/key", "second-key-of-anna")), (401, 401));
+    assert_eq!(
+        (scene.with_key("/key", "key-of-bob"), scene.with_key("/key", "second-key-of-anna")),
+        (401, 401)
+    );
     assert_eq!(scene.with_key("/key", "key-of-anna"), 200);
     assert!(scene.applied("kong", &revoked, &[]).contains("0 objects changed"));
 }
@@ -173,11 +180,21 @@ fn credentials_of_an_apisix_file_go_too() {
          secrets:\n- {{id: vault/v, uri: 'http://127.0.0.1:1', prefix: p, token: t}}\n#END\n"
     );
     scene.applied("apisix", &file, &[]);
-    assert_eq!((scene.with_key("/key", "first"), scene.with_key("/key", "second"), scene.status("/gone")), (200, 200, 200));
-    let fewer: String = file.lines().filter(|line| !line.contains("gone") && !line.contains("c2")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(
+        (scene.with_key("/key", "first"), scene.with_key("/key", "second"), scene.status("/gone")),
+        (200, 200, 200)
+    );
+    let fewer: String = file
+        .lines()
+        .filter(|line| !line.contains("gone") && !line.contains("c2"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     scene.refused("apisix", &fewer, &["routes/gone", "consumers/anna/credentials/c2"]);
     scene.applied("apisix", &fewer, &["--replace"]);
-    assert_eq!((scene.with_key("/key", "first"), scene.with_key("/key", "second"), scene.status("/gone")), (200, 401, 404));
+    assert_eq!(
+        (scene.with_key("/key", "first"), scene.with_key("/key", "second"), scene.status("/gone")),
+        (200, 401, 404)
+    );
 }
 
 #[test]
@@ -190,7 +207,17 @@ fn a_guard_put_on_an_imported_route_by_hand_stays() {
     let path = format!("routes/{old}");
     scene.change("PATCH", &path, r#"{"plugins":{"key-auth":{}}}"#);
     assert_eq!(scene.status("/old"), 401);
-    scene.refused("kong", &file, &[&path, "changed since the last import: PATCH /apisix/admin/routes/", "by admin from 127.0.0.1 at ", "--replace", "--keep"]);
+    scene.refused(
+        "kong",
+        &file,
+        &[
+            &path,
+            "changed since the last import: PATCH /apisix/admin/routes/",
+            "by admin from 127.0.0.1 at ",
+            "--replace",
+            "--keep",
+        ],
+    );
     let said = scene.applied("kong", &file, &["--keep"]);
     assert!(said.contains(&format!("kept as it was changed by hand: {path}")), "{said}");
     assert_eq!(scene.status("/old"), 401);
@@ -198,7 +225,8 @@ fn a_guard_put_on_an_imported_route_by_hand_stays() {
     scene.applied("kong", &file, &["--replace"]);
     assert_eq!(scene.status("/old"), 200);
     // What only the file changes goes through.
-    let guarded = file.replace("{name: old, paths: [/old]}", "{name: old, paths: [/old], plugins: [{name: key-auth}]}");
+    let guarded =
+        file.replace("{name: old, paths: [/old]}", "{name: old, paths: [/old], plugins: [{name: key-auth}]}");
     scene.applied("kong", &guarded, &[]);
     assert_eq!(scene.status("/old"), 401);
     // A route written anew has no label of the import.
@@ -234,7 +262,9 @@ fn a_guard_put_on_an_nginx_location_by_hand_stays() {
 #[test]
 fn kinds_without_labels_and_deleted_objects_are_told_by_the_history() {
     let scene = scene();
-    let rule = |status: u16| format!("global_rules:\n- {{id: g, plugins: {{response-rewrite: {{status_code: {status}}}}}}}\n");
+    let rule = |status: u16| {
+        format!("global_rules:\n- {{id: g, plugins: {{response-rewrite: {{status_code: {status}}}}}}}\n")
+    };
     let rest = "routes:\n- {id: r, uri: /r, plugins: {mocking: {response_example: ok}}}\nconsumers:\n- {username: anna}\n\
                 - {id: anna/credentials/c1, plugins: {key-auth: {key: first}}}\n#END\n";
     let file = |status| rule(status) + rest;
@@ -242,7 +272,11 @@ fn kinds_without_labels_and_deleted_objects_are_told_by_the_history() {
     scene.applied("apisix", &file(202), &[]);
     assert_eq!(scene.status("/r"), 202);
     scene.change("PATCH", "global_rules/g", r#"{"plugins":{"response-rewrite":{"status_code":203}}}"#);
-    scene.refused("apisix", &file(202), &["global_rules/g (not written last by an import: PATCH /apisix/admin/global_rules/g by admin"]);
+    scene.refused(
+        "apisix",
+        &file(202),
+        &["global_rules/g (not written last by an import: PATCH /apisix/admin/global_rules/g by admin"],
+    );
     scene.applied("apisix", &file(202), &["--keep"]);
     assert_eq!(scene.status("/r"), 203);
     scene.applied("apisix", &file(202), &["--replace"]);
@@ -253,7 +287,11 @@ fn kinds_without_labels_and_deleted_objects_are_told_by_the_history() {
     // Revoked by hand: an import does not bring it back unasked.
     scene.change("DELETE", "consumers/anna/credentials/c1", "");
     scene.change("DELETE", "routes/r", "");
-    scene.refused("apisix", rest, &["consumers/anna/credentials/c1 (deleted since the last import: DELETE ", "routes/r"]);
+    scene.refused(
+        "apisix",
+        rest,
+        &["consumers/anna/credentials/c1 (deleted since the last import: DELETE ", "routes/r"],
+    );
     scene.applied("apisix", rest, &["--keep"]);
     assert_eq!(scene.status("/r"), 404);
     scene.applied("apisix", rest, &["--replace"]);
@@ -275,7 +313,8 @@ fn a_digest_tells_no_secret_and_secrets_changed_by_hand_stay() {
     let mut digests = Vec::new();
     for keyring in ["", "1111111111111111", "2222222222222222"] {
         let own = format!("apisix:\n  data_encryption: {{keyring: ['{keyring}']}}\n");
-        let config = if keyring.is_empty() { EMBEDDED.to_owned() } else { EMBEDDED.replacen("apisix:\n", &own, 1) };
+        let config =
+            if keyring.is_empty() { EMBEDDED.to_owned() } else { EMBEDDED.replacen("apisix:\n", &own, 1) };
         let mut gateway = Gateway::start(&config, None);
         gateway.process.wait_for_port(gateway.admin);
         let scene = Scene { gateway };

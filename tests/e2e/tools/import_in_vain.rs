@@ -32,7 +32,12 @@ fn options_without_effect_are_named_or_refused() {
         assert!(!done && !is_written && said.contains(expected), "{words:?}: {said}");
     }
     for (name, expected) in [
-        ("openid-conect", Some("--allow-missing openid-conect has no effect: the file has no such plugin; did you mean openid-connect?")),
+        (
+            "openid-conect",
+            Some(
+                "--allow-missing openid-conect has no effect: the file has no such plugin; did you mean openid-connect?",
+            ),
+        ),
         ("key-auth", Some("--allow-missing key-auth has no effect: the plugin is converted")),
         ("openid-connect", None),
     ] {
@@ -47,7 +52,10 @@ fn options_without_effect_are_named_or_refused() {
 fn a_file_of_something_else_is_not_taken_for_an_empty_one() {
     let config = "apisix:\n  node_listen: 9080\ndeployment:\n  role: traditional\n";
     let (done, said, is_written) = import(&["apisix"], config);
-    assert!(!done && !is_written && said.contains("nothing of it can be converted, and nothing was written"), "{said}");
+    assert!(
+        !done && !is_written && said.contains("nothing of it can be converted, and nothing was written"),
+        "{said}"
+    );
     let (done, said, is_written) = import(&["apisix"], "routes: []\n#END\n");
     assert!(done && is_written, "{said}");
 }

@@ -22,7 +22,9 @@ fn file(upstream: &str) -> String {
                     split_clients $remote_addr $by_split { 50% a; * b; }\n"
         .to_owned();
     for (zone, key) in ZONES {
-        text += &format!("limit_req_zone {key} zone=r{zone}:1m rate=1r/m;\nlimit_conn_zone {key} zone=c{zone}:1m;\n");
+        text += &format!(
+            "limit_req_zone {key} zone=r{zone}:1m rate=1r/m;\nlimit_conn_zone {key} zone=c{zone}:1m;\n"
+        );
     }
     text += "server {\nlisten 80;\n";
     text += &format!("location = /ask {{ internal; proxy_pass http://{upstream}; }}\n");
@@ -34,8 +36,14 @@ fn file(upstream: &str) -> String {
             _ => "",
         };
         let after = if zone == "group" { "(?<by_group>.)" } else { "" };
-        for (limit, rule) in [("r", format!("limit_req zone=r{zone};")), ("c", format!("limit_conn c{zone} 1;"))] {
-            let path = if after.is_empty() { format!("/{limit}/{zone}") } else { format!("~ ^/{limit}/{zone}{after}") };
+        for (limit, rule) in
+            [("r", format!("limit_req zone=r{zone};")), ("c", format!("limit_conn c{zone} 1;"))]
+        {
+            let path = if after.is_empty() {
+                format!("/{limit}/{zone}")
+            } else {
+                format!("~ ^/{limit}/{zone}{after}")
+            };
             text += &format!("location {path} {{ {more} {rule} proxy_pass http://{upstream}; }}\n");
         }
     }
@@ -60,15 +68,23 @@ fn the_report_names_the_variable() {
     let (from, to) = (folder.path().join("nginx.conf"), folder.path().join("apisix.yaml"));
     std::fs::write(&from, file("127.0.0.1:1")).expect("written");
     let mut command = std::process::Command::new(tidegate_testkit::gateway::binary());
-    let output = command.args(["import", "nginx", "--to"]).arg(&to).arg(&from).output().expect("tidegate runs");
+    let output =
+        command.args(["import", "nginx", "--to"]).arg(&to).arg(&from).output().expect("tidegate runs");
     let said = String::from_utf8_lossy(&output.stderr);
     for name in ["by_map", "by_geo", "by_set", "by_group", "by_question", "by_split", "by_nothing"] {
         for limit in ["limit_req", "limit_conn"] {
-            let named = |line: &str| line.contains("closed") && line.contains(limit) && line.contains(&format!("counts by `${name}`: "));
+            let named = |line: &str| {
+                line.contains("closed")
+                    && line.contains(limit)
+                    && line.contains(&format!("counts by `${name}`: "))
+            };
             assert!(said.lines().any(named), "{limit} {name}: {said}");
         }
     }
-    assert!(said.contains("requests without `$http_x_key` are limited too, by the client's address"), "{said}");
+    assert!(
+        said.contains("requests without `$http_x_key` are limited too, by the client's address"),
+        "{said}"
+    );
     let written = std::fs::read_to_string(&to).expect("a file");
     assert!(!written.contains("key: by_"), "{written}");
 }

@@ -75,8 +75,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 
 /// `dryrun=true`, taken for nothing, would write.
 fn check_arguments(request: &Request) -> Result<(), Response> {
-    const KNOWN: [&str; 7] =
-        ["mode", "source", "earlier", "dry_run", "wait", "wait_timeout", "api_key"];
+    const KNOWN: [&str; 7] = ["mode", "source", "earlier", "dry_run", "wait", "wait_timeout", "api_key"];
     let given: Vec<String> = arguments(&request.query).into_iter().map(|(name, _)| name).collect();
     if let Some(name) =
         given.iter().enumerate().find_map(|(at, name)| given[..at].contains(name).then_some(name))

@@ -149,7 +149,9 @@ fn remarks(conf: &Value) -> Vec<String> {
     }
     for list in ["allow_origins", "timing_allow_origins"] {
         let origins = text(list).into_iter().flat_map(|origins| origins.split(','));
-        found.extend(origins.filter_map(|origin| never_sent(origin.trim()).map(|why| format!("{list}: {why}"))));
+        found.extend(
+            origins.filter_map(|origin| never_sent(origin.trim()).map(|why| format!("{list}: {why}"))),
+        );
     }
     let is_any = text("allow_origins").is_none_or(|origins| origins == "*");
     if is_any && by_metadata && conf.get("allow_origins_by_regex").is_some() {

@@ -48,7 +48,11 @@ fn remarks(conf: &Value) -> Vec<String> {
         return vec!["block_rules is empty: every request is refused".to_owned()];
     }
     let rules = rules.iter().filter_map(Value::as_str).filter(|rule| never_begins(rule));
-    rules.map(|rule| format!("block_rules: {rule} matches no request: what is compared begins with /; write ^/…")).collect()
+    rules
+        .map(|rule| {
+            format!("block_rules: {rule} matches no request: what is compared begins with /; write ^/…")
+        })
+        .collect()
 }
 
 /// Whether a pattern asks for another beginning than `/`: `^` and a letter or digit that has to be there.

@@ -95,7 +95,9 @@ impl Source {
                 }
             }
             Earlier::Keep => {
-                wanted.retain(|wanted| !changed.iter().any(|changed| changed.key == (wanted.kind, wanted.id.clone())));
+                wanted.retain(|wanted| {
+                    !changed.iter().any(|changed| changed.key == (wanted.kind, wanted.id.clone()))
+                });
                 kept.extend(changed.iter().map(|changed| named(&changed.key)));
             }
         }
@@ -167,7 +169,9 @@ impl Source {
                 } else if seal.secrets_are_covered() || seal.secrets_are_equal(&key, &current, wanted) {
                     Standing::Ours
                 } else {
-                    Standing::Changed("its secrets differ, and without own keys in data_encryption.keyring nothing tells whether they were changed by hand")
+                    Standing::Changed(
+                        "its secrets differ, and without own keys in data_encryption.keyring nothing tells whether they were changed by hand",
+                    )
                 }
             }
             (Some(source), None) if source == self.name => {

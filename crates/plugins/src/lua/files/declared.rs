@@ -60,8 +60,7 @@ impl Declared {
 
     /// Its schemas and the fields that they are in.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (&'static str, &serde_json::Value)> {
-        let others =
-            [("consumer_schema", &self.consumer_schema), ("metadata_schema", &self.metadata_schema)];
+        let others = [("consumer_schema", &self.consumer_schema), ("metadata_schema", &self.metadata_schema)];
         let others = others.into_iter().filter_map(|(name, schema)| Some((name, schema.as_ref()?)));
         std::iter::once(("schema", &self.schema)).chain(others)
     }

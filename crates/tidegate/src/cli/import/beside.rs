@@ -72,10 +72,13 @@ impl Reading {
         let plugin = |entry: &Entry| entry.subject.rsplit_once("plugin ").map(|(_, name)| name.to_owned());
         let present: Vec<String> = report.entries().iter().filter_map(plugin).collect();
         let said = |name: &String| {
-            let mut own = report.entries().iter().filter(|entry| plugin(entry).as_ref() == Some(name)).peekable();
+            let mut own =
+                report.entries().iter().filter(|entry| plugin(entry).as_ref() == Some(name)).peekable();
             if own.peek().is_none() && !text.contains(name.as_str()) {
                 let hint = nearest::hint(name, present.iter().map(String::as_str));
-                return Some(format!("--allow-missing {name} has no effect: the file has no such plugin{hint}"));
+                return Some(format!(
+                    "--allow-missing {name} has no effect: the file has no such plugin{hint}"
+                ));
             }
             (own.peek().is_some() && own.all(|entry| entry.outcome == Conversion::Converted))
                 .then(|| format!("--allow-missing {name} has no effect: the plugin is converted"))

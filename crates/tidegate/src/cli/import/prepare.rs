@@ -48,7 +48,10 @@ pub(super) fn read(
     }
     let has_objects = imported.output.lists().any(|(_, objects)| !objects.is_empty());
     if !has_objects && imported.report.count(Conversion::Unsupported) > 0 {
-        bail!("{shown}: nothing of it can be converted, and nothing was written; is it a file of {}?", source.name());
+        bail!(
+            "{shown}: nothing of it can be converted, and nothing was written; is it a file of {}?",
+            source.name()
+        );
     }
     Ok(imported)
 }

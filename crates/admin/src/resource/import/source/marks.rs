@@ -65,7 +65,8 @@ impl Seal<'_> {
     /// Whether the secrets of the first are those of the second.
     pub(super) fn secrets_are_equal(&self, key: &Key, current: &Value, wanted: &Value) -> bool {
         let differences = diff::of_object(key, Some(current), Some(wanted), self.catalog);
-        let hidden = |entry: &Value| entry.get("before").is_some_and(|before| before.to_string().contains(MASK));
+        let hidden =
+            |entry: &Value| entry.get("before").is_some_and(|before| before.to_string().contains(MASK));
         !differences.iter().any(hidden)
     }
 }
@@ -95,10 +96,7 @@ pub(super) fn label<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 pub(super) fn is_labelled(kind: Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::Secret | Kind::GlobalRule | Kind::PluginMetadata | Kind::GraphqlCostDecoration
-    )
+    !matches!(kind, Kind::Secret | Kind::GlobalRule | Kind::PluginMetadata | Kind::GraphqlCostDecoration)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -100,7 +100,11 @@ impl Asked<'_> {
             let Some((newest, before)) = entries.split_first() else { continue };
             let back = newest.author.note.as_deref().is_some_and(|note| note.starts_with("rollback"));
             if !back && !self.is_import(newest) && before.iter().any(|entry| self.is_import(entry)) {
-                deleted.push(Changed { why: "deleted since the last import", by: Some(by_whom(newest)), key });
+                deleted.push(Changed {
+                    why: "deleted since the last import",
+                    by: Some(by_whom(newest)),
+                    key,
+                });
             }
         }
         Ok(deleted)
