@@ -65,7 +65,7 @@ fn guards_of_a_changed_nginx_file_are_not_behind_its_old_routes() {
     let changed = file("# moved\n# down\n", "deny all;");
     let before = scene.export();
     let (done, said) = scene.apply("nginx", &changed, &[]);
-    assert!(!done && said.contains("an earlier import of nginx wrote objects"), "{said}");
+    assert!(!done && said.contains("earlier import of nginx wrote objects"), "{said}");
     assert!(said.contains("--replace") && said.contains("--keep") && said.contains("routes/"), "{said}");
     assert_eq!(scene.export(), before, "nothing was written");
     let (done, said) = scene.apply("nginx", &changed, &["--replace"]);

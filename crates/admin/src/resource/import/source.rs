@@ -11,7 +11,7 @@ mod outlook;
 mod past;
 mod refusal;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use tidegate_model::{Kind, Object};
@@ -19,7 +19,7 @@ use tidegate_store::State;
 
 use self::{
     marks::{DIGEST, SOURCE, Seal, bare, is_labelled, label, marked},
-    outlook::{Changed, Outlook, named},
+    outlook::{Changed, Key, Outlook, named},
 };
 use super::plan::{Items, overwritten, removed};
 use crate::{
@@ -95,9 +95,8 @@ impl Source {
                 }
             }
             Earlier::Keep => {
-                wanted.retain(|wanted| {
-                    !changed.iter().any(|changed| changed.key == (wanted.kind, wanted.id.clone()))
-                });
+                let stay: HashSet<&Key> = changed.iter().map(|changed| &changed.key).collect();
+                wanted.retain(|wanted| !stay.contains(&(wanted.kind, wanted.id.clone())));
                 kept.extend(changed.iter().map(|changed| named(&changed.key)));
             }
         }
