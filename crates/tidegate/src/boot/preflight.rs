@@ -4,7 +4,10 @@
 use anyhow::anyhow;
 use serde_json::Value;
 use tidegate_config::{Loaded, Places, Provider, Settings};
-use tidegate_model::{catalog::built_without, nearest::hint};
+use tidegate_model::{
+    catalog::built_without,
+    nearest::{hint, nearest},
+};
 
 use super::{
     access_log,
@@ -190,7 +193,11 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
             None => match name {
                 "gm" => "gm (the TLS library has neither SM2 nor NTLS)".to_owned(),
                 "inspect" => "inspect (there is no Lua code of APISIX to set breakpoints in)".to_owned(),
-                name => name.to_owned(),
+                name => {
+                    let known = tidegate_plugins::registry::PLUGINS.iter().map(|plugin| plugin.name);
+                    nearest(name, known)
+                        .map_or_else(|| name.to_owned(), |known| format!("{name} (did you mean {known}?)"))
+                }
             },
         })
         .collect();

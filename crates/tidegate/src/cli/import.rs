@@ -95,7 +95,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let imported = read(source, file, reading, *strict, placement, config.as_ref())?;
     say_needs(arguments, needs::missing(source, file, settings))?;
     if arguments.apply {
-        return apply(arguments, own.as_ref(), &imported);
+        return apply(arguments, own.as_ref(), settings, &imported);
     }
     say_missing(file, listening::missing(&imported.needed, None));
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
@@ -130,7 +130,13 @@ fn known_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     })
 }
 
-fn apply(arguments: &Arguments, own: Option<&Settings>, imported: &Imported) -> anyhow::Result<()> {
+/// `known`: the settings under which the routes are served, where these are known.
+fn apply(
+    arguments: &Arguments,
+    own: Option<&Settings>,
+    known: Option<&Settings>,
+    imported: &Imported,
+) -> anyhow::Result<()> {
     let key = match (&arguments.admin_key, own) {
         (Some(key), _) => key.clone(),
         (None, Some(settings)) => own_key(settings)?,
@@ -143,7 +149,7 @@ fn apply(arguments: &Arguments, own: Option<&Settings>, imported: &Imported) -> 
     };
     let gateway = apply::Gateway { admin: &arguments.admin, key: &key };
     apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
-    let own = own.map(|settings| {
+    let own = known.map(|settings| {
         let tls = &settings.apisix.tls;
         let tls = if tls.enable { tls.listen.as_slice() } else { &[] };
         listening::Own { plain: &settings.apisix.node_listen, tls }
