@@ -21,5 +21,6 @@ pub(crate) mod secrets;
 mod servlet;
 mod star_paths;
 mod told;
+mod unread;
 mod user_schemas;
 mod verdicts;
