@@ -27,6 +27,18 @@ fn cases() -> Vec<(Value, &'static str)> {
             "https://A.example:443 allows nothing: browsers write it otherwise; write https://a.example",
         ),
         (cors("https://a.example:8443,http://b.example"), ""),
+        (cors("https://*.example"), "https://*.example allows nothing: * stands for no part of an origin"),
+        (
+            plugin("cors", json!({"allow_methods": "get,POST"})),
+            "allow_methods: get allows nothing: methods are compared in capitals; write GET",
+        ),
+        (
+            plugin(
+                "proxy-cache",
+                json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_bypass": ["arg_x"]}),
+            ),
+            "cache_bypass: arg_x is a constant, the same for all requests; the variable is $arg_x",
+        ),
         (json!({"host": "_"}), "host _ matches only the name _; leave the host out for any"),
         (json!({"hosts": ["a.example", "_"]}), "host _ matches only"),
         (rewrite(json!({"uri": "/x/$nope"})), "proxy-rewrite: uri: $nope is not a variable of the gateway"),
