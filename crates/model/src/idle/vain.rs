@@ -108,6 +108,9 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
                 .filter(|_| kind == Kind::Route)
                 .filter_map(|text| path(text, matching));
             let hosts = texts(&value, "host", "hosts").filter_map(|name| {
+                if name == "_" {
+                    return Some("host _ matches only the name _; leave the host out for any".to_owned());
+                }
                 let why = host::why_vain(name, matching.host_ports)?;
                 Some(format!("host {name} matches no request: {why}"))
             });
