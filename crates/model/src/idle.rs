@@ -92,6 +92,7 @@ impl Field {
 
 pub use self::{
     matching::Matching,
+    names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
 };
 pub(crate) use values::is_text as is_text_variable;

@@ -34,7 +34,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-/// Nobody waits so long, in seconds, to connect, or for the next byte.
+/// Longer than any client waits, in seconds, to connect, or for the next byte.
 const LONGEST_TIMES: [(&str, f64); 3] = [("connect", 300.0), ("send", 3600.0), ("read", 3600.0)];
 
 /// Limits of time that were probably meant in milliseconds.
