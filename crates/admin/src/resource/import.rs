@@ -47,7 +47,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     }
     let mut order = Order { dry_run, ..order };
     order.author.note = Some(match (&source, mode) {
-        (Some(source), _) => source.note(),
+        (Some(source), _) => source.history_note(),
         (None, Mode::Merge) => "import, merge".to_owned(),
         (None, Mode::Replace) => "import, replace".to_owned(),
     });
