@@ -113,6 +113,7 @@ export const KINDS: Kind[] = [
     columns: [
       { name: "name", title: "field.snis", value: (o, id) => list(o.sni, o.snis) || id, shown: true, width: 280 },
       { name: "type", title: "field.type", value: (o) => text(o.type) || "server", shown: true, width: 100 },
+      { name: "ends", title: "ssl.ends", value: (o) => text(o.validity_end), shown: true, width: 130 },
       { ...status, shown: true }, labels, { ...id, shown: true }, desc, updated,
     ],
   }),

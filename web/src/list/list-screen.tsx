@@ -10,6 +10,7 @@ import { remove } from "../object/changes";
 import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
+import { toast } from "../ui/toasts";
 import type { Filters } from "./model";
 import { Peek } from "./peek";
 import { Table } from "./table";
@@ -59,7 +60,7 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
   });
   const removeChosen = async () => {
     const ids = chosen.size ? [...chosen] : [rowAt(cursor)?.id].filter((id) => id !== undefined);
-    if (admin && ids.length && (await remove(kind, collection, ids))) {
+    if (admin && ids.length && (await remove(kind, collection, ids, chosen.size === 0))) {
       setChosen(new Set());
       if (open && ids.includes(open)) setQuery({ peek: undefined });
     }
@@ -75,6 +76,8 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
     enter: () => { const row = rowAt(cursor); if (row) goTo(row.id); },
     n: () => { if (admin) create(); },
     delete: () => void removeChosen(),
+    // One that is still offered is undone by its message.
+    "ctrl+z": () => toast(t("undo.nothing")),
     escape: () => (open ? setQuery({ peek: undefined }) : setChosen(new Set())),
   });
 

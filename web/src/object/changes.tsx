@@ -20,6 +20,8 @@ const ADDED = ["create_time", "update_time", "id", "validity_start", "validity_e
 export interface Read {
   object: Json;
   revision: number;
+  /** When a certificate begins and ends, in seconds since 1970. */
+  validity?: { start: number; end: number };
 }
 
 export class Changed extends Error {
@@ -36,7 +38,8 @@ export function editable(kind: Kind, value: Json): Json {
 export async function read(kind: Kind, parts: string[]): Promise<Read> {
   const revision = (await getRevision()).stored;
   const entry = await request<Entry>(apiPath(parts));
-  return { object: editable(kind, entry.value), revision };
+  const { validity_start: start, validity_end: end } = entry.value;
+  return { object: editable(kind, entry.value), revision, ...(typeof start === "number" && typeof end === "number" ? { validity: { start, end } } : {}) };
 }
 
 export interface Draft {
@@ -93,7 +96,8 @@ export function refresh(): void {
 }
 
 /** Deletes at once and offers ten seconds to take it back. Answers whether they are gone. */
-export async function remove(kind: Kind, collection: string[], ids: string[]): Promise<boolean> {
+export async function remove(kind: Kind, collection: string[], ids: string[], ask = false): Promise<boolean> {
+  if (ask && ids.length === 1 && !(await confirm({ title: t("delete.one.title", { name: ids[0] ?? "" }), text: <p>{t("delete.one.text")}</p>, action: t("action.delete"), danger: true }))) return false;
   if (ids.length > 1 && !(await confirm({ title: t("delete.many.title", { n: ids.length }), text: <p>{t("delete.many.text")}</p>, action: t("action.delete"), danger: true }))) return false;
   const steps = ids.map((id): Step => ({ method: "DELETE", path: apiPath([...collection, ...(kind.name === "secrets" ? id.split("/") : [id])]) }));
   try {
