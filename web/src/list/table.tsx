@@ -134,7 +134,7 @@ function Cell({ kind, column, row }: { kind: Kind; column: Column; row: Row }): 
     case "labels": return <Tags values={labelsOf(object)} limit={2} />;
     case "plugins": return <Tags values={pluginsOf(object)} limit={3} />;
     case "updated": return value ? <span className="soft">{ago(Number(value) * 1000)}</span> : "";
-    case "ends": return <Ends at={object.validity_end} />;
+    case "ends": return <Ends at={Number(value)} />;
     case "status": return value === "1" ? t("status.on") : <span className="soft">{t("status.off")}</span>;
     case "methods": return value ? <span className="methods">{value}</span> : <span className="soft">{t("any")}</span>;
     case "host": return value || <span className="soft">*</span>;

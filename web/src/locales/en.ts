@@ -455,4 +455,5 @@ export const en = {
   "hint.host": "A host is a name such as shop.example.com or *.example.com, without http:// and path.",
   "hint.path": "A path begins with / and has * only at its end.",
   "plugins.nothing": "No plugin matches. Those of the list plugins in config.yaml are available.",
+  "ssl.names": "Names in it",
 };

@@ -20,8 +20,6 @@ const ADDED = ["create_time", "update_time", "id", "validity_start", "validity_e
 export interface Read {
   object: Json;
   revision: number;
-  /** When a certificate begins and ends, in seconds since 1970. */
-  validity?: { start: number; end: number };
 }
 
 export class Changed extends Error {
@@ -38,8 +36,7 @@ export function editable(kind: Kind, value: Json): Json {
 export async function read(kind: Kind, parts: string[]): Promise<Read> {
   const revision = (await getRevision()).stored;
   const entry = await request<Entry>(apiPath(parts));
-  const { validity_start: start, validity_end: end } = entry.value;
-  return { object: editable(kind, entry.value), revision, ...(typeof start === "number" && typeof end === "number" ? { validity: { start, end } } : {}) };
+  return { object: editable(kind, entry.value), revision };
 }
 
 export interface Draft {

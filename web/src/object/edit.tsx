@@ -30,10 +30,9 @@ interface Props {
   start: Json;
   base: Json | null;
   revision: number;
-  validity?: Read["validity"];
 }
 
-export function Edit({ where, start, base: first, revision: firstRevision, validity }: Props): JSX.Element {
+export function Edit({ where, start, base: first, revision: firstRevision }: Props): JSX.Element {
   const { kind, collection } = where;
   const [began, setBegan] = useState({ base: first, revision: firstRevision });
   const [id, setId] = useState<string[]>(first ? where.id : []);
@@ -95,7 +94,7 @@ export function Edit({ where, start, base: first, revision: firstRevision, valid
             if (!first) setId(unsaved.found.id);
             unsaved.answered();
           }} />}
-          {validity && <Validity validity={validity} />}
+          {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
           {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
           <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
           </div>

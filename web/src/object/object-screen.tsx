@@ -34,7 +34,7 @@ export function ObjectScreen({ where }: { where: Where }): JSX.Element {
     }
   });
   if (fresh) return <Edit key={parts.join("/")} where={where} start={copied ?? kind.blank} base={null} revision={0} />;
-  if (found.data) return <Edit key={parts.join("/")} where={where} start={found.data.object} base={found.data.object} revision={found.data.revision} validity={found.data.validity} />;
+  if (found.data) return <Edit key={parts.join("/")} where={where} start={found.data.object} base={found.data.object} revision={found.data.revision} />;
   return (
     <>
       <Header title={id.join("/")} crumbs={<Crumbs where={where} />} />
