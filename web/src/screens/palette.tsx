@@ -5,11 +5,11 @@ import { type Entry, request } from "../lib/api";
 import { currentLanguage, setLanguage, t } from "../lib/i18n";
 import { KINDS } from "../lib/kinds";
 import { address, navigate } from "../lib/router";
-import { currentSession } from "../lib/session";
 import { useMayChange } from "../lib/session";
 import { setTheme } from "../lib/theme";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
+import { currentSession } from "../lib/session";
 import { askSignOut, SCREENS } from "./shell";
 
 interface Command {

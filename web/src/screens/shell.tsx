@@ -65,7 +65,7 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
         <button type="button" className="button plain icon" aria-label={t("palette.title")} onClick={() => setPalette(true)}><Icon name="search" /></button>
       </div>
       {open && <button type="button" className="veil" aria-label={t("action.close")} onClick={() => setOpen(false)} />}
-      <Side path={path} onPalette={() => setPalette(true)} onHelp={() => setHelp(true)} onGo={() => setOpen(false)} />
+      <Side path={path} onPalette={() => setPalette(true)} onGo={() => setOpen(false)} />
       <main className="page" id="page" tabIndex={-1}>{children}</main>
       <Foot onHelp={() => setHelp(true)} />
       {palette && <Palette onClose={() => setPalette(false)} onHelp={() => setHelp(true)} />}
@@ -88,7 +88,7 @@ function useContentFocus(place: string): void {
   }, [place]);
 }
 
-function Side({ path, onPalette, onHelp, onGo }: { path: string[]; onPalette: () => void; onHelp: () => void; onGo: () => void }): JSX.Element {
+function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void; onGo: () => void }): JSX.Element {
   const item = (name: string, title: string, icon: string, count?: number) => (
     <Offered key={name} name={name}>
       <Link className="item" to={address(name ? [name] : [])} current={(path[0] ?? "") === name} onClick={onGo} title={title}>
@@ -99,7 +99,7 @@ function Side({ path, onPalette, onHelp, onGo }: { path: string[]; onPalette: ()
   return (
     <nav className="side" aria-label={t("nav.title")}>
       <Link className="brand" to={address([])} title="Tidegate" onClick={onGo}><Mark /><span>Tidegate</span></Link>
-      <Who onHelp={() => { onGo(); onHelp(); }} />
+      <Who />
       <button type="button" className="finder" aria-label={t("palette.title")} onClick={onPalette}><Icon name="search" size={14} /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
       <ul>{SCREENS.map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
       <h2><span>{t("nav.objects")}</span></h2>
@@ -124,13 +124,13 @@ function Offered({ name, children }: { name: string; children: ReactNode }): JSX
 }
 
 /** Who is signed in; on a small screen also what is at the bottom of others. */
-function Who({ onHelp }: { onHelp: () => void }): JSX.Element {
+function Who(): JSX.Element {
   const session = useSession();
   const role = t(`users.role.${session?.role ?? "viewer"}`);
   return (
     <div className="who">
       <p title={t(`role.${session?.role ?? "viewer"}`)}><Icon name="consumers" size={14} /><span className="cut">{session?.name ?? t("who.nobody")}</span><span className="tag">{role}</span></p>
-      <div className="who-tools"><GatewayState /><Tools onHelp={onHelp} /></div>
+      <div className="who-tools"><GatewayState /><Tools /></div>
     </div>
   );
 }
@@ -150,14 +150,14 @@ function GatewayState(): JSX.Element {
   );
 }
 
-function Tools({ onHelp }: { onHelp: () => void }): JSX.Element {
+function Tools({ onHelp }: { onHelp?: () => void }): JSX.Element {
   const session = useSession();
   const theme = useTheme();
   const language = useLanguage();
   const [password, setPassword] = useState(false);
   return (
     <>
-      <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
+      {onHelp && <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>}
       <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
       <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
       {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
