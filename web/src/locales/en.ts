@@ -456,4 +456,7 @@ export const en = {
   "hint.path": "A path begins with / and has * only at its end.",
   "plugins.nothing": "No plugin matches. Those of the list plugins in config.yaml are available.",
   "ssl.names": "Names in it",
+  "lint.weights": "All nodes have weight 0: none of them gets requests.",
+  "lint.ended": "The certificate has ended: clients refuse it.",
+  "lint.names": "The certificate is not for {names}: clients refuse it there.",
 };

@@ -458,4 +458,7 @@ export const zh: Texts = {
   "hint.path": "路径以 / 开头，* 只能在末尾。",
   "plugins.nothing": "没有匹配的插件。可用的插件是 config.yaml 中 plugins 列表里的插件。",
   "ssl.names": "证书中的名称",
+  "lint.weights": "所有节点的权重都是 0：没有节点会收到请求。",
+  "lint.ended": "证书已到期：客户端会拒绝。",
+  "lint.names": "证书不适用于 {names}：客户端会拒绝。",
 };

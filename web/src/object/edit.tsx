@@ -18,6 +18,7 @@ import { CodeField, type Syntax } from "./editor";
 import { type FieldContext, Fields, isEmptyUpstream } from "./fields";
 import { Identity, isId, suggestId } from "./identity";
 import { Crumbs } from "./object-screen";
+import { lint } from "./lint";
 import { Plugins } from "./plugins";
 import { Review } from "./review";
 import { SECRET_SCHEMAS } from "./secret-schemas";
@@ -50,6 +51,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   // A new object under an identifier that is there already would replace what somebody else made.
   const taken = !began.base && checked.result?.changes.some((one) => one.action === "update" && one.resource === parts.join("/")) === true;
 
+  const warnings = checked.state === "good" ? warningsOf(kind.name, editing.object, checked) : [];
   const unsaved = useUnsaved([...collection, ...where.id].join("/"), began.base ?? start, editing.object, id, dirty);
   useLeaveGuard(dirty, unsaved.discard);
   const review = () => { if (admin && complete && !taken && !editing.problem && (changed || !began.base)) setReviewing(true); };
@@ -83,7 +85,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   );
   return (
     <>
-      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty} taken={taken} /></Header>
+      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty} taken={taken} warnings={warnings.length} /></Header>
       <div className="tabs-narrow"><Segmented label={t("form.view")} value={tab} options={[["form", t("form.form")], ["source", t("form.source")]]} onChange={setTab} /></div>
       <div className="work" data-tab={tab}>
         <div className="form">
@@ -98,7 +100,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
           {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
           <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
           </div>
-          <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} />
+          <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>
         <div className="source">
           <div className="source-bar">
@@ -160,9 +162,8 @@ function useLeaveGuard(dirty: boolean, onLeave: () => void): void {
   }, [dirty]);
 }
 
-function CheckState({ checked, changed, taken }: { checked: Checked; changed: boolean; taken: boolean }): JSX.Element | null {
+function CheckState({ checked, changed, taken, warnings }: { checked: Checked; changed: boolean; taken: boolean; warnings: number }): JSX.Element | null {
   if (taken) return <span className="tag bad" role="status">{t("check.taken")}</span>;
-  const warnings = checked.result?.warnings?.length ?? 0;
   if (checked.state === "good" && warnings > 0) return <span className="tag warn" role="status">{t("check.warned", { n: warnings })}</span>;
   const changes = checked.result?.changes.reduce((sum, one) => sum + (one.diff?.length ?? 0), 0) ?? 0;
   switch (checked.state) {
@@ -173,6 +174,12 @@ function CheckState({ checked, changed, taken }: { checked: Checked; changed: bo
   }
 }
 
+/** Those of the gateway, and of the page where the gateway has none. */
+function warningsOf(kind: string, object: Json, checked: Checked): string[] {
+  const told = (checked.result?.warnings ?? []).map(String);
+  return told.length ? told : lint(kind, object);
+}
+
 /** What a message with a regular expression means. */
 function hintOf(text: string): Key[] {
   if (/property "hosts?"/.test(text) && /match pattern/.test(text)) return ["hint.host"];
@@ -180,10 +187,9 @@ function hintOf(text: string): Key[] {
   return [];
 }
 
-function Problems({ checked, syntax, taken }: { checked: Checked; syntax: string | null; taken: string[] | null }): JSX.Element | null {
+function Problems({ checked, syntax, taken, warnings }: { checked: Checked; syntax: string | null; taken: string[] | null; warnings: string[] }): JSX.Element | null {
   const faults = checked.state === "bad" || checked.state === "unknown" ? (checked.error?.faults.map((fault) => fault.error) ?? []) : [];
   const all = syntax ? [syntax] : faults.length ? faults : checked.error ? [checked.error.message] : [];
-  const warnings = checked.state === "good" ? (checked.result?.warnings ?? []).map(String) : [];
   const hints = [...new Set(all.flatMap((text) => hintOf(text)))];
   if (all.length + warnings.length === 0 && !taken) return null;
   return (
