@@ -4,6 +4,7 @@ mod believed;
 mod idle;
 mod metrics;
 mod said;
+mod unread;
 
 pub use self::believed::believes_all;
 pub(crate) use self::said::Said;
@@ -71,6 +72,7 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
 pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = idle::warnings(settings);
     said.extend(believed::warnings(settings));
+    said.extend(unread::warnings(settings));
     let old: Vec<&str> = settings
         .apisix
         .tls

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{Kind, PluginCatalog, nearest::nearest, schemas};
 
-/// How much of the alternatives of a schema is told.
+/// So many alternatives of a schema are listed.
 const MOST_ALTERNATIVES: usize = 5;
 /// So many values of an enumeration are listed.
 const MOST_VALUES: usize = 12;

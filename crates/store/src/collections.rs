@@ -110,8 +110,7 @@ pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'stat
 }
 
 /// The start of what is reported of an item that carries its fault, after its place: the compiler names the object.
-pub const FAULTS_OF_ITEMS: [&str; 3] =
-    ["failed to check item data of ", "invalid item data of ", "invalid data of "];
+pub const FAULTS_OF_ITEMS: [&str; 2] = ["failed to check item data of ", "invalid item data of "];
 
 /// Takes a document apart. A bad object is reported, and carries its fault.
 pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {

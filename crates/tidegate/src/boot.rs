@@ -145,8 +145,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     }
     let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
     let workers = Arc::new(workers.context("cannot start workers")?);
-    let events = signals.event_sender();
-    workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
+    watch_workers(&workers, &signals)?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
     let giving_back = memory::GivingBack::start()?;
@@ -187,6 +186,11 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) -> anyhow::Result<()> {
+    let events = signals.event_sender();
+    workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")
 }
 
 fn watch_certificates(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) {

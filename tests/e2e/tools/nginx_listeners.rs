@@ -83,10 +83,7 @@ fn converted_files_keep_private_servers_private() {
     let output = Command::new(binary()).args(["import", "nginx"]).arg(&file).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("the servers at *:8082, 127.0.0.1:8081 where the gateway listens there"),
-        "{said}"
-    );
+    assert!(said.contains("the servers at *:8082, 127.0.0.1:8081 where the gateway listens there"), "{said}");
     let gateway = Gateway::start(YAML_PROVIDER, Some(&String::from_utf8_lossy(&output.stdout)));
     assert_eq!(ask(gateway.http, "h").1, "public");
     assert_eq!(ask(gateway.http, "other").1, "public", "another port's");

@@ -14,7 +14,7 @@ use x509_cert::{
 };
 
 const DAY: u64 = 24 * 3600;
-/// So many names of a certificate are told.
+/// So many names of a certificate are listed.
 const MOST_NAMES: usize = 3;
 
 /// The end of each pair's first certificate. One that cannot be read has none: the library may still serve it.

@@ -37,7 +37,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     let said = lists.into_iter().filter_map(|(key, list, what)| {
         let widest = widest(list)?;
         let message = format!(
-            "with {widest} nearly every client is believed what its {what}; name the addresses of the proxies in front"
+            "with {widest} in {key} nearly every client is believed what its {what}; name the addresses of the proxies in front"
         );
         Some((key.to_owned(), message))
     });

@@ -34,7 +34,7 @@ fn retries(object: &Object) -> Option<String> {
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
 }
 
-/// Nobody waits so long, in seconds, to connect, or for the next byte.
+/// Longer than any client waits, in seconds, to connect, or for the next byte.
 const LONGEST_TIMES: [(&str, f64); 3] = [("connect", 300.0), ("send", 3600.0), ("read", 3600.0)];
 
 /// Limits of time that were probably meant in milliseconds.
@@ -108,6 +108,9 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
                 .filter(|_| kind == Kind::Route)
                 .filter_map(|text| path(text, matching));
             let hosts = texts(&value, "host", "hosts").filter_map(|name| {
+                if name == "_" {
+                    return Some("host _ matches only the name _; leave the host out for any".to_owned());
+                }
                 let why = host::why_vain(name, matching.host_ports)?;
                 Some(format!("host {name} matches no request: {why}"))
             });

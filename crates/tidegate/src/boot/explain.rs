@@ -4,18 +4,18 @@
 mod answer;
 mod fields;
 mod nearest_path;
+mod ports;
 
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::Value;
-use tidegate_config::{Listener, Settings};
 use tidegate_plugin_api::Snapshot;
 use tidegate_proxy::{
     explain::{Question, explain},
     settings::Reading,
 };
 
-pub(super) use self::answer::Objects;
+pub(super) use self::{answer::Objects, ports::Ports};
 
 const MAX_URL_BYTES: usize = 16 * 1024;
 const MAX_FIELDS: usize = 100;
@@ -71,27 +71,6 @@ fn parse(question: &Value, ports: Ports) -> Result<Question, String> {
     let consumer = text("consumer")?.map(str::to_owned);
     let port = port_of(host).unwrap_or(if https { ports.https } else { ports.http });
     Ok(Question { head: head.into_bytes(), body: body.as_bytes().to_vec(), client, https, port, consumer })
-}
-
-/// The ports of the gateway that a URL without one means.
-#[derive(Clone, Copy)]
-pub(crate) struct Ports {
-    http: u16,
-    https: u16,
-}
-
-impl Ports {
-    /// The first of each kind.
-    pub(super) fn of(settings: &Settings) -> Ports {
-        let first = |listeners: &[Listener], otherwise: u16| {
-            listeners.iter().map(|listener| listener.port).find(|port| *port > 0).unwrap_or(otherwise)
-        };
-        let tls = &settings.apisix.tls;
-        Ports {
-            http: first(&settings.apisix.node_listen, 80),
-            https: first(if tls.enable { &tls.listen } else { &[] }, 443),
-        }
-    }
 }
 
 /// Of `host:port`; the colons of an IPv6 address stand in brackets.

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use tidegate_config::Settings;
-use tidegate_plugin_api::Catalog;
+use tidegate_plugin_api::{Catalog, PluginDef};
 use tidegate_plugins::lua_files::{self, LuaPath};
 
 use super::notices;
@@ -31,9 +31,22 @@ pub(super) fn add(settings: &Settings, catalog: &Catalog, takes_over: bool) -> a
         }
         notices::alarm(&text);
     }
+    defs.iter().flat_map(|def| remarks(def)).for_each(|text| notices::warn(&text));
     catalog.add_files(&defs, Some(&settings.plugins)).map_err(anyhow::Error::msg)?;
     catalog.look_for_files(move |name| path.plugin(name).is_some());
     Ok(faults.len())
+}
+
+/// What of the plugins does nothing, for a command that starts nothing.
+pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
+    let Some(path) = path(settings).ok().filter(|path| !path.is_empty()) else { return Vec::new() };
+    let (defs, _) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
+    defs.iter().flat_map(|def| remarks(def)).collect()
+}
+
+fn remarks(def: &PluginDef) -> Vec<String> {
+    let texts = def.file.map(|file| file.remarks()).unwrap_or_default();
+    texts.iter().map(|text| format!("plugin {}: {text}", def.name)).collect()
 }
 
 /// Whether the files are as this process has read them.

@@ -58,6 +58,11 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
         .collect()
 }
 
+/// As [`warnings`], with those that a start says while it loads plugins from files: for a command that starts nothing itself.
+pub(crate) fn warnings_of_files_too(loaded: &Loaded) -> Vec<String> {
+    warnings(loaded).into_iter().chain(super::plugin_files::warnings(&loaded.settings)).collect()
+}
+
 /// A log of a misspelt variable shows `-` for ever.
 fn unknown_variables(settings: &Settings) -> Option<String> {
     let log = &settings.nginx.access_log;

@@ -42,14 +42,16 @@ pub(super) struct Arguments {
     /// Send the objects to a running gateway through its Admin API
     #[arg(long, conflicts_with = "to")]
     apply: bool,
-    /// With --apply: remove what an earlier import of this format wrote and this file does not have, in the same step
+    /// With --apply: remove what an earlier import of this format wrote and this file does not have, and overwrite what was
+    /// changed by hand since, in the same step
     #[arg(long, requires = "apply", conflicts_with = "keep")]
     replace: bool,
-    /// With --apply: leave what an earlier import of this format wrote and this file does not have
+    /// With --apply: leave what an earlier import of this format wrote and this file does not have, and what was changed by
+    /// hand since
     #[arg(long, requires = "apply")]
     keep: bool,
     /// Address of the Admin API for --apply
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180", requires = "apply")]
     admin: String,
     /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
@@ -141,7 +143,7 @@ fn apply(
         (None, None) => String::new(),
     };
     let earlier = match (arguments.replace, arguments.keep) {
-        (true, _) => Earlier::Remove,
+        (true, _) => Earlier::Replace,
         (_, true) => Earlier::Keep,
         _ => Earlier::Refuse,
     };

@@ -34,7 +34,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     // A configuration that would not load is reported here, with all its faults, and the running one stays.
     let settings = match place.load_anywhere() {
         Ok(loaded) => {
-            let more = preflight::warnings(&loaded);
+            let more = preflight::warnings_of_files_too(&loaded);
             loaded.warnings.iter().chain(&more).for_each(|warning| notices::print(warning));
             Some(loaded.settings)
         }

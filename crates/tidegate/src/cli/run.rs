@@ -44,7 +44,7 @@ fn serve(
     let mut loaded = if predecessor.is_some() { loaded.map_err(with_environment)? } else { loaded? };
     if let Some(from) = &arguments.from {
         import::serve(from, place, &arguments.reading, arguments.strict, &mut loaded)?;
-        // Nothing is stored, so nothing is encrypted; and nobody expects a config.yaml.
+        // Nothing is stored, so nothing is encrypted, and there need be no config.yaml.
         loaded.warnings.retain(|warning| !(warning.contains(KEYRING) || warning.contains(NO_FILE)));
     }
     preflight::check(&loaded)?;

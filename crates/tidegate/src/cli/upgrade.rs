@@ -32,7 +32,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         loaded
             .warnings
             .iter()
-            .chain(&preflight::warnings(loaded))
+            .chain(&preflight::warnings_of_files_too(loaded))
             .for_each(|warning| notices::print(warning));
     }
     let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };

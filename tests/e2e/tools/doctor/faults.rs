@@ -274,7 +274,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         resources: "routes: [{id: 1, uri: /a, plugins: {limit-count: {count: many}}}]",
         seen: "routes/1 cannot be used",
-        remedy: "correct the object",
+        remedy: "it needs count and time_window, or rules",
         ..MACHINE
     },
     Fault {

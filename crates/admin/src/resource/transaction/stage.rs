@@ -50,6 +50,8 @@ pub(in super::super) struct Wanted {
 pub(in super::super) struct Stage {
     state: State,
     touched: BTreeMap<Key, Touched>,
+    /// Names of objects that stay although another value was given for them.
+    kept: Vec<String>,
 }
 
 impl Stage {
@@ -60,7 +62,7 @@ impl Stage {
         state: State,
         changes: &[Change],
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
         let mut faults = Vec::new();
         for change in changes {
             if let Err(error) = stage.apply(api, change) {
@@ -83,7 +85,7 @@ impl Stage {
         state: State,
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
         let mut faults = Vec::new();
         for (index, Wanted { kind, id, value, ttl_seconds, sealed }) in wanted.into_iter().enumerate() {
             let current = stage.state.get(kind, &id).map(Object::value);
@@ -306,6 +308,14 @@ impl Stage {
             return Err("consumer not found".to_owned());
         }
         Ok(())
+    }
+
+    pub(in super::super) fn keeps(&mut self, names: Vec<String>) {
+        self.kept = names;
+    }
+
+    pub(super) fn kept(&self) -> &[String] {
+        &self.kept
     }
 
     pub(super) fn operations(&self) -> Vec<Operation> {

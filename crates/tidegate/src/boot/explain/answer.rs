@@ -8,7 +8,7 @@ use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer}
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
 use tidegate_routing::router::{CandidateResult, Loss, Mode, Place, why_first};
 
-use super::{Ports, fields, nearest_path::nearest_path};
+use super::{fields, nearest_path::nearest_path, ports::Ports};
 
 /// The stored objects, for what the compiled form does not keep.
 pub(crate) struct Objects<'a> {
