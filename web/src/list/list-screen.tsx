@@ -10,7 +10,6 @@ import { remove } from "../object/changes";
 import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
-import { toast } from "../ui/toasts";
 import type { Filters } from "./model";
 import { Peek } from "./peek";
 import { Table } from "./table";
@@ -76,8 +75,6 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
     enter: () => { const row = rowAt(cursor); if (row) goTo(row.id); },
     n: () => { if (admin) create(); },
     delete: () => void removeChosen(),
-    // One that is still offered is undone by its message.
-    "ctrl+z": () => toast(t("undo.nothing")),
     escape: () => (open ? setQuery({ peek: undefined }) : setChosen(new Set())),
   });
 

@@ -13,7 +13,7 @@ import { setTheme, type Theme, useTheme } from "../lib/theme";
 import { Link } from "../ui/basics";
 import { Confirmation } from "../ui/dialog";
 import { Icon, Mark } from "../ui/icons";
-import { Toasts } from "../ui/toasts";
+import { toast, Toasts } from "../ui/toasts";
 import { totalOf } from "./counts";
 import { Help } from "./help";
 import { Palette } from "./palette";
@@ -52,6 +52,8 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   useKeys({
     "ctrl+k": () => setPalette(true),
     "?": () => setHelp(true),
+    // What is still offered is undone by its message, which listens first.
+    "ctrl+z": () => toast(t("undo.nothing")),
     ...(open ? { escape: () => setOpen(false) } : {}),
     ...Object.fromEntries(SCREENS.map((screen) => [screen.key, () => navigate(address(screen.name ? [screen.name] : []))])),
     "g r": () => navigate(address(["routes"])), "g s": () => navigate(address(["services"])), "g u": () => navigate(address(["upstreams"])), "g o": () => navigate(address(["consumers"])),
