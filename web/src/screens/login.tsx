@@ -53,6 +53,7 @@ export function Login(): JSX.Element {
           <div style={{ marginTop: 12 }}>
             <button type="button" className="button plain" onClick={() => { setAsUser(!asUser); setKey(""); setError(null); }}>{t(asUser ? "login.with.key" : "login.with.user")}</button>
           </div>
+          {asUser && <p className="soft small" style={{ marginTop: 16 }}>{t("login.users.where")}</p>}
           <p className="soft small" style={{ marginTop: 16 }}>{t("login.memory")}</p>
         </div>
       </form>

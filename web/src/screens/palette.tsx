@@ -9,7 +9,8 @@ import { useMayChange } from "../lib/session";
 import { setTheme } from "../lib/theme";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
-import { SCREENS, signOut } from "./shell";
+import { currentSession } from "../lib/session";
+import { askSignOut, SCREENS } from "./shell";
 
 interface Command {
   id: string;
@@ -35,8 +36,8 @@ function commands(admin: boolean, onHelp: () => void): Command[] {
     act("theme-system", `${t("theme.title")}: ${t("theme.system")}`, "theme", () => setTheme("system")),
     act("language", currentLanguage() === "en" ? "中文" : "English", "language", () => void setLanguage(currentLanguage() === "en" ? "zh" : "en")),
     act("help", t("foot.keys"), "metadata", onHelp),
-    act("out", t("foot.out"), "out", signOut),
-  ];
+    act("out", t("foot.out"), "out", askSignOut),
+  ].filter((command) => command.id !== "go-users" || currentSession()?.role === "admin");
 }
 
 function useObjects(typed: string): Command[] {
