@@ -17,7 +17,7 @@ use super::{
     program::{InFile, Phase, Program},
     vm::{self, Vm},
 };
-use crate::lua_files::{Modules, module_of};
+use crate::lua_files::{Modules, Said, module_of};
 
 /// Calls that wait: a plugin whose modules have one always runs as a coroutine, others where the request has a body.
 const WAITS: [&str; 2] = ["sleep", "resty.http"];
@@ -38,10 +38,7 @@ struct LuaFile {
 
 /// Makes a plugin of its module, which has been read, and says what is wrong with it. One that cannot be loaded refuses what it is
 /// configured for. The declarations stay as long as the process.
-pub(crate) fn declare(
-    name: &str,
-    modules: Result<&Modules, String>,
-) -> (Option<&'static PluginDef>, Option<String>) {
+pub(crate) fn declare(name: &str, modules: Result<&Modules, String>) -> (Option<&'static PluginDef>, Said) {
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
     let found = modules.and_then(|modules| {
         let declared = vm::vm().and_then(|vm| load(&vm, name));
@@ -60,7 +57,8 @@ pub(crate) fn declare(
                 identifies: declared.identifies,
                 apis: (0..declared.apis.len()).map(|number| api_program(name, number, waits)).collect(),
             };
-            (Some(declared.leak(name, Box::leak(Box::new(file)))), None)
+            let remarks = declared.remarks.clone();
+            (Some(declared.leak(name, Box::leak(Box::new(file)))), Said { fault: None, remarks })
         }
         Err(fault) => {
             let file = LuaFile {
@@ -76,7 +74,7 @@ pub(crate) fn declare(
             let schema = r#"{"type":"object","additionalProperties":true}"#;
             let def =
                 PluginDef { name, file: Some(file), phases: Phases::REWRITE, schema, ..PluginDef::DEFAULT };
-            (Some(Box::leak(Box::new(def))), Some(fault))
+            (Some(Box::leak(Box::new(def))), Said { fault: Some(fault), remarks: Vec::new() })
         }
     }
 }
