@@ -59,7 +59,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         let revision = state.revision;
         let stage = at_length(|| {
             let wanted = plan(&state, &items, mode);
-            Stage::for_state(api, order.role, state, wanted)
+            Stage::for_state(api, &order.rights, state, wanted)
         });
         let stage = stage.map_err(|faults| refused("import", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
