@@ -172,16 +172,12 @@ pub fn lua_compiler() -> Option<Arc<dyn LuaCompiler>> {
     lua::compiler()
 }
 
-/// What is to be said of plugins: name and text.
-pub type SaidOfPlugins = Vec<(String, String)>;
-
-/// The plugins of this list that users wrote as files, with config.yaml as they may ask for it, what is wrong with those that cannot be loaded, and what
-/// the authors of the others should know.
+/// The plugins of this list that users wrote as files, with config.yaml as they may ask for it, and what is wrong with those that cannot be loaded: name and reason.
 pub fn plugins_in_files(
     path: &lua_files::LuaPath,
     plugins: &[String],
     settings: &serde_json::Value,
-) -> (Vec<&'static PluginDef>, SaidOfPlugins, SaidOfPlugins) {
+) -> (Vec<&'static PluginDef>, Vec<(String, String)>) {
     let (modules, unread) = lua_files::Modules::of_plugins(path, plugins);
     // One that is listed twice is one.
     let listed =
@@ -189,17 +185,16 @@ pub fn plugins_in_files(
     let names: Vec<&String> =
         listed.map(|(_, name)| name).filter(|name| path.plugin(name).is_some()).collect();
     lua_files::provide(path.clone(), modules.clone(), settings.clone());
-    let (mut defs, mut faults, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut defs, mut faults) = (Vec::new(), Vec::new());
     for name in names {
         let unread = unread.iter().find(|(other, _)| other == name).map(|(_, reason)| reason.clone());
-        let (def, said) = lua::declare(name, unread.map_or(Ok(&modules), Err));
+        let (def, fault) = lua::declare(name, unread.map_or(Ok(&modules), Err));
         defs.extend(def);
-        faults.extend(said.fault.map(|fault| (name.clone(), fault)));
-        remarks.extend(said.remarks.into_iter().map(|remark| (name.clone(), remark)));
+        faults.extend(fault.map(|fault| (name.clone(), fault)));
     }
     lua_files::seal();
     lua::forget();
-    (defs, faults, remarks)
+    (defs, faults)
 }
 
 /// Checks the Lua in a resource that is to be stored.

@@ -47,14 +47,6 @@ pub struct Module {
     pub text: Vec<u8>,
 }
 
-/// What is to be said of a plugin.
-pub(crate) struct Said {
-    /// Why it cannot be loaded.
-    pub fault: Option<String>,
-    /// What its author should know.
-    pub remarks: Vec<String>,
-}
-
 impl LuaPath {
     /// Templates without a leading slash begin at the prefix. The error names one that no module can be found by.
     pub fn parse(setting: &str, prefix: &Path) -> Result<LuaPath, String> {

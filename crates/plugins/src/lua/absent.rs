@@ -23,8 +23,8 @@ pub(crate) fn check(_: LuaChunk, _: &str) -> Result<(), LuaFault> {
 pub(crate) fn declare(
     _: &str,
     _: Result<&crate::lua_files::Modules, String>,
-) -> (Option<&'static PluginDef>, crate::lua_files::Said) {
-    (None, crate::lua_files::Said { fault: Some(built_without("lua")), remarks: Vec::new() })
+) -> (Option<&'static PluginDef>, Option<String>) {
+    (None, Some(built_without("lua")))
 }
 
 /// Stands in for the interpreter, which this build does not have.

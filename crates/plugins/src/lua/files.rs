@@ -17,7 +17,7 @@ use super::{
     program::{InFile, Phase, Program},
     vm::{self, Vm},
 };
-use crate::lua_files::{Modules, Said, module_of};
+use crate::lua_files::{Modules, module_of};
 
 /// Calls that wait: a plugin whose modules have one always runs as a coroutine, others where the request has a body.
 const WAITS: [&str; 2] = ["sleep", "resty.http"];
@@ -38,7 +38,10 @@ struct LuaFile {
 
 /// Makes a plugin of its module, which has been read, and says what is wrong with it. One that cannot be loaded refuses what it is
 /// configured for. The declarations stay as long as the process.
-pub(crate) fn declare(name: &str, modules: Result<&Modules, String>) -> (Option<&'static PluginDef>, Said) {
+pub(crate) fn declare(
+    name: &str,
+    modules: Result<&Modules, String>,
+) -> (Option<&'static PluginDef>, Option<String>) {
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
     let found = modules.and_then(|modules| {
         let declared = vm::vm().and_then(|vm| load(&vm, name));
@@ -57,8 +60,7 @@ pub(crate) fn declare(name: &str, modules: Result<&Modules, String>) -> (Option<
                 identifies: declared.identifies,
                 apis: (0..declared.apis.len()).map(|number| api_program(name, number, waits)).collect(),
             };
-            let remarks = declared.remarks.clone();
-            (Some(declared.leak(name, Box::leak(Box::new(file)))), Said { fault: None, remarks })
+            (Some(declared.leak(name, Box::leak(Box::new(file)))), None)
         }
         Err(fault) => {
             let file = LuaFile {
@@ -74,7 +76,7 @@ pub(crate) fn declare(name: &str, modules: Result<&Modules, String>) -> (Option<
             let schema = r#"{"type":"object","additionalProperties":true}"#;
             let def =
                 PluginDef { name, file: Some(file), phases: Phases::REWRITE, schema, ..PluginDef::DEFAULT };
-            (Some(Box::leak(Box::new(def))), Said { fault: Some(fault), remarks: Vec::new() })
+            (Some(Box::leak(Box::new(def))), Some(fault))
         }
     }
 }

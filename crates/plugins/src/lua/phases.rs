@@ -89,32 +89,6 @@ pub(super) fn of_plugin(module: &Table) -> mlua::Result<Phases> {
     Ok(runs)
 }
 
-/// Functions of APISIX's plugins beside these; not all are called.
-const BESIDE_PHASES: [&str; 7] =
-    ["init", "destroy", "check_schema", "api", "control_api", "workflow_handler", "balancer"];
-
-/// Functions of a plugin's module that never run although their names are nearly those that do, and a module that has none of
-/// these: the author of such a guard would not notice that it is open.
-pub(super) fn misspelled(module: &Table) -> Vec<String> {
-    let known = || OF_PLUGINS.iter().map(|(name, _)| *name).chain(BESIDE_PHASES);
-    let members = module.pairs::<Value, Value>().filter_map(Result::ok);
-    let functions = members.filter(|(_, value)| is_callable(value));
-    let names = functions.filter_map(|(name, _)| name.as_string().map(|name| name.to_string_lossy()));
-    let names: Vec<String> = names.filter(|name| !known().any(|known| known == name)).collect();
-    let meant = |name: &String| {
-        let known = tidegate_model::nearest::nearest(name, known())?;
-        Some(format!("its function {name} never runs; did you mean {known}?"))
-    };
-    let mut found: Vec<String> = names.iter().filter_map(meant).collect();
-    found.sort();
-    let runs = |name: &str| matches!(module.get::<Value>(name), Ok(value) if is_callable(&value));
-    let phases: Vec<&str> = OF_PLUGINS.iter().map(|(name, _)| *name).collect();
-    if !phases.iter().copied().chain(["api"]).any(runs) {
-        found.push(format!("it does nothing: it has none of the functions {}", phases.join(", ")));
-    }
-    found
-}
-
 /// Members that look like guards and never run, in words.
 pub(super) fn remarks(table: &Table, source: &str) -> Vec<String> {
     let members = table.pairs::<Value, Value>().filter_map(Result::ok);

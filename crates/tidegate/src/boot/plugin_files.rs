@@ -22,10 +22,7 @@ pub(super) fn add(settings: &Settings, catalog: &Catalog, takes_over: bool) -> a
     if path.is_empty() {
         return Ok(0);
     }
-    let (defs, faults, remarks) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
-    for (name, remark) in &remarks {
-        notices::warn(&settings.places.message("plugins", &format!("plugin {name}: {remark}")));
-    }
+    let (defs, faults) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
     for (name, reason) in &faults {
         let text = format!("plugin {name} cannot be loaded, and objects that use it are rejected: {reason}");
         let text = settings.places.message("plugins", &text);

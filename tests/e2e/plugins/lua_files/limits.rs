@@ -68,34 +68,6 @@ fn a_plugin_that_cannot_be_loaded_refuses_its_routes() {
     assert!(said.contains("my-syntax") && !said.contains("unknown field plugins.my-syntax"), "{said}");
 }
 
-/// A guard whose function is misspelled is open: its author is told.
-#[test]
-fn functions_that_never_run_are_named() {
-    let misspelled =
-        plugin("function _M.acces(conf, ctx) return 401 end\nfunction _M.header_filter(conf, ctx) end");
-    let empty = plugin("function _M.guard(conf, ctx) return 401 end");
-    let helped = plugin("function _M.words(conf) end\nfunction _M.access(conf, ctx) return 401 end");
-    let files: &[(&str, &str)] = &[
-        ("apisix/plugins/my-typo.lua", &misspelled),
-        ("apisix/plugins/my-empty.lua", &empty),
-        ("apisix/plugins/my-helped.lua", &helped),
-    ];
-    let names = ["my-typo", "my-empty", "my-helped"];
-    let plugins = ["my-typo", "my-empty", "my-helped", "mocking"];
-    let fixture = Fixture::start(files, &plugins, "", &routes(&names));
-    let log = fixture.gateway.error_log();
-    let (_, doctor) = fixture.gateway.verb("doctor");
-    for said in [
-        "plugin my-typo: its function acces never runs; did you mean access?",
-        "plugin my-empty: it does nothing",
-    ] {
-        assert!(log.contains(said), "{said}: {log}");
-        let (name, text) = said.split_once(": ").expect("two parts");
-        assert!(doctor.contains(name) && doctor.contains(text), "{said}: {doctor}");
-    }
-    assert!(!log.contains("my-helped: "), "{log}");
-}
-
 #[test]
 fn a_phase_ends_after_its_time() {
     let looping = plugin(

@@ -23,8 +23,6 @@ pub(super) struct Declared {
     pub identifies: bool,
     /// Methods and URI of each.
     pub apis: Vec<(Vec<String>, String)>,
-    /// What its author should know.
-    pub remarks: Vec<String>,
 }
 
 impl Declared {
@@ -57,7 +55,6 @@ impl Declared {
             metadata_schema: schema("metadata_schema")?,
             phases: phases::of_plugin(module).map_err(|error| chunk::message(&error))?,
             apis: apis(vm, module)?,
-            remarks: phases::misspelled(module),
         })
     }
 

@@ -17,7 +17,7 @@ pub(super) fn checks(settings: &Settings) -> Vec<Check> {
     let Some(path) = plugin_files::path(settings).ok().filter(|path| !path.is_empty()) else {
         return Vec::new();
     };
-    let (defs, faults, said) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
+    let (defs, faults) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
     let (modules, _) = Modules::of_plugins(&path, &settings.plugins);
     let mut checks = Vec::new();
     for def in &defs {
@@ -26,8 +26,7 @@ pub(super) fn checks(settings: &Settings) -> Vec<Check> {
         checks.extend(
             fault.map(|(_, reason)| Check::bad(&name, format!("it cannot be loaded: {reason}"), REMEDY)),
         );
-        let own = said.iter().filter(|(other, _)| other == def.name).map(|(_, remark)| remark.clone());
-        let remarks: Vec<String> = remarks(&path, &modules, def.name).into_iter().chain(own).collect();
+        let remarks = remarks(&path, &modules, def.name);
         match remarks.is_empty() && fault.is_none() {
             true => checks.push(Check::good(&name, "a look at its text finds no call that is not available")),
             false => checks.extend(remarks.into_iter().map(|text| Check::bad(&name, text, REMEDY))),
