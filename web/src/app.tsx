@@ -23,7 +23,7 @@ export function App(): JSX.Element {
   const { path } = usePlace();
   return (
     <QueryClientProvider client={queries}>
-      {session ? <Shell><Boundary key={path.join("/")}><Screen /></Boundary></Shell> : <Login />}
+      {session && path[0] !== "oidc" ? <Shell><Boundary key={path.join("/")}><Screen /></Boundary></Shell> : <Login />}
     </QueryClientProvider>
   );
 }

@@ -108,10 +108,10 @@ export async function remove(kind: Kind, collection: string[], ids: string[], as
   }
 }
 
-/** Makes the configuration what it was before `revision`, if nothing happened since. */
-export async function takeBack(revision: number): Promise<void> {
+/** Makes the configuration, or one object, what it was before `revision`, if nothing happened since. */
+export async function takeBack(revision: number, key?: string): Promise<void> {
   try {
-    await rollback({ revision: revision - 1 }, { revision });
+    await rollback({ revision: revision - 1, ...(key ? { key } : {}) }, { revision });
     refresh();
     toast(t("undone"));
   } catch (error) {

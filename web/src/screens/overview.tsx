@@ -5,7 +5,7 @@ import { type HistoryItem, type Json, request } from "../lib/api";
 import { ago, currentLanguage, t } from "../lib/i18n";
 import { KINDS, locate } from "../lib/kinds";
 import { address } from "../lib/router";
-import { useMayChange } from "../lib/session";
+import { useMayChange, useOffers } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { Header, Link } from "../ui/basics";
 import { ObjectName } from "../ui/diff";
@@ -20,8 +20,9 @@ const SHOWN = ["routes", "services", "upstreams", "consumers", "ssls", "global_r
 export function Overview(): JSX.Element {
   const revision = useRevision();
   const stored = revision.data?.stored;
+  const offers = useOffers();
   const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
-  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
+  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, enabled: offers("changes"), queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
   const admin = useMayChange();
   return (
     <>

@@ -7,7 +7,7 @@ import { KINDS } from "../lib/kinds";
 import { queries } from "../lib/query";
 import { address, leave, navigate, usePlace } from "../lib/router";
 import { signOff } from "../lib/api";
-import { endSession, setReadOnly, useReadOnly, useSession } from "../lib/session";
+import { endSession, setReadOnly, useOffers, useReadOnly, useSession } from "../lib/session";
 import { useMode, useRevision } from "../lib/status";
 import { setTheme, type Theme, useTheme } from "../lib/theme";
 import { Link } from "../ui/basics";
@@ -32,9 +32,10 @@ const THEMES: Theme[] = ["system", "light", "dark"];
 
 export function signOut(): void {
   // The cookie goes with the answer; where there is none, the session ends by itself.
-  void signOff().catch(() => undefined).finally(() => {
+  void signOff().catch(() => undefined).then((answer) => {
     queries.clear();
     endSession();
+    if (answer) location.assign(answer.location);
   });
 }
 
@@ -91,6 +92,7 @@ function useContentFocus(place: string): void {
 }
 
 function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void; onGo: () => void }): JSX.Element {
+  const offers = useOffers();
   const item = (name: string, title: string, icon: string, count?: number) => (
     <Offered key={name} name={name}>
       <Link className="item" to={address(name ? [name] : [])} current={(path[0] ?? "") === name} onClick={onGo} title={title}>
@@ -103,9 +105,9 @@ function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void
       <Link className="brand" to={address([])} title="Tidegate" onClick={onGo}><Mark /><span>Tidegate</span></Link>
       <Who />
       <button type="button" className="finder" aria-label={t("palette.title")} onClick={onPalette}><Icon name="search" size={14} /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
-      <ul>{SCREENS.map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
+      <ul>{SCREENS.filter((screen) => offers(screen.name)).map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
       <h2><span>{t("nav.objects")}</span></h2>
-      <ul>{KINDS.map((kind) => <Counted key={kind.name} name={kind.name} render={(count) => item(kind.name, t(kind.title), kind.icon, count)} />)}</ul>
+      <ul>{KINDS.filter((kind) => offers(kind.name)).map((kind) => <Counted key={kind.name} name={kind.name} render={(count) => item(kind.name, t(kind.title), kind.icon, count)} />)}</ul>
     </nav>
   );
 }
