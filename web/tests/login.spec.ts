@@ -1,4 +1,4 @@
-import { ADMIN_KEY, expect, shop, signIn, test, VIEWER_KEY } from "./fixtures";
+import { ADMIN_KEY, expect, shop, signIn, start, test, VIEWER_KEY } from "./fixtures";
 
 test("a wrong key is refused, with where to find the right one", async ({ page, gateway }) => {
   await page.goto(`${gateway.console}/`);
@@ -157,4 +157,15 @@ test("a user changes the own password and stays signed in", async ({ page, gatew
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { level: 1, name: "Routes" })).toBeVisible();
   await gateway.call("DELETE", "/users/changer");
+});
+
+test("where the gateway keeps no users, no password is asked for", async ({ page }) => {
+  const { gateway, stop } = await start(() => "  role: traditional\n  role_traditional: {config_provider: yaml}\n");
+  try {
+    await page.goto(`${gateway.console}/`);
+    await expect(page.locator("#key")).toBeVisible();
+    await expect(page.getByRole("button", { name: "Sign in with a password" })).toHaveCount(0);
+  } finally {
+    await stop();
+  }
 });

@@ -8,7 +8,7 @@ const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const SCREENS: [string, string][] = [
   ["overview", "/"], ["routes", "/routes"], ["details", "/routes?peek=catalog"], ["route", "/routes/catalog"], ["new route", "/routes/+new"], ["upstream", "/upstreams/orders"],
   ["consumers", "/consumers"], ["traffic", "/traffic"], ["explain", "/explain?url=http%3A%2F%2Fshop.example.com%2Forders%2F1"], ["changes", "/changes"], ["change", "/changes/REVISION"],
-  ["checkpoints", "/changes/checkpoints"], ["compare", "/changes/compare"], ["plugins", "/plugins"], ["plugin", "/plugins/limit-count"], ["nothing", "/nothing"],
+  ["checkpoints", "/changes/checkpoints"], ["compare", "/changes/compare"], ["plugins", "/plugins"], ["plugin", "/plugins/limit-count"], ["users", "/users"], ["nothing", "/nothing"],
 ];
 
 async function violations(page: Page): Promise<string[]> {
@@ -31,6 +31,7 @@ const settled = async (page: Page) => {
 for (const [name, path] of SCREENS) {
   test(`${name}: accessible and inside of the page`, async ({ page, gateway }) => {
     await shop(gateway);
+    await gateway.call("PUT", "/users/looks", { role: "viewer", password: "correct horse battery" });
     const { stored } = (await gateway.call("GET", "/revision")) as { stored: number };
     await signIn(page, gateway, path.replace("REVISION", String(stored)));
     for (const width of [1440, 1024, 390]) {
@@ -42,6 +43,7 @@ for (const [name, path] of SCREENS) {
       }
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     }
+    await gateway.call("DELETE", "/users/looks");
   });
 }
 

@@ -112,3 +112,23 @@ test("the charts are in Chinese as well", async ({ page, gateway }) => {
   await expect(page.getByRole("slider", { name: "延迟" })).toBeVisible();
   await expect(page.getByRole("button", { name: "10 分钟" })).toBeVisible();
 });
+
+test("an object that cannot be used is named with its reason; explain does not call it good", async ({ page, gateway }) => {
+  await gateway.put("/upstreams/here", { nodes: { "127.0.0.1:1980": 1 } });
+  await gateway.put("/routes/canary", { uri: "/canary", upstream_id: "here", plugins: { "traffic-split": { rules: [{ weighted_upstreams: [{ upstream_id: "nowhere", weight: 1 }, { weight: 9 }] }] } } });
+  await signIn(page, gateway);
+  const notice = page.locator(".notice.bad", { hasText: "routes/canary cannot be used" });
+  await expect(notice).toContainText("does not exist");
+  await expect(notice).not.toContainText("{");
+  await notice.getByRole("link", { name: "canary" }).click();
+  await expect(page).toHaveURL(/\/routes\/canary$/);
+  await page.goto(`${gateway.console}/explain?url=http%3A%2F%2Fx%2Fcanary`);
+  await expect(page.locator(".verdict.none")).toContainText("This route cannot be used, and the gateway would answer 503");
+  await expect(page.locator(".verdict")).toContainText("does not exist");
+  await expect(page.locator(".chain")).not.toContainText("9223372036854");
+});
+
+test("the colours of the errors have names", async ({ page, gateway }) => {
+  await signIn(page, gateway);
+  await expect(page.locator("figure", { hasText: "Errors" }).locator(".chart-legend")).toContainText("4xx5xx");
+});

@@ -63,3 +63,24 @@ test("a viewer sees requests and no consumers", async ({ page, gateway }) => {
   await expect(row).toContainText("200");
   await expect(row).not.toContainText("jo");
 });
+
+test("a filter says when it is not applied yet, and what it takes", async ({ page, gateway }) => {
+  await signIn(page, gateway, "/traffic");
+  const status = page.getByRole("textbox", { name: "Status: 404, 5xx" });
+  await status.fill("5xx");
+  await expect(page.locator("#traffic-status")).toHaveText("Press Enter");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/status=5xx/);
+  await expect(page.locator("#traffic-status")).toHaveCount(0);
+  await expect(page.getByText("No requests fit the filters")).toBeVisible();
+  await status.fill("abc");
+  await expect(page.locator("#traffic-status")).toHaveText("404 or 5xx");
+  await page.getByRole("textbox", { name: "At least ms" }).fill("-3");
+  await expect(page.locator("#traffic-min_ms")).toHaveText("A number, 0 or more");
+  // What is not taken is not kept in the field as if it were.
+  await page.keyboard.press("Escape");
+  await status.press("Escape");
+  await expect(status).toHaveValue("5xx");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await expect(page).not.toHaveURL(/status=/);
+});

@@ -90,15 +90,15 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
       <div className="work" data-tab={tab}>
         <div className="form">
           <div className="form-fields">
-          {unsaved.found && <Found unsaved={unsaved.found} onDiscard={unsaved.discard} onRestore={() => {
-            if (!unsaved.found) return;
-            editing.replace(restore(editing.object, unsaved.found));
-            if (!first) setId(unsaved.found.id);
-            unsaved.answered();
-          }} />}
-          {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
-          {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
-          <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
+            {unsaved.found && <Found unsaved={unsaved.found} onDiscard={unsaved.discard} onRestore={() => {
+              if (!unsaved.found) return;
+              editing.replace(restore(editing.object, unsaved.found));
+              if (!first) setId(unsaved.found.id);
+              unsaved.answered();
+            }} />}
+            {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
+            {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
+            <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
           </div>
           <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>

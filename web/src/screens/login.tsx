@@ -13,10 +13,14 @@ export function Login(): JSX.Element {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const [provider, setProvider] = useState<string | null>(null);
+  const [keepsUsers, setKeepsUsers] = useState(true);
   useEffect(() => {
     document.title = `${t("login.title")} · Tidegate`;
-    // Keys and passwords are offered in any case.
-    waysIn().then((ways) => setProvider(ways.oidc?.name ?? null)).catch(() => undefined);
+    // Without an answer, keys and passwords are offered.
+    waysIn().then((ways) => {
+      setProvider(ways.oidc?.name ?? null);
+      setKeepsUsers(ways.users);
+    }).catch(() => undefined);
   }, []);
   const complete = key.trim() !== "" && (!asUser || user.trim() !== "");
   const enter = async (event: FormEvent) => {
@@ -55,9 +59,9 @@ export function Login(): JSX.Element {
           </div>
           {Boolean(error) && <div style={{ marginTop: 12 }}><Failure error={error} /></div>}
           {!error && ended && <div className="notice warn" style={{ marginTop: 12 }}><p>{t("login.ended")}</p></div>}
-          <div style={{ marginTop: 12 }}>
+          {keepsUsers && <div style={{ marginTop: 12 }}>
             <button type="button" className="button plain" onClick={() => { setAsUser(!asUser); setKey(""); setError(null); }}>{t(asUser ? "login.with.key" : "login.with.user")}</button>
-          </div>
+          </div>}
           {asUser && <p className="soft small" style={{ marginTop: 16 }}>{t("login.users.where")}</p>}
           <p className="soft small" style={{ marginTop: 16 }}>{t("login.memory")}</p>
         </div>
