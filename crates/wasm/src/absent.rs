@@ -11,7 +11,10 @@ use tidegate_plugin_api::{
 };
 use tidegate_telemetry::metrics::TextWriter;
 
-use crate::{Loaded, SCHEMA, WasmPlugin, WasmSettings};
+use crate::{
+    loaded::{Loaded, SCHEMA},
+    settings::{WasmPlugin, WasmSettings},
+};
 
 struct Absent;
 
@@ -41,12 +44,7 @@ impl PluginFile for Absent {
         Err(format!("the plugin cannot be loaded: {}", built_without("wasm")))
     }
 
-    fn build(
-        &self,
-        _: &'static PluginDef,
-        _: &Value,
-        _: &BuildContext,
-    ) -> Result<Arc<dyn Plugin>, String> {
+    fn build(&self, _: &'static PluginDef, _: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
         Err(format!("the plugin cannot be loaded: {}", built_without("wasm")))
     }
 

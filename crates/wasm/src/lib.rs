@@ -12,25 +12,14 @@
 
 #[cfg(not(feature = "runtime"))]
 mod absent;
+mod loaded;
 #[cfg(feature = "runtime")]
 mod runtime;
 mod settings;
 
 #[cfg(not(feature = "runtime"))]
 pub use absent::{collect_metrics, load, unchanged};
+pub use loaded::Loaded;
 #[cfg(feature = "runtime")]
 pub use runtime::{collect_metrics, load, unchanged};
 pub use settings::{RequestPhase, WasmPlugin, WasmSettings};
-
-use tidegate_plugin_api::PluginDef;
-
-/// A plugin that was looked at: its declaration, and why it refuses what it is configured for.
-pub struct Loaded {
-    /// Stays as long as the process.
-    pub def: &'static PluginDef,
-    /// `None`: it works.
-    pub fault: Option<String>,
-}
-
-/// As in APISIX.
-const SCHEMA: &str = r#"{"type":"object","properties":{"conf":{"oneOf":[{"type":"object","minProperties":1},{"type":"string","minLength":1}]}},"required":["conf"]}"#;

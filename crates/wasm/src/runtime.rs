@@ -6,7 +6,9 @@ mod current;
 mod deadline;
 mod engine;
 mod filter;
+mod held;
 mod host;
+mod hosted;
 mod instance;
 mod metrics;
 mod module;
@@ -19,6 +21,7 @@ mod shared;
 mod state;
 mod stream;
 mod timers;
+mod wasm;
 
 pub use metrics::collect as collect_metrics;
 pub use plugin::{load, unchanged};

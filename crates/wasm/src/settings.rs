@@ -60,7 +60,10 @@ impl WasmSettings {
         for (at, entry) in list.into_iter().flatten().enumerate() {
             let plugin = plugin(entry, prefix).map_err(|reason| format!("wasm.plugins[{at}]: {reason}"))?;
             if plugins.iter().any(|other| other.name == plugin.name) {
-                return Err(format!("wasm.plugins[{at}]: the name {} is taken by another plugin", plugin.name));
+                return Err(format!(
+                    "wasm.plugins[{at}]: the name {} is taken by another plugin",
+                    plugin.name
+                ));
             }
             plugins.push(plugin);
         }
@@ -99,7 +102,13 @@ fn plugin(entry: &Value, prefix: &Path) -> Result<WasmPlugin, String> {
         Some(value) => value.as_bool().ok_or("process_bodies should be true or false")?,
     };
     let known = ["name", "priority", "file", "http_request_phase", "process_bodies"];
-    if let Some(other) = entry.as_object().into_iter().flatten().map(|(name, _)| name).find(|name| !known.contains(&name.as_str())) {
+    if let Some(other) = entry
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name)
+        .find(|name| !known.contains(&name.as_str()))
+    {
         return Err(format!("{other} is unknown; the keys are {}", known.join(", ")));
     }
     Ok(WasmPlugin { name: name.to_owned(), priority, file: prefix.join(file), phase, process_bodies })

@@ -6,9 +6,12 @@ mod calls;
 mod faults;
 mod kit;
 mod reloading;
+mod sdks;
+
+use std::fs;
 
 use serde_json::json;
-use tidegate_testkit::eventually;
+use tidegate_testkit::{eventually, gateway::workspace_root};
 
 use kit::{Fixture, Module};
 
@@ -244,4 +247,15 @@ fn what_a_program_prints_is_in_the_error_log() {
     eventually("the line is there", || {
         fixture.gateway.error_log().contains("wasm plugin printing: printed by the program")
     });
+}
+
+/// `UPDATE_DOCS=1` makes it anew.
+#[test]
+fn the_example_is_made_of_its_text() {
+    let folder = workspace_root().join("examples/wasm");
+    let made = wat::parse_file(folder.join("greet.wat")).expect("a module");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(folder.join("greet.wasm"), &made).expect("written");
+    }
+    assert_eq!(fs::read(folder.join("greet.wasm")).unwrap_or_default(), made, "run with UPDATE_DOCS=1");
 }

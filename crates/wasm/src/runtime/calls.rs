@@ -41,7 +41,8 @@ impl Dispatched {
             let found = wanted.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
-        let scheme = text(b":scheme").filter(|scheme| !scheme.is_empty()).unwrap_or_else(|| "http".to_owned());
+        let scheme =
+            text(b":scheme").filter(|scheme| !scheme.is_empty()).unwrap_or_else(|| "http".to_owned());
         let authority = text(b":authority").or_else(|| text(b"host"));
         let server = match wanted.upstream.is_empty() {
             true => authority.clone()?,

@@ -1,10 +1,6 @@
 //! The engine that compiles modules, and the clock by which callbacks are interrupted. Both begin with the first plugin.
 
-use std::{
-    sync::OnceLock,
-    thread,
-    time::Duration,
-};
+use std::{sync::OnceLock, thread, time::Duration};
 
 use wasmtime::{Config, Engine};
 

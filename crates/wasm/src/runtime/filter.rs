@@ -15,35 +15,19 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     contexts::LocalReply,
+    held::Held,
     instance::Conf,
-    plugin::Wasm,
     pool,
     request::Streams,
     state::Entry,
     stream::{Action, Stream},
+    wasm::Wasm,
 };
 
 /// Bodies that are held.
 const MAX_HELD_BYTES: usize = 64 << 20;
 /// The most that a callback gets at once, unless it holds more.
 const BODY_STEP: usize = 256 << 10;
-
-/// What a response has come to.
-#[derive(Default)]
-pub(super) struct Held {
-    /// The callbacks of body and trailers run.
-    has_bodies: bool,
-    /// The last callback paused.
-    is_paused: bool,
-    /// The head waits for the body.
-    holds_head: bool,
-    /// Takes the body's place.
-    local: Option<Bytes>,
-    bytes: Vec<u8>,
-    lease: Option<Lease>,
-    /// A callback failed: nothing more runs.
-    is_refused: bool,
-}
 
 fn failed(plugin: &Wasm, reason: &str) {
     error_log::log(Level::Error, format_args!("{}: failed to run wasm plugin: {reason}", plugin.name));
@@ -66,13 +50,14 @@ pub(super) fn head(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Reques
 
 /// A request that was answered before the plugin's turn. What came from an upstream does not pass without it.
 fn late(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request) -> Option<Stream> {
-    let begun = pool::of(plugin).pick(conf).ok_or_else(|| "no instance is there yet".to_owned()).and_then(|hosted| {
-        let mut instance = hosted.instance.borrow_mut();
-        let context = instance.context_of(conf)?;
-        let id = instance.begin_stream(context)?;
-        drop(instance);
-        Ok(Stream::new(hosted, id))
-    });
+    let begun =
+        pool::of(plugin).pick(conf).ok_or_else(|| "no instance is there yet".to_owned()).and_then(|hosted| {
+            let mut instance = hosted.instance.borrow_mut();
+            let context = instance.context_of(conf)?;
+            let id = instance.begin_stream(context)?;
+            drop(instance);
+            Ok(Stream::new(hosted, id))
+        });
     match begun {
         Ok(stream) => Some(stream),
         Err(reason) => {
@@ -94,10 +79,11 @@ fn run_head(plugin: &'static Wasm, request: &mut Request, stream: &mut Stream) -
     let is_empty = request.response.headers.known(HeaderId::ContentLength) == Some(b"0".as_slice());
     let is_last = u32::from(is_empty || has_no_body(request));
     stream.begin_turn();
-    let action = stream.run(request, Entry::ResponseHeaders, |store, exports| match &exports.response_headers {
-        Some(headers) => headers.call(store, (id, fields, is_last)).map(Action::of),
-        None => Ok(Action::Continue),
-    })?;
+    let action =
+        stream.run(request, Entry::ResponseHeaders, |store, exports| match &exports.response_headers {
+            Some(headers) => headers.call(store, (id, fields, is_last)).map(Action::of),
+            None => Ok(Action::Continue),
+        })?;
     if let Some(reply) = stream.take_reply() {
         replace(request, stream, *reply);
         return Ok(());
@@ -179,7 +165,11 @@ fn run_piece(
     }
     if let Some(reply) = stream.take_reply() {
         if !stream.held.holds_head {
-            return Err(format!("an answer with status {} comes behind the head of the response", reply.status).into());
+            return Err(format!(
+                "an answer with status {} comes behind the head of the response",
+                reply.status
+            )
+            .into());
         }
         replace(request, stream, *reply);
         let local = stream.held.local.as_mut().filter(|_| chunk.last);
@@ -210,24 +200,26 @@ fn run_callbacks(
     if plugin.has.response_body && (is_last || !chunk.data.is_empty()) {
         stream.begin_turn();
         let length = chunk.data.len() as u32;
-        let action = stream.run_on_chunk(request, chunk, Entry::ResponseBody, |store, exports| {
-            match &exports.response_body {
-                Some(body) => {
-                    body.call(store, (id, length, u32::from(is_last && !has_trailers))).map(Action::of)
+        let action =
+            stream.run_on_chunk(request, chunk, Entry::ResponseBody, |store, exports| {
+                match &exports.response_body {
+                    Some(body) => {
+                        body.call(store, (id, length, u32::from(is_last && !has_trailers))).map(Action::of)
+                    }
+                    None => Ok(Action::Continue),
                 }
-                None => Ok(Action::Continue),
-            }
-        })?;
+            })?;
         stream.held.is_paused = action == Action::Pause;
     }
     if has_trailers {
         stream.begin_turn();
-        let action = stream.run_on_chunk(request, chunk, Entry::ResponseTrailers, |store, exports| {
-            match &exports.response_trailers {
+        let action =
+            stream.run_on_chunk(request, chunk, Entry::ResponseTrailers, |store, exports| match &exports
+                .response_trailers
+            {
                 Some(callback) => callback.call(store, (id, trailers)).map(Action::of),
                 None => Ok(Action::Continue),
-            }
-        })?;
+            })?;
         stream.held.is_paused = action == Action::Pause;
     }
     Ok(())
@@ -251,7 +243,11 @@ fn hold(request: &Request, stream: &mut Stream, chunk: &mut BodyChunk) -> Result
 }
 
 /// Waits until a response that is here as a whole is resumed.
-pub(super) async fn whole(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request) -> Result<Bytes, u16> {
+pub(super) async fn whole(
+    plugin: &'static Wasm,
+    conf: &Arc<Conf>,
+    request: &mut Request,
+) -> Result<Bytes, u16> {
     let Some(mut stream) = Streams::take(request, conf.serial) else { return Err(503) };
     let waited = wait(request, &mut stream).await;
     if let Err(reason) = &waited {

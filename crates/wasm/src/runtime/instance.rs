@@ -62,7 +62,11 @@ pub(super) type Refused = String;
 
 impl Instance {
     /// Not for a worker: it may take long.
-    pub(super) fn new(plugin: &'static str, module: &InstancePre<State>, limits: Limits) -> Result<Instance, String> {
+    pub(super) fn new(
+        plugin: &'static str,
+        module: &InstancePre<State>,
+        limits: Limits,
+    ) -> Result<Instance, String> {
         let room = Room::new(limits.instance_memory, limits.memory);
         let mut store = Store::new(module.module().engine(), State::new(plugin, room, BESIDE));
         store.limiter(|state| &mut state.room);
@@ -79,8 +83,15 @@ impl Instance {
         let state = store.data_mut();
         state.memory = memory;
         state.allocate = exports.allocate.clone();
-        let mut instance =
-            Instance { store, exports, confs: FxHashMap::default(), limits, is_started: false, is_dead: false, streams: 0 };
+        let mut instance = Instance {
+            store,
+            exports,
+            confs: FxHashMap::default(),
+            limits,
+            is_started: false,
+            is_dead: false,
+            streams: 0,
+        };
         instance.initialize()?;
         Ok(instance)
     }

@@ -16,7 +16,8 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// Of a histogram whose unit is not known.
 const BOUNDS: [u64; 19] = [
-    1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000,
+    1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 600_000,
+    1_800_000, 3_600_000,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +140,7 @@ pub fn collect(writer: &mut TextWriter, name: &dyn Fn(&str) -> String) {
     let mut last: Option<&str> = None;
     for metric in &metrics {
         let family = name(&format!("wasm_{}", metric.name));
-        if last.replace(&metric.name) != Some(&metric.name) {
+        if last.replace(&metric.name) != Some(metric.name.as_str()) {
             writer.family(&family, "Of plugins in WebAssembly", metric.sort.kind());
         }
         let plugin = ("plugin", metric.plugin);

@@ -3,7 +3,8 @@
 use std::{fs, path::Path};
 
 use wasmtime::{
-    AsContextMut, ExternType, Instance, InstancePre, Linker, Module, Store, TypedFunc, WasmParams, WasmResults,
+    AsContextMut, ExternType, Instance, InstancePre, Linker, Module, Store, TypedFunc, WasmParams,
+    WasmResults,
 };
 
 use super::{engine, host, state::State};
@@ -35,7 +36,8 @@ pub(super) fn compile(bytes: &[u8]) -> Result<InstancePre<State>, String> {
     let module = Module::new(engine, bytes).map_err(|error| format!("{error:#}"))?;
     let exports = |name: &str| module.get_export(name);
     if !VERSIONS.iter().any(|version| exports(version).is_some()) {
-        let other = module.exports().map(|export| export.name()).find(|name| name.starts_with("proxy_abi_version_"));
+        let other =
+            module.exports().map(|export| export.name()).find(|name| name.starts_with("proxy_abi_version_"));
         return Err(match other {
             Some(other) => format!("it speaks {other}, and the gateway {}", VERSIONS.join(", ")),
             None => format!("it is no module of proxy-wasm: it exports none of {}", VERSIONS.join(", ")),

@@ -16,39 +16,12 @@ use tidegate_plugin_api::{
     BodyChunk, BuildContext, Phases, Plugin, PluginDef, PluginFile, Reply, Request, Step, WholeBody,
     definition::ConsumerKey,
 };
-use wasmtime::InstancePre;
 
-use super::{
-    filter,
-    instance::{Conf, Instance, Limits},
-    module, request,
-    state::State,
+use super::{filter, instance::Conf, module, request, wasm::Wasm};
+use crate::{
+    loaded::{Loaded, SCHEMA},
+    settings::{RequestPhase, WasmPlugin, WasmSettings},
 };
-use crate::{Loaded, RequestPhase, SCHEMA, WasmPlugin, WasmSettings};
-
-/// A plugin whose module works. It stays as long as the process.
-pub(super) struct Wasm {
-    pub name: &'static str,
-    /// From 0.
-    pub number: usize,
-    pub process_bodies: bool,
-    pub has: Has,
-    phase: RequestPhase,
-    module: InstancePre<State>,
-    limits: Limits,
-    /// The one that configurations are looked at with, until a worker takes it.
-    spare: Mutex<Option<Instance>>,
-}
-
-/// The callbacks that decide in which phases something runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Has {
-    pub request_body: bool,
-    pub request_trailers: bool,
-    pub response_headers: bool,
-    pub response_body: bool,
-    pub response_trailers: bool,
-}
 
 /// What was read of each file.
 static READ: Mutex<Vec<(WasmPlugin, u64)>> = Mutex::new(Vec::new());
@@ -70,7 +43,8 @@ pub fn load(plugin: &WasmPlugin, settings: &WasmSettings) -> Loaded {
     };
     let found = module::read(&plugin.file).and_then(|bytes| {
         READ.lock()[number].1 = digest(&bytes);
-        made(name, number, plugin, settings, &bytes).map_err(|reason| format!("{}: {reason}", plugin.file.display()))
+        Wasm::new(name, number, plugin, settings, &bytes)
+            .map_err(|reason| format!("{}: {reason}", plugin.file.display()))
     });
     let (wasm, fault) = match found {
         Ok(wasm) => (Some(wasm), None),
@@ -94,40 +68,6 @@ pub fn load(plugin: &WasmPlugin, settings: &WasmSettings) -> Loaded {
     Loaded { def: Box::leak(Box::new(def)), fault }
 }
 
-fn made(
-    name: &'static str,
-    number: usize,
-    plugin: &WasmPlugin,
-    settings: &WasmSettings,
-    bytes: &[u8],
-) -> Result<&'static Wasm, String> {
-    let limits = Limits {
-        time: settings.time_limit,
-        instance_memory: settings.instance_memory,
-        memory: settings.memory,
-    };
-    let module = module::compile(bytes)?;
-    let first = Instance::new(name, &module, limits)?;
-    let exports = &first.exports;
-    let has = Has {
-        request_body: exports.request_body.is_some(),
-        request_trailers: exports.request_trailers.is_some(),
-        response_headers: exports.response_headers.is_some(),
-        response_body: exports.response_body.is_some(),
-        response_trailers: exports.response_trailers.is_some(),
-    };
-    Ok(Box::leak(Box::new(Wasm {
-        name,
-        number,
-        process_bodies: plugin.process_bodies,
-        has,
-        phase: plugin.phase,
-        module,
-        limits,
-        spare: Mutex::new(Some(first)),
-    })))
-}
-
 /// Whether the modules that this process has read are as they were.
 pub fn unchanged(settings: &WasmSettings) -> bool {
     let read = READ.lock();
@@ -135,33 +75,6 @@ pub fn unchanged(settings: &WasmSettings) -> bool {
         && read.iter().zip(&settings.plugins).all(|((before, known), now)| {
             before == now && *known == module::read(&now.file).map_or(0, |bytes| digest(&bytes))
         })
-}
-
-impl Wasm {
-    /// An instance without requests. Not for a worker: it may take long.
-    pub(super) fn instance(&self) -> Result<Instance, String> {
-        let spare = self.spare.lock().take();
-        match spare {
-            Some(mut spare) => {
-                spare.store.data_mut().is_trial = false;
-                Ok(spare)
-            }
-            None => Instance::new(self.name, &self.module, self.limits),
-        }
-    }
-
-    /// Whether the module takes a configuration.
-    fn try_conf(&self, conf: &Conf) -> Result<(), String> {
-        let mut instance = self.instance()?;
-        instance.store.data_mut().is_trial = true;
-        let taken = instance.prepare(conf);
-        instance.forget(conf.serial);
-        drop(instance.wishes());
-        if !instance.is_dead {
-            *self.spare.lock() = Some(instance);
-        }
-        taken.map(drop)
-    }
 }
 
 /// What the catalog knows of a plugin.
@@ -205,7 +118,8 @@ impl PluginFile for InFile {
     ) -> Result<Arc<dyn Plugin>, String> {
         let wasm = self.usable()?;
         let conf = conf_of(conf);
-        wasm.try_conf(&conf).map_err(|reason| format!("the module does not take the configuration: {reason}"))?;
+        wasm.try_conf(&conf)
+            .map_err(|reason| format!("the module does not take the configuration: {reason}"))?;
         Ok(Arc::new(Configured { wasm, conf: Arc::new(conf) }))
     }
 

@@ -14,9 +14,10 @@ use tidegate_telemetry::error_log::{self, Level};
 use tokio::sync::Notify;
 
 use super::{
+    hosted::Hosted,
     instance::{Conf, Instance},
-    plugin::Wasm,
     timers,
+    wasm::Wasm,
 };
 
 /// Instances of one plugin on a worker. Requests beyond share them.
@@ -25,13 +26,6 @@ const MAX_INSTANCES: usize = 8;
 const RETRY: Duration = Duration::from_secs(1);
 /// So often unused instances are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
-
-/// An instance in use by this worker.
-pub(super) struct Hosted {
-    pub instance: RefCell<Instance>,
-    /// It has served a request since the last sweep.
-    was_used: Cell<bool>,
-}
 
 pub(super) struct Pool {
     plugin: &'static Wasm,
@@ -74,7 +68,9 @@ impl Pool {
     /// An instance for a request; `None`: none is there yet.
     pub(super) fn pick(self: &Rc<Pool>, conf: &Arc<Conf>) -> Option<Rc<Hosted>> {
         let mut hosted = self.hosted.borrow_mut();
-        let load = |one: &Rc<Hosted>| one.instance.try_borrow().map_or((true, usize::MAX), |one| (one.is_dead, one.streams));
+        let load = |one: &Rc<Hosted>| {
+            one.instance.try_borrow().map_or((true, usize::MAX), |one| (one.is_dead, one.streams))
+        };
         if let Some(first) = hosted.first()
             && load(first) == (false, 0)
         {

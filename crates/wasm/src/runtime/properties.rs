@@ -65,12 +65,14 @@ fn of_request(request: &Request, name: &str) -> Option<Vec<u8>> {
         "referer" => request.head.headers.get("referer").map(<[u8]>::to_vec),
         "useragent" => request.head.headers.get("user-agent").map(<[u8]>::to_vec),
         "time" => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_sub(request.started.elapsed())?;
+            let since =
+                SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_sub(request.started.elapsed())?;
             number(i128::try_from(since.as_nanos()).ok()?)
         }
         "duration" => number((request.elapsed_seconds() * 1e9) as i128),
         "size" => {
-            let announced = request.head.headers.get_str("content-length").and_then(|text| text.parse::<i128>().ok());
+            let announced =
+                request.head.headers.get_str("content-length").and_then(|text| text.parse::<i128>().ok());
             number(announced.unwrap_or(0))
         }
         "total_size" => number(request.outcome.request_length),

@@ -7,11 +7,12 @@ use tidegate_protocol::Head;
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
+    hosted::Hosted,
     instance::Conf,
-    plugin::Wasm,
-    pool::{self, Hosted},
+    pool,
     state::Entry,
     stream::{Action, Stream},
+    wasm::Wasm,
 };
 
 /// Request bodies that modules may look at.
@@ -134,7 +135,8 @@ async fn callbacks(
             _ => None,
         };
         let length = request.collect_body(MAX_BODY_BYTES).await?.len() as u32;
-        let trailers = reader.as_ref().map(|reader| trailers_of(reader.as_ref())).filter(|head| !head.is_empty());
+        let trailers =
+            reader.as_ref().map(|reader| trailers_of(reader.as_ref())).filter(|head| !head.is_empty());
         let has_trailers = trailers.is_some() && plugin.has.request_trailers;
         if length > 0 || stream.wants().request_body {
             stream.begin_turn();

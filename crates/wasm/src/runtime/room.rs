@@ -40,11 +40,13 @@ impl Drop for Room {
 impl ResourceLimiter for Room {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
         if desired > self.limit {
-            self.refused = Some(format!("memory of an instance exceeds wasm.instance_memory, {} bytes", self.limit));
+            self.refused =
+                Some(format!("memory of an instance exceeds wasm.instance_memory, {} bytes", self.limit));
             return Ok(false);
         }
         let more = desired.saturating_sub(current);
-        let taken = HELD.fetch_update(Relaxed, Relaxed, |held| held.checked_add(more).filter(|sum| *sum <= self.total));
+        let taken = HELD
+            .fetch_update(Relaxed, Relaxed, |held| held.checked_add(more).filter(|sum| *sum <= self.total));
         if taken.is_err() {
             self.refused = Some(format!("memory of all instances exceeds wasm.memory, {} bytes", self.total));
             return Ok(false);

@@ -98,7 +98,11 @@ pub(super) fn register(plugin: &'static str, name: &[u8]) -> Result<u32, Full> {
 pub(super) fn resolve(own: &'static str, plugin: &str, name: &[u8]) -> Option<u32> {
     let wanted = if plugin.is_empty() { own } else { plugin };
     let queues = QUEUES.lock();
-    queues.by_name.iter().find(|((of, known), _)| *of == wanted && **known == *name).map(|(_, number)| *number)
+    queues
+        .by_name
+        .iter()
+        .find(|((of, known), _)| *of == wanted && **known == *name)
+        .map(|(_, number)| *number)
 }
 
 pub(super) fn queue(number: u32) -> Option<Arc<Queue>> {

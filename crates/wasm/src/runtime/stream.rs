@@ -12,11 +12,12 @@ use wasmtime::Store;
 
 use super::{
     contexts::{LocalReply, OfStream, Wants},
-    current, timers,
-    filter::Held,
+    current,
+    held::Held,
+    hosted::Hosted,
     module::Exports,
-    pool::Hosted,
     state::{Entry, State, Wish},
+    timers,
 };
 
 /// The longest that a request waits to be resumed.
@@ -140,7 +141,9 @@ impl Stream {
                 None
             }
         };
-        self.run_on_chunk(request, chunk, entry, |store, exports| timers::deliver(store, exports, root, id, answer))
+        self.run_on_chunk(request, chunk, entry, |store, exports| {
+            timers::deliver(store, exports, root, id, answer)
+        })
     }
 
     pub(super) fn plugin(&self) -> &'static str {

@@ -16,8 +16,8 @@ use wasmtime::Store;
 use super::{
     calls::Dispatched,
     host,
+    hosted::Hosted,
     module::Exports,
-    pool::Hosted,
     shared,
     state::{Entry, State, Wish},
 };

@@ -5,7 +5,10 @@ use tidegate_plugin_api::{Request, RequestBody, memory as body_memory};
 use tidegate_protocol::HeaderId;
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    memory,
+};
 use crate::runtime::{
     current,
     state::{Entry, State},
@@ -29,9 +32,11 @@ pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             code(get(&mut host, kind, start, most, data, size))
         },
     )?;
-    linker.func_wrap(ENV, "proxy_get_buffer_status", |mut host: Host<'_>, kind: u32, size: u32, unused: u32| {
-        code(status(&mut host, kind, size, unused))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_get_buffer_status",
+        |mut host: Host<'_>, kind: u32, size: u32, unused: u32| code(status(&mut host, kind, size, unused)),
+    )?;
     linker.func_wrap(
         ENV,
         "proxy_set_buffer_bytes",
@@ -53,12 +58,16 @@ fn part(bytes: &[u8], start: u32, most: u32) -> Option<Vec<u8>> {
 fn look<R>(host: &mut Host<'_>, kind: u32, look: impl FnOnce(&[u8]) -> R) -> Outcome<R> {
     let state = host.data_mut();
     let found = match kind {
-        REQUEST_BODY if state.is_own() && state.entry.is_request() => current::request(|request| match &request.body {
-            RequestBody::Collected(bytes) if !bytes.is_empty() => Some(look(bytes)),
-            _ => None,
-        })
-        .flatten(),
-        RESPONSE_BODY if state.is_own() && is_response_body(state.entry) => current::chunk(|chunk| look(&chunk.data)),
+        REQUEST_BODY if state.is_own() && state.entry.is_request() => {
+            current::request(|request| match &request.body {
+                RequestBody::Collected(bytes) if !bytes.is_empty() => Some(look(bytes)),
+                _ => None,
+            })
+            .flatten()
+        }
+        RESPONSE_BODY if state.is_own() && is_response_body(state.entry) => {
+            current::chunk(|chunk| look(&chunk.data))
+        }
         CALL_BODY => state.answer.clone().map(|answer| look(&answer.body)),
         VM_CONF => Some(look(&state.vm_conf)),
         PLUGIN_CONF => {
@@ -123,8 +132,8 @@ fn set_request_body(request: &mut Request, start: u32, size: u32, new: &[u8]) ->
     replace(&mut bytes, start, size, new)?;
     // The one before is given back first.
     request.body = RequestBody::Collected(Bytes::new());
-    let body =
-        body_memory::hold(bytes, request.remote_addr).map_err(|body_memory::Spent| Status::InternalFailure)?;
+    let body = body_memory::hold(bytes, request.remote_addr)
+        .map_err(|body_memory::Spent| Status::InternalFailure)?;
     request.head.headers.set("Content-Length", body.len().to_string());
     request.head.headers.remove_known(HeaderId::TransferEncoding);
     request.body = RequestBody::Collected(body);

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use tidegate_clients::http::Incoming;
 use tidegate_plugin_api::Request;
-use tidegate_protocol::{Head, HeaderId, Method, fields::is_token_byte};
+use tidegate_protocol::{Head, Method, fields::is_token_byte};
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, memory, memory::Pairs};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    memory,
+    memory::Pairs,
+};
 use crate::runtime::{
     current,
     state::{Entry, State},
@@ -62,15 +66,23 @@ pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             memory::write_number(&mut host, to, bytes.len() as u32)
         }))
     })?;
-    linker.func_wrap(ENV, "proxy_get_header_map_pairs", |mut host: Host<'_>, map: u32, data: u32, size: u32| {
-        code(Map::of(map).and_then(|map| {
-            let bytes = serialized(&mut host, map)?;
-            memory::give(&mut host, &bytes, data, size)
-        }))
-    })?;
-    linker.func_wrap(ENV, "proxy_set_header_map_pairs", |mut host: Host<'_>, map: u32, data: u32, size: u32| {
-        code(Map::of(map).and_then(|map| set_all(&mut host, map, data, size)))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_get_header_map_pairs",
+        |mut host: Host<'_>, map: u32, data: u32, size: u32| {
+            code(Map::of(map).and_then(|map| {
+                let bytes = serialized(&mut host, map)?;
+                memory::give(&mut host, &bytes, data, size)
+            }))
+        },
+    )?;
+    linker.func_wrap(
+        ENV,
+        "proxy_set_header_map_pairs",
+        |mut host: Host<'_>, map: u32, data: u32, size: u32| {
+            code(Map::of(map).and_then(|map| set_all(&mut host, map, data, size)))
+        },
+    )?;
     linker.func_wrap(
         ENV,
         "proxy_get_header_map_value",
@@ -92,9 +104,13 @@ pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             code(edit(&mut host, map, (key, key_size), Some((value, value_size)), Change::Replace))
         },
     )?;
-    linker.func_wrap(ENV, "proxy_remove_header_map_value", |mut host: Host<'_>, map: u32, key: u32, key_size: u32| {
-        code(edit(&mut host, map, (key, key_size), None, Change::Remove))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_remove_header_map_value",
+        |mut host: Host<'_>, map: u32, key: u32, key_size: u32| {
+            code(edit(&mut host, map, (key, key_size), None, Change::Remove))
+        },
+    )?;
     Ok(())
 }
 
@@ -117,7 +133,9 @@ fn pairs(host: &mut Host<'_>, map: Map) -> Outcome<Pairs> {
             let names = [":authority", ":path", ":method", ":scheme"];
             let mut all: Pairs = names
                 .iter()
-                .filter_map(|name| Some((name.as_bytes().to_vec(), request_pseudo(request, name.as_bytes())?)))
+                .filter_map(|name| {
+                    Some((name.as_bytes().to_vec(), request_pseudo(request, name.as_bytes())?))
+                })
                 .collect();
             let fields = lower(&request.head.headers);
             all.extend(fields.into_iter().filter(|(name, _)| name != b"host"));
@@ -139,7 +157,10 @@ fn pairs(host: &mut Host<'_>, map: Map) -> Outcome<Pairs> {
 fn call_pairs(answer: &Incoming) -> Pairs {
     let mut all = vec![(b":status".to_vec(), answer.status.to_string().into_bytes())];
     all.extend(
-        answer.headers.iter().map(|(name, value)| (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())),
+        answer
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())),
     );
     all
 }
@@ -158,11 +179,11 @@ fn serialized(host: &mut Host<'_>, map: Map) -> Outcome<Vec<u8>> {
 fn request_pseudo(request: &Request, name: &[u8]) -> Option<Vec<u8>> {
     match name {
         b":path" => Some(request.edits.target.clone().unwrap_or_else(|| request.head.target().to_vec())),
-        b":method" => {
-            Some(request.edits.method.as_ref().unwrap_or(&request.head.method).as_bytes().to_vec())
-        }
+        b":method" => Some(request.edits.method.as_ref().unwrap_or(&request.head.method).as_bytes().to_vec()),
         b":scheme" => Some(if request.https { b"https".to_vec() } else { b"http".to_vec() }),
-        b":authority" => request.edits.host.clone().or_else(|| request.head.headers.get("host").map(<[u8]>::to_vec)),
+        b":authority" => {
+            request.edits.host.clone().or_else(|| request.head.headers.get("host").map(<[u8]>::to_vec))
+        }
         _ => None,
     }
 }
@@ -184,7 +205,9 @@ fn get(host: &mut Host<'_>, map: Map, key: (u32, u32), to: (u32, u32)) -> Outcom
         })
         .flatten(),
         Map::RequestTrailers if is_own => state.trailers.as_ref().and_then(value_in),
-        Map::ResponseTrailers if is_own => current::request(|request| value_in(&request.response.trailers)).flatten(),
+        Map::ResponseTrailers if is_own => {
+            current::request(|request| value_in(&request.response.trailers)).flatten()
+        }
         Map::CallHeaders => state.answer.as_deref().and_then(|answer| match name.as_str() {
             ":status" => Some(answer.status.to_string().into_bytes()),
             _ => answer.header(&name).map(<[u8]>::to_vec),
@@ -219,7 +242,13 @@ fn is_value(value: &[u8]) -> bool {
     value.len() <= MAX_VALUE_BYTES && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-fn edit(host: &mut Host<'_>, map: u32, key: (u32, u32), value: Option<(u32, u32)>, change: Change) -> Outcome {
+fn edit(
+    host: &mut Host<'_>,
+    map: u32,
+    key: (u32, u32),
+    value: Option<(u32, u32)>,
+    change: Change,
+) -> Outcome {
     let map = Map::of(map)?;
     let name = memory::copy(host, key.0, key.1)?;
     let value = match value {
@@ -239,15 +268,19 @@ fn apply(state: &mut State, map: Map, name: &[u8], value: &[u8], change: Change)
         return Err(Status::BadArgument.into());
     }
     let applied = match map {
-        Map::RequestHeaders => current::request(|request| match is_pseudo || name.eq_ignore_ascii_case(b"host") {
-            true => set_request_pseudo(request, name, value, change),
-            false => change_request(request, name, value, change),
-        }),
+        Map::RequestHeaders => {
+            current::request(|request| match is_pseudo || name.eq_ignore_ascii_case(b"host") {
+                true => set_request_pseudo(request, name, value, change),
+                false => change_request(request, name, value, change),
+            })
+        }
         Map::ResponseHeaders => current::request(|request| match is_pseudo {
             true => set_status(request, name, value),
             false => change_response(request, name, value, change),
         }),
-        Map::RequestTrailers => state.trailers.as_mut().map(|trailers| change_head(trailers, name, value, change)),
+        Map::RequestTrailers => {
+            state.trailers.as_mut().map(|trailers| change_head(trailers, name, value, change))
+        }
         Map::ResponseTrailers => {
             current::request(|request| change_head(&mut request.response.trailers, name, value, change))
         }
@@ -378,6 +411,5 @@ pub(super) fn head_of(pairs: &Pairs) -> Option<Head> {
         }
         head.add(name, value);
     }
-    head.remove_known(HeaderId::ContentLength);
     Some(head)
 }

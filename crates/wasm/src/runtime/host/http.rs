@@ -4,7 +4,10 @@ use bytes::Bytes;
 use tidegate_telemetry::error_log::Level;
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, log, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    log, memory,
+};
 use crate::runtime::{
     calls::{Dispatched, Wanted},
     current,
@@ -29,7 +32,12 @@ pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
          _: u32,
          timeout: u32,
          to: u32| {
-            code(call(&mut host, [upstream, upstream_size, headers, headers_size, body, body_size], timeout, to))
+            code(call(
+                &mut host,
+                [upstream, upstream_size, headers, headers_size, body, body_size],
+                timeout,
+                to,
+            ))
         },
     )?;
     linker.func_wrap(ENV, "proxy_get_status", |mut host: Host<'_>, status: u32, data: u32, size: u32| {
@@ -44,7 +52,8 @@ fn call(host: &mut Host<'_>, places: [u32; 6], timeout_ms: u32, to: u32) -> Outc
     let [upstream, upstream_size, headers, headers_size, body, body_size] = places;
     let wanted = Wanted {
         upstream: memory::text(host, upstream, upstream_size)?,
-        headers: memory::deserialize(memory::read(host, headers, headers_size)?).ok_or(Status::BadArgument)?,
+        headers: memory::deserialize(memory::read(host, headers, headers_size)?)
+            .ok_or(Status::BadArgument)?,
         body: Bytes::from(memory::copy(host, body, body_size)?),
         timeout_ms,
         client: current::request(|request| request.remote_addr),

@@ -5,19 +5,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_telemetry::error_log::{self, Level};
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    memory,
+};
 use crate::runtime::state::State;
 
 /// `proxy_log_level_t`
-const LEVELS: [Level; 6] = [Level::Debug, Level::Debug, Level::Info, Level::Warn, Level::Error, Level::Crit];
+const LEVELS: [Level; 6] =
+    [Level::Debug, Level::Debug, Level::Info, Level::Warn, Level::Error, Level::Critical];
 
 pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(ENV, "proxy_log", |host: Host<'_>, level: u32, at: u32, length: u32| {
         code(log(&host, level, at, length))
     })?;
     linker.func_wrap(ENV, "proxy_get_log_level", |mut host: Host<'_>, to: u32| {
-        let lowest = (1..LEVELS.len()).find(|level| error_log::enabled(LEVELS[*level]));
-        code(memory::write_number(&mut host, to, lowest.unwrap_or(LEVELS.len() - 1) as u32))
+        let lowest = (0_u32..).zip(LEVELS).skip(1).find(|(_, level)| error_log::enabled(*level));
+        code(memory::write_number(&mut host, to, lowest.map_or(5, |(number, _)| number)))
     })?;
     linker.func_wrap(ENV, "proxy_get_current_time_nanoseconds", |mut host: Host<'_>, to: u32| {
         code(memory::write(&mut host, to, &unix_nanoseconds().to_le_bytes()))

@@ -2,7 +2,7 @@
 
 use wasmtime::AsContextMut;
 
-use super::{Fail, Host, Outcome, Status};
+use super::abi::{Fail, Host, Outcome, Status};
 
 /// What a module gives or gets at once.
 const MAX_BYTES: u32 = 64 << 20;
@@ -64,7 +64,9 @@ pub(super) fn give(host: &mut Host<'_>, bytes: &[u8], return_data: u32, return_s
             return Err(Status::InternalFailure.into());
         }
         let allocate = host.data().allocate.clone().ok_or_else(|| {
-            wasmtime::Error::msg("it exports neither proxy_on_memory_allocate nor malloc, and cannot be given anything")
+            wasmtime::Error::msg(
+                "it exports neither proxy_on_memory_allocate nor malloc, and cannot be given anything",
+            )
         })?;
         at = allocate.call(host.as_context_mut(), length)?;
         if at == 0 {
@@ -136,8 +138,10 @@ mod tests {
     #[test]
     fn maps_survive_the_way() {
         let check = |pairs: &[(&str, &str)]| {
-            let pairs: Pairs =
-                pairs.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+            let pairs: Pairs = pairs
+                .iter()
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+                .collect();
             let bytes = serialize(pairs.iter().map(|(name, value)| (name.as_slice(), value.as_slice())));
             assert_eq!(deserialize(&bytes), Some(pairs));
         };
@@ -147,7 +151,9 @@ mod tests {
 
     #[test]
     fn maps_that_lie_are_refused() {
-        for bytes in [&[255, 255, 255, 255][..], &[1, 0, 0, 0, 255, 255, 255, 255, 1, 0, 0, 0], &[2, 0, 0, 0, 1]] {
+        for bytes in
+            [&[255, 255, 255, 255][..], &[1, 0, 0, 0, 255, 255, 255, 255, 1, 0, 0, 0], &[2, 0, 0, 0, 1]]
+        {
             assert_eq!(deserialize(bytes), None, "{bytes:?}");
         }
         assert_eq!(deserialize(&[0]), Some(Vec::new()));

@@ -2,7 +2,10 @@
 
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    memory,
+};
 use crate::runtime::{contexts::OfStream, current, properties, state::State};
 
 const MAX_BYTES: usize = 64 << 10;

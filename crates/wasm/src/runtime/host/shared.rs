@@ -2,7 +2,10 @@
 
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    memory,
+};
 use crate::runtime::{
     metrics,
     shared::{self, NotSet},
@@ -62,9 +65,11 @@ fn set(host: &Host<'_>, key: (u32, u32), value: (u32, u32), cas: u32) -> Outcome
 }
 
 fn install_queues(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.func_wrap(ENV, "proxy_register_shared_queue", |mut host: Host<'_>, at: u32, size: u32, to: u32| {
-        code(register(&mut host, (at, size), to))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_register_shared_queue",
+        |mut host: Host<'_>, at: u32, size: u32, to: u32| code(register(&mut host, (at, size), to)),
+    )?;
     linker.func_wrap(
         ENV,
         "proxy_resolve_shared_queue",
@@ -72,12 +77,16 @@ fn install_queues(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             code(resolve(&mut host, (vm, vm_size), (at, size), to))
         },
     )?;
-    linker.func_wrap(ENV, "proxy_enqueue_shared_queue", |host: Host<'_>, queue: u32, at: u32, size: u32| {
-        code(enqueue(&host, queue, at, size))
-    })?;
-    linker.func_wrap(ENV, "proxy_dequeue_shared_queue", |mut host: Host<'_>, queue: u32, data: u32, size: u32| {
-        code(dequeue(&mut host, queue, (data, size)))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_enqueue_shared_queue",
+        |host: Host<'_>, queue: u32, at: u32, size: u32| code(enqueue(&host, queue, at, size)),
+    )?;
+    linker.func_wrap(
+        ENV,
+        "proxy_dequeue_shared_queue",
+        |mut host: Host<'_>, queue: u32, data: u32, size: u32| code(dequeue(&mut host, queue, (data, size))),
+    )?;
     Ok(())
 }
 
@@ -112,9 +121,13 @@ fn dequeue(host: &mut Host<'_>, queue: u32, to: (u32, u32)) -> Outcome {
 }
 
 fn install_metrics(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.func_wrap(ENV, "proxy_define_metric", |mut host: Host<'_>, kind: u32, at: u32, size: u32, to: u32| {
-        code(define(&mut host, kind, (at, size), to))
-    })?;
+    linker.func_wrap(
+        ENV,
+        "proxy_define_metric",
+        |mut host: Host<'_>, kind: u32, at: u32, size: u32, to: u32| {
+            code(define(&mut host, kind, (at, size), to))
+        },
+    )?;
     linker.func_wrap(ENV, "proxy_increment_metric", |_: Host<'_>, metric: u32, delta: i64| {
         code(answer(metrics::increment(metric, delta)))
     })?;

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use tidegate_plugin_api::reply::FINAL_STATUSES;
 use wasmtime::Linker;
 
-use super::{ENV, Host, Outcome, Status, code, fields, memory};
+use super::{
+    abi::{ENV, Host, Outcome, Status, code},
+    fields, memory,
+};
 use crate::runtime::{
     contexts::{Context, LocalReply},
     state::{State, Wish},
@@ -22,11 +25,15 @@ const MOST_TICK: Duration = Duration::from_secs(30 * 24 * 3600);
 const LEAST_TICK: Duration = Duration::from_millis(10);
 
 pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    linker.func_wrap(ENV, "proxy_continue_stream", |mut host: Host<'_>, kind: u32| code(resume(&mut host, kind)))?;
-    linker.func_wrap(ENV, "proxy_close_stream", |mut host: Host<'_>, kind: u32| code(close(&mut host, kind)))?;
+    linker.func_wrap(ENV, "proxy_continue_stream", |mut host: Host<'_>, kind: u32| {
+        code(resume(&mut host, kind))
+    })?;
+    linker
+        .func_wrap(ENV, "proxy_close_stream", |mut host: Host<'_>, kind: u32| code(close(&mut host, kind)))?;
     // As older SDKs name them.
     linker.func_wrap(ENV, "proxy_continue_request", |mut host: Host<'_>| code(resume(&mut host, REQUEST)))?;
-    linker.func_wrap(ENV, "proxy_continue_response", |mut host: Host<'_>| code(resume(&mut host, RESPONSE)))?;
+    linker
+        .func_wrap(ENV, "proxy_continue_response", |mut host: Host<'_>| code(resume(&mut host, RESPONSE)))?;
     linker.func_wrap(
         ENV,
         "proxy_send_local_response",

@@ -5,7 +5,10 @@ use tidegate_model::random::fill_secret;
 use tidegate_telemetry::error_log::Level;
 use wasmtime::Linker;
 
-use super::{Exit, Fail, Host, Outcome, log, memory};
+use super::{
+    abi::{Exit, Fail, Host, Outcome},
+    log, memory,
+};
 use crate::runtime::state::State;
 
 pub(super) const SPACE: &str = "wasi_snapshot_preview1";
@@ -66,7 +69,10 @@ fn install_as(linker: &mut Linker<State>, space: &str) -> wasmtime::Result<()> {
     // Neither variables nor arguments: the counts and sizes are 0.
     for (sizes, get) in [("environ_sizes_get", "environ_get"), ("args_sizes_get", "args_get")] {
         linker.func_wrap(space, sizes, |mut host: Host<'_>, count: u32, bytes: u32| {
-            errno(memory::write_number(&mut host, count, 0).and_then(|()| memory::write_number(&mut host, bytes, 0)))
+            errno(
+                memory::write_number(&mut host, count, 0)
+                    .and_then(|()| memory::write_number(&mut host, bytes, 0)),
+            )
         })?;
         linker.func_wrap(space, get, |_: Host<'_>, _: u32, _: u32| SUCCESS)?;
     }
@@ -74,9 +80,13 @@ fn install_as(linker: &mut Linker<State>, space: &str) -> wasmtime::Result<()> {
         Err(wasmtime::Error::new(Exit(code)))
     })?;
     linker.func_wrap(space, "sched_yield", |_: Host<'_>| SUCCESS)?;
-    linker.func_wrap(space, "poll_oneoff", |mut host: Host<'_>, from: u32, events: u32, count: u32, to: u32| {
-        errno(poll(&mut host, from, events, count, to))
-    })?;
+    linker.func_wrap(
+        space,
+        "poll_oneoff",
+        |mut host: Host<'_>, from: u32, events: u32, count: u32, to: u32| {
+            errno(poll(&mut host, from, events, count, to))
+        },
+    )?;
     // Standard output and error are there, and nothing else: a program that looks for open folders finds their end.
     linker.func_wrap(space, "fd_fdstat_get", |mut host: Host<'_>, fd: u32, to: u32| match fd {
         0..=2 => {
