@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_smallest_free_number_is_next() {
         let mut contexts = Contexts::default();
-        let mut add = |contexts: &mut Contexts| contexts.add(Context::Stream(OfStream::default()));
+        let add = |contexts: &mut Contexts| contexts.add(Context::Stream(OfStream::default()));
         assert_eq!([add(&mut contexts), add(&mut contexts), add(&mut contexts)], [1, 2, 3]);
         contexts.remove(2);
         contexts.remove(1);

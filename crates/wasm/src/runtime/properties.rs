@@ -33,9 +33,7 @@ pub(super) fn get(request: &Request, path: &[&str]) -> Option<Vec<u8>> {
         },
         ["connection", name] => of_connection(request, name),
         ["upstream", name] => of_upstream(request, name),
-        ["route_name"] | ["xds", "route_name"] => {
-            request.route.as_ref().map(|route| route.name.as_ref().unwrap_or(&route.id).as_bytes().to_vec())
-        }
+        ["xds", name @ ("route_name" | "cluster_name")] => variable(request, name),
         _ => None,
     }
 }

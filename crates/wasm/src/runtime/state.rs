@@ -29,13 +29,6 @@ impl Entry {
     pub(super) fn is_request(self) -> bool {
         matches!(self, Entry::RequestHeaders | Entry::RequestBody | Entry::RequestTrailers)
     }
-
-    pub(super) fn is_response(self) -> bool {
-        matches!(
-            self,
-            Entry::ResponseHeaders | Entry::ResponseBody | Entry::ResponseTrailers | Entry::ResponsePaused
-        )
-    }
 }
 
 /// What is to be done once a callback has returned.

@@ -14,7 +14,6 @@ pub(in crate::runtime) type Host<'a> = Caller<'a, State>;
 pub(in crate::runtime) enum Status {
     NotFound = 1,
     BadArgument = 2,
-    ParseFailure = 4,
     InvalidMemoryAccess = 6,
     Empty = 7,
     CasMismatch = 8,
