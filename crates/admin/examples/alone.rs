@@ -48,6 +48,7 @@ impl PluginCatalog for Catalog {
             for_admins: None,
             nested: tidegate_model::catalog::no_nested,
             remarks: tidegate_model::catalog::no_remarks,
+            of_itself: &[],
         })
     }
 

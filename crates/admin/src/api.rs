@@ -18,7 +18,8 @@ mod values;
 
 pub(crate) use self::values::Values;
 pub use self::{body::BODY_LIMIT, entrance::Entered};
-use serde_json::json;
+use serde_json::{Value, json};
+use tidegate_model::{Kind, remedy};
 
 use self::body::read_body;
 use crate::{
@@ -98,6 +99,24 @@ impl AdminApi {
         }
     }
 
+    /// What to do, where the message of a refused write does not say it. The message stays APISIX's.
+    fn with_remedy(&self, response: Response, kind: Kind) -> Response {
+        if response.status != 400 || response.stream.is_some() {
+            return response;
+        }
+        let body: Option<Value> = serde_json::from_slice(&response.body).ok();
+        let Some(Value::Object(mut body)) = body.filter(|body| body.get("remedy").is_none()) else {
+            return response;
+        };
+        let message = body.get("error_msg").and_then(Value::as_str).unwrap_or_default();
+        let Some(text) = remedy::remedy(Some(kind), message, self.plugins().as_ref()) else {
+            return response;
+        };
+        body.insert("remedy".to_owned(), text.into());
+        let said = Response::json(400, &Value::Object(body));
+        Response { body: said.body, ..response }
+    }
+
     async fn explain(&self, request: &Request) -> Response {
         let question = match read_body(request) {
             Ok(Some(question)) => question,
@@ -149,7 +168,7 @@ impl AdminApi {
                     }
                     _ => {}
                 }
-                resource::answer(self, request, &target, body).await
+                self.with_remedy(resource::answer(self, request, &target, body).await, target.kind)
             }
         };
         let version = if self.settings.version == ApiVersion::V3 { "v3" } else { "v2" };

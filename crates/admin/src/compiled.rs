@@ -12,6 +12,14 @@ pub trait Compiled: Send + Sync {
     fn try_out(&self, changed: &[Object], before: &dyn Objects, after: &dyn Objects) -> Vec<Rejected>;
     /// The objects that cannot be used now.
     fn rejected(&self) -> Arc<[Rejected]>;
+    /// Requests of a route that another one answers before, and of others that this one does.
+    fn place(&self, _route: &str) -> Vec<String> {
+        Vec::new()
+    }
+    /// As [`Compiled::place`], once `changed` were written and the `gone` routes deleted: each with its route.
+    fn places(&self, _changed: &[Object], _gone: &[&str], _after: &dyn Objects) -> Vec<(Arc<str>, String)> {
+        Vec::new()
+    }
     /// What the author of an object should know although it can be used.
     fn warnings(&self) -> Arc<[Rejected]> {
         Arc::new([])

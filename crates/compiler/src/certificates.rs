@@ -25,6 +25,7 @@ use tidegate_plugin_api::{
     MISFIT,
     certificates::{Pair, Stapling, TlsServer},
 };
+use tidegate_telemetry::error_log::Level;
 use tidegate_tls::PairError;
 
 use self::client::{Asking, Lenient};
@@ -92,6 +93,10 @@ impl Compiler {
             return Err(fault);
         }
         let expiries = expiry::of(&key.1, names.first().map_or("", String::as_str), &keys);
+        if conf.kind == "server" {
+            let remarks = expiry::remarks(&names, &keys).into_iter();
+            remarks.for_each(|remark| self.remark(key, Level::Warn, remark));
+        }
         let server = match conf.kind.as_str() {
             "server" => Server::Usable(Arc::new(self.server(key, conf, keys, provider)?)),
             _ => Server::None,

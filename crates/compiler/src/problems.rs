@@ -70,7 +70,9 @@ impl Compiler {
         }
         let shown = self.without_secrets(key, &reason);
         let told = self.told.entry(key.clone()).or_default();
-        if !self.trial && !told.contains(&reason) {
+        // Of a key of a file, which no object has, the store has said all.
+        let is_key = key.0 == Kind::GlobalRule && shown.contains(": unknown key [");
+        if !self.trial && !is_key && !told.contains(&reason) {
             let place = self.places.as_ref().map(|of| of(key.0, &key.1, &reason)).unwrap_or_default();
             error_log::log(
                 Level::Error,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
-use tidegate_model::{Kind, Object, schema::lua};
+use tidegate_model::{Kind, Object, idle, schema::lua};
 
 use crate::{
     object::{Key, is_disabled},
@@ -114,10 +114,7 @@ pub(crate) const SPLIT: &str = "traffic-split";
 
 /// The upstreams that traffic-split names.
 pub(crate) fn split_upstreams(conf: &Value) -> impl Iterator<Item = String> {
-    let disabled = is_disabled(conf);
-    let rules = conf.get("rules").and_then(Value::as_array).filter(|_| !disabled);
-    let weighted = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
-    weighted.flatten().filter_map(|upstream| id(upstream.get("upstream_id")))
+    idle::split_upstreams(conf).filter(|_| !is_disabled(conf)).filter_map(|named| id(Some(named)))
 }
 
 /// `vault/1` of `vault/1/path/key`.

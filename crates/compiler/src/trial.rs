@@ -9,7 +9,8 @@ use tidegate_model::{
     Kind, Object, Objects, Rejected,
     resources::{DiscoveredService, Node},
 };
-use tidegate_plugin_api::{Catalog, LuaCompiler};
+use tidegate_plugin_api::{Catalog, LuaCompiler, Variable};
+use tidegate_routing::RouteSpec;
 
 use crate::{Addresses, Compiler, Options, SecretSource, ServiceNodes, object::Key, references};
 
@@ -66,7 +67,29 @@ impl Trial {
         rejected
     }
 
+    /// Which requests these routes would be for; nothing of those that are off.
+    pub fn specs(&self, changed: &[Object], after: &dyn Objects) -> Vec<Arc<RouteSpec<Variable>>> {
+        let routes: Vec<Object> =
+            changed.iter().filter(|object| object.kind == Kind::Route).cloned().collect();
+        routes
+            .chunks(AT_ONCE)
+            .flat_map(|part| self.built(part, after, |compiler, _| compiler.routes.specs()))
+            .collect()
+    }
+
     fn build(&self, part: &[Object], all: &dyn Objects) -> Vec<Rejected> {
+        self.built(part, all, |compiler, keys| {
+            let found = compiler.rejected().into_iter();
+            found.filter(|found| keys.contains(&(found.kind, found.id.clone()))).collect()
+        })
+    }
+
+    fn built<T>(
+        &self,
+        part: &[Object],
+        all: &dyn Objects,
+        look: impl Fn(&Compiler, &rustc_hash::FxHashSet<Key>) -> T,
+    ) -> T {
         let mut compiler = self.0.lock();
         compiler.clear();
         let keys = part.iter().map(|object| (object.kind, object.id.clone()));
@@ -83,10 +106,9 @@ impl Trial {
             compiler.hold(object.clone());
         }
         compiler.rebuild(keys.clone());
-        let found = compiler.rejected().into_iter();
-        let rejected = found.filter(|found| keys.contains(&(found.kind, found.id.clone()))).collect();
+        let found = look(&compiler, &keys);
         compiler.clear();
-        rejected
+        found
     }
 }
 

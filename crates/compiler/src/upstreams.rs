@@ -77,7 +77,10 @@ impl Compiler {
             // Brokers say themselves where partitions are: nothing is balanced, and APISIX's examples have type none.
             algorithm: Algorithm::from_name(&conf.balancer)
                 .or_else(|| (conf.scheme == "kafka").then(Algorithm::default))
-                .ok_or_else(|| format!("type {}: pickers written in Lua are not supported", conf.balancer))?,
+                .ok_or_else(|| {
+                    let types = tidegate_model::remedy::of_balancer(&conf.balancer);
+                    format!("type {}: pickers written in Lua are not supported; {types}", conf.balancer)
+                })?,
             hash_on: HashOn::from_name(&conf.hash_on).unwrap_or_default(),
             key: conf.key.as_deref().map(Box::from),
             checks: conf.checks.as_ref().map(|conf| Box::new(checks(conf, proxy_protocol))),

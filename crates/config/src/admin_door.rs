@@ -11,6 +11,9 @@ use crate::{
 pub const PUBLISHED_KEYS: &[&str] =
     &["edd1c9f034335f136f87ad84b625c8f1", "4054f7cf07e344346cd3f287985e76a2", "change-me"];
 
+/// A shorter key is guessed by trying, which X-API-KEY does not limit.
+const SHORTEST_KEY: usize = 8;
+
 /// One message for each door that stands open, or that nothing opens, with the key of config.yaml that says so.
 pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
     let admin = &settings.admin;
@@ -91,7 +94,8 @@ fn warn_of_keys(settings: &Settings, keys: &[AdminKey], warn: &mut impl FnMut(&s
                 ),
             ),
             Key::Configured(value) => {
-                if let Some(problem) = cannot_match(value).or_else(|| literal(value)) {
+                if let Some(problem) = cannot_match(value).or_else(|| literal(value)).or_else(|| short(value))
+                {
                     warn(
                         &format!("admin_key[{index}].key"),
                         format!("the admin key {:?} {problem}", key.name),
@@ -109,6 +113,13 @@ fn warn_of_keys(settings: &Settings, keys: &[AdminKey], warn: &mut impl FnMut(&s
         }
     }
     for (index, key) in keys.iter().enumerate() {
+        if keys.iter().take(index).any(|other| other.name == key.name) {
+            let message = format!(
+                "two admin keys have the name {:?}: the history and the audit log show no difference between them; give each a name",
+                key.name
+            );
+            warn(&format!("admin_key[{index}].name"), message);
+        }
         let same = |other: &&AdminKey| other.value().is_some() && other.value() == key.value();
         if let Some(first) = keys.iter().take(index).find(same) {
             let message = format!(
@@ -131,6 +142,12 @@ fn cannot_match(key: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Why others find out the key.
+fn short(key: &str) -> Option<&'static str> {
+    (key.chars().count() < SHORTEST_KEY)
+        .then_some("has fewer than 8 characters, so it can be guessed; remove it to have one generated, or set a longer one")
 }
 
 /// What looks like the name of a secret that is somewhere else.
@@ -217,7 +234,22 @@ mod tests {
         const PUBLISHED: &str = "the admin key";
         const REACHED: &str = "other machines can reach";
         check("", &[]);
-        check("admin_key: [{name: a, key: secret}]", &[]);
+        check("admin_key: [{name: a, key: secret-1}]", &[]);
+        check("admin_key: [{name: a, key: secret}]", &["the admin key \"a\" has fewer than 8"]);
+        check(
+            "admin_key: [{name: a, key: secret-1}, {name: a, key: secret-2, role: viewer}]",
+            &["two admin keys have the name \"a\""],
+        );
+        for (text, believed) in [
+            ("nginx_config: {http: {real_ip_from: [127.0.0.1, 0.0.0.0/0]}}", true),
+            ("nginx_config: {http: {real_ip_from: ['::/0']}}", true),
+            ("nginx_config: {http: {real_ip_from: [10.0.0.0/8, '2001:db8::/32', 'unix:']}}", false),
+            ("nginx_config: {stream: {real_ip_from: [0.0.0.0/0]}}", false),
+            ("apisix: {trusted_addresses: [0.0.0.0/0]}", true),
+            ("apisix: {trusted_gateways: [0.0.0.0/1, 128.0.0.0/1]}", true),
+        ] {
+            check_file(&format!("{text}\n"), if believed { &["with "] } else { &[] });
+        }
         const CONTROL: &str = "other machines can reach the Control API";
         check_file("apisix: {enable_admin: false, control: {ip: 0.0.0.0}}\n", &[CONTROL]);
         check("admin_key_required: false", &[OPEN]);
@@ -240,7 +272,7 @@ mod tests {
         check("admin_key: [{name: a, key: '${NOKEY}'}]", &["the admin key \"a\" is used literally"]);
         check("admin_key: [{name: a, key: '$env://EK'}]", &["the admin key \"a\" is used literally"]);
         check(
-            "admin_key: [{name: a, key: k}, {name: b, key: k, role: viewer}]",
+            "admin_key: [{name: a, key: the-same}, {name: b, key: the-same, role: viewer}]",
             &["the admin key \"b\" is the same as that of \"a\""],
         );
         check("allow_admin: ~, admin_listen: {ip: 127.0.0.1}", &[]);

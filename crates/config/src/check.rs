@@ -113,11 +113,14 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
             None if path == "plugin_attr" && found.files.contains(&entry.key) => {}
             None => {
                 // A value that slipped to where a key belongs.
-                let shown = if keys::is_secret(path) { format!("below {path}") } else { below };
+                let shown = if keys::is_secret(path) { format!("below {path}") } else { below.clone() };
                 let message = format!("unknown key {shown} is ignored{}", nearest::hint(path, &entry.key));
                 // `roles: viewer` would make an administrator.
                 if path == "deployment.admin.admin_key[]" {
-                    let message = message.replace(" is ignored", " is not known");
+                    let message = match nearest::near(path, &entry.key) {
+                        Some(known) => format!("unknown key {below}; did you mean {known}?"),
+                        None => format!("unknown key below {path}; an entry has name, key and role"),
+                    };
                     found.errors.push(Fault { line: entry.line, column: entry.column, message });
                     continue;
                 }

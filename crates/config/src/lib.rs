@@ -24,6 +24,6 @@ pub mod yaml;
 pub use admin_key::random_key;
 pub use load::{Loaded, Source, load, load_with, standing_warnings};
 pub use places::Places;
-pub use rules::PUBLISHED_KEYS;
+pub use rules::{PUBLISHED_KEYS, believes_all};
 pub use settings::{Listener, Provider, Role, Settings};
 pub use tidegate_model::units;

@@ -1,9 +1,12 @@
 //! What concerns several keys of config.yaml at once: what cannot be, and what one key makes of another.
 
+mod believed;
 mod idle;
 mod metrics;
 mod said;
+mod unread;
 
+pub use self::believed::believes_all;
 pub(crate) use self::said::Said;
 use std::collections::HashSet;
 
@@ -68,6 +71,8 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
 /// What starts nevertheless.
 pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = idle::warnings(settings);
+    said.extend(believed::warnings(settings));
+    said.extend(unread::warnings(settings));
     let old: Vec<&str> = settings
         .apisix
         .tls

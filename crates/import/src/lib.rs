@@ -41,6 +41,16 @@ impl Source {
     /// The names that [`Source::from_name`] takes, for messages.
     pub const NAMES: &'static str = "kong, hyperapi, nginx, apisix";
 
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Kong => "Kong",
+            Source::Hyperapi => "hyperapi",
+            Source::Nginx => "nginx",
+            Source::Apisix => "APISIX",
+        }
+    }
+
     /// The name in `--from NAME:FILE`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {

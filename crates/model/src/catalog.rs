@@ -39,6 +39,8 @@ pub struct PluginFacts<'a> {
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
     /// Parts of a configuration that have no effect, as messages.
     pub remarks: fn(&Value) -> Vec<String>,
+    /// Parts of the plugin itself that have no effect, as messages: of one that a user wrote as a file.
+    pub of_itself: &'a [String],
 }
 
 /// A plugin's configuration inside of another plugin's.

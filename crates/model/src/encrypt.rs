@@ -11,6 +11,7 @@ use aws_lc_rs::{
         AES_128, AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
         PaddedBlockEncryptingKey, UnboundCipherKey,
     },
+    hmac,
     iv::FixedLength,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -55,6 +56,17 @@ impl Keyring {
     pub fn decrypt(&self, text: &str) -> Option<String> {
         let bytes = STANDARD.decode(text).ok()?;
         self.keys.iter().find_map(|key| decrypt(key, &bytes))
+    }
+
+    /// By each key that is not `published`, the one in use first: what only a holder of the key can compute, in hexadecimal digits.
+    pub fn digests(&self, text: &str, published: &[&str]) -> Vec<String> {
+        let own =
+            self.keys.iter().filter(|key| !published.iter().any(|other| other.as_bytes() == key.as_slice()));
+        own.map(|key| {
+            let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes());
+            tag.as_ref().iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        })
+        .collect()
     }
 
     /// Encrypts the secret fields of a resource: plugins' `encrypt_fields`, private keys.
@@ -156,6 +168,8 @@ fn looks_encrypted(text: &str) -> bool {
 }
 
 const BLOCK_BYTES: usize = 16;
+/// Of a digest, so many are shown.
+const DIGEST_BYTES: usize = 16;
 /// One block in base64.
 const SHORTEST: usize = 24;
 

@@ -15,7 +15,7 @@ mod without;
 
 use serde_json::Value;
 
-use crate::{Kind, Object, Objects, PluginCatalog, encrypt::encrypted_fields, mask};
+use crate::{Kind, Object, Objects, PluginCatalog, catalog::PluginFacts, encrypt::encrypted_fields, mask};
 
 /// A field without effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,6 +92,7 @@ impl Field {
 
 pub use self::{
     matching::Matching,
+    names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
 };
 pub(crate) use values::is_text as is_text_variable;
@@ -167,9 +168,10 @@ fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
                 "plugin {name} has no effect here: write it on a route, a service or as a global rule"
             ));
         }
-        found.extend((facts.remarks)(conf).iter().map(|remark| format!("plugin {name}: {remark}")));
+        let all = |facts: &PluginFacts<'_>, conf| [facts.of_itself, &(facts.remarks)(conf)].concat();
+        found.extend(all(&facts, conf).iter().map(|remark| format!("plugin {name}: {remark}")));
         for nested in (facts.nested)(conf) {
-            let remarks = catalog.facts(nested.name).map(|facts| (facts.remarks)(nested.conf));
+            let remarks = catalog.facts(nested.name).map(|facts| all(&facts, nested.conf));
             let place = &nested.path;
             found.extend(remarks.iter().flatten().map(|remark| format!("plugin {name}: {place}: {remark}")));
         }

@@ -17,6 +17,7 @@ pub mod mask;
 pub mod nearest;
 pub mod object;
 pub mod random;
+pub mod remedy;
 pub mod resources;
 pub mod schema;
 pub mod schemas;

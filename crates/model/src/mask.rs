@@ -20,7 +20,7 @@ use crate::{
     url::without_user,
 };
 
-pub(crate) use self::fields::MASK;
+pub use self::fields::MASK;
 
 /// Hides what [`crate::encrypt::Keyring::encrypt_resource`] would encrypt, what has the name of a secret, credentials in
 /// header fields and URLs, and those of secret managers. References (`$secret://`, `$env://`) stay: they are the place of a

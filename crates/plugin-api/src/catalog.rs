@@ -182,6 +182,7 @@ impl PluginCatalog for Catalog {
             for_admins: entry.def.for_admins,
             nested: entry.def.nested,
             remarks: entry.def.remarks,
+            of_itself: entry.def.file.map(|file| file.remarks()).unwrap_or_default(),
         })
     }
 

@@ -188,6 +188,8 @@ pub trait PluginFile: Send + Sync {
         conf: &Value,
         context: &BuildContext,
     ) -> Result<Arc<dyn Plugin>, String>;
+    /// What of it does nothing, whatever its configuration: messages with file and line.
+    fn remarks(&self) -> &[String];
     /// Whether it has a function `rewrite`, which plugin `multi-auth` asks for a verdict.
     fn has_rewrite(&self) -> bool;
     /// How a consumer with that configuration is found. `None`: it does not identify consumers.

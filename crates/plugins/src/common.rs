@@ -26,6 +26,7 @@ pub(crate) mod limit_key;
 pub(crate) mod log_entry;
 pub mod log_format;
 pub(crate) mod masked_body;
+pub(crate) mod new_uri;
 pub mod number;
 pub(crate) mod outage;
 pub(crate) mod protobuf;

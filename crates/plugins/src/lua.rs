@@ -18,6 +18,7 @@ mod filter;
 mod http;
 mod json;
 mod making;
+mod members;
 mod pattern;
 mod phases;
 mod program;

@@ -48,6 +48,8 @@ pub struct Question {
     pub client: IpAddr,
     /// Whether it came over TLS.
     pub https: bool,
+    /// Of the gateway, that it came to.
+    pub port: u16,
     /// The consumer that an authentication plugin would recognise.
     pub consumer: Option<String>,
 }
@@ -112,7 +114,7 @@ pub fn explain(
     parsed.map_err(|error| error.reason.to_string())?.ok_or("incomplete request head")?;
     crate::route::acceptable(&head).map_err(|error| error.reason.to_string())?;
     let tls = question.https.then(|| Rc::new(TlsFacts { protocol: "TLSv1.3", ..TlsFacts::default() }));
-    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, if question.https { 443 } else { 80 }));
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, question.port));
     let connection = ConnectionInfo {
         id: 0,
         peer: SocketAddr::new(question.client, 0),

@@ -16,8 +16,10 @@ pub struct InternalHead {
     pub target: String,
     /// Names and values as received.
     pub headers: Vec<(String, String)>,
-    /// Address of the client.
+    /// Address of the client, as a trusted peer says it.
     pub peer: IpAddr,
+    /// Of the connection.
+    pub socket: IpAddr,
 }
 
 /// What the Admin API answers on a data port.

@@ -251,6 +251,7 @@ pub(crate) async fn internal(request: &mut Request, api: Arc<dyn Internal>) -> B
         target: text(request.head.target()),
         headers: request.head.headers.iter().map(|(name, value)| (text(name), text(value))).collect(),
         peer: request.remote_addr,
+        socket: request.connection.peer.ip(),
     };
     let call = match host.background.spawn(async move { api.enter(head) }).await {
         Ok(Ok(call)) => call,

@@ -85,24 +85,21 @@ pub struct Seen {
 
 impl Filter {
     fn fits(&self, request: &Request, total: Duration) -> bool {
-        let is =
-            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
-        self.fits_figures(request.response.status, total)
-            && is(&self.route, route_of(request))
-            && is(&self.consumer, consumer_of(request))
+        self.fits_all(request.response.status, total, route_of(request), consumer_of(request))
     }
 
     /// As the workers decide it, of a request that was shown because it fits another filter.
     pub fn fits_seen(&self, seen: &Seen) -> bool {
-        let is =
-            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
-        self.fits_figures(seen.status, seen.total)
-            && is(&self.route, &seen.route)
-            && is(&self.consumer, &seen.consumer)
+        self.fits_all(seen.status, seen.total, &seen.route, &seen.consumer)
     }
 
-    fn fits_figures(&self, status: u16, total: Duration) -> bool {
-        self.status.is_none_or(|(first, last)| (first..=last).contains(&status)) && total >= self.least
+    fn fits_all(&self, status: u16, total: Duration, route: &str, consumer: &str) -> bool {
+        let is =
+            |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        self.status.is_none_or(|(first, last)| (first..=last).contains(&status))
+            && total >= self.least
+            && is(&self.route, route)
+            && is(&self.consumer, consumer)
     }
 }
 

@@ -20,7 +20,7 @@ pub use pattern::{GaveUp, MAX_STEPS, MAX_TIME, Pattern, SearchTime};
 pub use self::operand::Operand;
 
 /// A compiled rule. An empty rule is always true.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Expression<N> {
     root: Option<Node<N>>,
 }

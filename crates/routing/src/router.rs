@@ -16,6 +16,7 @@ mod layered;
 pub(super) mod lookup;
 mod methods;
 mod parameters;
+mod shadow;
 mod spec;
 mod trie;
 mod witness;
@@ -30,6 +31,7 @@ pub use self::layered::Stale;
 pub use self::{
     explain::CandidateResult,
     lookup::{Match, MatchInput, Mode},
+    shadow::{Place, Shadow, Shadowed, why_first},
     witness::Loss,
 };
 pub use self::{
@@ -62,6 +64,11 @@ impl<N> Router<N> {
     /// The layer that [`Router::with_changes`] can build on.
     pub fn base(&self) -> &Arc<Layer<N>> {
         &self.base
+    }
+
+    /// As it was built.
+    pub fn mode(&self) -> Mode {
+        self.base.mode
     }
 
     /// The route of the highest priority whose place has the request.

@@ -288,6 +288,37 @@ proptest! {
         }
     }
 
+    /// What is said to be behind others gets no request, whatever it is and wherever the routes are laid out.
+    #[test]
+    fn routes_behind_others_get_no_request(
+        routes in prop::collection::vec(route(), 1..12),
+        requests in prop::collection::vec(request(), 16),
+    ) {
+        for mode in [Mode::HostUri, Mode::Uri, Mode::UriWithParameter] {
+            let specs = || (0u32..).zip(&routes).map(|(id, route)| route.spec(id));
+            let whole = Router::build(mode, specs());
+            let (below, above): (Vec<_>, Vec<_>) = specs().partition(|spec| spec.id % 2 == 0);
+            let base = Router::build(mode, below.into_iter());
+            let layered = Router::with_changes(base.base().clone(), Stale::default(), above.into_iter(), || {});
+            for spec in specs() {
+                let behind = whole.shadowed(&spec.order);
+                prop_assert_eq!(&layered.shadowed(&spec.order), &behind);
+                let again = layered.with(std::slice::from_ref(&spec), &["00001"]).with(&specs().collect::<Vec<_>>(), &[]);
+                prop_assert_eq!(&again.shadowed(&spec.order), &behind);
+                for by in behind.paths.iter().flat_map(|path| &path.by) {
+                    prop_assert!(whole.behind(by).contains(&spec.order), "{:?} of {:?}", behind, routes);
+                }
+                for request in &requests {
+                    let Some(found) = whole.find(request).filter(|found| found.route == spec.id) else { continue };
+                    let named = behind.paths.iter().any(|path| {
+                        &*path.uri == found.matched_uri && path.host.as_deref() == found.matched_host
+                    });
+                    prop_assert!(!behind.is_whole && !named, "{:?}: {:?} {:?}", mode, request, behind);
+                }
+            }
+        }
+    }
+
     /// A base of other routes, some of them changed or gone since: the lookup must find the same as one index of
     /// the current routes.
     #[test]
@@ -342,6 +373,59 @@ fn check(mode: Mode, routes: &[Plain], request: &Request, expected: Option<(u32,
     let router = Router::build(mode, (0u32..).zip(routes).map(|(id, route)| route.spec(id)));
     let found = router.find(request).map(|found| (found.route, found.matched_uri, found.matched_host));
     assert_eq!(found, expected, "{mode:?} {request:?}");
+}
+
+#[test]
+fn a_route_behind_another_one_is_named() {
+    let check = |mode: Mode, routes: &[Plain], expected: Option<&str>| {
+        let router = Router::build(mode, (0u32..).zip(routes).map(|(id, route)| route.spec(id)));
+        let last = format!("{:05}", routes.len() - 1);
+        let said = router.shadowed(&last).in_words();
+        assert_eq!(
+            said.as_deref().map(|said| said.split("; ").next().unwrap_or_default()),
+            expected,
+            "{routes:?}"
+        );
+    };
+    let all = [Mode::HostUri, Mode::Uri, Mode::UriWithParameter];
+    let first = "no request reaches this route: route 00000 answers those for";
+    let same = "has the same path and priority and comes first in the store";
+    for mode in all {
+        let a = || Plain::new("/a");
+        check(mode, &[a(), a()], Some(&format!("{first} /a first, and {same}")));
+        check(mode, &[a(), a().priority(1)], None);
+        check(
+            mode,
+            &[a().priority(2), a()],
+            Some(&format!("{first} /a first, and has priority 2, this one 0")),
+        );
+        check(mode, &[Plain { methods: vec!["GET"], ..a() }, a()], None);
+        check(
+            mode,
+            &[a(), Plain { methods: vec!["GET"], ..a() }],
+            Some(&format!("{first} /a first, and {same}")),
+        );
+        check(mode, &[Plain { argument: Some("1"), ..a() }, a()], None);
+        check(mode, &[Plain { filter: true, ..a() }, Plain { filter: true, ..a() }], None);
+        check(mode, &[Plain::new("/a/*"), Plain::new("/a/b/*"), Plain::new("/a/b")], None);
+        let hosts =
+            "no request reaches this route: route 00000 answers those for /a of host b.com first, and ";
+        check(mode, &[a().hosts(&["b.com"]), a().hosts(&["b.com"])], Some(&format!("{hosts}{same}")));
+        check(mode, &[a().hosts(&["b.com"]), a()], None);
+        let two = [
+            Plain { methods: vec!["GET"], ..a() },
+            Plain { methods: vec!["POST"], ..a() },
+            Plain { methods: vec!["GET", "POST"], ..a() },
+        ];
+        let several = "no request reaches this route: routes 00000, 00001 answer those for /a first, and have the same path and \
+                       priority and come first in the store";
+        check(mode, &two, Some(several));
+        let part = [a(), Plain { uris: vec!["/a".to_owned(), "/b".to_owned()], ..a() }];
+        let some = format!(
+            "not all of its requests reach this route: route 00000 answers those for /a first, and {same}"
+        );
+        check(mode, &part, Some(&some));
+    }
 }
 
 #[test]

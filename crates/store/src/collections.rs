@@ -109,6 +109,9 @@ pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'stat
     items.find(is_it).map(|(at, _)| (list, at))
 }
 
+/// The start of what is reported of an item that carries its fault, after its place: the compiler names the object.
+pub const FAULTS_OF_ITEMS: [&str; 2] = ["failed to check item data of ", "invalid item data of "];
+
 /// Takes a document apart. A bad object is reported, and carries its fault.
 pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
@@ -142,7 +145,10 @@ pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report:
             let holds = document.get(key).is_some_and(|value| !is_nothing(value));
             if !hint.is_empty() && holds {
                 // A list of guards that is called `global_rule` must not be left out.
-                let fault = format!("{}unknown key [{key}]{hint}", places.key(key));
+                let fault = format!(
+                    "{}unknown key [{key}]{hint} Until then every request is denied",
+                    places.key(key)
+                );
                 report(&fault);
                 objects.insert((Kind::GlobalRule, key.as_str().into()), unreadable(&fault));
                 continue;

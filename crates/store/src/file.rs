@@ -113,9 +113,10 @@ impl File {
         Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Reads the file now if it changed.
-    pub fn read_if_changed(&self) {
+    /// Reads the file now if it changed. Returns why it could not be taken, whenever that was found out.
+    pub fn read_if_changed(&self) -> Option<String> {
         self.shared.read_if_changed();
+        self.shared.seen.lock().problem.clone()
     }
 
     /// The `plugins` list of the file, which takes the place of config.yaml's lists. Changes ring `watch`.

@@ -23,7 +23,7 @@ pub mod users;
 use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
 pub use api_driven::ApiDriven;
-pub use collections::COLLECTIONS;
+pub use collections::{COLLECTIONS, FAULTS_OF_ITEMS};
 pub use embedded::{Embedded, LastGood};
 pub use error::StoreError;
 pub use etcd::Etcd;

@@ -145,13 +145,12 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     }
     let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
     let workers = Arc::new(workers.context("cannot start workers")?);
-    let events = signals.event_sender();
-    workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")?;
+    watch_workers(&workers, &signals)?;
     apis.hooks.set_workers(&workers);
     metrics.set_process(&workers, &control, &provider);
+    let giving_back = memory::GivingBack::start()?;
     let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
-    expiry::watch(&runtime, &control);
-    ocsp::watch(&runtime, &control);
+    watch_certificates(&runtime, &control);
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
@@ -165,6 +164,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         logs: &logs,
         workers: &workers,
         provider: &provider,
+        control: &control,
         sockets: &sockets,
         pid_file: &mut options.pid_file,
         origin: &options.origin,
@@ -178,7 +178,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if workers.lost_threads() > 0 {
         end_in_time(stays, &settings.files.pid);
     }
-    drop(taking);
+    drop((taking, giving_back));
     end(runner, &control, &provider, &logs);
     runtime.shutdown_timeout(Duration::from_millis(500));
     drop(options.pid_file);
@@ -186,6 +186,16 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) -> anyhow::Result<()> {
+    let events = signals.event_sender();
+    workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")
+}
+
+fn watch_certificates(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) {
+    expiry::watch(runtime, control);
+    ocsp::watch(runtime, control);
 }
 
 /// The runner's plugins have no more requests; what it says is still logged.
@@ -302,7 +312,7 @@ pub(crate) fn explain_offline(
     question: &serde_json::Value,
 ) -> anyhow::Result<serde_json::Value> {
     trial::without_logs(&mut settings);
-    let reading = self::addresses::reading(&settings)?;
+    let (reading, ports) = (self::addresses::reading(&settings)?, explain::Ports::of(&settings));
     let logs = logs::Logs::open(&settings)?;
     let runtime = control::runtime()?;
     let catalog = Arc::new(catalog(Some(&settings.plugins))?);
@@ -317,7 +327,7 @@ pub(crate) fn explain_offline(
             let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
             let store = provider.store();
             let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-            let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+            let objects = explain::Objects { get: &get, catalog: catalog.as_ref(), ports };
             let explained = explain::answer(&snapshot, &reading, &objects, question);
             provider.close();
             explained.map_err(anyhow::Error::msg)

@@ -48,6 +48,10 @@ impl PluginFile for Absent {
         Err(format!("the plugin cannot be loaded: {}", built_without("wasm")))
     }
 
+    fn remarks(&self) -> &[String] {
+        &[]
+    }
+
     fn has_rewrite(&self) -> bool {
         false
     }

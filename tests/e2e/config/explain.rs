@@ -343,3 +343,33 @@ fn refusals_bodies_and_nodes_are_told_as_they_are_served() {
     let served = gateway.client().request("GET /a/%zz HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");
     assert_eq!(told["refused"], json!(served.status()), "{told}");
 }
+
+#[test]
+fn the_port_is_part_of_the_question_and_the_nearest_path_of_the_answer() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let port = gateway.http.port();
+    for (id, uri, vars) in [
+        ("here", "/orders/*", json!([["server_port", "~~", format!("^{port}$")]])),
+        ("elsewhere", "/elsewhere", json!([["server_port", "==", "81"]])),
+    ] {
+        let route = json!({"uri": uri, "vars": vars, "plugins": {"mocking": {"response_example": id}}});
+        put(&gateway, &format!("/routes/{id}"), &route);
+    }
+    for (url, expected) in [
+        (format!("http://127.0.0.1:{port}/orders/1"), "here"),
+        ("http://a.test/orders/1".to_owned(), "here"),
+        ("/orders/1".to_owned(), "here"),
+        ("http://a.test:81/elsewhere".to_owned(), "elsewhere"),
+        (format!("http://a.test:{port}/elsewhere"), ""),
+        ("http://a.test:81/orders/1".to_owned(), ""),
+    ] {
+        let explanation = explain(&gateway, &json!({ "url": url }));
+        assert_eq!(explanation["route"]["id"].as_str().unwrap_or_default(), expected, "{explanation:#}");
+    }
+    assert_eq!(gateway.client().get("a.test", "/orders/1").expect("an answer").body_text(), "here");
+    let (success, printed, said) = run(&gateway, &["GET", "/order/1"]);
+    assert!(
+        success && printed.contains("no route has a path that fits /order/1; did you mean /orders/*?"),
+        "{printed}{said}"
+    );
+}

@@ -248,3 +248,106 @@ fn a_change_does_not_wait_until_all_objects_are_looked_at() {
     assert!(!logged.contains(line), "{logged}");
     gateway.wait_for_log(line);
 }
+
+/// What the answer to a write warns of.
+fn warning_of(gateway: &Gateway, path: &str, body: &str) -> Option<String> {
+    let mut client = Client::connect(gateway.admin).expect("connects");
+    let length = body.len();
+    let answer = client.request(&format!(
+        "PUT {path} HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    ));
+    let answer = answer.expect("an answer");
+    assert!(answer.status() < 300, "{path}: {} {}", answer.status(), answer.body_text());
+    answer.header("X-Tidegate-Warning").map(str::to_owned)
+}
+
+/// A guarded route behind an open one of the same path guards nothing: whoever looks at it is told.
+#[test]
+fn routes_behind_others_are_told_everywhere() {
+    let open = r#"{"uri": "/c", "plugins": {"mocking": {"response_example": "open"}}}"#;
+    let guarded = r#"{"uri": "/c", "plugins": {"key-auth": {}, "mocking": {"response_example": "guarded"}}}"#;
+    let said = "no request reaches this route: route c answers those for /c first, and has the same path and priority and comes \
+                first in the store; give this route a higher priority or other conditions, or delete one of them";
+    let gateway = Gateway::start(EMBEDDED, None);
+    let put = |id: &str, body: &str| warning_of(&gateway, &format!("/apisix/admin/routes/{id}"), body);
+    assert_eq!(put("c", open), None);
+    // Before it is written.
+    let change = format!(
+        r#"{{"dry_run": true, "changes": [{{"method": "PUT", "path": "/routes/d", "value": {guarded}}}]}}"#
+    );
+    let (status, body) = gateway.admin("POST", "/apisix/admin/transactions", &change);
+    assert!(status == 200 && body.contains(&format!("routes/d: {said}")), "{status} {body}");
+    assert_eq!(put("d", guarded).as_deref(), Some(said));
+    gateway.wait_for_log(&format!("routes/d: {said}"));
+    // Whoever writes the other one is told, too.
+    let other = put("c", open).expect("a warning");
+    assert_eq!(other, format!("routes/d: {said}"));
+    let answer = gateway.client().get("a.test", "/c").expect("an answer");
+    assert_eq!((answer.status(), answer.body_text().as_str()), (200, "open"), "explain says why");
+    let (_, explained) = gateway.admin("POST", "/apisix/admin/explain", r#"{"url": "/c"}"#);
+    assert!(
+        explained.contains("route c has the same path and priority and comes first in the store"),
+        "{explained}"
+    );
+    for (id, body) in [
+        ("e", guarded.replace("\"/c\"", "\"/c\", \"methods\": [\"PUT\"]")),
+        ("f", guarded.replace("\"/c\"", "\"/c\", \"host\": \"f.test\"")),
+        ("g", guarded.replace("\"/c\"", "\"/c\", \"priority\": 1")),
+    ] {
+        let expected = (id == "e").then_some("no request reaches this route");
+        let warning = put(id, &body);
+        assert!(
+            warning.as_deref().map(|text| text.starts_with(expected.unwrap_or("routes/"))) != Some(false),
+            "{id}: {warning:?}"
+        );
+        assert_eq!(gateway.admin("DELETE", &format!("/apisix/admin/routes/{id}"), "").0, 200);
+    }
+    assert_eq!(
+        put("d", &guarded.replace("\"/c\"", "\"/c\", \"priority\": 1"))
+            .map(|text| text.starts_with("routes/c: ")),
+        Some(true)
+    );
+    // In a file.
+    let file = format!(
+        "routes:\n  - {}\n  - {}\n",
+        open.replacen('{', r#"{"id": "c", "#, 1),
+        guarded.replacen('{', r#"{"id": "d", "#, 1)
+    );
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&file));
+    gateway.wait_for_log(&format!("apisix.yaml:3:5: routes/d: {said}"));
+    let (success, printed) = gateway.verb("test");
+    assert!(success && printed.contains(&format!("routes/d: {said}")), "{printed}");
+    let (_, printed) = gateway.verb("doctor");
+    assert!(
+        printed.contains("routes/d: no request reaches this route: route c answers those for /c first"),
+        "{printed}"
+    );
+    assert!(printed.contains("-> give this route a higher priority or other conditions"), "{printed}");
+}
+
+/// Certificates that clients will refuse, milliseconds in place of seconds, an upstream without nodes.
+#[test]
+fn what_cannot_work_is_told_when_it_is_written() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let mut parameters = rcgen::CertificateParams::new(vec!["shop.test".to_owned()]).expect("parameters");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let ssl = |parameters: &rcgen::CertificateParams, names: &[&str]| {
+        let cert = parameters.self_signed(&key).expect("a certificate").pem();
+        json!({"cert": cert, "key": key.serialize_pem(), "snis": names}).to_string()
+    };
+    let put = |body: &str| warning_of(&gateway, "/apisix/admin/ssls/1", body);
+    assert_eq!(put(&ssl(&parameters, &["shop.test"])), None);
+    let foreign = put(&ssl(&parameters, &["shop.test", "foreign.test"])).expect("a warning");
+    assert!(
+        foreign.starts_with("sni foreign.test: the certificate is for shop.test, so clients"),
+        "{foreign}"
+    );
+    parameters.not_after = rcgen::date_time_ymd(2025, 1, 1);
+    let ended = put(&ssl(&parameters, &["shop.test"])).expect("a warning");
+    assert!(ended.starts_with("the certificate ended ") && ended.contains("replace it"), "{ended}");
+    gateway.wait_for_log("ssls/1: the certificate ended ");
+    let upstream = r#"{"nodes": {}, "timeout": {"connect": 3000, "send": 3000, "read": 3000}}"#;
+    let warning = warning_of(&gateway, "/apisix/admin/upstreams/1", upstream).expect("a warning");
+    assert!(warning.contains("timeout.connect 3000 is in seconds; for milliseconds write 3"), "{warning}");
+    assert!(warning.contains("nodes is empty, so requests for it are answered 503"), "{warning}");
+}

@@ -221,3 +221,48 @@ fn on_terminal(command: &str) -> (String, bool) {
     let output = Command::new("script").args(["-qec", command, "/dev/null"]).output().expect("script runs");
     (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
 }
+
+/// What a client says of its own address counts for nothing where anybody may say it.
+#[test]
+fn a_shared_port_believes_no_client_where_all_peers_are_trusted() {
+    let status = |real_ip_from: &str| {
+        let shared =
+            EMBEDDED.replace("port: @ADMIN@}", "port: @HTTP@}\n    allow_admin: [127.0.0.1]").replace(
+                "  worker_processes: 1\n",
+                &format!("  worker_processes: 1\n  http: {{real_ip_from: [{real_ip_from}]}}\n"),
+            );
+        let gateway = Gateway::start(&shared, None);
+        let mut client =
+            Client::connect_from("127.0.1.5:0".parse().expect("an address"), gateway.http).expect("connects");
+        let request = format!(
+            "GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN_KEY}\r\nX-Real-IP: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        );
+        (client.request(&request).expect("an answer").status(), gateway)
+    };
+    let (answered, gateway) = status("0.0.0.0/0");
+    assert_eq!(answered, 403);
+    check_said(
+        &gateway,
+        "with 0.0.0.0/0 in nginx_config.http.real_ip_from nearly every client is believed what its address is in X-Real-IP",
+    );
+    assert_eq!(status("127.0.1.5").0, 200, "a proxy that is named");
+}
+
+#[test]
+fn short_keys_and_names_that_are_not_unique_are_told() {
+    let gateway = start("admin_key: [{name: e, key: a}, {name: e, key: test-admin-key, role: viewer}]");
+    check_said(&gateway, "the admin key \"e\" has fewer than 8 characters");
+    check_said(&gateway, "two admin keys have the name \"e\"");
+    let output = |text: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("conf")).expect("a folder");
+        fs::write(folder.path().join("conf/config.yaml"), text).expect("written");
+        let output =
+            Command::new(binary()).args(["test", "--prefix"]).arg(folder.path()).output().expect("runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = output("deployment: {admin: {admin_key: [{name: a, key: some-long-key, roles: viewer}]}}\n");
+    assert!(said.contains("unknown key deployment.admin.admin_key[].roles; did you mean role?"), "{said}");
+    let said = output("deployment: {admin: {admin_key: [{name: a, some-long-secret: x}]}}\n");
+    assert!(said.contains("an entry has name, key and role") && !said.contains("secret"), "{said}");
+}

@@ -64,6 +64,23 @@ fn stop_and_quit_say_what_happened() {
     }
 }
 
+/// Whoever has lost data/ must not find out from clients.
+#[test]
+fn a_start_names_the_store_that_it_makes() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    gateway.process.stop();
+    for is_new in [false, true] {
+        if is_new {
+            std::fs::remove_dir_all(gateway.prefix().join("data")).expect("removed");
+        }
+        let (success, text) = gateway.verb("start");
+        assert!(success, "{text}");
+        assert_eq!(text.contains("a new, empty store is in "), is_new, "{text}");
+        let (success, text) = gateway.verb("stop");
+        assert!(success, "{text}");
+    }
+}
+
 #[test]
 fn health_is_that_of_the_gateway() {
     let gateway = Gateway::start(EMBEDDED, None);

@@ -99,6 +99,115 @@ fn bodies_that_are_not_json_and_plugins_that_do_not_exist() {
     assert!(status == 400 && text(&answer, "error_msg").contains("did you mean key-auth?"), "{answer}");
 }
 
+/// APISIX's message stays; what to do is beside it, and behind it where one is read in a log.
+#[test]
+fn refused_objects_have_a_remedy() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let put = |path: &str, body: &str| {
+        let (status, answer) = gateway.admin("PUT", &format!("/apisix/admin/{path}"), body);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(status, 400, "{body}: {answer}");
+        answer
+    };
+    let plugin = |name: &str, conf: &str| format!(r#"{{"uri": "/a", "plugins": {{"{name}": {conf}}}}}"#);
+    for (path, body, message, remedy) in [
+        (
+            "routes/1",
+            plugin("limit-count", r#"{"count": 2}"#),
+            "value should match only one schema, but matches none",
+            "it needs count and time_window, or rules",
+        ),
+        (
+            "routes/1",
+            plugin("limit-count", r#"{"count": -1, "time_window": 1}"#),
+            "value should match only one schema, but matches none",
+            "it needs a whole number above 0, or a text",
+        ),
+        (
+            "routes/1",
+            plugin("ip-restriction", r#"{"whitelst": []}"#),
+            "matches none",
+            "it needs whitelist, or blacklist",
+        ),
+        (
+            "routes/1",
+            plugin("ip-restriction", r#"{"whitelist": ["10.0.0.0/33"]}"#),
+            "failed to validate item 1: object matches none of the required",
+            "a network (10.0.0.0/8; the mask is 32 at most",
+        ),
+        (
+            "routes/1",
+            r#"{"uri": "/a", "plugins": null}"#.to_owned(),
+            "expected object, got userdata",
+            "it is empty (null)",
+        ),
+        (
+            "routes/1",
+            r#"{"uri": "/a", "host": "http://a.test"}"#.to_owned(),
+            "failed to match pattern",
+            "without scheme",
+        ),
+        (
+            "consumers/1",
+            r#"{"username": "a b"}"#.to_owned(),
+            "failed to match pattern",
+            "use letters, digits, _ and -",
+        ),
+        (
+            "ssls/1",
+            r#"{"cert": "x", "key": "y", "snis": ["a.test"]}"#.to_owned(),
+            "string too short",
+            "the PEM text itself",
+        ),
+        (
+            "routes/1",
+            r#"{"uri": "/a", "upstream_id": "nope"}"#.to_owned(),
+            "failed to fetch upstream info by upstream id [nope], response code: 404",
+            "GET /apisix/admin/upstreams lists",
+        ),
+        (
+            "routes/1",
+            r#"{"uri": "/a", "timeout": {"connect": "3s", "send": 3, "read": 3}}"#.to_owned(),
+            "expected number, got string",
+            "a number of seconds, without unit",
+        ),
+        (
+            "upstreams/1",
+            r#"{"nodes": {"a:80": 1}, "scheme": "htp"}"#.to_owned(),
+            "matches none of the enum values",
+            "http",
+        ),
+    ] {
+        let answer = put(path, &body);
+        assert!(text(&answer, "error_msg").contains(message), "{body}: {answer}");
+        let told = format!("{}{}", text(&answer, "error_msg"), text(&answer, "remedy"));
+        assert!(told.contains(remedy), "{body}: {answer}");
+    }
+    let rr = put("upstreams/1", r#"{"nodes": {"a:80": 1}, "type": "rr"}"#);
+    assert!(text(&rr, "error_msg").contains("are available, did you mean roundrobin?"), "{rr}");
+    let change = format!(
+        r#"{{"changes": [{{"method": "PUT", "path": "/routes/1", "value": {}}}]}}"#,
+        plugin("limit-count", "{}")
+    );
+    let (_, answer) = gateway.admin("POST", "/apisix/admin/transactions", &change);
+    assert!(answer.contains("; it needs count and time_window, or rules"), "{answer}");
+    // In a file each once, with its place and the remedy.
+    let file = "routes:\n  - id: 1\n    uri: /a\n    plugins: {limit-count: {count: 2}}\nrotes: []\nroute:\n  - uri: /b\n";
+    let mut gateway = Gateway::start(YAML_PROVIDER, Some("routes: []\n"));
+    gateway.write_routes(file);
+    let (success, said) = gateway.verb("test");
+    assert!(!success, "{said}");
+    let lines = |part: &str| said.lines().filter(|line| line.contains(part)).count();
+    assert_eq!(lines("matches none"), 1, "{said}");
+    assert!(said.contains("; it needs count and time_window, or rules"), "{said}");
+    assert_eq!((lines("unknown key [route]"), lines("global_rules/route")), (1, 0), "{said}");
+    gateway.process.stop();
+    // The list of plugins in config.yaml, too.
+    let gateway = Gateway::start(&(EMBEDDED.to_owned() + "plugins: [key-auth, keyauth]\n"), None);
+    let (_, said) = gateway.verb("test");
+    assert!(said.contains("keyauth (did you mean key-auth?)"), "{said}");
+}
+
 #[test]
 fn upstreams_that_refuse_have_no_name_or_speak_otherwise() {
     // It answers what is not HTTP.

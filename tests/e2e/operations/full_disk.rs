@@ -125,3 +125,25 @@ fn writes_work_again_within_a_second() {
     }
     println!("{rounds} times full, written to again after {slowest:?} at most");
 }
+
+/// The process in the background can write nothing of why it ends, either.
+#[test]
+fn a_start_on_a_full_disk_says_so() {
+    if !has_own_mounts() {
+        eprintln!("skipped: this user may not mount");
+        return;
+    }
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    gateway.process.stop();
+    let mut command = Command::new("unshare");
+    let script = "mkdir \"$1/full\" && mount -t tmpfs -o size=256k tmpfs \"$1/full\" && cp -r \"$1/conf\" \"$1/full\" && mkdir \"$1/full/logs\" && \
+                  { dd if=/dev/zero of=\"$1/full/fill\" bs=4k 2>/dev/null; exec \"$0\" start --prefix \"$1/full\"; }";
+    command.args(["--map-root-user", "--mount", "sh", "-c", script]).arg(binary()).arg(gateway.prefix());
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(
+        said.contains("disk is probably full; make room") || said.contains("No space left on device"),
+        "{said}"
+    );
+}

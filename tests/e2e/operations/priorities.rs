@@ -45,7 +45,8 @@ fn workers_keep_the_priority_of_the_service() {
     let mut client = Client::connect(gateway.metrics).expect("the metrics port accepts connections");
     assert_eq!(client.get("h", "/apisix/prometheus/metrics").expect("a page").status(), 200);
     let values = nice_values(gateway.pid().expect("the gateway runs"));
-    let lowered = ["control", "compiler", "log-writer", "last-good", "store-writer", "stats", "field-log"];
+    let lowered =
+        ["control", "compiler", "log-writer", "last-good", "store-writer", "stats", "field-log", "memory"];
     assert!(
         values.contains_key("worker-0") && lowered.iter().all(|name| values.contains_key(*name)),
         "{values:?}"

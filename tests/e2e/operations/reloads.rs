@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 
 use tidegate_testkit::{
     Gateway,
-    gateway::{EMBEDDED, binary, run_command},
+    gateway::{EMBEDDED, YAML_PROVIDER, binary, run_command},
 };
 
 const MOCKED: &str = r#"{"uri": "/a", "plugins": {"mocking": {"response_example": "mocked"}}}"#;
@@ -58,6 +58,9 @@ fn a_reload_has_the_environment_of_the_gateway() {
     // The shell lacks what the gateway has.
     let (code, text) = verb(&gateway, &["reload"], None);
     assert!(code == 0 && text.contains("reloaded"), "{code} {text}");
+    let unchecked =
+        "config.yaml could not be checked here, only by the gateway, which has an environment of its own: ";
+    assert!(text.contains(unchecked) && text.contains("can't find environment variable OPS_KEY;"), "{text}");
     // The shell has what the gateway lacks.
     let entry = "{name: admin, key: \"${{OPS_KEY}}\", role: admin}";
     edit_config(
@@ -131,6 +134,38 @@ fn objects_that_a_reload_puts_out_of_use_are_named() {
     edit_config(&gateway, "worker_processes: 1", "worker_processes: 2");
     let (code, text) = verb(&gateway, &["reload"], None);
     assert!(code == 0 && !text.contains("routes/1"), "{text}");
+}
+
+/// A script that reloads must not believe that a file was taken which was not.
+#[test]
+fn a_resource_file_that_is_not_taken_is_no_reload() {
+    let good = "routes:\n  - {id: 1, uri: /a, plugins: {mocking: {response_example: mocked}}}\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(good));
+    let path = gateway.prefix().join("conf/apisix.yaml");
+    let reload = |text: &str| {
+        fs::write(&path, text).expect("written");
+        verb(&gateway, &["reload"], None)
+    };
+    for broken in ["routes:\n  - {id: 1, uri: /b\n#END\n", "routes:\n  - id: 1\n    uri: [/b\n#END\n", ""] {
+        // Again: the gateway has read it by itself, or by the reload before.
+        for _ in 0..2 {
+            let (code, text) = reload(broken);
+            assert!(code == 1 && text.contains("apisix.yaml"), "{broken}: {code} {text}");
+            assert!(
+                text.contains("; the last good configuration stays") && !text.contains("reloaded"),
+                "{text}"
+            );
+            assert_eq!(get(&gateway), (200, "mocked".to_owned()));
+        }
+    }
+    let (_, text) = reload("routes:\n  - {id: 1, uri: /b\n#END\n");
+    assert!(text.contains("apisix.yaml:"), "with its line: {text}");
+    let (code, text) = reload(&format!("{good}  - {{id: 2, uri: /b, plugins: {{no-such: {{}}}}}}\n#END\n"));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("reloaded") && text.contains("1 object cannot be used"), "{text}");
+    assert!(text.contains("routes/2 cannot be used: "), "{text}");
+    let (code, text) = reload(&format!("{good}#END\n"));
+    assert!(code == 0 && text.contains("reloaded"), "{code} {text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plugins that users write as files below `apisix.extra_lua_path`: APISIX's module shape, in the sandbox.
 
 mod doors;
+mod idle;
 mod kit;
 mod limits;
 mod reloading;

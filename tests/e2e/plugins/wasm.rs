@@ -54,7 +54,10 @@ fn heads_of_requests_and_responses_are_changed() {
     assert_eq!(answer.body_text(), "hello");
     let seen = fixture.upstream.take()[0].text().to_lowercase();
     assert!(seen.starts_with("get /changed?a=b http/1.1\r\n"), "{seen}");
-    assert!(seen.contains("x-conf: tags\r\n") && !seen.contains("x-gone") && !seen.contains("forged"), "{seen}");
+    assert!(
+        seen.contains("x-conf: tags\r\n") && !seen.contains("x-gone") && !seen.contains("forged"),
+        "{seen}"
+    );
     // Without the plugin nothing is.
     assert_eq!(fixture.get("/plain").status(), 200);
 }
@@ -119,7 +122,10 @@ fn numbered(word: &str) -> Vec<u8> {
 fn contexts_are_numbered_as_in_apisix_and_the_phase_decides_the_order() {
     let fixture = Fixture::with_admin(vec![("early", numbered("early")), ("late", numbered("late"))], "");
     let route = json!({"uri": "/a", "upstream": fixture.node(), "plugins": {"early": {"conf": "a"}, "late": {"conf": "b"}}});
-    assert_eq!(fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string()).0, 201);
+    assert_eq!(
+        fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string()).0,
+        201
+    );
     assert_eq!(fixture.get("/a").status(), 200);
     fixture.gateway.wait_for_log("late plugin 1 http 2");
     let log = fixture.gateway.error_log();
@@ -136,7 +142,8 @@ fn a_module_in_phase_rewrite_runs_before_all_of_phase_access() {
         "tags": {"conf": "t"},
         "serverless-pre-function": {"phase": "access", "functions": [
             "return function(conf, ctx) ngx.exit(ngx.req.get_headers()['x-conf'] == 't' and 202 or 500) end"]}}});
-    let (status, text) = fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string());
+    let (status, text) =
+        fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string());
     assert_eq!(status, 201, "{text}");
     // The head of the gateway's own answer passes the module as well.
     let answer = fixture.get("/a");
@@ -146,7 +153,8 @@ fn a_module_in_phase_rewrite_runs_before_all_of_phase_access() {
 #[test]
 fn a_module_answers_in_the_place_of_the_upstream() {
     let mut module = Module::default();
-    let (body, fields) = (module.text("not you\n"), module.fields(&[("x-reason", "none"), ("content-type", "text/x")]));
+    let (body, fields) =
+        (module.text("not you\n"), module.fields(&[("x-reason", "none"), ("content-type", "text/x")]));
     let refusing = module
         .on(
             "proxy_on_request_headers",

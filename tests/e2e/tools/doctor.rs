@@ -220,3 +220,22 @@ fn objects_of_the_store_are_looked_at() {
     let text = found(&gateway);
     assert!(named.iter().all(|part| text.contains(part)), "{text}");
 }
+
+/// What does not answer elsewhere is no reason to say nothing of the store.
+#[test]
+fn a_damaged_store_is_named_beside_a_redis_that_does_not_answer() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    let port = free_port();
+    let limit = format!(
+        r#"{{"uri": "/a", "plugins": {{"limit-count": {{"count": 2, "time_window": 9, "policy": "redis", "redis_host": "127.0.0.1", "redis_port": {port}}}}}}}"#
+    );
+    let (status, answer) = gateway.admin("PUT", "/apisix/admin/routes/1", &limit);
+    assert!(status < 300, "{answer}");
+    gateway.process.signal(Signal::TERM);
+    assert!(gateway.process.wait_for_exit().success());
+    let store = gateway.prefix().join("data/tidegate.redb");
+    fs::OpenOptions::new().write(true).open(store).and_then(|file| file.set_len(4096)).expect("truncated");
+    let found = bad(&of_folder(gateway.prefix())).join("\n");
+    assert!(found.contains("Redis: 127.0.0.1:"), "{found}");
+    assert!(found.contains("data/tidegate.redb"), "{found}");
+}

@@ -83,10 +83,7 @@ fn converted_files_keep_private_servers_private() {
     let output = Command::new(binary()).args(["import", "nginx"]).arg(&file).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("the servers at *:8082, 127.0.0.1:8081 unless the gateway listens there"),
-        "{said}"
-    );
+    assert!(said.contains("the servers at *:8082, 127.0.0.1:8081 where the gateway listens there"), "{said}");
     let gateway = Gateway::start(YAML_PROVIDER, Some(&String::from_utf8_lossy(&output.stdout)));
     assert_eq!(ask(gateway.http, "h").1, "public");
     assert_eq!(ask(gateway.http, "other").1, "public", "another port's");
@@ -117,7 +114,7 @@ fn what_is_applied_answers_at_the_ports_of_the_file() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.trim_end().ends_with(", {ip: \"127.0.0.1\", port: 8081}]"), "{said}");
-    assert!(said.contains("*:8082") && said.contains("unless the gateway listens there"), "{said}");
+    assert!(said.contains("*:8082") && said.contains("where the gateway listens there"), "{said}");
     let route = gateway.admin("GET", "/apisix/admin/routes/default", "").1;
     assert!(route.contains("server_port"), "{route}");
     assert_eq!(ask(gateway.http, "h").1, "public");

@@ -176,7 +176,8 @@ impl AdminApi {
         }
         all.all()
             .flat_map(|object| {
-                let said = crate::resource::answers::in_vain(self, object, &all).into_iter();
+                let place = crate::resource::answers::place(self, object).into_iter();
+                let said = place.chain(crate::resource::answers::in_vain(self, object, &all));
                 said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
             })
             .collect()

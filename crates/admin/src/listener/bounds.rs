@@ -1,13 +1,14 @@
 //! What connections to a listener may take up before a client has shown a key, and in total.
 //!
-//! A client that is neither on the list nor has shown a key is a stranger. Strangers together leave a quarter of the
-//! connections to the others, and one address has few of them: a client cannot lock the operator out.
+//! A connection is a stranger's until it shows a key, unless its address is on the list, has shown a key within the last
+//! minutes, or is the machine's own. Strangers together leave a quarter of the connections to the others, and an address that is
+//! not on the list has few without a key: a client cannot lock the operator out.
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipnet::IpNet;
@@ -16,6 +17,12 @@ use tidegate_telemetry::{
     limiter::Limiter,
 };
 use tokio::sync::Semaphore;
+
+/// An address that has shown a key may come back for so long in place of strangers.
+const KNOWN_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// So many are remembered. Only keys that are right add one.
+const MOST_KNOWN: usize = 1024;
 
 /// Ten lines in ten seconds.
 static REFUSED: Limiter = Limiter::new(10, 10_000);
@@ -67,15 +74,33 @@ pub(super) struct Doors {
 struct Counts {
     open: usize,
     strangers: usize,
-    /// Of strangers. Hashed with a random seed: clients choose addresses.
+    /// Connections without a key, of addresses that are not on the list. Hashed with a random seed: clients choose addresses.
     addresses: HashMap<IpAddr, u32>,
+    /// When an address has shown a key last.
+    known: HashMap<IpAddr, Instant>,
 }
 
 /// An open connection; dropping it makes room.
 pub(super) struct ConnectionPermit {
     doors: Arc<Doors>,
-    /// Of a stranger.
-    stranger: Option<IpAddr>,
+    /// To be remembered once it shows a key; that of a listed address is not counted.
+    address: IpAddr,
+    is_counted: bool,
+    is_stranger: bool,
+}
+
+impl Counts {
+    fn is_known(&self, address: IpAddr) -> bool {
+        self.known.get(&address).is_some_and(|shown| shown.elapsed() < KNOWN_FOR)
+    }
+
+    fn remember(&mut self, address: IpAddr) {
+        if self.known.len() >= MOST_KNOWN && !self.known.contains_key(&address) {
+            let oldest = self.known.iter().min_by_key(|(_, shown)| **shown).map(|(address, _)| *address);
+            oldest.map(|oldest| self.known.remove(&oldest));
+        }
+        self.known.insert(address, Instant::now());
+    }
 }
 
 impl Doors {
@@ -96,28 +121,28 @@ impl Doors {
     /// The error is the key that says no.
     fn place(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, &'static str> {
         let peer = peer.to_canonical();
-        let listed = self.bounds.listed.iter().any(|network| network.contains(&peer));
+        let is_listed =
+            OWN.contains(&peer) || self.bounds.listed.iter().any(|network| network.contains(&peer));
+        let address = network(peer);
         let mut counts = self.counts();
         if counts.open >= self.bounds.connections {
             return Err("connections");
         }
-        if listed {
-            counts.open += 1;
-            return Ok(ConnectionPermit { doors: self.clone(), stranger: None });
-        }
-        if counts.strangers >= self.bounds.connections - self.bounds.connections / 4 {
+        let is_stranger = !is_listed && !counts.is_known(address);
+        if is_stranger && counts.strangers >= self.bounds.connections - self.bounds.connections / 4 {
             return Err("connections");
         }
-        let peer = network(peer);
-        let limit = self.bounds.connections_per_address;
-        let of_address = counts.addresses.get(&peer).copied().unwrap_or(0);
-        if limit > 0 && of_address >= limit {
-            return Err("connections_per_address");
+        if !is_listed {
+            let limit = self.bounds.connections_per_address;
+            let of_address = counts.addresses.get(&address).copied().unwrap_or(0);
+            if limit > 0 && of_address >= limit {
+                return Err("connections_per_address");
+            }
+            counts.addresses.insert(address, of_address + 1);
         }
-        counts.addresses.insert(peer, of_address + 1);
         counts.open += 1;
-        counts.strangers += 1;
-        Ok(ConnectionPermit { doors: self.clone(), stranger: Some(peer) })
+        counts.strangers += usize::from(is_stranger);
+        Ok(ConnectionPermit { doors: self.clone(), address, is_counted: !is_listed, is_stranger })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -128,13 +153,21 @@ impl Doors {
 impl ConnectionPermit {
     /// Its client has shown its key.
     pub(crate) fn showed_key(&mut self) {
-        let Some(address) = self.stranger.take() else { return };
+        self.doors.counts().remember(self.address);
+        self.release();
+    }
+
+    /// It no longer counts as one without a key.
+    fn release(&mut self) {
         let mut counts = self.doors.counts();
-        counts.strangers -= 1;
-        if let Some(count) = counts.addresses.get_mut(&address) {
+        counts.strangers -= usize::from(std::mem::take(&mut self.is_stranger));
+        if !std::mem::take(&mut self.is_counted) {
+            return;
+        }
+        if let Some(count) = counts.addresses.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
-                counts.addresses.remove(&address);
+                counts.addresses.remove(&self.address);
             }
         }
     }
@@ -142,10 +175,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.showed_key();
+        self.release();
         self.doors.counts().open -= 1;
     }
 }
+
+/// Where an operator comes from who is on the machine, `ssh -L` included. Further addresses of its network may be given to others.
+const OWN: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// A client has all of an IPv6 network of 64 bits to itself.
 fn network(address: IpAddr) -> IpAddr {
@@ -195,6 +231,26 @@ mod tests {
         assert!(doors.admit(address("2001:db8::3")).is_none(), "a network of 64 bits is one client");
         let many: Vec<_> = (0..50).filter_map(|_| doors.admit(address("10.0.0.1"))).collect();
         assert_eq!(many.len(), 50, "the list knows no limit of an address");
+    }
+
+    #[test]
+    fn an_address_that_has_shown_a_key_comes_back() {
+        let doors = doors(8);
+        let (operator, other) = (address("192.0.2.200"), address("192.0.2.201"));
+        doors.admit(operator).expect("room").showed_key();
+        let strangers: Vec<_> =
+            (0..20).filter_map(|host| doors.admit(IpAddr::from([192, 0, 2, host]))).collect();
+        assert_eq!(strangers.len(), 6);
+        assert!(doors.admit(other).is_none());
+        let back = (doors.admit(operator), doors.admit(address("127.0.0.1")));
+        assert!(back.0.is_some() && back.1.is_some());
+        assert!(doors.admit(address("::1")).is_none(), "8 in all");
+        let mut counts = doors.counts();
+        (0..=u16::MAX).for_each(|host| {
+            let [third, fourth] = host.to_be_bytes();
+            counts.remember(IpAddr::from([198, 51, third, fourth]));
+        });
+        assert_eq!((counts.known.len(), counts.is_known(operator)), (MOST_KNOWN, false));
     }
 
     #[test]

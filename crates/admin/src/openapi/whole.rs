@@ -78,6 +78,17 @@ fn add_writes(paths: &mut Paths) {
             "What becomes of objects that the body does not have",
             json!({"enum": ["merge", "replace"]}),
         )
+        .query(
+            "source",
+            "Whose file the body was converted from: what was changed since its last import is not overwritten unasked",
+            json!({"type": "string", "pattern": "^[a-z0-9-]{1,32}$"}),
+        )
+        .query(
+            "earlier",
+            "With source: what becomes of objects that were changed since, and of those of the last import that the body does \
+             not have",
+            json!({"enum": ["refuse", "replace", "keep"]}),
+        )
         .query("dry_run", "Say what would change; write nothing", json!({"enum": ["true", "false"]}))
         .bodies(json!({
             "application/yaml": {"schema": schema("Configuration")},

@@ -17,6 +17,7 @@ pub(super) fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -
     let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
     if let Some(object) = api.store.get(kind, id) {
         warnings.extend(in_vain(api, &object, &Stored(api.store.as_ref())));
+        warnings.extend(place(api, &object));
     }
     if warnings.is_empty() {
         return response;
@@ -32,6 +33,11 @@ pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec
     let mut found = idle::of(object, api.settings.matching, catalog, all);
     found.extend(idle::fields(object, api.settings.matching).map(idle::Field::in_words));
     found
+}
+
+/// What is to be known of a stored route's place.
+pub(crate) fn place(api: &AdminApi, object: &Object) -> Vec<String> {
+    if object.kind == Kind::Route { api.compiled.place(&object.id) } else { Vec::new() }
 }
 
 pub(super) fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {

@@ -133,7 +133,7 @@ fn who(author: &Author) -> Value {
     Value::Object(fields)
 }
 
-fn time(time_ms: u64) -> String {
+pub(super) fn time(time_ms: u64) -> String {
     clock::utc(i64::try_from(time_ms).unwrap_or(i64::MAX), RFC3339)
 }
 

@@ -1,6 +1,7 @@
 //! `PUT /import`: a whole configuration in the form of apisix.yaml, all of it or nothing.
 
-use std::{collections::HashMap, sync::Arc};
+mod plan;
+mod source;
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{
@@ -9,13 +10,16 @@ use tidegate_model::{
     nearest,
     schema::lua,
 };
-use tidegate_store::{COLLECTIONS, State};
+use tidegate_store::COLLECTIONS;
 
+use self::{
+    plan::{Items, Mode, plan},
+    source::Source,
+};
 use super::{
-    checks::{now, set},
-    delete, document,
+    document,
     target::Target,
-    transaction::{ATTEMPTS, Order, Stage, Wanted, busy, change::Fault, refused},
+    transaction::{ATTEMPTS, Order, Stage, busy, change::Fault, refused},
 };
 use crate::{
     AdminApi,
@@ -23,15 +27,6 @@ use crate::{
     at_length::at_length,
     message::{Request, RequestBody, Response, arguments},
 };
-
-/// What becomes of objects that the file does not have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// They stay.
-    Merge,
-    /// They go.
-    Replace,
-}
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     check_arguments(request)?;
@@ -46,9 +41,16 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         Some("true") => true,
         Some(_) => return Err(Response::error(400, "invalid argument dry_run: should be true or false")),
     };
+    let source = Source::of(request)?;
+    if source.is_some() && mode == Mode::Replace {
+        return Err(Response::error(400, "argument source goes with mode=merge only"));
+    }
     let mut order = Order { dry_run, ..order };
-    order.author.note =
-        Some(if mode == Mode::Merge { "import, merge" } else { "import, replace" }.to_owned());
+    order.author.note = Some(match (&source, mode) {
+        (Some(source), _) => source.note(),
+        (None, Mode::Merge) => "import, merge".to_owned(),
+        (None, Mode::Replace) => "import, replace".to_owned(),
+    });
     // Reading megabytes takes a while. The tree is freed by the thread that made it, which can give its memory back.
     let items = at_length(|| {
         let document = parse(request)?;
@@ -57,11 +59,13 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
-        let stage = at_length(|| {
-            let wanted = plan(&state, &items, mode);
-            Stage::for_state(api, order.role, state, wanted)
-        });
-        let stage = stage.map_err(|faults| refused("import", &faults))?;
+        let (wanted, kept) = match &source {
+            Some(source) => source.plan(api, &state, &items).await?,
+            None => (at_length(|| plan(&state, &items, mode)), Vec::new()),
+        };
+        let stage = at_length(|| Stage::for_state(api, order.role, state, wanted));
+        let mut stage = stage.map_err(|faults| refused("import", &faults))?;
+        stage.keeps(kept);
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
         }
@@ -71,7 +75,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 
 /// `dryrun=true`, taken for nothing, would write.
 fn check_arguments(request: &Request) -> Result<(), Response> {
-    const KNOWN: [&str; 5] = ["mode", "dry_run", "wait", "wait_timeout", "api_key"];
+    const KNOWN: [&str; 7] = ["mode", "source", "earlier", "dry_run", "wait", "wait_timeout", "api_key"];
     let given: Vec<String> = arguments(&request.query).into_iter().map(|(name, _)| name).collect();
     if let Some(name) =
         given.iter().enumerate().find_map(|(at, name)| given[..at].contains(name).then_some(name))
@@ -126,8 +130,6 @@ fn yaml(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-type Items = HashMap<(Kind, Arc<str>), Value>;
-
 /// The objects of a document. Anything that is not understood is a fault: an import is all or nothing.
 fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Fault>> {
     let (mut items, mut faults) = (Items::new(), Vec::new());
@@ -174,7 +176,7 @@ fn read_item(
     kind: Kind,
     index: usize,
     item: &Value,
-) -> Result<((Kind, Arc<str>), Value), String> {
+) -> Result<((Kind, std::sync::Arc<str>), Value), String> {
     let mut fields = item.as_object().ok_or("should be an object")?.clone();
     fields.shift_remove("modifiedIndex");
     let id = fields.shift_remove("id").filter(|id| !id.is_null());
@@ -211,55 +213,4 @@ fn read_item(
         keyring.decrypt_private_keys(kind, &mut value);
     }
     Ok(((kind, id.into()), value))
-}
-
-fn plan(state: &State, items: &Items, mode: Mode) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
-    for ((kind, id), value) in items {
-        let current = state.get(*kind, id).map(tidegate_model::Object::value);
-        let value = match current.as_deref() {
-            Some(current) if timed(*kind, value, Some(current), Some(current)) == *current => continue,
-            current => timed(*kind, value, current, None),
-        };
-        let (kind, id, value) = (*kind, id.clone(), Some(Arc::new(value)));
-        wanted.push(Wanted { kind, id, value, ttl_seconds: None, sealed: None });
-    }
-    if mode == Mode::Replace {
-        for object in state.all() {
-            // Decorations have no place in the form; they go with their service.
-            let kept = object.kind == Kind::GraphqlCostDecoration
-                || items.contains_key(&(object.kind, object.id.clone()));
-            if kept {
-                continue;
-            }
-            let gone = |kind, id| Wanted { kind, id, value: None, ttl_seconds: None, sealed: None };
-            wanted.push(gone(object.kind, object.id.clone()));
-            if object.kind == Kind::Service {
-                let owned = delete::owned_by(state, object.kind, &object.id).into_iter();
-                wanted.extend(owned.map(|(kind, id)| gone(kind, id)));
-            }
-        }
-    }
-    wanted.sort_by(|left, right| (left.kind, &left.id).cmp(&(right.kind, &right.id)));
-    wanted
-}
-
-/// With the times that the file does not give: made when `created` was, changed when `updated` was or now.
-fn timed(kind: Kind, value: &Value, created: Option<&Value>, updated: Option<&Value>) -> Value {
-    let mut value = value.clone();
-    if kind == Kind::PluginMetadata {
-        return value;
-    }
-    for (field, from) in [("create_time", created), ("update_time", updated)] {
-        if value.get(field).is_none() {
-            let time = from.and_then(|from| from.get(field)).cloned();
-            match (time, from) {
-                (Some(time), _) => set(&mut value, field, time),
-                // An object without this time is compared without it.
-                (None, Some(_)) => {}
-                (None, None) => set(&mut value, field, json!(now())),
-            }
-        }
-    }
-    value
 }

@@ -81,14 +81,16 @@ impl Order {
     ) -> Result<Option<Response>, Response> {
         if self.dry_run {
             let mut body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
-            set_warnings(&mut body, &stage.without_effect(api));
+            set_texts(&mut body, "warnings", &stage.without_effect(api));
+            set_texts(&mut body, "kept", stage.kept());
             return Ok(Some(Response::json(200, &body)));
         }
         let (operations, author) = (stage.operations(), self.author.clone());
         match api.write(Write { operations, at: Some(revision), author }).await {
             Ok(written) => {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
-                set_warnings(&mut body, &stage.warnings(api));
+                set_texts(&mut body, "warnings", &stage.warnings(api));
+                set_texts(&mut body, "kept", stage.kept());
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }
             Err(StoreError::Conflict) => match self.expected {
@@ -103,9 +105,9 @@ impl Order {
     }
 }
 
-fn set_warnings(body: &mut Value, warnings: &[String]) {
-    if let Some(fields) = body.as_object_mut().filter(|_| !warnings.is_empty()) {
-        fields.insert("warnings".to_owned(), json!(warnings));
+fn set_texts(body: &mut Value, name: &str, texts: &[String]) {
+    if let Some(fields) = body.as_object_mut().filter(|_| !texts.is_empty()) {
+        fields.insert(name.to_owned(), json!(texts));
     }
 }
 

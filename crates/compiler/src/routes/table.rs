@@ -89,6 +89,11 @@ impl Routes {
         }
     }
 
+    /// Of the routes that are on, in the order of the store.
+    pub(crate) fn specs(&self) -> Vec<Arc<RouteSpec<Variable>>> {
+        self.by_id.values().filter_map(|compiled| compiled.spec.clone()).collect()
+    }
+
     /// The paths of a route as it was compiled last.
     pub(super) fn paths(&self, id: &str) -> Vec<Box<str>> {
         let spec = self.by_id.get(id).and_then(|compiled| compiled.spec.as_ref());

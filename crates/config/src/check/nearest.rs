@@ -4,9 +4,14 @@ use tidegate_model::nearest::nearest;
 
 use crate::keys::{self, key::Fate};
 
+/// A similar name in the same table.
+pub(super) fn near(table: &str, name: &str) -> Option<&'static str> {
+    nearest(name, keys::children(table))
+}
+
 /// The end of the message: a similar name in the same table, or the same name elsewhere; else nothing.
 pub(super) fn hint(table: &str, name: &str) -> String {
-    if let Some(known) = nearest(name, keys::children(table)) {
+    if let Some(known) = near(table, name) {
         return format!("; did you mean {known}?");
     }
     let named = |key: &&crate::keys::key::Key| key.path.rsplit('.').next() == Some(name);

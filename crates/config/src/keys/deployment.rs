@@ -37,7 +37,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.admin.limits", Table, "{}",
         "Bounds of the Admin API. The Control API, the metrics page and the status page have the same, each on its own. Not in APISIX."),
     key("deployment.admin.limits.connections", Integer(4, 65_536), "256",
-        "Open connections. A quarter is reserved for addresses on allow_admin, and for clients that have shown a key."),
+        "Open connections. A quarter is reserved for addresses on allow_admin, for those that have shown a key within ten minutes, and for 127.0.0.1 and ::1."),
     key("deployment.admin.limits.connections_per_address", Integer(0, 65_536), "8",
         "Open connections of one address (IPv6: of one /64 network) that is not on allow_admin; those that have shown a key do not count; 0 means no limit. A network of all addresses exempts none."),
     key("deployment.admin.limits.header_timeout", Integer(1, 3600), "5",

@@ -201,7 +201,15 @@ fn why(directive: &Directive) -> String {
                 directive.at.line
             )
         }
-        _ => format!("`{}` of line {} is not converted", short(&directive.title()), directive.at.line),
+        (name, _) => {
+            let remedy = match name {
+                "ssl_client_certificate" | "ssl_verify_client" | "ssl_trusted_certificate" | "ssl_crl" => {
+                    ": an `ssls` object with `client.ca` asks for certificates of clients"
+                }
+                _ => "",
+            };
+            format!("`{}` of line {} is not converted{remedy}", short(&directive.title()), directive.at.line)
+        }
     }
 }
 

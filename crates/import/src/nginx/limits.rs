@@ -104,13 +104,13 @@ pub(super) fn requests(
     }
     let zone = named(first, "zone=").unwrap_or_default();
     let Some((variable, rate)) = zones.requests.get(zone) else { return Err(unknown(first)) };
-    variables.require_unmoved(variable)?;
+    let key = key(variables, variable, first)?;
     let number = |key: &str| named(first, key).and_then(|number| number.parse::<u32>().ok());
     let conf = json!({
         "rate": rate,
         "burst": number("burst=").unwrap_or(0),
         "nodelay": first.arguments.iter().any(|word| word == "nodelay"),
-        "key": variable,
+        "key": key,
         "rejected_code": status(chain, "limit_req_status"),
     });
     if number("delay=").is_some() {
@@ -119,6 +119,7 @@ pub(super) fn requests(
     if zones.is_shared(zone) {
         report.approximated(&first.at, "limit_req", OWN_COUNT);
     }
+    say_empty(variable, first, report);
     plugins.insert("limit-req".to_owned(), conf);
     Ok(())
 }
@@ -134,12 +135,15 @@ pub(super) fn connections(
     for limit in chain.all("limit_conn") {
         let zone = limit.argument(0);
         let conn = limit.argument(1).parse::<u32>().ok().filter(|number| *number > 0);
-        let Some((key, conn)) = zones.connections.get(zone).zip(conn) else { return Err(unknown(limit)) };
-        variables.require_unmoved(key)?;
+        let Some((variable, conn)) = zones.connections.get(zone).zip(conn) else {
+            return Err(unknown(limit));
+        };
+        let key = key(variables, variable, limit)?;
         if zones.is_shared(zone) {
             report.approximated(&limit.at, "limit_conn", OWN_COUNT);
         }
-        rules.push((key.clone(), conn));
+        say_empty(variable, limit, report);
+        rules.push((key, conn));
     }
     let rejected_code = status(chain, "limit_conn_status");
     let conf = match rules.as_slice() {
@@ -156,6 +160,32 @@ pub(super) fn connections(
     };
     plugins.insert("limit-conn".to_owned(), conf);
     Ok(())
+}
+
+/// The variable of the gateway that counts as nginx's does. What the file makes of others has no variable here, and the gateway
+/// would count by the client's address instead.
+fn key(variables: &Variables, variable: &str, limit: &Directive) -> Made<String> {
+    variables.require_unmoved(variable)?;
+    let closed = |why: &str| {
+        Stop::closed(format!("`{}` of line {} counts by `${variable}`: {why}", limit.title(), limit.at.line))
+    };
+    let text = match variables.text(&format!("${{{variable}}}")) {
+        Ok(text) => text,
+        Err(Stop::Closed(why)) => return Err(closed(&why)),
+        Err(Stop::Split(_)) => return Err(closed("a `map`, `geo` or `auth_request_set` makes it")),
+    };
+    let name = text.strip_prefix("${").and_then(|text| text.strip_suffix('}'));
+    let single = name.filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+    single.map(str::to_owned).ok_or_else(|| closed("it is set to a text"))
+}
+
+/// Without the field, argument or cookie nginx does not count.
+fn say_empty(variable: &str, limit: &Directive, report: &mut Report) {
+    let may_be_empty = ["http_", "arg_", "cookie_"].iter().any(|family| variable.starts_with(family));
+    if may_be_empty {
+        let text = format!("requests without `${variable}` are limited too, by the client's address");
+        report.approximated(&limit.at, &limit.name, &text);
+    }
 }
 
 fn unknown(limit: &Directive) -> Stop {

@@ -29,6 +29,7 @@ impl PluginCatalog for Catalog {
             for_admins: None,
             nested: crate::catalog::no_nested,
             remarks: crate::catalog::no_remarks,
+            of_itself: &[],
         })
     }
     fn is_enabled(&self, name: &str) -> bool {

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::{Kind, Object, Objects, PluginCatalog};
 
 /// An object without any of these fields names no other object.
-const WORDS: [&str; 4] = ["anonymous_consumer", "consumer-restriction", "sla", ORIGINS];
+const WORDS: [&str; 6] =
+    ["anonymous_consumer", "consumer-restriction", "sla", "traffic-split", "grpc-transcode", ORIGINS];
 
 const ORIGINS: &str = "allow_origins_by_metadata";
 
@@ -51,6 +52,13 @@ fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
     if plugin == "sla" {
         let levels = conf.get("consumers").and_then(Value::as_object).into_iter().flatten();
         look("consumers", Kind::Consumer, levels.map(|(name, _)| name.as_str()).collect());
+    }
+    if plugin == "traffic-split" {
+        let ids: Vec<String> = split_upstreams(conf).filter_map(id).collect();
+        look("rules", Kind::Upstream, ids.iter().map(String::as_str).collect());
+    }
+    if plugin == "grpc-transcode" {
+        look("proto_id", Kind::Proto, conf.get("proto_id").and_then(id).as_deref().into_iter().collect());
     }
     if plugin == "cors" {
         found.extend(origins(conf, all));
@@ -103,6 +111,22 @@ fn texts<'a>(conf: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
 
 fn text<'a>(conf: &'a Value, name: &str) -> Option<&'a str> {
     conf.get(name).and_then(Value::as_str)
+}
+
+/// The ids of the upstreams that the configuration of a traffic-split names, as written.
+pub fn split_upstreams(conf: &Value) -> impl Iterator<Item = &Value> {
+    let rules = conf.get("rules").and_then(Value::as_array);
+    let weighted = rules.into_iter().flatten().filter_map(|rule| rule.get("weighted_upstreams")?.as_array());
+    weighted.flatten().filter_map(|upstream| upstream.get("upstream_id"))
+}
+
+/// Ids may be numbers.
+fn id(value: &Value) -> Option<String> {
+    match value {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
 }
 
 /// Whether the schemas of consumers and of ids accept it. A reference to a secret may resolve to a valid

@@ -13,13 +13,17 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     let mut found = conditions::of(object, matching, catalog);
     found.extend(places(object, matching));
     found.extend(retries(object));
+    found.extend(times(object));
+    found.extend(nodes(object));
     found.extend(plugins(object));
     found
 }
 
 /// Whether a message says that a route, or a name of a certificate, is for no request or for others than it seems.
 pub fn is_about_place(message: &str) -> bool {
-    ["uri ", "host ", "sni ", "the condition ", "vars"].iter().any(|start| message.starts_with(start))
+    ["uri ", "host ", "sni ", "the condition ", "vars", "no request ", "not all of its requests "]
+        .iter()
+        .any(|start| message.starts_with(start))
 }
 
 /// The `retries` of an upstream, wherever it is written.
@@ -28,6 +32,54 @@ fn retries(object: &Object) -> Option<String> {
     let upstream = if object.kind == Kind::Upstream { &*value } else { value.get("upstream")? };
     let set = upstream.get("retries")?.as_u64()?;
     (set > u64::from(MOST_RETRIES)).then(|| format!("retries {set} counts as {MOST_RETRIES}"))
+}
+
+/// Longer than any client waits, in seconds, to connect, or for the next byte.
+const LONGEST_TIMES: [(&str, f64); 3] = [("connect", 300.0), ("send", 3600.0), ("read", 3600.0)];
+
+/// Limits of time that were probably meant in milliseconds.
+fn times(object: &Object) -> Vec<String> {
+    if !matches!(object.kind, Kind::Route | Kind::Service | Kind::Upstream)
+        || !object.document.may_have("timeout")
+    {
+        return Vec::new();
+    }
+    let value = object.value();
+    let tables = ["", "upstream."].into_iter().filter_map(|path| {
+        let within = if path.is_empty() { Some(&*value) } else { value.get("upstream") };
+        Some((path, within?.get("timeout")?))
+    });
+    let long = |(path, table): (&str, &Value)| {
+        let shown = LONGEST_TIMES.into_iter().filter_map(|(name, most)| {
+            let seconds = table.get(name)?.as_f64().filter(|seconds| *seconds > most)?;
+            Some(format!(
+                "{path}timeout.{name} {seconds} is in seconds; for milliseconds write {}",
+                seconds / 1000.0
+            ))
+        });
+        shown.collect::<Vec<_>>()
+    };
+    tables.flat_map(long).collect()
+}
+
+/// An upstream that no request can be sent to.
+fn nodes(object: &Object) -> Option<String> {
+    if !matches!(object.kind, Kind::Route | Kind::Service | Kind::Upstream)
+        || !object.document.may_have("nodes")
+    {
+        return None;
+    }
+    let value = object.value();
+    let (path, upstream) = match object.kind {
+        Kind::Upstream => ("", &*value),
+        _ => ("upstream.", value.get("upstream")?),
+    };
+    let is_empty = match upstream.get("nodes")? {
+        Value::Object(nodes) => nodes.is_empty(),
+        Value::Array(nodes) => nodes.is_empty(),
+        _ => false,
+    };
+    is_empty.then(|| format!("{path}nodes is empty, so requests for it are answered 503; add a node"))
 }
 
 /// The message for an object that exists only for its plugins and has none.
@@ -56,6 +108,9 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
                 .filter(|_| kind == Kind::Route)
                 .filter_map(|text| path(text, matching));
             let hosts = texts(&value, "host", "hosts").filter_map(|name| {
+                if name == "_" {
+                    return Some("host _ matches only the name _; leave the host out for any".to_owned());
+                }
                 let why = host::why_vain(name, matching.host_ports)?;
                 Some(format!("host {name} matches no request: {why}"))
             });
@@ -215,6 +270,20 @@ mod tests {
         assert_eq!(path("/a/:id", matching), None);
         assert!(
             path("/a/{id}", matching).is_some_and(|text| text.ends_with("literally: write :id, or write *"))
+        );
+        check(
+            Kind::Route,
+            json!({"uri": "/", "upstream": {"timeout": {"connect": 3000, "send": 6, "read": 6000}, "nodes": {}}}),
+            &[
+                "upstream.timeout.connect 3000 is in seconds; for milliseconds write 3",
+                "upstream.timeout.read 6000 is",
+                "upstream.nodes is empty",
+            ],
+        );
+        check(
+            Kind::Upstream,
+            json!({"timeout": {"connect": 60, "read": 3600}, "nodes": [{"host": "a"}]}),
+            &[],
         );
         check(Kind::GlobalRule, json!({"plugins": {}}), &["it has no plugins and no effect"]);
         check(Kind::PluginConfig, json!({"plugins": []}), &["it has no plugins and no effect"]);

@@ -117,7 +117,7 @@ fn without_pairs(text: &str) -> String {
 }
 
 /// Shown in place of a secret.
-pub(crate) const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 #[cfg(test)]
 mod tests {

@@ -37,6 +37,8 @@ const CONDITIONS: [&str; 7] = [
     "allowed_by_methods",
     "allow_origins_by_metadata",
 ];
+/// Fields of plugins that name objects.
+const REFERENCES: [&str; 4] = ["upstream_id", "service_id", "proto_id", "group_id"];
 const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
 
 /// Removes texts of an object from `message` that may be secrets. Addresses, paths, words of schemas and the names of
@@ -118,7 +120,8 @@ impl Texts<'_> {
                         self.push(name, || Some(shown));
                     }
                     let is_pattern = PATTERNS.iter().any(|part| name.contains(part));
-                    if !is_pattern && !CONDITIONS.contains(&name.as_str()) {
+                    let is_open = CONDITIONS.contains(&name.as_str()) || REFERENCES.contains(&name.as_str());
+                    if !is_pattern && !is_open {
                         self.collect(field, is_word);
                     }
                 }

@@ -53,6 +53,14 @@ impl Regex {
         Ok(Regex { expression, has_end_anchor: pattern.contains('$'), quiet: false })
     }
 
+    /// How many groups it has, as far as that is known.
+    pub fn groups(&self) -> Option<usize> {
+        match &self.expression {
+            Expression::Linear(linear) => Some(linear.groups()),
+            Expression::Backtracking(_) => None,
+        }
+    }
+
     /// Takes the option letters of `ngx.re`: `i`, `m`, `s` and `x` matter, the others only tune PCRE.
     pub fn with_options(pattern: &str, options: &str) -> Result<Regex, String> {
         Regex::with_options_and_steps(pattern, options, None)
@@ -310,6 +318,15 @@ impl Replacement {
             parts.push(Part::Literal(literal));
         }
         Replacement(parts)
+    }
+
+    /// The largest number of a group that it names.
+    pub fn largest_group(&self) -> Option<usize> {
+        let group = |part: &Part| match part {
+            Part::Group(group) => Some(*group),
+            Part::Literal(_) => None,
+        };
+        self.0.iter().filter_map(group).max()
     }
 
     /// `$` must be followed by a group's number, or by another `$`.

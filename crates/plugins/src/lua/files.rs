@@ -1,6 +1,7 @@
 //! Plugins in files: what a file declares, and its instances.
 
 mod declared;
+mod remarks;
 
 use std::sync::Arc;
 
@@ -34,6 +35,10 @@ struct LuaFile {
     /// Consumers are found by their configurations of it.
     identifies: bool,
     apis: Vec<Program>,
+    /// What of it does nothing.
+    remarks: Vec<String>,
+    /// What a message about its function `check_schema` begins with.
+    place_of_check: String,
 }
 
 /// Makes a plugin of its module, which has been read, and says what is wrong with it. One that cannot be loaded refuses what it is
@@ -44,14 +49,14 @@ pub(crate) fn declare(
 ) -> (Option<&'static PluginDef>, Option<String>) {
     let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
     let found = modules.and_then(|modules| {
-        let declared = vm::vm().and_then(|vm| load(&vm, name));
+        let declared = vm::vm().and_then(|vm| load(&vm, name, modules));
         let waits = modules.reached(&module_of(name)).iter().any(|module| {
             WAITS.iter().any(|word| memchr::memmem::find(&module.text, word.as_bytes()).is_some())
         });
-        Ok((declared?, waits))
+        Ok((declared?, waits, remarks::place_of_check(name, modules)))
     });
     match found {
-        Ok((declared, waits)) => {
+        Ok(((declared, remarks), waits, place_of_check)) => {
             let file = LuaFile {
                 name,
                 fault: None,
@@ -59,6 +64,8 @@ pub(crate) fn declare(
                 phases: declared.phases,
                 identifies: declared.identifies,
                 apis: (0..declared.apis.len()).map(|number| api_program(name, number, waits)).collect(),
+                remarks,
+                place_of_check,
             };
             (Some(declared.leak(name, Box::leak(Box::new(file)))), None)
         }
@@ -70,6 +77,8 @@ pub(crate) fn declare(
                 phases: Phases::NONE,
                 identifies: false,
                 apis: Vec::new(),
+                remarks: Vec::new(),
+                place_of_check: String::new(),
             };
             let file: &'static LuaFile = Box::leak(Box::new(file));
             // Which fields it has is not known.
@@ -89,14 +98,20 @@ fn api_program(name: &'static str, number: usize, waits: bool) -> Program {
     )
 }
 
-/// Loads the file, reads what it declares, and starts it as a worker will.
-fn load(vm: &Vm, name: &'static str) -> Result<Declared, String> {
-    let load = || -> mlua::Result<Result<Declared, String>> {
+/// Loads the file, reads what it declares, starts it as a worker will, and says what of it does nothing.
+fn load(vm: &Vm, name: &'static str, modules: &Modules) -> Result<(Declared, Vec<String>), String> {
+    let load = || -> mlua::Result<Result<(Declared, Vec<String>), String>> {
         let module = vm.load_plugin(name)?;
+        // The start gives it the name by which it is used.
+        let own_name = module.raw_get::<Option<String>>("name").unwrap_or_default();
         vm.start_plugin(&module, name)?;
-        Ok(Declared::of(vm, &module))
+        Ok(Declared::of(vm, &module).and_then(|declared| {
+            let remarks = remarks::of(name, own_name, &module, modules, &declared)?;
+            Ok((declared, remarks))
+        }))
     };
-    load().map_err(|error| chunk::message(&error)).flatten()
+    let loaded = load().map_err(|error| chunk::message(&error)).flatten();
+    loaded.map_err(|reason| remarks::fault(name, modules, reason))
 }
 
 impl LuaFile {
@@ -121,6 +136,13 @@ impl LuaFile {
             let (ok, reason): (mlua::Value, mlua::Value) = vm.call_file(check, (conf, kind))?;
             if !matches!(ok, mlua::Value::Nil | mlua::Value::Boolean(false)) {
                 return Ok(Ok(()));
+            }
+            if reason.is_nil() {
+                let returned = if ok.is_nil() { "nothing" } else { "false without a reason" };
+                let place = &self.place_of_check;
+                return Ok(Err(format!(
+                    "{place}check_schema returned {returned}; it should return true, or false and a reason"
+                )));
             }
             let mut text = Vec::new();
             api::append(&reason, &mut text, 0)?;
@@ -154,6 +176,10 @@ impl PluginFile for LuaFile {
         };
         let program = Program::of_file(self.name, conf.clone(), file);
         Ok(Arc::new(Instance { program, phases: def.phases }))
+    }
+
+    fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     fn has_rewrite(&self) -> bool {

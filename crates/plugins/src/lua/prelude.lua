@@ -1097,9 +1097,12 @@ for name, module in pairs(native.more(native, core, ngx, wait, native.may_wait, 
 function plugins.load(name)
     local module = environment.require("apisix.plugins." .. name)
     if type(module) ~= "table" then error("invalid plugin: the file returns a " .. type(module) .. ", not a table", 0) end
-    if type(module.priority) ~= "number" then error("invalid plugin: missing field: priority", 0) end
-    if type(module.version) ~= "number" then error("invalid plugin: missing field: version", 0) end
-    if type(module.schema) ~= "table" then error("invalid plugin: schema field", 0) end
+    for _, field in ipairs({ "priority", "version", "schema" }) do
+        local wanted = field == "schema" and "table" or "number"
+        local kind = type(module[field])
+        if kind == "nil" then error("invalid plugin: missing field: " .. field, 0) end
+        if kind ~= wanted then error("invalid plugin: " .. field .. " should be a " .. wanted .. ", not a " .. kind, 0) end
+    end
     return module
 end
 -- What each plugin may have in addition, and the plugin's own start.

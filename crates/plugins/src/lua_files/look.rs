@@ -142,6 +142,19 @@ pub fn remarks(text: &[u8], is_there: impl Fn(&str) -> bool) -> Vec<Remark> {
     found
 }
 
+/// The first line that has a word, outside of comments.
+pub(crate) fn line_of(text: &[u8], word: &str) -> Option<usize> {
+    let is_part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_ascii_alphanumeric() || sign == '_');
+    let has = |words: &str| {
+        words.match_indices(word).any(|(at, _)| {
+            let before = words.get(..at).and_then(|text| text.chars().next_back());
+            let after = words.get(at + word.len()..).and_then(|text| text.chars().next());
+            !is_part(before) && !is_part(after)
+        })
+    };
+    Code::of(text, true).lines().find(|(_, words)| has(words)).map(|(line, _)| line)
+}
+
 /// Where a word begins that is not part of another one.
 fn position(text: &str, word: &str) -> Option<usize> {
     let is_part = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '.' | ':');

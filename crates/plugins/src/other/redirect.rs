@@ -16,6 +16,7 @@ use tidegate_telemetry::error_log;
 
 use crate::common::{
     conf::typed,
+    new_uri,
     regexes::{Regex, Replacement},
 };
 
@@ -29,6 +30,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("uri", Text::Value), ("regex_uri", Text::Value)],
+    remarks: new_uri::remarks,
     build,
     ..PluginDef::DEFAULT
 };

@@ -117,6 +117,23 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     regexes::check_all(conf.get("timing_allow_origins_by_regex"))
 }
 
+/// Why no browser sends the origin: it has a scheme, a host, and a port that is not the scheme's own.
+fn never_sent(origin: &str) -> Option<String> {
+    let (scheme, rest) = origin.split_once("://")?;
+    if rest.contains('*') {
+        return Some(format!("{origin} allows nothing: * stands for no part of an origin; write a pattern"));
+    }
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let known = [("http", ":80"), ("https", ":443")];
+    let own = known.into_iter().find_map(|(name, port)| (name == scheme).then_some(port));
+    let sent = own.and_then(|port| host.strip_suffix(port)).unwrap_or(host).to_ascii_lowercase();
+    let sent = format!("{}://{sent}", scheme.to_ascii_lowercase());
+    (sent != origin).then(|| {
+        let why = if path.is_empty() { "browsers write it otherwise" } else { "an origin has no path" };
+        format!("{origin} allows nothing: {why}; write {sent}")
+    })
+}
+
 /// Options that another one overrules, and those that let every site read what only its user may. `*` is the default, and
 /// stored as if it had been written.
 fn remarks(conf: &Value) -> Vec<String> {
@@ -133,6 +150,20 @@ fn remarks(conf: &Value) -> Vec<String> {
             found.push(format!("{list} has no effect with {patterns}; write its origins as patterns"));
         }
     }
+    for list in ["allow_origins", "timing_allow_origins"] {
+        let origins = text(list).into_iter().flat_map(|origins| origins.split(','));
+        found.extend(
+            origins.filter_map(|origin| never_sent(origin.trim()).map(|why| format!("{list}: {why}"))),
+        );
+    }
+    let methods = text("allow_methods").into_iter().flat_map(|methods| methods.split(','));
+    let small = methods.map(str::trim).filter(|name| name.bytes().any(|byte| byte.is_ascii_lowercase()));
+    found.extend(small.map(|name| {
+        format!(
+            "allow_methods: {name} allows nothing: methods are compared in capitals; write {}",
+            name.to_ascii_uppercase()
+        )
+    }));
     let is_any = text("allow_origins").is_none_or(|origins| origins == "*");
     if is_any && by_metadata && conf.get("allow_origins_by_regex").is_some() {
         found.push(

@@ -19,6 +19,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("uri_blocker.json"),
     phases: Phases::REWRITE,
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -38,6 +39,28 @@ struct UriBlocker {
 
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     regexes::check_all(conf.get("block_rules"))
+}
+
+/// Rules that block nothing, and a list that blocks all.
+fn remarks(conf: &Value) -> Vec<String> {
+    let rules = conf.get("block_rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if rules.is_empty() {
+        return vec!["block_rules is empty: every request is refused".to_owned()];
+    }
+    let rules = rules.iter().filter_map(Value::as_str).filter(|rule| never_begins(rule));
+    rules
+        .map(|rule| {
+            format!("block_rules: {rule} matches no request: what is compared begins with /; write ^/…")
+        })
+        .collect()
+}
+
+/// Whether a pattern asks for another beginning than `/`: `^` and a letter or digit that has to be there.
+fn never_begins(rule: &str) -> bool {
+    let Some(rest) = rule.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return false };
+    let mut signs = rest.chars();
+    let is_plain = signs.next().is_some_and(|sign| sign.is_alphanumeric());
+    is_plain && !matches!(signs.next(), Some('?' | '*' | '{'))
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {

@@ -115,7 +115,8 @@ fn remarks(conf: &Value) -> Vec<String> {
     };
     let plain = |field: &'static str| {
         let parts = conf.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        let names = parts.filter(|part| matches!(Variable::resolve(part), Variable::Named(_)));
+        let names =
+            parts.filter(|part| !part.is_empty() && !matches!(Variable::resolve(part), Variable::Custom(_)));
         names.map(move |name| {
             format!("{field}: {name} is a constant, the same for all requests; the variable is ${name}")
         })

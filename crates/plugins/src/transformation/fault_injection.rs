@@ -105,7 +105,12 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 fn remarks(conf: &Value) -> Vec<String> {
     let is_idle = |part: &&str| conf.get(part).and_then(|part| part.get("vars")).is_some_and(lua::is_empty);
     let idle = ["abort", "delay"].into_iter().filter(is_idle);
-    idle.map(|part| format!("{part} has no effect: its vars are empty; leave them out")).collect()
+    let never = |part: &&str| {
+        conf.get(part).and_then(|part| part.get("percentage")).and_then(Value::as_f64) == Some(0.0)
+    };
+    let idle = idle.map(|part| format!("{part} has no effect: its vars are empty; leave them out"));
+    let never = ["abort", "delay"].into_iter().filter(never);
+    idle.chain(never.map(|part| format!("{part} has no effect: its percentage is 0"))).collect()
 }
 
 /// Longer delays than this are the same to any client.

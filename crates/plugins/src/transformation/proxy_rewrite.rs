@@ -22,7 +22,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{
     conf::typed,
-    header_edits,
+    header_edits, new_uri,
     regexes::{self, Piece, Regex, Replacement},
 };
 
@@ -35,7 +35,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("headers", Text::Edits), ("host", Text::Value)],
-    remarks: header_edits::remarks,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -84,6 +84,10 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         Some(headers) => check_fields(headers),
         None => Ok(()),
     }
+}
+
+fn remarks(conf: &Value) -> Vec<String> {
+    [header_edits::remarks(conf), new_uri::remarks(conf)].concat()
 }
 
 fn check_fields(headers: &Value) -> Result<(), String> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{GaveUp, Pattern, SearchTime, number, operand::Operand};
 use crate::address::{AddressSet, parse_address};
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Comparison {
     Equal(Constant),
     NotEqual(Constant),

@@ -7,6 +7,13 @@ pub use tidegate_backtrack::{GaveUp, MAX_STEPS, MAX_TIME, SearchTime};
 #[derive(Debug)]
 pub struct Pattern {
     expression: Expression,
+    ignore_case: bool,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        (self.as_str(), self.ignore_case) == (other.as_str(), other.ignore_case)
+    }
 }
 
 impl Pattern {
@@ -19,7 +26,7 @@ impl Pattern {
                 format!("invalid regular expression '{pattern}'")
             }
         })?;
-        Ok(Pattern { expression })
+        Ok(Pattern { expression, ignore_case })
     }
 
     /// In the time that a request has left; `None`: in that of one search alone.

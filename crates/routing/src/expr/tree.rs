@@ -2,7 +2,7 @@
 
 use super::comparison::Comparison;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Node<N> {
     Group { logic: Logic, children: Vec<Node<N>> },
     Test { name: N, negated: bool, comparison: Comparison },

@@ -25,7 +25,7 @@ impl Stale {
         }
     }
 
-    fn has(&self, position: u32) -> bool {
+    pub(super) fn has(&self, position: u32) -> bool {
         self.0.get(position as usize / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
     }
 }

@@ -100,6 +100,10 @@ impl HostPattern {
         self.pattern.starts_with('*')
     }
 
+    pub(super) fn names_port(&self) -> bool {
+        self.names_port
+    }
+
     /// Without the asterisk.
     pub(super) fn value(&self) -> &str {
         self.pattern.strip_prefix('*').unwrap_or(&self.pattern)

@@ -84,7 +84,7 @@ impl Apis {
             compiled,
             store.clone(),
             catalog,
-            super::addresses::reading(settings)?,
+            (super::addresses::reading(settings)?, super::explain::Ports::of(settings)),
             commands::path(&settings.files.pid),
             control_api.clone(),
         ));
@@ -107,7 +107,11 @@ impl Apis {
     pub(super) fn on_data_plane(self: &Arc<Apis>, settings: &Settings) -> Option<Arc<dyn Internal>> {
         let admin = self.admin.clone().filter(|_| settings.shared_with_admin().next().is_some())?;
         let at = super::addresses::address(settings.admin.listen.as_ref()?).ok()?;
-        Some(Arc::new(data_port::OnDataPort { admin, at }))
+        Some(Arc::new(data_port::OnDataPort {
+            admin,
+            at,
+            believes_nobody: tidegate_config::believes_all(settings),
+        }))
     }
 
     /// Opens the ports of the APIs. Returns where the Control API is.
@@ -233,6 +237,18 @@ impl Compiled for CompiledView {
 
     fn rejected(&self) -> Arc<[Rejected]> {
         self.0.rejected.borrow().clone()
+    }
+
+    fn place(&self, route: &str) -> Vec<String> {
+        self.0.publisher.current().router.remarks(route)
+    }
+
+    fn places(&self, changed: &[Object], gone: &[&str], after: &dyn Objects) -> Vec<(Arc<str>, String)> {
+        let specs = self.0.trial.specs(changed, after);
+        let router = self.0.publisher.current().router.with(&specs, gone);
+        let said =
+            |id: &Arc<str>| router.remarks(id).into_iter().map(|text| (id.clone(), text)).collect::<Vec<_>>();
+        specs.iter().flat_map(|spec| said(&spec.order)).collect()
     }
 
     fn warnings(&self) -> Arc<[Rejected]> {

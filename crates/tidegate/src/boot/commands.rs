@@ -17,9 +17,13 @@ use std::{
 };
 
 use anyhow::Context;
-use rustix::{net::sockopt::socket_peercred, process::geteuid};
+use rustix::{
+    net::{RecvFlags, recv, sockopt::socket_peercred},
+    process::geteuid,
+};
 use serde::{Deserialize, Serialize};
 use tidegate_store::BoxFuture;
+use tidegate_telemetry::error_log::{self, Level};
 
 /// A new process may take so long, where the change needs one.
 const RELOAD_LIMIT: Duration = Duration::from_secs(60);
@@ -107,12 +111,25 @@ pub(crate) fn listen(path: &Path, tell: impl Fn(Command, Reply) + Send + 'static
                 continue;
             };
             match read(&stream) {
+                // This process was stopped or slow, and its client has reported a failure.
+                Ok(command) if has_left(&stream) => error_log::log(
+                    Level::Warn,
+                    format_args!(
+                        "a client asked for {command:?} and left before it was read; nothing is done"
+                    ),
+                ),
                 Ok(command) => tell(command, Reply(Some(stream))),
                 Err(error) => Reply(Some(stream)).send(&CommandReply::Failed(error.to_string())),
             }
         }
     })?;
     Ok(())
+}
+
+/// Whether the client has closed its connection. It sends nothing behind its command.
+fn has_left(stream: &UnixStream) -> bool {
+    let mut byte = [0];
+    recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read == 0)
 }
 
 fn bind(fresh: &Path, path: &Path) -> io::Result<UnixListener> {

@@ -91,8 +91,9 @@ pub(super) fn compile_once(
     provider: &Arc<Provider>,
 ) -> anyhow::Result<Arc<Snapshot>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
-    idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, || false);
-    Ok(follower.compiler.snapshot(follower.revision))
+    let snapshot = follower.compiler.snapshot(follower.revision);
+    idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, &snapshot, || false);
+    Ok(snapshot)
 }
 
 /// Compiles the first snapshot, then keeps following on a separate thread. `says_all_first`: of fields without effect, too, for those who
@@ -105,12 +106,13 @@ pub(super) fn start(
     says_all_first: bool,
 ) -> anyhow::Result<Arc<Control>> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    let snapshot = follower.compiler.snapshot(follower.revision);
     if says_all_first {
-        idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, || false);
+        idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, &snapshot, || false);
     }
     // Reading and compiling everything left as much behind as it made.
     super::memory::release_memory();
-    let publisher = Arc::new(Publisher::new(follower.compiler.snapshot(follower.revision)));
+    let publisher = Arc::new(Publisher::new(snapshot));
     let (sender, published) = watch::channel(follower.revision);
     follower.share();
     let (health, nodes) = (follower.health.clone(), follower.nodes.clone());
@@ -232,7 +234,7 @@ impl Follower {
         names.mark_changed();
         nodes.mark_changed();
         secrets.mark_changed();
-        field_log.look_at(mem::take(&mut self.unjudged).into_iter());
+        field_log.look_at(mem::take(&mut self.unjudged).into_iter(), publisher.current());
         let mut second = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
@@ -281,7 +283,7 @@ impl Follower {
             self.share();
             give_way();
             publisher.publish(snapshot);
-            field_log.look_at(mem::take(&mut self.unjudged).into_iter());
+            field_log.look_at(mem::take(&mut self.unjudged).into_iter(), publisher.current());
             let _ = published.send(self.revision);
         }
     }

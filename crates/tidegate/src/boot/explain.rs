@@ -3,6 +3,8 @@
 
 mod answer;
 mod fields;
+mod nearest_path;
+mod ports;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -13,7 +15,7 @@ use tidegate_proxy::{
     settings::Reading,
 };
 
-pub(super) use self::answer::Objects;
+pub(super) use self::{answer::Objects, ports::Ports};
 
 const MAX_URL_BYTES: usize = 16 * 1024;
 const MAX_FIELDS: usize = 100;
@@ -25,12 +27,12 @@ pub(super) fn answer(
     objects: &Objects<'_>,
     question: &Value,
 ) -> Result<Value, String> {
-    let question = parse(question)?;
+    let question = parse(question, objects.ports)?;
     let explanation = explain(snapshot, reading, &question)?;
     Ok(answer::to_json(snapshot, objects, &question, &explanation))
 }
 
-fn parse(question: &Value) -> Result<Question, String> {
+fn parse(question: &Value, ports: Ports) -> Result<Question, String> {
     let fields = question
         .as_object()
         .ok_or("should be an object with url, and optionally method, headers, body, client_ip, consumer")?;
@@ -67,7 +69,14 @@ fn parse(question: &Value) -> Result<Question, String> {
     }
     head.push_str("\r\n");
     let consumer = text("consumer")?.map(str::to_owned);
-    Ok(Question { head: head.into_bytes(), body: body.as_bytes().to_vec(), client, https, consumer })
+    let port = port_of(host).unwrap_or(if https { ports.https } else { ports.http });
+    Ok(Question { head: head.into_bytes(), body: body.as_bytes().to_vec(), client, https, port, consumer })
+}
+
+/// Of `host:port`; the colons of an IPv6 address stand in brackets.
+fn port_of(host: &str) -> Option<u16> {
+    let (_, port) = host.rsplit_once(':').filter(|(_, port)| !port.contains(']'))?;
+    port.parse().ok()
 }
 
 /// `http://host[:port]/path?query`, or a path alone (of host `localhost`).
@@ -121,10 +130,27 @@ mod tests {
 
     use super::*;
 
+    const PORTS: Ports = Ports { http: 9080, https: 9443 };
+
+    #[test]
+    fn the_port_is_that_of_the_url_or_the_gateways() {
+        for (url, port) in [
+            ("http://h:81/a", 81),
+            ("https://[::1]:82/a", 82),
+            ("http://[::1]/a", 9080),
+            ("http://h/a:83", 9080),
+            ("https://h/a", 9443),
+            ("/a", 9080),
+        ] {
+            let parsed = parse(&json!({"url": url}), PORTS).expect("a good question");
+            assert_eq!(parsed.port, port, "{url}");
+        }
+    }
+
     #[test]
     fn questions_become_heads() {
         let check = |question: Value, head: &str| {
-            let parsed = parse(&question).expect("a good question");
+            let parsed = parse(&question, PORTS).expect("a good question");
             assert_eq!(String::from_utf8_lossy(&parsed.head), head, "{question}");
         };
         check(json!({"url": "http://h:81/a?b"}), "GET /a?b HTTP/1.1\r\nHost: h:81\r\n\r\n");
@@ -146,7 +172,7 @@ mod tests {
             json!({"url": "/", "client_ip": "x"}),
             json!({"url": "/", "verbose": true}),
         ] {
-            assert!(parse(&bad).is_err(), "{bad}");
+            assert!(parse(&bad, PORTS).is_err(), "{bad}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, mask::mask_message};
+use tidegate_model::{Kind, PluginCatalog, SchemaKind, catalog::PluginFacts, mask::mask_message, remedy};
 use tidegate_plugin_api::Catalog;
 
 /// What an object that did not come through the Admin API must pass to be used. Plugins that are off do not make it bad:
@@ -17,7 +17,10 @@ pub(super) fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
             _ => tidegate_model::check::check_known(&catalog, value),
         });
         // The reason goes into the log.
-        checked.map_err(|reason| mask_message(kind, id, value, &catalog, &reason))
+        checked.map_err(|reason| {
+            let reason = mask_message(kind, id, value, &catalog, &reason);
+            remedy::with_remedy(Some(kind), reason, &catalog)
+        })
     })
 }
 

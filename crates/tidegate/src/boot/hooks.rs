@@ -51,6 +51,7 @@ pub(super) struct ProcessHooks {
     store: Arc<dyn Store>,
     catalog: Arc<Catalog>,
     reading: Arc<Reading>,
+    ports: explain::Ports,
     commands: PathBuf,
     control_api: Arc<ControlApi>,
     /// Empty until the data plane is open, which it is before the Admin API's own port is.
@@ -67,7 +68,7 @@ impl ProcessHooks {
         compiled: UntilCompiled,
         store: Arc<dyn Store>,
         catalog: &Arc<Catalog>,
-        reading: Reading,
+        (reading, ports): (Reading, explain::Ports),
         commands: PathBuf,
         control_api: Arc<ControlApi>,
     ) -> ProcessHooks {
@@ -77,6 +78,7 @@ impl ProcessHooks {
             store,
             catalog: catalog.clone(),
             reading: Arc::new(reading),
+            ports,
             commands,
             control_api,
             workers: OnceLock::new(),
@@ -113,12 +115,12 @@ impl Hooks for ProcessHooks {
 
     fn explain(&self, question: Value) -> BoxFuture<'_, Result<Value, String>> {
         let (store, catalog, reading) = (self.store.clone(), self.catalog.clone(), self.reading.clone());
-        let snapshot = self.control.publisher.current();
+        let (snapshot, ports) = (self.control.publisher.current(), self.ports);
         Box::pin(async move {
             // Conditions may be Lua functions, and there may be many routes: not on a thread that others wait for.
             let explained = tokio::task::spawn_blocking(move || {
                 let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-                let objects = explain::Objects { get: &get, catalog: catalog.as_ref() };
+                let objects = explain::Objects { get: &get, catalog: catalog.as_ref(), ports };
                 explain::answer(&snapshot, &reading, &objects, &question)
             });
             explained.await.unwrap_or_else(|_| Err("explain failed; see the error log".to_owned()))

@@ -2,15 +2,16 @@
 //! beside a busy worker, 50,000 objects take longer than a change may wait for the compiler.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
 use anyhow::Context;
-use tidegate_model::{Kind, Object, PluginCatalog, idle, mask::mask_message};
-use tidegate_plugin_api::Catalog;
+use tidegate_model::{Kind, Object, Objects, PluginCatalog, idle, mask::mask_message};
+use tidegate_plugin_api::{Catalog, Snapshot, Variable};
+use tidegate_routing::Router;
 use tidegate_store::{Store, Stored};
 use tidegate_telemetry::{
     background::{begin_turn, give_way, lower_priority},
@@ -34,6 +35,8 @@ pub(super) struct IdleFields {
 #[derive(Default)]
 struct Waiting {
     objects: BTreeMap<(Kind, Arc<str>), Object>,
+    /// That they are in.
+    snapshot: Option<Arc<Snapshot>>,
     is_over: bool,
 }
 
@@ -49,10 +52,11 @@ impl Queue {
     }
 
     /// Waits for objects; `None` at the end.
-    fn next(&self) -> Option<Vec<Object>> {
+    fn next(&self) -> Option<(Vec<Object>, Arc<Snapshot>)> {
         let idle = |waiting: &mut Waiting| !waiting.is_over && waiting.objects.is_empty();
         let mut waiting = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        (!waiting.is_over).then(|| mem::take(&mut waiting.objects).into_values().collect())
+        let snapshot = waiting.snapshot.take().filter(|_| !waiting.is_over)?;
+        Some((mem::take(&mut waiting.objects).into_values().collect(), snapshot))
     }
 }
 
@@ -70,9 +74,10 @@ impl FieldLog {
             .name("field-log".to_owned())
             .spawn(move || {
                 lower_priority();
-                while let Some(objects) = from.next() {
+                while let Some((objects, snapshot)) = from.next() {
                     begin_turn();
-                    log(&objects, &fields, || from.lock().is_over);
+                    log(&objects, &fields, &snapshot, || from.lock().is_over);
+                    drop(snapshot);
                     if objects.len() > MANY_OBJECTS {
                         drop(objects);
                         super::memory::release_memory();
@@ -83,8 +88,9 @@ impl FieldLog {
         Ok(FieldLog { queue, thread: Some(thread) })
     }
 
-    pub(super) fn look_at(&self, objects: impl Iterator<Item = Object>) {
+    pub(super) fn look_at(&self, objects: impl Iterator<Item = Object>, snapshot: Arc<Snapshot>) {
         let mut waiting = self.queue.lock();
+        waiting.snapshot = Some(snapshot);
         waiting.objects.extend(objects.map(|object| ((object.kind, object.id.clone()), object)));
         drop(waiting);
         self.queue.changed.notify_one();
@@ -110,7 +116,7 @@ struct Seen<'a> {
 }
 
 /// Logs nothing more once `is_over`.
-pub(super) fn log(objects: &[Object], fields: &IdleFields, is_over: impl Fn() -> bool) {
+pub(super) fn log(objects: &[Object], fields: &IdleFields, snapshot: &Snapshot, is_over: impl Fn() -> bool) {
     let IdleFields { matching, places, .. } = fields;
     let catalog: &dyn PluginCatalog = fields.catalog.as_ref();
     let all = Stored(fields.store.as_ref());
@@ -129,6 +135,8 @@ pub(super) fn log(objects: &[Object], fields: &IdleFields, is_over: impl Fn() ->
                 .or_insert_with(|| Seen { first: object, name: field.name(), more: 0, why: field.why });
         }
     }
+    let behind = behind_others(objects, &snapshot.router, &all);
+    in_vain.extend(behind.iter().map(|(object, text)| (object, text.clone())));
     log_vain(&in_vain, catalog, places);
     for Seen { first, name, more, why } in seen.values() {
         let place = places.prefix(first.kind, &first.id, name);
@@ -137,6 +145,22 @@ pub(super) fn log(objects: &[Object], fields: &IdleFields, is_over: impl Fn() ->
         error_log::log(Level::Warn, format_args!("{place}{first}{others} has no effect: {why}"));
     }
     places.forget();
+}
+
+/// Routes of which other routes answer requests: among those of `objects`, and those whose requests they answer themselves.
+fn behind_others(objects: &[Object], router: &Router<Variable>, all: &dyn Objects) -> Vec<(Object, String)> {
+    let mut ids = BTreeSet::new();
+    for route in objects.iter().filter(|object| object.kind == Kind::Route) {
+        give_way();
+        ids.extend(router.behind(&route.id));
+        ids.insert(route.id.clone());
+    }
+    let said = |id: Arc<str>| {
+        give_way();
+        let text = router.shadowed(&id).in_words()?;
+        Some((all.get(Kind::Route, &id)?, text))
+    };
+    ids.into_iter().filter_map(said).collect()
 }
 
 /// The plugins that an object of this kind may have.

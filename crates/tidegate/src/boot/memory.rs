@@ -1,35 +1,73 @@
 //! Memory that goes back to the system, and what the allocator says of the rest.
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int, c_void},
     ptr::null_mut,
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
+    time::Duration,
 };
 
+use anyhow::Context;
 use serde_json::{Value, json};
-use tidegate_telemetry::background::give_way;
+use tidegate_telemetry::background::{begin_turn, give_way, lower_priority};
 
 /// The kernel takes some 60 us to take so much back: 300 for a megabyte, and 600 where its own free lists are full.
 const GIVEN_AT_ONCE: usize = 128 << 10;
 
-/// Smaller buffers are not worth it.
-const LARGE: usize = 4 << 20;
+/// How often memory that nothing uses goes back.
+const EVERY: Duration = Duration::from_secs(1);
 
-/// Of memory; no page of a system that this runs on is larger.
-const PAGE: usize = 64 * 1024;
+/// `mi_option_purge_delay`: milliseconds until the next thread that frees a page gives back all that is free. The bindings do not name it.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Frees a buffer that may be large, giving way between pieces: the allocator gives tens of megabytes back in a few calls of the kernel, each of which
-/// keeps the core.
-pub(super) fn free_in_turns(mut buffer: Vec<u8>) {
-    if buffer.capacity() < LARGE {
-        return;
+/// Longer than it takes until [`GivingBack`] does it, or a worker that has fallen idle.
+const AN_HOUR_MS: std::ffi::c_long = 3_600_000;
+
+/// A thread that gives memory back to the system, so that no worker does it in the middle of a request.
+pub(super) struct GivingBack {
+    /// Dropped, it ends the thread.
+    _end: Sender<()>,
+}
+
+impl GivingBack {
+    pub(super) fn start() -> anyhow::Result<GivingBack> {
+        let (end, ended) = mpsc::channel::<()>();
+        let give_back = move || {
+            lower_priority();
+            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                begin_turn();
+                release_memory();
+            }
+        };
+        thread::Builder::new()
+            .name("memory".to_owned())
+            .spawn(give_back)
+            .context("cannot start the thread that gives memory back")?;
+        // SAFETY: sets a number, at any time.
+        unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, AN_HOUR_MS) };
+        Ok(GivingBack { _end: end })
     }
-    buffer.clear();
-    let spare = buffer.spare_capacity_mut();
-    let unaligned = spare.as_ptr().align_offset(PAGE);
-    for piece in spare.get_mut(unaligned..).unwrap_or_default().chunks_mut(GIVEN_AT_ONCE) {
-        let whole = piece.len() / PAGE * PAGE;
-        // SAFETY: whole pages of this buffer, which holds nothing: what the kernel takes away reads as zeros later.
-        unsafe { libc::madvise(piece.as_mut_ptr().cast(), whole, libc::MADV_DONTNEED) };
+}
+
+/// In place of the C library's function of this name, for the allocator, which gives tens of megabytes back in one call: the kernel keeps the core until it is through
+/// (madvise(2); kernels of servers do not preempt themselves). Between pieces, threads that are not workers let those run.
+///
+/// # Safety
+///
+/// As of madvise(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int {
+    let at_once = if advice == libc::MADV_DONTNEED { GIVEN_AT_ONCE } else { usize::MAX };
+    let mut done = 0;
+    loop {
+        let piece = at_once.min(length - done);
+        // SAFETY: a part of what the caller has named, with what it asked for; a piece is at least as large as a page.
+        let result = unsafe { libc::syscall(libc::SYS_madvise, start.byte_add(done), piece, advice) };
+        done += piece;
+        if result != 0 || done == length {
+            return if result == 0 { 0 } else { -1 };
+        }
         give_way();
     }
 }
@@ -78,10 +116,42 @@ mod tests {
     fn large_buffers_are_given_back() {
         let resident = || statistics().get("resident_bytes").and_then(Value::as_u64).unwrap_or_default();
         let before = resident();
-        free_in_turns(vec![1u8; 256 << 20]);
+        drop(vec![1u8; 256 << 20]);
+        release_memory();
         assert!(resident() < before + (128 << 20), "{before} and then {}", resident());
-        free_in_turns(vec![1u8; 10]);
-        free_in_turns(Vec::new());
+    }
+
+    #[test]
+    fn a_thread_gives_back_what_others_have_freed() {
+        let purged =
+            || statistics().pointer("/mimalloc/purge_calls").and_then(Value::as_u64).unwrap_or_default();
+        let giving = GivingBack::start().expect("a thread");
+        // SAFETY: reads a number.
+        assert_eq!(unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) }, AN_HOUR_MS);
+        let before = purged();
+        drop(vec![1u8; 64 << 20]);
+        let begun = std::time::Instant::now();
+        while purged() == before {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing was given back");
+            thread::yield_now();
+        }
+        drop(giving);
+    }
+
+    #[test]
+    fn all_pieces_are_given_back() {
+        let mut buffer = vec![1u8; (3 << 20) + 5 * 4096];
+        let unaligned = buffer.as_ptr().align_offset(4096);
+        let pages = &mut buffer[unaligned..];
+        let length = pages.len() / 4096 * 4096;
+        // SAFETY: whole pages of a buffer of numbers.
+        assert_eq!(unsafe { madvise(pages.as_mut_ptr().cast(), length, libc::MADV_DONTNEED) }, 0);
+        assert!(pages[..length].iter().all(|byte| *byte == 0));
+        // SAFETY: refused, for no page begins there.
+        assert_eq!(
+            unsafe { madvise(pages.as_mut_ptr().wrapping_add(1).cast(), length, libc::MADV_DONTNEED) },
+            -1
+        );
     }
 
     #[test]

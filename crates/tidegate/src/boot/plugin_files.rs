@@ -24,10 +24,13 @@ pub(crate) fn path(settings: &Settings) -> anyhow::Result<LuaPath> {
 pub(crate) fn wasm(settings: &Settings) -> anyhow::Result<WasmSettings> {
     let found = WasmSettings::of(&settings.raw, &settings.files.prefix).and_then(|found| {
         let is_taken = |name: &str| {
-            registry::PLUGINS.iter().any(|plugin| plugin.name == name) || settings.plugins.iter().any(|other| other == name)
+            registry::PLUGINS.iter().any(|plugin| plugin.name == name)
+                || settings.plugins.iter().any(|other| other == name)
         };
         match found.plugins.iter().find(|plugin| is_taken(&plugin.name)) {
-            Some(plugin) => Err(format!("{WASM}: the name {} is taken by another plugin; choose another", plugin.name)),
+            Some(plugin) => {
+                Err(format!("{WASM}: the name {} is taken by another plugin; choose another", plugin.name))
+            }
             None => Ok(found),
         }
     });
@@ -58,6 +61,7 @@ pub(super) fn add(settings: &Settings, catalog: &Catalog, takes_over: bool) -> a
         }
         notices::alarm(&text);
     }
+    defs.iter().flat_map(|def| remarks(def)).for_each(|text| notices::warn(&text));
     catalog.add_files(&defs, Some(&settings.plugins)).map_err(anyhow::Error::msg)?;
     if !path.is_empty() {
         catalog.look_for_files(move |name| path.plugin(name).is_some());
@@ -74,6 +78,18 @@ pub(crate) fn load_wasm(settings: &WasmSettings) -> (Vec<&'static PluginDef>, Ve
         faults.extend(loaded.fault.map(|fault| (plugin.name.clone(), fault)));
     }
     (defs, faults)
+}
+
+/// What of the plugins does nothing, for a command that starts nothing.
+pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
+    let Some(path) = path(settings).ok().filter(|path| !path.is_empty()) else { return Vec::new() };
+    let (defs, _) = tidegate_plugins::plugins_in_files(&path, &settings.plugins, &settings.raw);
+    defs.iter().flat_map(|def| remarks(def)).collect()
+}
+
+fn remarks(def: &PluginDef) -> Vec<String> {
+    let texts = def.file.map(|file| file.remarks()).unwrap_or_default();
+    texts.iter().map(|text| format!("plugin {}: {text}", def.name)).collect()
 }
 
 /// Whether the files are as this process has read them.

@@ -4,7 +4,10 @@
 use anyhow::anyhow;
 use serde_json::Value;
 use tidegate_config::{Loaded, Places, Provider, Settings};
-use tidegate_model::{catalog::built_without, nearest::hint};
+use tidegate_model::{
+    catalog::built_without,
+    nearest::{hint, nearest},
+};
 
 use super::{
     access_log,
@@ -54,6 +57,11 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
         .chain(socket(settings))
         .chain(unread_resources(settings))
         .collect()
+}
+
+/// As [`warnings`], with those that a start says while it loads plugins from files: for a command that starts nothing itself.
+pub(crate) fn warnings_of_files_too(loaded: &Loaded) -> Vec<String> {
+    warnings(loaded).into_iter().chain(super::plugin_files::warnings(&loaded.settings)).collect()
 }
 
 /// A log of a misspelt variable shows `-` for ever.
@@ -186,7 +194,11 @@ fn absent_plugins(settings: &Settings, places: &Places) -> Option<String> {
             None => match name {
                 "gm" => "gm (the TLS library has neither SM2 nor NTLS)".to_owned(),
                 "inspect" => "inspect (there is no Lua code of APISIX to set breakpoints in)".to_owned(),
-                name => name.to_owned(),
+                name => {
+                    let known = tidegate_plugins::registry::PLUGINS.iter().map(|plugin| plugin.name);
+                    nearest(name, known)
+                        .map_or_else(|| name.to_owned(), |known| format!("{name} (did you mean {known}?)"))
+                }
             },
         })
         .collect();

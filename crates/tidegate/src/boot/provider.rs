@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tidegate_config::Settings;
 use tidegate_plugin_api::Catalog;
 use tidegate_store::{
-    ApiDriven, Embedded, Etcd, File, LastGood, Store, StoreError, embedded::Opened, history::Retention,
+    ApiDriven, Embedded, Etcd, FAULTS_OF_ITEMS, File, LastGood, Store, StoreError, embedded::Opened,
+    history::Retention,
 };
 use tidegate_telemetry::error_log;
 
@@ -73,10 +74,11 @@ impl Provider {
         }
     }
 
-    /// Reads files now instead of at the next poll.
-    pub(crate) fn read_if_changed(&self) {
-        if let Provider::File(file) = self {
-            file.read_if_changed();
+    /// Reads files now instead of at the next poll. Returns why one could not be taken.
+    pub(crate) fn read_if_changed(&self) -> Option<String> {
+        match self {
+            Provider::File(file) => file.read_if_changed(),
+            _ => None,
         }
     }
 
@@ -183,6 +185,10 @@ fn open_kind(
         Box::new(move |text: &str| {
             if let Some(problems) = &problems {
                 problems.fetch_add(1, Ordering::Relaxed);
+                // The compiler names the object, and says the same.
+                if FAULTS_OF_ITEMS.iter().any(|start| text.contains(&format!(": {start}"))) {
+                    return;
+                }
             }
             error_log::log(error_log::Level::Error, format_args!("{text}"));
         })

@@ -14,6 +14,7 @@ use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     commands::{Command, CommandReply, Reply},
+    control::Control,
     handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
     notify, open_sessions,
@@ -30,6 +31,9 @@ use super::{
 /// How long a successor that was asked for by a signal may take until it serves.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// A reload waits so long for what it has read.
+const COMPILE_LIMIT: Duration = Duration::from_secs(10);
+
 /// How the process was started, and how a successor is.
 pub(crate) struct Origin {
     /// As it was called: a link stays one.
@@ -44,6 +48,7 @@ pub(crate) struct Serving<'a> {
     pub logs: &'a Logs,
     pub workers: &'a Arc<Workers>,
     pub provider: &'a Arc<Provider>,
+    pub(super) control: &'a Arc<Control>,
     pub sockets: &'a Sockets,
     pub pid_file: &'a mut PidFile,
     pub origin: &'a Origin,
@@ -204,9 +209,29 @@ impl Serving<'_> {
         error_log::set_level(logs::level(settings.nginx.error_log_level));
         self.config = settings.raw;
         self.logs.reopen();
-        self.provider.read_if_changed();
+        if let Some(problem) = self.provider.read_if_changed() {
+            // The store has logged it.
+            return reply
+                .send(&CommandReply::Failed(format!("{problem}; the last good configuration stays")));
+        }
         error_log::log(Level::Notice, format_args!("resource files reloaded"));
-        reply.send(&CommandReply::Done("reloaded".to_owned()));
+        self.answer_when_compiled(reply);
+    }
+
+    /// What the file makes unusable is known when it is compiled, which signals do not wait for.
+    fn answer_when_compiled(&self, reply: Reply) {
+        let mut revision = 0;
+        self.provider.store().read(&mut |state| revision = state.revision);
+        let mut published = self.control.published.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let compiled = published.wait_for(|published| *published >= revision);
+            // Past that it follows all the same.
+            let _ = runtime.map(|runtime| {
+                runtime.block_on(async { tokio::time::timeout(COMPILE_LIMIT, compiled).await.is_ok() })
+            });
+            reply.send(&CommandReply::Done("reloaded".to_owned()));
+        });
     }
 
     fn upgrade(&mut self, file: PathBuf, is_this: bool, limit: Duration, reply: Reply) {

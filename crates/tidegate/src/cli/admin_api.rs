@@ -54,7 +54,32 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
 }
 
 /// As [`ask`], of the Admin API at this host and port.
-pub(super) fn ask_at(place: &str, key: Option<&str>, question: &Question<'_>) -> anyhow::Result<String> {
+fn ask_at(place: &str, key: Option<&str>, question: &Question<'_>) -> anyhow::Result<String> {
+    ask_for(place, key, question)?.success()
+}
+
+/// What the Admin API answered, success or not.
+pub(super) struct Answer {
+    place: String,
+    pub status: u16,
+    pub body: String,
+}
+
+impl Answer {
+    /// The body; of an answer that is not a success, the error with its message.
+    pub(super) fn success(self) -> anyhow::Result<String> {
+        let Answer { place, status, body } = self;
+        if status != 200 && status != 201 {
+            let json: Value = serde_json::from_str(&body)
+                .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;
+            bail!("the Admin API at {place} answered {status}: {}", reason(&json));
+        }
+        Ok(body)
+    }
+}
+
+/// Asks the Admin API at this host and port.
+pub(super) fn ask_for(place: &str, key: Option<&str>, question: &Question<'_>) -> anyhow::Result<Answer> {
     let Question { method, path, content_type, body, instead } = question;
     let mut request = format!(
         "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Type: {content_type}\r\n\
@@ -70,13 +95,8 @@ pub(super) fn ask_at(place: &str, key: Option<&str>, question: &Question<'_>) ->
         format!("cannot reach the Admin API at {place}; is the gateway running? {instead}")
     })?;
     let status = answer.head.status;
-    let answer = String::from_utf8(answer.body).context("the Admin API answered without text")?;
-    if status != 200 && status != 201 {
-        let json: Value = serde_json::from_str(&answer)
-            .with_context(|| format!("the Admin API at {place} answered {status} without JSON"))?;
-        bail!("the Admin API at {place} answered {status}: {}", reason(&json));
-    }
-    Ok(answer)
+    let body = String::from_utf8(answer.body).context("the Admin API answered without text")?;
+    Ok(Answer { place: place.to_owned(), status, body })
 }
 
 /// The message, and what is wrong with which object beyond the first.

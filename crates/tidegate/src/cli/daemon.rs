@@ -2,12 +2,13 @@
 
 use std::{
     env,
+    io::ErrorKind,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{place::SharedOptions, stdout};
@@ -97,8 +98,18 @@ pub(super) fn command(place: &SharedOptions, command: &Command, limit: Duration)
 pub(super) fn ask(place: &SharedOptions, command: &Command, limit: Duration) -> anyhow::Result<String> {
     let pid = find(place)?;
     let path = commands::path(&pid_file(place)?);
-    let answer = commands::send(&path, command, limit + ANSWER_SLACK)
-        .with_context(|| format!("cannot ask process {} at {}", pid.as_raw_nonzero(), path.display()))?;
+    let patience = limit + ANSWER_SLACK;
+    let answer = commands::send(&path, command, patience).map_err(|error| {
+        let (pid, seconds) = (pid.as_raw_nonzero(), patience.as_secs());
+        match error.kind() {
+            // The kernel's text for this is "resource temporarily unavailable".
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => anyhow!(
+                "process {pid} has not answered within {seconds} s: it is stopped or overloaded. What it has not read it will \
+                 not do; what it has begun it ends, which its error log tells"
+            ),
+            _ => anyhow!(error).context(format!("cannot ask process {pid} at {}", path.display())),
+        }
+    })?;
     match answer {
         CommandReply::Done(text) => Ok(text),
         CommandReply::Failed(reason) => bail!("{reason}"),

@@ -42,14 +42,16 @@ pub(super) struct Arguments {
     /// Send the objects to a running gateway through its Admin API
     #[arg(long, conflicts_with = "to")]
     apply: bool,
-    /// With --apply: remove what an earlier import of this format wrote and this file does not have, in the same step
+    /// With --apply: remove what an earlier import of this format wrote and this file does not have, and overwrite what was
+    /// changed by hand since, in the same step
     #[arg(long, requires = "apply", conflicts_with = "keep")]
     replace: bool,
-    /// With --apply: leave what an earlier import of this format wrote and this file does not have
+    /// With --apply: leave what an earlier import of this format wrote and this file does not have, and what was changed by
+    /// hand since
     #[arg(long, requires = "apply")]
     keep: bool,
     /// Address of the Admin API for --apply
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180", requires = "apply")]
     admin: String,
     /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
@@ -93,7 +95,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let imported = read(source, file, reading, *strict, placement, config.as_ref())?;
     say_needs(arguments, needs::missing(source, file, settings))?;
     if arguments.apply {
-        return apply(arguments, own.as_ref(), &imported);
+        return apply(arguments, own.as_ref(), settings, &imported);
     }
     say_missing(file, listening::missing(&imported.needed, None));
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
@@ -128,20 +130,26 @@ fn known_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     })
 }
 
-fn apply(arguments: &Arguments, own: Option<&Settings>, imported: &Imported) -> anyhow::Result<()> {
+/// `known`: the settings under which the routes are served, where these are known.
+fn apply(
+    arguments: &Arguments,
+    own: Option<&Settings>,
+    known: Option<&Settings>,
+    imported: &Imported,
+) -> anyhow::Result<()> {
     let key = match (&arguments.admin_key, own) {
         (Some(key), _) => key.clone(),
         (None, Some(settings)) => own_key(settings)?,
         (None, None) => String::new(),
     };
     let earlier = match (arguments.replace, arguments.keep) {
-        (true, _) => Earlier::Remove,
+        (true, _) => Earlier::Replace,
         (_, true) => Earlier::Keep,
         _ => Earlier::Refuse,
     };
     let gateway = apply::Gateway { admin: &arguments.admin, key: &key };
     apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
-    let own = own.map(|settings| {
+    let own = known.map(|settings| {
         let tls = &settings.apisix.tls;
         let tls = if tls.enable { tls.listen.as_slice() } else { &[] };
         listening::Own { plain: &settings.apisix.node_listen, tls }

@@ -44,8 +44,8 @@ fn serve(
     let mut loaded = if predecessor.is_some() { loaded.map_err(with_environment)? } else { loaded? };
     if let Some(from) = &arguments.from {
         import::serve(from, place, &arguments.reading, arguments.strict, &mut loaded)?;
-        // Nothing is stored, so nothing is encrypted.
-        loaded.warnings.retain(|warning| !warning.contains(KEYRING));
+        // Nothing is stored, so nothing is encrypted, and there need be no config.yaml.
+        loaded.warnings.retain(|warning| !(warning.contains(KEYRING) || warning.contains(NO_FILE)));
     }
     preflight::check(&loaded)?;
     let more = preflight::warnings(&loaded);
@@ -85,6 +85,7 @@ fn serve(
 }
 
 const KEYRING: &str = "apisix.data_encryption.keyring";
+const NO_FILE: &str = " does not exist: the defaults take effect";
 
 /// Of a config.yaml that a running gateway, or its successor, reads again: the command that asked for it has another environment.
 fn with_environment(error: anyhow::Error) -> anyhow::Error {

@@ -11,7 +11,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use tidegate_config::Settings;
+use tidegate_config::{Provider, Settings};
+use tidegate_store::Embedded;
 
 use super::{daemon, place::SharedOptions, stdout};
 use crate::boot::{notices, notify, pid_file, preflight, welcome::shown};
@@ -44,6 +45,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         .with_context(|| format!("cannot create {}", settings.files.logs.display()))?;
     let output = settings.files.logs.join("tidegate.out");
     let key = new_key(&settings);
+    let store = new_store(&settings);
     let socket_path = settings.files.logs.join(format!("ready.{}.sock", std::process::id()));
     let socket = ReadySocket::bind(&socket_path)?;
     let mut child = spawn(place, arguments, &output, &socket_path)?;
@@ -51,6 +53,9 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     repeat_warnings(&output);
     ready?;
     stdout::line(&format!("tidegate: running as process {}", child.id()));
+    if let Some(path) = store {
+        stdout::line(&format!("tidegate: a new, empty store is in {}", shown(path)));
+    }
     if let Some(path) = key {
         show_key(&path);
     }
@@ -62,6 +67,13 @@ fn new_key(settings: &Settings) -> Option<PathBuf> {
     let key = settings.admin.access.admin_key().filter(|key| key.is_generated())?;
     let path = settings.files.admin_key(key.role);
     (settings.admin.listen.is_some() && !path.exists()).then_some(path)
+}
+
+/// The store that the process is about to make. A gateway that had one has lost its folder.
+fn new_store(settings: &Settings) -> Option<&Path> {
+    let path = &settings.files.database;
+    let is_new = settings.provider == Provider::Embedded && matches!(Embedded::would_be_new(path), Ok(true));
+    is_new.then_some(path.as_path())
 }
 
 /// Once, and to a person only.
@@ -143,7 +155,7 @@ impl<'a> ReadySocket<'a> {
                 return Ok(());
             }
             if let Some(status) = child.try_wait()? {
-                bail!("{}", ended(status, &mut said));
+                bail!("{}", ended(status, &mut said, output));
             }
             if Instant::now() >= deadline {
                 let seconds = timeout.as_secs();
@@ -163,9 +175,16 @@ impl Drop for ReadySocket<'_> {
     }
 }
 
-fn ended(status: ExitStatus, said: &mut File) -> String {
+fn ended(status: ExitStatus, said: &mut File, output: &Path) -> String {
     let mut text = Vec::new();
     let _ = said.read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
+    if text.trim().is_empty() {
+        return format!(
+            "the gateway exited during startup ({status}) and could not write the reason to {}, so its disk is probably full; make \
+             room, or run `tidegate run` to see the reason",
+            output.display()
+        );
+    }
     format!("the gateway exited during startup ({status}):\n{}", text.trim_end())
 }

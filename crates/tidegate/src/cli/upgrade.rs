@@ -4,7 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{daemon, place::SharedOptions, reload::carry_out};
+use super::{
+    daemon,
+    place::SharedOptions,
+    reload::{carry_out, not_checked},
+    run::lacks_variable,
+};
 use crate::boot::{commands::Command, notices, preflight};
 
 #[derive(Args)]
@@ -16,12 +21,18 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // What does not load is the new process's to report: it has the gateway's environment.
-    let loaded = place.load_anywhere().ok();
+    let loaded = place.load_anywhere();
+    if let Err(error) = loaded.as_ref()
+        && lacks_variable(error)
+    {
+        not_checked(error);
+    }
+    let loaded = loaded.ok();
     if let Some(loaded) = &loaded {
         loaded
             .warnings
             .iter()
-            .chain(&preflight::warnings(loaded))
+            .chain(&preflight::warnings_of_files_too(loaded))
             .for_each(|warning| notices::print(warning));
     }
     let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };

@@ -123,6 +123,10 @@ impl PluginFile for InFile {
         Ok(Arc::new(Configured { wasm, conf: Arc::new(conf) }))
     }
 
+    fn remarks(&self) -> &[String] {
+        &[]
+    }
+
     fn has_rewrite(&self) -> bool {
         self.wasm.is_some_and(|wasm| wasm.phase == RequestPhase::Rewrite)
     }

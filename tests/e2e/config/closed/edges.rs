@@ -98,7 +98,8 @@ fn what_guards_nothing_is_warned_of() {
         let mut conf = conf;
         conf["count"] = 1.into();
         conf["time_window"] = 60.into();
-        let told = warning(&gateway, "routes/l", &behind(json!({"limit-count": conf})));
+        let route = json!({"uri": "/limited", "plugins": {"limit-count": conf}});
+        let told = warning(&gateway, "routes/l", &route);
         assert!(if wanted.is_empty() { told.is_empty() } else { told.contains(wanted) }, "{conf}: {told}");
     }
     let log = gateway.error_log();

@@ -45,6 +45,14 @@ fn naming() -> Vec<(Value, &'static str)> {
             "allowed_by_methods: consumer guest does not exist",
         ),
         (
+            json!({"traffic-split": {"rules": [{"weighted_upstreams": [{"upstream_id": "new-version", "weight": 1}, {"weight": 9}]}]}}),
+            "plugins.traffic-split.rules: upstream new-version does not exist",
+        ),
+        (
+            json!({"grpc-transcode": {"proto_id": "orders", "service": "a.B", "method": "C"}}),
+            "plugins.grpc-transcode.proto_id: proto orders does not exist",
+        ),
+        (
             json!({"cors": {"allow_origins_by_metadata": ["partners"]}}),
             "allow_origins_by_metadata: partners not in allow_origins of plugin_metadata/cors",
         ),
@@ -64,7 +72,12 @@ fn names_of_nobody_are_told_at_the_write() {
         ("consumers/guest", json!({"username": "guest"})),
         ("consumers/nobody", json!({"username": "nobody"})),
         ("services/sold", json!({})),
-        ("routes/there", behind(&json!({}))),
+        ("routes/there", json!({"uri": "/there", "plugins": {}})),
+        ("upstreams/new-version", json!({"nodes": {"127.0.0.1:1": 1}})),
+        (
+            "protos/orders",
+            json!({"content": "syntax = \"proto3\"; package a; service B { rpc C(M) returns (M); } message M {}"}),
+        ),
         ("plugin_metadata/cors", json!({"allow_origins": {"partners": "https://partner.example"}})),
     ] {
         put(&gateway, path, &object.to_string());

@@ -81,6 +81,24 @@ fn strangers_leave_room_for_the_operator() {
     gateway.wait_for_log("refused: deployment.admin.limits.connections is reached");
 }
 
+/// 24 addresses without a key must not lock out who has shown one, nor the machine itself, where everybody may connect.
+#[test]
+fn who_has_shown_a_key_comes_back() {
+    let gateway =
+        start("allow_admin: [0.0.0.0/0]\n    limits: {connections: 16, connections_per_address: 0}");
+    const UNKNOWN: &str = "127.0.1.3:0";
+    assert_eq!(get(&gateway, OTHER_STRANGER), Some(200), "it has shown its key");
+    let (mut strangers, started) = (Vec::new(), Instant::now());
+    while strangers.len() < 12 {
+        strangers.extend(open(&gateway, STRANGER));
+        assert!(started.elapsed() < PATIENCE, "strangers have three quarters");
+    }
+    assert_eq!(get(&gateway, UNKNOWN), None, "no more of them");
+    for from in [OTHER_STRANGER, OPERATOR] {
+        assert_eq!(get(&gateway, from), Some(200), "{from}");
+    }
+}
+
 /// Until the gateway closes the connection.
 fn seconds(client: &mut Client) -> f64 {
     let started = Instant::now();

@@ -17,7 +17,8 @@ fn metrics(gateway: &Gateway) -> String {
 /// Counts requests and ticks.
 fn counting() -> Vec<u8> {
     let mut module = Module::default();
-    let (requests, ticks, sizes) = (module.text("seen.requests"), module.text("ticks"), module.text("sizes_ms"));
+    let (requests, ticks, sizes) =
+        (module.text("seen.requests"), module.text("ticks"), module.text("sizes_ms"));
     module
         .with("(global $requests (mut i32) (i32.const 0)) (global $ticks (mut i32) (i32.const 0)) (global $sizes (mut i32) (i32.const 0))")
         .on(
@@ -48,7 +49,10 @@ fn metrics_and_timers() {
     let public = json!({"uri": "/apisix/prometheus/metrics", "plugins": {"public-api": {}}});
     assert_eq!(fixture.gateway.admin("PUT", "/apisix/admin/routes/m", &public.to_string()).0, 201);
     let route = json!({"uri": "/a", "plugins": {"counting": {"conf": "c"}}, "upstream": fixture.node()});
-    assert_eq!(fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string()).0, 201);
+    assert_eq!(
+        fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string()).0,
+        201
+    );
     for _ in 0..5 {
         assert_eq!(fixture.get("/a").status(), 200);
     }

@@ -44,7 +44,8 @@ fn rewriting(asks: bool) -> Vec<u8> {
 }
 
 const POST: &str = "HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody";
-const CHUNKED: &str = "HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n";
+const CHUNKED: &str =
+    "HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n";
 
 fn echo() -> Upstream {
     Upstream::service(|request| (200, request.body_text()))
@@ -62,13 +63,14 @@ fn bodies_are_changed_where_the_module_asks_for_them() {
 
 #[test]
 fn with_process_bodies_a_module_need_not_ask() {
-    let fixture = Fixture::start_with(vec![("silent", rewriting(false))], ", process_bodies: true", "", echo());
+    let fixture =
+        Fixture::start_with(vec![("silent", rewriting(false))], ", process_bodies: true", "", echo());
     for body in [POST, CHUNKED] {
         assert_eq!(fixture.send(&format!("POST /silent {body}")).body_text(), "<<body>>");
     }
     let long = "x".repeat(300_000);
-    let answer =
-        fixture.send(&format!("POST /silent HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{long}", long.len()));
+    let answer = fixture
+        .send(&format!("POST /silent HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{long}", long.len()));
     assert_eq!(answer.body_text(), format!("<<{long}>>"));
     // Without a body of the request its callback does not run.
     assert_eq!(fixture.get("/silent").body_text(), "<>");

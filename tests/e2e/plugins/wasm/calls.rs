@@ -1,6 +1,9 @@
 //! `proxy_http_call`: what a service answers decides.
 
-use tidegate_testkit::{Upstream, eventually, upstream::{Behaviour, Step}};
+use tidegate_testkit::{
+    Upstream, eventually,
+    upstream::{Behaviour, Step},
+};
 
 use super::kit::{Fixture, Module};
 
@@ -8,7 +11,8 @@ use super::kit::{Fixture, Module};
 fn asking(service: &str, action: u32) -> Vec<u8> {
     let mut module = Module::default();
     let server = module.text(service);
-    let fields = module.fields(&[(":method", "GET"), (":path", "/decide?x"), ("host", "auth"), ("x-from", "wasm")]);
+    let fields =
+        module.fields(&[(":method", "GET"), (":path", "/decide?x"), ("host", "auth"), ("x-from", "wasm")]);
     let (name, status) = (module.text("x-user"), module.text(":status"));
     let (none, refusal, failed) = (module.fields(&[]), module.text("refused"), module.text("no answer"));
     module

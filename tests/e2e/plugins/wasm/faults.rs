@@ -15,8 +15,19 @@ fn a_callback_that_fails_ends_its_request() {
     let modules = vec![
         ("endless", at_head("(loop $again (br $again))")),
         ("trap", at_head("unreachable")),
-        ("deep", Module::default().with("(func $deep (param i32) (call $deep (local.get 0)) (call $deep (local.get 0)))").on("proxy_on_request_headers", 3, Some(0), "(call $deep (i32.const 1))").build()),
-        ("greedy", at_head("(loop $again (call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1))) (br $again))")),
+        (
+            "deep",
+            Module::default()
+                .with("(func $deep (param i32) (call $deep (local.get 0)) (call $deep (local.get 0)))")
+                .on("proxy_on_request_headers", 3, Some(0), "(call $deep (i32.const 1))")
+                .build(),
+        ),
+        (
+            "greedy",
+            at_head(
+                "(loop $again (call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1))) (br $again))",
+            ),
+        ),
         ("leaving", at_head("(call $exit (i32.const 3))")),
     ];
     let fixture = Fixture::start(modules, "");
@@ -98,7 +109,10 @@ fn the_limits_are_configured() {
 #[test]
 fn all_instances_share_a_limit() {
     // Two of 2 MiB each fit, and nothing more.
-    let modules = vec![("first", at_head("")), ("second", at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 32)) (i32.const -1)))"))];
+    let modules = vec![
+        ("first", at_head("")),
+        ("second", at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 32)) (i32.const -1)))")),
+    ];
     let upstream = tidegate_testkit::Upstream::service(|_| (200, String::new()));
     let fixture = Fixture::start_with(modules, "", "  memory: 5242880\n", upstream);
     assert_eq!(fixture.get("/first").status(), 200);
@@ -108,12 +122,9 @@ fn all_instances_share_a_limit() {
 
 #[test]
 fn a_failing_filter_of_responses_lets_nothing_through() {
-    let at = |name: &str, count| {
-        Module::default()
-            .on(name, count, Some(0), "unreachable")
-            .build()
-    };
-    let modules = vec![("head", at("proxy_on_response_headers", 3)), ("body", at("proxy_on_response_body", 3))];
+    let at = |name: &str, count| Module::default().on(name, count, Some(0), "unreachable").build();
+    let modules =
+        vec![("head", at("proxy_on_response_headers", 3)), ("body", at("proxy_on_response_body", 3))];
     let fixture = Fixture::start(modules, ", process_bodies: true");
     let answer = fixture.get("/head");
     assert_eq!(answer.status(), 503);
@@ -138,7 +149,11 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
         ("broken", b"\0asm broken".to_vec(), "broken.wasm: "),
         ("unknown", unknown, "it imports what is not offered: env.mystery"),
         ("foreign", foreign, "it is no module of proxy-wasm"),
-        ("older", Module::default().speaking("proxy_abi_version_0_1_0").build(), "it speaks proxy_abi_version_0_1_0"),
+        (
+            "older",
+            Module::default().speaking("proxy_abi_version_0_1_0").build(),
+            "it speaks proxy_abi_version_0_1_0",
+        ),
         (
             "mistyped",
             Module::default().on("proxy_on_request_headers", 2, Some(0), "").build(),
@@ -149,7 +164,9 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
     let fixture = Fixture::start(modules, "");
     for (name, _, reason) in &cases {
         assert_eq!(fixture.get(&format!("/{name}")).status(), 503, "{name}");
-        fixture.gateway.wait_for_log(&format!("plugin {name} cannot be loaded, and objects that use it are rejected"));
+        fixture
+            .gateway
+            .wait_for_log(&format!("plugin {name} cannot be loaded, and objects that use it are rejected"));
         fixture.gateway.wait_for_log(reason);
     }
     assert_eq!(fixture.get("/plain").status(), 200);
@@ -159,8 +176,11 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
 #[test]
 fn a_module_that_says_no_denies_its_route() {
     let saying_no = |name: &str| Module::default().on(name, 2, Some(0), "").build();
-    let modules =
-        vec![("start", saying_no("proxy_on_vm_start")), ("conf", saying_no("proxy_on_configure")), ("fine", at_head(""))];
+    let modules = vec![
+        ("start", saying_no("proxy_on_vm_start")),
+        ("conf", saying_no("proxy_on_configure")),
+        ("fine", at_head("")),
+    ];
     let fixture = Fixture::with_admin(modules, "");
     let put = |name: &str| {
         let route = json!({"uri": "/a", "plugins": {name: {"conf": "c"}}, "upstream": fixture.node()});

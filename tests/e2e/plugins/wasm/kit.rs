@@ -151,7 +151,12 @@ impl Fixture {
         Fixture::start_with(modules, more, "", Upstream::service(|_| (200, "hello".to_owned())))
     }
 
-    pub(super) fn start_with(modules: Vec<(&str, Vec<u8>)>, more: &str, section: &str, upstream: Upstream) -> Fixture {
+    pub(super) fn start_with(
+        modules: Vec<(&str, Vec<u8>)>,
+        more: &str,
+        section: &str,
+        upstream: Upstream,
+    ) -> Fixture {
         let node = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
         let mut routes = vec![json!({"id": "plain", "uri": "/plain", "upstream": node})];
         routes.extend(modules.iter().map(|(name, _)| {

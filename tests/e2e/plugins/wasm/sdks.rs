@@ -36,7 +36,15 @@ fn assembly_script(folder: &Path) -> Vec<u8> {
     fs::create_dir_all(folder.join("assembly")).expect("a folder");
     fs::copy(source, folder.join("assembly/index.ts")).expect("a copy");
     run(Command::new("npx")
-        .args(["asc", "assembly/index.ts", "-b", "tagging.wasm", "--use", "abort=abort_proc_exit", "--optimize"])
+        .args([
+            "asc",
+            "assembly/index.ts",
+            "-b",
+            "tagging.wasm",
+            "--use",
+            "abort=abort_proc_exit",
+            "--optimize",
+        ])
         .current_dir(folder));
     fs::read(folder.join("tagging.wasm")).expect("a module")
 }
@@ -56,8 +64,11 @@ fn go(folder: &Path) -> Vec<u8> {
 #[test]
 #[ignore = "downloads SDKs and builds with four compilers"]
 fn modules_of_public_sdks_work() {
-    let (first, second, third) =
-        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (first, second, third) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
     let modules = vec![
         ("none", rust(first.path())),
         ("assembly", assembly_script(second.path())),
@@ -65,7 +76,9 @@ fn modules_of_public_sdks_work() {
     ];
     let upstream = Upstream::service(|_| (200, "hello".to_owned()));
     let fixture = Fixture::start_with(modules, ", process_bodies: true", "", upstream);
-    for (path, tag, body) in [("/none", "rust", "HELLO"), ("/assembly", "assembly", "hello"), ("/go", "go", "hello")] {
+    for (path, tag, body) in
+        [("/none", "rust", "HELLO"), ("/assembly", "assembly", "hello"), ("/go", "go", "hello")]
+    {
         for _ in 0..3 {
             let answer = fixture.get(path);
             assert_eq!((answer.status(), answer.header("X-Tag")), (200, Some(tag)), "{path}");

@@ -274,7 +274,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         resources: "routes: [{id: 1, uri: /a, plugins: {limit-count: {count: many}}}]",
         seen: "routes/1 cannot be used",
-        remedy: "correct the object",
+        remedy: "it needs count and time_window, or rules",
         ..MACHINE
     },
     Fault {
@@ -444,6 +444,26 @@ fn objects(resources: &str) -> String {
         "ssls: [@SOON@]" => format!("ssls: [{}]", ssl(2020, soon())),
         other => other.to_owned(),
     }
+}
+
+/// Of an object that is cut nothing is known, so that two things are said of it.
+#[test]
+fn objects_that_are_cut_are_counted_once_and_said_to_be_open() {
+    let etcd = Etcd::start();
+    for (id, text) in
+        [("1", r#"{"id": "1", "uri": "/a", "plugins": {"key_auth": {}}}"#), ("2", r#"{"uri": "/b/*", "plug"#)]
+    {
+        let mut put = Command::new("etcdctl");
+        put.args(["--endpoints", &etcd.url(), "put", &format!("/apisix/routes/{id}"), text])
+            .env("ETCDCTL_API", "3");
+        assert!(put.output().expect("etcdctl runs").status.success());
+    }
+    let (_, checks) = super::doctor(&["--etcd", &etcd.url()]);
+    let shown = serde_json::to_string_pretty(&checks).expect("JSON");
+    assert!(shown.contains("2 cannot be used as they are"), "{shown}");
+    let bad = super::bad(&checks);
+    let open = bad.iter().find(|line| line.contains("NOT refused")).unwrap_or_else(|| panic!("{bad:?}"));
+    assert!(!open.contains("503") && open.contains("what broader routes answer"), "{open}");
 }
 
 /// An object in etcd that cannot be used: what `--etcd` says of it.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
-use tidegate_model::{Document, Kind, Object, Rejected, check::References};
+use tidegate_model::{Document, Kind, Object, Rejected, check::References, remedy::with_remedy};
 use tidegate_store::{Operation, State, Stored};
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
     at_length::at_length,
     compiled::named,
     resource::{
-        answers::in_vain,
+        answers::{in_vain, place},
         checks::{permitted, prepare, still_sealed, stored_id, validate},
         target::Target,
     },
@@ -50,6 +50,8 @@ pub(in super::super) struct Wanted {
 pub(in super::super) struct Stage {
     state: State,
     touched: BTreeMap<Key, Touched>,
+    /// Names of objects that stay although another value was given for them.
+    kept: Vec<String>,
 }
 
 impl Stage {
@@ -60,10 +62,12 @@ impl Stage {
         state: State,
         changes: &[Change],
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
         let mut faults = Vec::new();
         for change in changes {
             if let Err(error) = stage.apply(api, change) {
+                let kind = parse_target(api, change).ok().map(|target| target.kind);
+                let error = with_remedy(kind, error, api.plugins().as_ref());
                 faults.push(Fault { index: change.index, path: change.path.clone(), error });
             }
         }
@@ -81,7 +85,7 @@ impl Stage {
         state: State,
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
         let mut faults = Vec::new();
         for (index, Wanted { kind, id, value, ttl_seconds, sealed }) in wanted.into_iter().enumerate() {
             let current = stage.state.get(kind, &id).map(Object::value);
@@ -220,6 +224,7 @@ impl Stage {
                 None => delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err),
             };
             if let Err(error) = checked {
+                let error = with_remedy(Some(*kind), error, api.plugins().as_ref());
                 faults.push(Fault { index: touched.index, path: touched.path.clone(), error });
             }
         }
@@ -259,17 +264,39 @@ impl Stage {
         let (rejected, warnings) = (api.compiled.rejected(), api.compiled.warnings());
         let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
         let known = rejected.iter().chain(warnings.iter()).filter(touched).map(named);
-        at_length(|| known.chain(self.idle(api)).take(MOST_FAULTS).collect())
+        let places = || {
+            self.objects().flat_map(|object| {
+                let said = place(api, object).into_iter();
+                said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
+            })
+        };
+        at_length(|| known.chain(places()).chain(self.idle(api)).take(MOST_FAULTS).collect())
     }
 
     /// What would have no effect, before it is written.
     pub(super) fn without_effect(&self, api: &AdminApi) -> Vec<String> {
-        at_length(|| self.idle(api).take(MOST_FAULTS).collect())
+        at_length(|| self.places(api).into_iter().chain(self.idle(api)).take(MOST_FAULTS).collect())
+    }
+
+    /// What is to be known of the places of routes, before they are written.
+    fn places(&self, api: &AdminApi) -> Vec<String> {
+        let changed: Vec<Object> =
+            self.objects().filter(|object| object.kind == Kind::Route).cloned().collect();
+        let gone = self
+            .touched
+            .keys()
+            .filter(|(kind, id)| *kind == Kind::Route && self.state.get(*kind, id).is_none());
+        let gone: Vec<&str> = gone.map(|(_, id)| &**id).collect();
+        let said = api.compiled.places(&changed, &gone, &self.state).into_iter();
+        said.map(|(id, text)| format!("{}/{id}: {text}", Kind::Route.directory())).collect()
+    }
+
+    fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id))
     }
 
     fn idle<'a>(&'a self, api: &'a AdminApi) -> impl Iterator<Item = String> + 'a {
-        let objects = self.touched.keys().filter_map(|(kind, id)| self.state.get(*kind, id));
-        objects.flat_map(|object| {
+        self.objects().flat_map(|object| {
             let said = in_vain(api, object, &self.state).into_iter();
             said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
         })
@@ -281,6 +308,14 @@ impl Stage {
             return Err("consumer not found".to_owned());
         }
         Ok(())
+    }
+
+    pub(in super::super) fn keeps(&mut self, names: Vec<String>) {
+        self.kept = names;
+    }
+
+    pub(super) fn kept(&self) -> &[String] {
+        &self.kept
     }
 
     pub(super) fn operations(&self) -> Vec<Operation> {

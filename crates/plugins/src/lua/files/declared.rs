@@ -58,6 +58,13 @@ impl Declared {
         })
     }
 
+    /// Its schemas and the fields that they are in.
+    pub(super) fn schemas(&self) -> impl Iterator<Item = (&'static str, &serde_json::Value)> {
+        let others = [("consumer_schema", &self.consumer_schema), ("metadata_schema", &self.metadata_schema)];
+        let others = others.into_iter().filter_map(|(name, schema)| Some((name, schema.as_ref()?)));
+        std::iter::once(("schema", &self.schema)).chain(others)
+    }
+
     /// Stays as long as the process.
     pub(super) fn leak(self, name: &'static str, file: &'static dyn PluginFile) -> &'static PluginDef {
         let text = |schema: serde_json::Value| -> &'static str { leaked(schema.to_string()) };

@@ -1,6 +1,9 @@
 //! The Admin API among the routes of the data plane (the layout of APISIX 2.x).
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tidegate_admin::{AdminApi, AdminHead, AdminResponse, Entered, RequestBody};
@@ -10,6 +13,16 @@ pub(super) struct OnDataPort {
     pub admin: Arc<AdminApi>,
     /// deployment.admin.admin_listen
     pub at: SocketAddr,
+    /// What peers say of a client's address is not believed: `nginx_config.http.real_ip_from` names nearly all addresses.
+    pub believes_nobody: bool,
+}
+
+impl OnDataPort {
+    /// The address that allow_admin, and what signing in asks of it, is about. No other machine is this one.
+    fn client(&self, head: &InternalHead) -> IpAddr {
+        let (said, socket) = (head.peer.to_canonical(), head.socket.to_canonical());
+        if self.believes_nobody || said.is_loopback() && !socket.is_loopback() { socket } else { said }
+    }
 }
 
 impl Internal for OnDataPort {
@@ -24,9 +37,10 @@ impl Internal for OnDataPort {
     }
 
     fn enter(&self, head: InternalHead) -> Result<Box<dyn InternalCall>, InternalResponse> {
+        let peer = self.client(&head);
         let (path, query) = head.target.split_once('?').unwrap_or((&head.target, ""));
         let (path, query) = (path.to_owned(), query.to_owned());
-        let head = AdminHead { method: head.method, path, query, headers: head.headers, peer: head.peer };
+        let head = AdminHead { method: head.method, path, query, headers: head.headers, peer };
         match self.admin.enter(head) {
             Ok(entered) => Ok(Box::new(Call { admin: self.admin.clone(), entered })),
             Err(refused) => Err(internal_response(refused)),

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, schema::lua};
 use tidegate_plugin_api::{Route, Snapshot, route::RouteUpstream, upstream::Peer};
 use tidegate_proxy::explain::{Candidate, Explanation, Planned, Question};
-use tidegate_routing::router::{CandidateResult, Loss};
+use tidegate_routing::router::{CandidateResult, Loss, Mode, Place, why_first};
 
-use super::fields;
+use super::{fields, nearest_path::nearest_path, ports::Ports};
 
 /// The stored objects, for what the compiled form does not keep.
 pub(crate) struct Objects<'a> {
     pub get: &'a dyn Fn(Kind, &str) -> Option<Arc<Value>>,
     pub catalog: &'a dyn PluginCatalog,
+    pub ports: Ports,
 }
 
 pub(super) fn to_json(
@@ -23,14 +24,16 @@ pub(super) fn to_json(
     explanation: &Explanation,
 ) -> Value {
     let won = explanation.candidates.iter().find(|candidate| candidate.verdict == CandidateResult::Won);
+    let mode = snapshot.router.mode();
     let candidates: Vec<Value> =
-        explanation.candidates.iter().map(|candidate| shown_candidate(candidate, won)).collect();
+        explanation.candidates.iter().map(|candidate| shown_candidate(candidate, won, mode)).collect();
     json!({
         "request": {
             "method": explanation.method,
             "scheme": if question.https { "https" } else { "http" },
             "host": explanation.host,
             "path": explanation.path,
+            "port": question.port,
             "client_ip": question.client.to_string(),
             "consumer": question.consumer,
         },
@@ -45,7 +48,7 @@ pub(super) fn to_json(
     })
 }
 
-fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
+fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>, mode: Mode) -> Value {
     let (verdict, by) = match candidate.verdict {
         CandidateResult::Won => ("won", None),
         CandidateResult::Shadowed => ("shadowed", won.map(|won| won.route.id.to_string())),
@@ -59,17 +62,20 @@ fn shown_candidate(candidate: &Candidate, won: Option<&Candidate>) -> Value {
         "priority": candidate.priority,
         "verdict": verdict,
         "shadowed_by": by,
-        "reason": reason(candidate, won),
+        "reason": reason(candidate, won, mode),
     })
 }
 
-fn reason(candidate: &Candidate, won: Option<&Candidate>) -> Option<String> {
+fn reason(candidate: &Candidate, won: Option<&Candidate>, mode: Mode) -> Option<String> {
     let value = &*candidate.route.document.value();
     let field = |name: &str| value.get(name).map(Value::to_string).unwrap_or_default();
     let either = |one: &str, many: &str| if value.get(many).is_some() { field(many) } else { field(one) };
     match candidate.verdict {
         CandidateResult::Won => None,
-        CandidateResult::Shadowed => won.map(|won| shadow(candidate, won)),
+        CandidateResult::Shadowed => won.map(|won| {
+            let why = why_first(place(won), place(candidate), mode);
+            format!("route {} {why}", won.route.id)
+        }),
         CandidateResult::Lost(Loss::Method) => Some(format!("method: the route takes {}", field("methods"))),
         CandidateResult::Lost(Loss::RemoteAddr) => {
             Some(format!("remote_addr: the route takes {}", either("remote_addr", "remote_addrs")))
@@ -96,30 +102,8 @@ fn clause(route: &Value, clause: Option<usize>) -> String {
     found.unwrap_or(vars).to_string()
 }
 
-/// Why the winner was tried before a route that would have fitted, too.
-fn shadow(candidate: &Candidate, won: &Candidate) -> String {
-    let winner = &won.route.id;
-    if candidate.host != won.host {
-        return match &won.host {
-            Some(host) => format!("route {winner} has the more specific host {host}"),
-            None => format!("route {winner} was tried first"),
-        };
-    }
-    if place(&candidate.uri) != place(&won.uri) {
-        return format!("route {winner} has the more specific path {}", won.uri);
-    }
-    if candidate.priority != won.priority {
-        return format!("route {winner} has priority {}, this one {}", won.priority, candidate.priority);
-    }
-    format!("route {winner} has the same path and priority and comes first in the store")
-}
-
-/// Patterns with the same start are tried together, by priority.
-fn place(uri: &str) -> (bool, &str) {
-    match uri.find(['*', ':']) {
-        Some(at) => (true, uri.get(..at).unwrap_or_default()),
-        None => (false, uri),
-    }
+fn place(candidate: &Candidate) -> Place<'_> {
+    Place { uri: &candidate.uri, host: candidate.host.as_deref(), priority: candidate.priority }
 }
 
 fn shown_route(route: &Route, won: Option<&Candidate>, node: Option<&Peer>) -> Value {
@@ -231,6 +215,10 @@ fn notes(question: &Question, snapshot: &Snapshot, explanation: &Explanation) ->
     if explanation.route.is_none() {
         notes
             .push("no route: answered with 404 after the global rules' rewrite and access phases".to_owned());
+        let meant = nearest_path(&explanation.path, snapshot.router.patterns());
+        notes.extend(meant.filter(|_| explanation.candidates.is_empty()).map(|pattern| {
+            format!("no route has a path that fits {}; did you mean {pattern}?", explanation.path)
+        }));
     }
     let globals = snapshot.globals.instances().first();
     if let Some(refusal) = globals.filter(|instance| instance.def.name == tidegate_plugin_api::chain::REFUSAL)

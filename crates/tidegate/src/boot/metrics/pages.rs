@@ -16,8 +16,6 @@ use tidegate_telemetry::{
     metrics::{Form, Format},
 };
 
-use super::super::memory;
-
 /// Pages that are held at a time before no further one of the same format is made.
 const MOST_PAGES: usize = 4;
 
@@ -43,12 +41,6 @@ struct Page {
 struct Reader {
     page: Arc<Page>,
     gzip: bool,
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        memory::free_in_turns(std::mem::take(&mut self.text));
-    }
 }
 
 impl AsRef<[u8]> for Reader {

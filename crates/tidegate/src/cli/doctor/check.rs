@@ -41,8 +41,8 @@ impl Check {
 
     /// Of ports and etcd: then a trial says nothing of the objects.
     pub(super) fn keeps_from_starting(&self) -> bool {
-        let reasons = ["cannot listen on ", "does not answer"];
-        self.state == State::Bad && reasons.iter().any(|part| self.seen.contains(part))
+        let is_etcd = self.name == "etcd" && self.seen.contains("does not answer");
+        self.state == State::Bad && (is_etcd || self.seen.contains("cannot listen on "))
     }
 
     pub(super) fn json(&self) -> Value {

@@ -7,9 +7,9 @@ use tidegate_plugins::lua_files::{self, LuaPath, Modules, look};
 use super::check::Check;
 use crate::boot::plugin_files;
 
-const REMEDY: &str =
-    "docs/guide/lua.md lists what is offered; change the call, or leave the plugin out of plugins";
-const WASM_REMEDY: &str = "docs/guide/wasm.md says what a module has to be; change it, or leave the plugin out of wasm.plugins";
+const REMEDY: &str = "docs/guide/lua.md lists what is offered and which functions run; change the file, or leave the plugin out of plugins";
+const WASM_REMEDY: &str =
+    "docs/guide/wasm.md says what a module has to be; change it, or leave the plugin out of wasm.plugins";
 /// Lines of one file that are shown.
 const MOST_LINES: usize = 20;
 
@@ -48,9 +48,10 @@ fn in_lua(settings: &Settings) -> Vec<Check> {
         checks.extend(
             fault.map(|(_, reason)| Check::bad(&name, format!("it cannot be loaded: {reason}"), REMEDY)),
         );
-        let remarks = remarks(&path, &modules, def.name);
+        let idle = def.file.map(|file| file.remarks()).unwrap_or_default();
+        let remarks: Vec<String> = idle.iter().cloned().chain(remarks(&path, &modules, def.name)).collect();
         match remarks.is_empty() && fault.is_none() {
-            true => checks.push(Check::good(&name, "a look at its text finds no call that is not available")),
+            true => checks.push(Check::good(&name, "a look at its text finds no call that is not available, and no function that is never called")),
             false => checks.extend(remarks.into_iter().map(|text| Check::bad(&name, text, REMEDY))),
         }
     }

@@ -3,8 +3,13 @@
 /// Whose place answers 503 until then.
 const CORRECT: &str = "correct the object; until then its place answers 503";
 
+/// Of a route whose requests are not known.
+const OPEN: &str =
+    "correct the object: until then its requests get what broader routes answer, without its guards";
+
 /// What a message has in it, and the remedy.
-const REMEDIES: [(&str, &str); 5] = [
+const REMEDIES: [(&str, &str); 6] = [
+    ("NOT refused", OPEN),
     (
         "unknown plugin [",
         "docs/plugins has all plugins, and why some of APISIX are not available: take it out of the object and do \
@@ -44,5 +49,9 @@ mod tests {
                 .all(|way| remedy.contains(way))
         );
         assert_eq!(of("routes/1 cannot be used: y"), CORRECT);
+        let open = of(
+            "routes/1 cannot be used: none of its paths can be read: its requests are unknown and NOT refused",
+        );
+        assert!(!open.contains("503"), "{open}");
     }
 }

@@ -1,6 +1,7 @@
 //! What a start would say of the objects: `tidegate test` as a process of its own, and the lines that it prints.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     process::{Command, Stdio},
 };
@@ -36,9 +37,10 @@ impl Said {
         self.messages.retain(|message| !message.contains(UNUSABLE));
     }
 
-    /// How many objects cannot be used.
+    /// How many objects cannot be used. Of some several things are said.
     pub(super) fn unusable(&self) -> usize {
-        self.faults().count()
+        let object = |message| unplaced(message).split(UNUSABLE).next().unwrap_or_default();
+        self.faults().map(object).collect::<BTreeSet<&str>>().len()
     }
 }
 
@@ -102,6 +104,17 @@ mod tests {
         assert_eq!(unplaced("/a/apisix.yaml:1:2: routes/1 cannot"), "routes/1 cannot");
         assert_eq!(message("2026/11/26 15:29:28 [notice] 1#1: text"), None);
         assert_eq!(message("tidegate: warning: text"), None);
+    }
+
+    #[test]
+    fn objects_are_counted_once() {
+        let messages = [
+            "/a.yaml:1:2: routes/1 cannot be used: a",
+            "/a.yaml:1:9: routes/1 cannot be used: b",
+            "routes/2 cannot be used: c",
+        ];
+        let said = Said { messages: messages.map(str::to_owned).to_vec(), refusal: None };
+        assert_eq!(said.unusable(), 2);
     }
 
     #[test]

@@ -1,41 +1,35 @@
 //! Objects into a running gateway: all of them in one step, or none.
 //!
-//! Each object gets a label with the kind of the import. What an earlier import has left and this one does not write would stay
-//! beside it, and may answer requests without their new guards: that is for the caller to decide.
+//! The gateway tells what an earlier import of the same kind has left, and what was changed by hand since: what becomes of that is
+//! for the caller to decide.
 
 use anyhow::{Context, bail};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tidegate_import::Output;
 
 use crate::cli::{
-    admin_api::{Question, ask_at},
+    admin_api::{Answer, Question, ask_for},
     count::objects,
+    printable::printable,
     stdout,
 };
 
-const LABEL: &str = "imported-from";
-
-/// Collections whose objects may have labels.
-const LABELLED: [&str; 8] = [
-    "ssls",
-    "upstreams",
-    "services",
-    "plugin_configs",
-    "consumer_groups",
-    "consumers",
-    "routes",
-    "stream_routes",
-];
-
-/// So many objects are named in a refusal.
-const MOST_NAMED: usize = 5;
-
-/// What becomes of the objects of an earlier import that this one does not write.
+/// What becomes of the objects of an earlier import that this one does not write, and of what was changed since.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
     Refuse,
-    Remove,
+    Replace,
     Keep,
+}
+
+impl Earlier {
+    fn name(self) -> &'static str {
+        match self {
+            Earlier::Refuse => "refuse",
+            Earlier::Replace => "replace",
+            Earlier::Keep => "keep",
+        }
+    }
 }
 
 /// The Admin API of the gateway.
@@ -45,43 +39,7 @@ pub(super) struct Gateway<'a> {
     pub key: &'a str,
 }
 
-impl Gateway<'_> {
-    fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
-        let question = Question {
-            method,
-            path,
-            content_type: "application/json",
-            body,
-            instead: "start it, or give --admin",
-        };
-        let answer = ask_at(self.admin, Some(self.key).filter(|key| !key.is_empty()), &question)?;
-        serde_json::from_str(&answer).context("the Admin API answered without JSON")
-    }
-
-    /// Paths of the objects that an earlier import of this kind wrote, and that are not among `document`.
-    fn left_over(&self, kind: &str, document: &Map<String, Value>) -> anyhow::Result<Vec<String>> {
-        let mut found = Vec::new();
-        for collection in LABELLED {
-            let answer = match self.ask("GET", collection, "") {
-                Ok(answer) => answer,
-                // There are none while streams are off.
-                Err(_) if collection == "stream_routes" => continue,
-                Err(error) => return Err(error),
-            };
-            let own = document.get(collection).and_then(Value::as_array);
-            let written: Vec<String> = own.into_iter().flatten().filter_map(id_of).collect();
-            let items = answer.get("list").and_then(Value::as_array).into_iter().flatten();
-            let values = items.filter_map(|item| item.get("value"));
-            let earlier =
-                values.filter(|value| value.pointer(&format!("/labels/{LABEL}")) == Some(&json!(kind)));
-            let left = earlier.filter_map(id_of).filter(|id| !written.contains(id));
-            found.extend(left.map(|id| format!("/{collection}/{id}")));
-        }
-        Ok(found)
-    }
-}
-
-/// Merges the objects into the configuration of the gateway, as `tidegate config import` does.
+/// Merges the objects into the configuration of the gateway.
 pub(super) fn apply(
     output: &Output,
     kind: &str,
@@ -90,59 +48,51 @@ pub(super) fn apply(
 ) -> anyhow::Result<()> {
     let mut document = Map::new();
     for (collection, objects) in output.lists() {
-        if !objects.iter().all(|object| id_of(object).is_some()) {
+        if !objects.iter().all(has_id) {
             bail!("an object of {collection} has no id; --apply needs one for each, and nothing was written");
         }
-        let labelled = LABELLED.contains(&collection);
-        let objects =
-            objects.iter().map(|object| if labelled { marked(object, kind) } else { object.clone() });
-        document.insert(collection.to_owned(), objects.collect());
+        document.insert(collection.to_owned(), objects.into());
     }
-    let left = if earlier == Earlier::Keep { Vec::new() } else { gateway.left_over(kind, &document)? };
-    if earlier == Earlier::Refuse && !left.is_empty() {
-        let named = left.iter().take(MOST_NAMED).map(|path| path.trim_start_matches('/'));
-        let more = left.len().saturating_sub(MOST_NAMED);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        bail!(
-            "an earlier import of {kind} wrote objects that this file does not have: {}{more}. They would stay, and may \
-             answer requests without the guards of this file; nothing was written. --replace removes them in the same \
-             step, --keep leaves them",
-            named.collect::<Vec<_>>().join(", ")
-        );
-    }
-    let answer = if left.is_empty() {
-        gateway.ask("PUT", "import?mode=merge", &Value::Object(document).to_string())?
-    } else {
-        let removed = left.iter().map(|path| json!({"method": "DELETE", "path": path}));
-        let written = document.iter().flat_map(|(collection, objects)| {
-            let objects = objects.as_array().into_iter().flatten();
-            objects.filter_map(move |object| {
-                let path = format!("/{collection}/{}", id_of(object)?);
-                Some(json!({"method": "PUT", "path": path, "value": object}))
-            })
-        });
-        let changes: Vec<Value> = removed.chain(written).collect();
-        gateway.ask("POST", "transactions", &json!({"changes": changes}).to_string())?
+    let question = Question {
+        method: "PUT",
+        path: &format!("import?mode=merge&source={kind}&earlier={}", earlier.name()),
+        content_type: "application/json",
+        body: &Value::Object(document).to_string(),
+        instead: "start it, or give --admin",
     };
+    let answer = ask_for(gateway.admin, Some(gateway.key).filter(|key| !key.is_empty()), &question)?;
+    if answer.status == 409
+        && let Some(refusal) = refusal(&answer)
+    {
+        bail!("{refusal}");
+    }
+    let answer: Value =
+        serde_json::from_str(&answer.success()?).context("the Admin API answered without JSON")?;
+    for kept in answer["kept"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        stdout::line(&format!("kept as it was changed by hand: {}", printable(kept)));
+    }
     let changed = objects(answer["changes"].as_array().map_or(0, Vec::len) as u64);
     let revision = &answer["revision"];
     stdout::line(&format!("{changed} changed; the configuration is at revision {revision}"));
     Ok(())
 }
 
-/// Without one it would have another id with each import.
-fn id_of(object: &Value) -> Option<String> {
-    let id = ["id", "username"].iter().find_map(|name| object.get(name).filter(|id| !id.is_null()))?;
-    Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+/// With the options of this command in place of arguments of the Admin API.
+fn refusal(answer: &Answer) -> Option<String> {
+    let body: Value = serde_json::from_str(&answer.body).ok()?;
+    let any = |name: &str| body.get(name).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let (changed, left) = (any("changed"), any("left"));
+    let (replace, keep) = match (changed, left) {
+        (true, true) => ("overwrites the former and removes the latter", "leaves both as they are"),
+        (true, false) => ("overwrites them", "leaves them as they are"),
+        (false, true) => ("removes them in the same step", "leaves them"),
+        (false, false) => return None,
+    };
+    let message = body.get("error_msg")?.as_str()?;
+    Some(format!("{message}. --replace {replace}, --keep {keep}"))
 }
 
-fn marked(object: &Value, kind: &str) -> Value {
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        let labels = fields.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(LABEL.to_owned(), kind.into());
-        }
-    }
-    object
+/// Without one it would have another id with each import.
+fn has_id(object: &Value) -> bool {
+    ["id", "username"].iter().any(|name| object.get(name).is_some_and(|id| !id.is_null()))
 }

@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use glob::{MatchOptions, Pattern};
-use tidegate_import::Files;
+use tidegate_import::{Conversion, Entry, Files, Report, Source};
+use tidegate_model::nearest;
 
 /// Where nginx's configuration is on Debian, and what its absolute names begin with.
 const USUAL: &str = "/etc/nginx";
@@ -45,6 +46,44 @@ impl Reading {
 
     pub(crate) fn allow_missing(&self) -> &[String] {
         &self.allow_missing
+    }
+
+    /// Refuses options that are for files of another kind.
+    pub(crate) fn fits(&self, source: Source) -> anyhow::Result<()> {
+        let given = [
+            ("--nginx-prefix", Source::Nginx, self.nginx_prefix.is_some()),
+            ("--include-empty", Source::Nginx, !self.include_empty.is_empty()),
+            ("--allow-missing", Source::Kong, !self.allow_missing.is_empty()),
+            ("--env-file", Source::Kong, self.env_file.is_some()),
+        ];
+        match given.iter().find(|(_, kind, is_given)| *is_given && *kind != source) {
+            Some((option, kind, _)) => bail!("{option} is for files of {}; leave it out", kind.name()),
+            None => Ok(()),
+        }
+    }
+
+    /// Names of --allow-missing that change nothing.
+    pub(super) fn in_vain(&self, source: Source, file: &Path, report: &Report) -> Vec<String> {
+        if source != Source::Kong || self.allow_missing.is_empty() {
+            return Vec::new();
+        }
+        // What closes a route ends the report of its plugins.
+        let text = read_text(file).unwrap_or_default();
+        let plugin = |entry: &Entry| entry.subject.rsplit_once("plugin ").map(|(_, name)| name.to_owned());
+        let present: Vec<String> = report.entries().iter().filter_map(plugin).collect();
+        let said = |name: &String| {
+            let mut own =
+                report.entries().iter().filter(|entry| plugin(entry).as_ref() == Some(name)).peekable();
+            if own.peek().is_none() && !text.contains(name.as_str()) {
+                let hint = nearest::hint(name, present.iter().map(String::as_str));
+                return Some(format!(
+                    "--allow-missing {name} has no effect: the file has no such plugin{hint}"
+                ));
+            }
+            (own.peek().is_some() && own.all(|entry| entry.outcome == Conversion::Converted))
+                .then(|| format!("--allow-missing {name} has no effect: the plugin is converted"))
+        };
+        self.allow_missing.iter().filter_map(said).collect()
     }
 
     /// For a process that reads the same.

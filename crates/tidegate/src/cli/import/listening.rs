@@ -23,10 +23,16 @@ pub(super) fn missing(needed: &Listeners, own: Option<&Own>) -> Option<String> {
     }
     let named = plain.iter().map(shown).chain(tls.iter().map(|socket| format!("{} (HTTPS)", shown(socket))));
     let addresses = named.collect::<Vec<_>>().join(", ");
-    let beside = if own.is_some() { "" } else { ", beside what stands there" };
-    let mut text = format!(
-        "no request reaches the servers at {addresses} unless the gateway listens there. In config.yaml{beside}:\n  apisix:"
-    );
+    let mut text = match own {
+        Some(_) => format!(
+            "no request reaches the servers at {addresses} unless the gateway listens there. In config.yaml:"
+        ),
+        None => format!(
+            "requests reach the servers at {addresses} where the gateway listens there. If it does not, in config.yaml, beside what stands \
+             there:"
+        ),
+    };
+    text.push_str("\n  apisix:");
     let list = |has: &[Listener], sockets: &[Socket], form: fn(&str, u16) -> String| {
         let has = has.iter().filter(|one| !one.implied).map(|one| form(&one.ip, one.port));
         has.chain(sockets.iter().map(|(ip, port)| form(&ip.to_string(), *port)))
@@ -85,8 +91,8 @@ mod tests {
         let text = missing(&needed(), None).expect("some are missing");
         assert_eq!(
             text,
-            "no request reaches the servers at *:8082, 127.0.0.1:8081, *:8443 (HTTPS) unless the gateway listens there. \
-             In config.yaml, beside what stands there:\n  apisix:\n    \
+            "requests reach the servers at *:8082, 127.0.0.1:8081, *:8443 (HTTPS) where the gateway listens there. If it does not, \
+             in config.yaml, beside what stands there:\n  apisix:\n    \
              node_listen: [8082, {ip: \"127.0.0.1\", port: 8081}]\n    ssl: {enable: true, listen: [{port: 8443}]}"
         );
         assert_eq!(missing(&Listeners::default(), None), None);

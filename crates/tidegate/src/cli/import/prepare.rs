@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, anyhow, bail};
-use tidegate_import::{Imported, Options, Placement, Source};
+use tidegate_import::{Conversion, Imported, Options, Placement, Source};
 use tidegate_model::Kind;
 
 use super::{
@@ -33,7 +33,11 @@ pub(super) fn read(
     listeners: Placement,
     config: Option<&Config>,
 ) -> anyhow::Result<Imported> {
+    reading.fits(source)?;
     let imported = convert(source, file, reading, listeners, config)?;
+    for text in reading.in_vain(source, file, &imported.report) {
+        complain!("{}", printable_lines(&text));
+    }
     let shown = file.display().to_string();
     let report = imported.report.text(&shown);
     if !report.is_empty() {
@@ -41,6 +45,13 @@ pub(super) fn read(
     }
     if strict && !imported.report.is_exact() {
         bail!("{shown}: some answers would differ, and --strict was given");
+    }
+    let has_objects = imported.output.lists().any(|(_, objects)| !objects.is_empty());
+    if !has_objects && imported.report.count(Conversion::Unsupported) > 0 {
+        bail!(
+            "{shown}: nothing of it can be converted, and nothing was written; is it a file of {}?",
+            source.name()
+        );
     }
     Ok(imported)
 }

@@ -1,0 +1,102 @@
+//! Keys whose values cannot have the effect that they were written for.
+
+use super::said::Said;
+use crate::settings::{Provider, Role, Settings};
+
+pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
+    let mut said: Vec<Said> = Vec::new();
+    said.extend(address_field(settings));
+    said.extend(admin_off(settings));
+    said.extend(streams(settings));
+    said.extend(fallback_name(settings));
+    if settings.provider == Provider::Etcd {
+        said.extend(etcd(settings));
+    }
+    said
+}
+
+fn warn(key: &str, message: &str) -> Said {
+    (key.to_owned(), message.to_owned())
+}
+
+/// The field is dropped before it is looked for: the proxy's address would count for all clients behind it.
+fn address_field(settings: &Settings) -> Option<Said> {
+    const KEY: &str = "nginx_config.http.real_ip_header";
+    let (name, nginx) = (&settings.nginx.real_ip_header, &settings.nginx);
+    let is_dropped = name.contains('_') && !nginx.underscores_in_headers && !nginx.real_ip_from.is_empty();
+    is_dropped.then(|| {
+        let message = format!(
+            "{name} is never read: fields with _ in their names are dropped, and the proxy's address counts as that of all its \
+             clients; set nginx_config.http.underscores_in_headers: \"on\", or have the proxy send {}",
+            name.replace('_', "-")
+        );
+        (KEY.to_owned(), message)
+    })
+}
+
+fn admin_off(settings: &Settings) -> Option<Said> {
+    let why = match settings.role {
+        Role::DataPlane => "deployment.role is data_plane",
+        Role::Traditional if !settings.apisix.enable_admin => "apisix.enable_admin is false",
+        _ => return None,
+    };
+    let keys = ["deployment.admin.admin_listen", "deployment.admin.admin_key"];
+    let set: Vec<&str> = keys.into_iter().filter(|key| settings.places.is_set(key)).collect();
+    let first = set.first().filter(|_| settings.admin.listen.is_none())?;
+    Some(warn(first, &format!("no effect: {}: the Admin API is not served, because {why}", set.join(", "))))
+}
+
+fn streams(settings: &Settings) -> Option<Said> {
+    let stream = &settings.stream;
+    let is_idle = stream.enable
+        && settings.role != Role::ControlPlane
+        && stream.tcp.is_empty()
+        && stream.udp.is_empty();
+    let message =
+        "nothing listens for TCP or UDP: add ports to apisix.stream_proxy.tcp or udp, or write http";
+    is_idle.then(|| warn("apisix.proxy_mode", message))
+}
+
+fn fallback_name(settings: &Settings) -> Option<Said> {
+    let name = settings.apisix.tls.fallback_sni.as_deref().filter(|name| !name.is_empty())?;
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    let message =
+        format!("{name:?} is not a host name, and no certificate is for it; name one of an ssls object");
+    (!is_name).then(|| warn("apisix.ssl.fallback_sni", &message))
+}
+
+fn etcd(settings: &Settings) -> Vec<Said> {
+    let mut said = Vec::new();
+    let etcd = &settings.etcd;
+    if !etcd.prefix.starts_with('/') {
+        let message = format!(
+            "deployment.etcd.prefix: {:?} does not begin with /: APISIX and other gateways write below /{}, which this one \
+             does not see",
+            etcd.prefix, etcd.prefix
+        );
+        said.push(warn("deployment.etcd.prefix", &message));
+    }
+    if !etcd.hosts.iter().any(|host| host.starts_with("https://")) {
+        let names = ["tls.cert", "tls.key", "tls.sni", "tls.verify"];
+        let names = names.map(|name| format!("deployment.etcd.{name}")).into_iter();
+        // The default files of APISIX say that certificates are verified.
+        let is_said =
+            |key: &String| settings.places.is_set(key) && !(key.ends_with("verify") && etcd.tls.verify);
+        let set: Vec<String> = names.filter(is_said).collect();
+        if let Some(first) = set.first() {
+            let message =
+                format!("no effect: {}: deployment.etcd.host has no address with https://", set.join(", "));
+            said.push(warn(first, &message));
+        }
+    }
+    for (key, other, is_alone) in [
+        ("user", "password", etcd.user.is_some() && etcd.password.is_none()),
+        ("password", "user", etcd.password.is_some() && etcd.user.is_none()),
+    ] {
+        if is_alone {
+            let message = format!("deployment.etcd.{key} has no effect without deployment.etcd.{other}");
+            said.push(warn(&format!("deployment.etcd.{key}"), &message));
+        }
+    }
+    said
+}

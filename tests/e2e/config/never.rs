@@ -1,0 +1,104 @@
+//! Parts of objects that no request meets are told where they are written and where they are loaded.
+
+use serde_json::{Value, json};
+use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED, YAML_PROVIDER};
+use tidegate_testkit::{Client, Gateway};
+
+/// Fields of a route, and what is said of them; empty: nothing.
+fn cases() -> Vec<(Value, &'static str)> {
+    let plugin = |name: &str, conf: Value| json!({"plugins": {name: conf}});
+    let blocks = |rule: &str| plugin("uri-blocker", json!({"block_rules": [rule]}));
+    let cors = |origins: &str| plugin("cors", json!({"allow_origins": origins}));
+    let rewrite = |conf: Value| plugin("proxy-rewrite", conf);
+    vec![
+        (blocks("^admin"), "uri-blocker: block_rules: ^admin matches no request"),
+        (blocks("^http://x/"), "block_rules: ^http://x/ matches no request"),
+        (blocks("^/admin"), ""),
+        (blocks("^a?/admin"), ""),
+        (blocks("^admin|^/root"), ""),
+        (blocks("admin"), ""),
+        (plugin("uri-blocker", json!({"block_rules": []})), "block_rules is empty: every request is refused"),
+        (
+            cors("https://a.example/"),
+            "allow_origins: https://a.example/ allows nothing: an origin has no path; write https://a.example",
+        ),
+        (
+            cors("https://b.example,https://A.example:443"),
+            "https://A.example:443 allows nothing: browsers write it otherwise; write https://a.example",
+        ),
+        (cors("https://a.example:8443,http://b.example"), ""),
+        (cors("https://*.example"), "https://*.example allows nothing: * stands for no part of an origin"),
+        (
+            plugin("cors", json!({"allow_methods": "get,POST"})),
+            "allow_methods: get allows nothing: methods are compared in capitals; write GET",
+        ),
+        (
+            plugin(
+                "proxy-cache",
+                json!({"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_bypass": ["arg_x"]}),
+            ),
+            "cache_bypass: arg_x is a constant, the same for all requests; the variable is $arg_x",
+        ),
+        (json!({"host": "_"}), "host _ matches only the name _; leave the host out for any"),
+        (json!({"hosts": ["a.example", "_"]}), "host _ matches only"),
+        (rewrite(json!({"uri": "/x/$nope"})), "proxy-rewrite: uri: $nope is not a variable of the gateway"),
+        (rewrite(json!({"uri": "/x/$remote_addr"})), ""),
+        (
+            rewrite(json!({"regex_uri": ["^/a(.*)", "/b$2"]})),
+            "regex_uri: /b$2 has $2, which is always empty: ^/a(.*) has 1 groups",
+        ),
+        (rewrite(json!({"regex_uri": ["^/a(.*)", "/b$1"]})), ""),
+        (
+            plugin("redirect", json!({"regex_uri": ["^/a", "/b$1"]})),
+            "redirect: regex_uri: /b$1 has $1, which is always empty",
+        ),
+        (plugin("redirect", json!({"uri": "/x/$nope"})), "redirect: uri: $nope is not a variable"),
+        (
+            plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 0}})),
+            "fault-injection: abort has no effect: its percentage is 0",
+        ),
+        (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
+    ]
+}
+
+fn route(fields: &Value, id: usize) -> Value {
+    let mut route =
+        json!({"id": id.to_string(), "uri": format!("/{id}"), "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let object = route.as_object_mut().expect("an object");
+    object.extend(fields.as_object().expect("an object").clone());
+    route
+}
+
+#[test]
+fn a_write_tells_what_no_request_meets() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (fields, expected) in cases() {
+        let body = route(&fields, 1).to_string();
+        let put = format!(
+            "PUT /apisix/admin/routes/1 HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = Client::connect(gateway.admin).expect("a connection").request(&put).expect("an answer");
+        let told = answer.header("X-Tidegate-Warning").unwrap_or_default();
+        assert!(matches!(answer.status(), 200 | 201), "{fields}: {}", answer.body_text());
+        assert!(
+            if expected.is_empty() { told.is_empty() } else { told.contains(expected) },
+            "{fields}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn so_do_a_start_and_a_test() {
+    for chunk in cases().chunks(8) {
+        let routes: Vec<Value> =
+            chunk.iter().enumerate().map(|(id, (fields, _))| route(fields, id)).collect();
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&json!({"routes": routes}).to_string()));
+        let (done, said) = gateway.verb("test");
+        assert!(done, "{said}");
+        for (_, expected) in chunk {
+            assert!(said.contains(expected), "{expected}: {said}");
+            gateway.wait_for_log(expected);
+        }
+    }
+}
