@@ -33,7 +33,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<u8>, String> {
 /// Compiles a module and connects it to the functions of the gateway.
 pub(super) fn compile(bytes: &[u8]) -> Result<InstancePre<State>, String> {
     let engine = engine::engine()?;
-    let module = Module::new(engine, bytes).map_err(|error| format!("{error:#}"))?;
+    let module = Module::new(engine, bytes).map_err(|error| one_line(&error))?;
     let exports = |name: &str| module.get_export(name);
     if !VERSIONS.iter().any(|version| exports(version).is_some()) {
         let other =
@@ -50,6 +50,11 @@ pub(super) fn compile(bytes: &[u8]) -> Result<InstancePre<State>, String> {
     host::install(&mut linker).map_err(|error| format!("{error:#}"))?;
     host::install_absent(&mut linker, &module)?;
     linker.instantiate_pre(&module).map_err(|error| format!("{error:#}"))
+}
+
+/// Reasons of the parser may have several lines.
+fn one_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 type Three = TypedFunc<(u32, u32, u32), u32>;
