@@ -1,7 +1,7 @@
 //! `proxy_http_call`: what a service answers decides.
 
 use tidegate_testkit::{
-    Upstream, eventually,
+    Upstream,
     upstream::{Behaviour, Step},
 };
 
@@ -89,9 +89,6 @@ fn a_worker_goes_on_while_a_service_thinks() {
     for _ in 0..20 {
         assert_eq!(fixture.get("/plain").status(), 200);
     }
-    // Nor is the service waited for once the client has left.
-    drop(waiting);
-    eventually("the request has ended", || fixture.gateway.error_log().contains("499") || true);
 }
 
 /// Holds the response until the service has answered, and puts its answer into the head.
