@@ -14,6 +14,7 @@ import { Overview } from "./screens/overview";
 import { PluginsScreen } from "./screens/plugins";
 import { Shell } from "./screens/shell";
 import { TrafficScreen } from "./screens/traffic";
+import { UsersScreen } from "./screens/users";
 import { Empty, Failure, Header, Link } from "./ui/basics";
 
 export function App(): JSX.Element {
@@ -22,7 +23,7 @@ export function App(): JSX.Element {
   const { path } = usePlace();
   return (
     <QueryClientProvider client={queries}>
-      {session ? <Shell><Boundary key={path.join("/")}><Screen /></Boundary></Shell> : <Login />}
+      {session && path[0] !== "oidc" ? <Shell><Boundary key={path.join("/")}><Screen /></Boundary></Shell> : <Login />}
     </QueryClientProvider>
   );
 }
@@ -36,6 +37,7 @@ function Screen(): JSX.Element {
     case "traffic": return <TrafficScreen />;
     case "explain": return <Explain />;
     case "changes": return <Changes path={path} />;
+    case "users": return <UsersScreen />;
     case "plugins": return <PluginsScreen path={path} />;
     default: return <><Header title={t("missing.title")} /><Empty icon="search" title={t("missing.title")} actions={<Link className="button" to={address([])}>{t("nav.overview")}</Link>}>{t("missing.text")}</Empty></>;
   }

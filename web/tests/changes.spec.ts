@@ -28,6 +28,24 @@ test("a bad change is undone with a preview", async ({ page, gateway }) => {
   expect(await gateway.call("GET", "/routes/catalog")).toMatchObject({ value: { uri: "/oops" } });
 });
 
+test("one object goes back to an earlier version, with a preview, and the others stay", async ({ page, gateway }) => {
+  await shop(gateway);
+  const changes = [{ method: "PATCH", path: "/routes/catalog", value: { uri: "/oops" } }, { method: "PATCH", path: "/routes/orders", value: { uri: "/orders-2/*" } }];
+  const { revision } = (await gateway.call("POST", "/transactions", { changes })) as { revision: number };
+  await signIn(page, gateway, `/changes/${revision}`);
+  await page.getByRole("button", { name: `Restore routes/catalog as it was before #${revision}` }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.locator(".removed")).toHaveText(/oops/);
+  await expect(dialog.locator(".added")).toHaveText(/\/catalog\/\*/);
+  await dialog.getByRole("button", { name: "Roll back" }).click();
+  await expect(page.getByText(/Rolled back to routes\/catalog/)).toBeVisible();
+  expect(await gateway.call("GET", "/routes/catalog")).toMatchObject({ value: { uri: "/catalog/*" } });
+  expect(await gateway.call("GET", "/routes/orders")).toMatchObject({ value: { uri: "/orders-2/*" } });
+  await page.getByRole("button", { name: /^Undo Ctrl/ }).click();
+  await expect(page.getByText("Restored", { exact: true })).toBeVisible();
+  expect(await gateway.call("GET", "/routes/catalog")).toMatchObject({ value: { uri: "/oops" } });
+});
+
 test("a rollback to what is there already says so", async ({ page, gateway }) => {
   await shop(gateway);
   const { stored } = (await gateway.call("GET", "/revision")) as { stored: number };

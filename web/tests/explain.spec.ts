@@ -45,3 +45,13 @@ test("a route leads to the explanation of a request to it", async ({ page, gatew
   await page.getByRole("link", { name: "Explain a request to this route" }).click();
   await expect(page.locator(".verdict")).toContainText("Matches orders");
 });
+
+test("at 390 pixels the reason is on the screen", async ({ page, gateway }) => {
+  await shop(gateway);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await signIn(page, gateway, "/explain?url=http%3A%2F%2Fother.example.com%2Forders%2F1");
+  const reason = page.locator(".only-narrow p").first();
+  await expect(reason).toContainText("host");
+  const box = await reason.boundingBox();
+  expect((box?.x ?? 999) + (box?.width ?? 999)).toBeLessThanOrEqual(390);
+});

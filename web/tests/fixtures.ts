@@ -40,7 +40,8 @@ function until(child: ChildProcess, pattern: RegExp): Promise<void> {
   });
 }
 
-async function start(): Promise<{ gateway: Gateway; stop: () => Promise<void> }> {
+/** `more`: lines of `deployment.admin`, made for the port of the Admin API. */
+export async function start(more: (admin: number) => string = () => ""): Promise<{ gateway: Gateway; stop: () => Promise<void> }> {
   const binary = process.env.TIDEGATE_BIN;
   if (!binary) throw new Error("TIDEGATE_BIN names the binary of the gateway");
   const folder = mkdtempSync(join(tmpdir(), "tidegate-console-"));
@@ -56,7 +57,7 @@ deployment:
     admin_key:
       - {name: ops, key: ${ADMIN_KEY}, role: admin}
       - {name: looker, key: ${VIEWER_KEY}, role: viewer}
-`);
+${more(admin)}`);
   const gateway = spawn(binary, ["run", "--prefix", folder], { stdio: ["ignore", "pipe", "pipe"] });
   await until(gateway, /admin API/);
   const api = `http://127.0.0.1:${admin}/apisix/admin`;

@@ -84,7 +84,7 @@ test("a route is made from nothing with the keyboard alone", async ({ page, gate
   await page.keyboard.press("Control+A");
   await page.keyboard.type("/keys");
   await page.keyboard.press("Control+S");
-  await expect(page.getByRole("dialog")).toContainText("/keys");
+  await expect(page.getByRole("dialog").getByRole("button", { name: /^Save/ })).toBeFocused();
   await page.keyboard.press("Control+Enter");
   await expect(page.getByText("keys saved")).toBeVisible();
 });

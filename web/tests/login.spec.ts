@@ -63,6 +63,28 @@ test("a user signs in with a password, and changes what an editor may", async ({
   await expect(page.locator(".history li").first()).toContainText("jo");
 });
 
+test("a user with a scope has its objects, and makes new ones with its labels", async ({ page, gateway }) => {
+  await shop(gateway);
+  await gateway.call("PUT", "/users/pat", { role: "editor", password: "correct horse battery", scope: { team: "web" } });
+  await page.goto(`${gateway.console}/routes`);
+  await page.getByRole("button", { name: "Sign in with a password" }).click();
+  await page.getByLabel("User").fill("pat");
+  await page.getByLabel("Password").fill("correct horse battery");
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("catalog", { exact: true }).first()).toBeVisible();
+  await expect(page.getByText("orders", { exact: true })).toHaveCount(0);
+  const nav = page.getByRole("navigation", { name: "Console" });
+  await expect(nav.getByRole("link", { name: "Explain" })).toHaveCount(0);
+  await expect(nav.getByRole("link", { name: /Global rules/ })).toHaveCount(0);
+  await page.goto(`${gateway.console}/upstreams/+new`);
+  await expect(page.locator(".cm-content")).toContainText('"team": "web"');
+  await page.goto(`${gateway.console}/routes/orders`);
+  await expect(page.getByRole("alert")).toBeVisible();
+  await page.goto(`${gateway.console}/`);
+  await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+});
+
 test("who is deleted is signed out", async ({ page, gateway }) => {
   await gateway.call("PUT", "/users/jo", { role: "viewer", password: "correct horse battery" });
   await page.goto(`${gateway.console}/`);

@@ -22,7 +22,7 @@ test("a route is made with the form", async ({ page, gateway }) => {
   await gateway.put("/upstreams/orders", { nodes: { "127.0.0.1:1980": 1 } });
   await signIn(page, gateway, "/routes");
   await page.getByRole("button", { name: "New route" }).first().click();
-  await page.getByLabel("ID").fill("shop");
+  await page.locator("#new-id").fill("shop");
   await page.getByLabel("Name", { exact: true }).fill("The shop");
   await page.getByLabel("Path", { exact: true }).fill("/shop/*");
   await page.getByRole("button", { name: "GET", exact: true }).click();

@@ -5,10 +5,12 @@ pub(crate) mod configurations;
 mod entrance;
 mod json;
 mod mode;
+mod oidc;
 mod own_password;
 pub(crate) mod plugins;
 pub(crate) mod revisions;
 mod schemas;
+mod scoped;
 mod sign_in;
 mod standalone;
 pub(crate) mod stats;
@@ -63,10 +65,12 @@ impl AdminApi {
         }
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["mode"]) => return self.mode(),
-            ("GET", ["rejected"]) => return self.hooks.control("/v1/rejected").await,
+            ("GET", ["rejected"]) => return self.in_scope(request, self.hooks.control("/v1/rejected").await),
             ("GET", ["traffic"]) => return self.traffic(request).await,
             ("GET", ["stats"]) => return self.stats(request).await,
-            ("GET", ["healthcheck"]) => return self.hooks.control("/v1/healthcheck").await,
+            ("GET", ["healthcheck"]) => {
+                return self.in_scope(request, self.hooks.control("/v1/healthcheck").await);
+            }
             _ => {}
         }
         match segments.first() {

@@ -16,7 +16,7 @@ use tidegate_telemetry::{
 
 use crate::{
     caller::Caller,
-    message::{Head, REVISION, Response},
+    message::{Head, REVISION, Response, Signer},
     role::Role,
 };
 
@@ -57,6 +57,7 @@ impl Audit {
             method: first(&head.method, LONGEST_METHOD),
             path: first(&head.path, LONGEST_PATH),
             key: key.map(|key| (key.name.clone(), key.role)),
+            tried: None,
             status: CLIENT_GONE,
             revision: None,
         }
@@ -111,6 +112,8 @@ pub(crate) struct Attempt {
     path: String,
     /// Its name and role.
     key: Option<(String, Role)>,
+    /// The name that someone tried to sign in as, in vain.
+    tried: Option<String>,
     status: u16,
     revision: Option<u64>,
 }
@@ -120,6 +123,11 @@ impl Attempt {
         self.status = response.status;
         let revision = response.headers.iter().find(|(name, _)| *name == REVISION);
         self.revision = revision.and_then(|(_, value)| value.parse().ok());
+        match &response.signer {
+            Some(Signer { name, role: Some(role) }) => self.key = Some((name.clone(), *role)),
+            Some(Signer { name, role: None }) => self.tried = Some(name.clone()),
+            None => {}
+        }
     }
 
     fn line(&self, time: &str) -> Value {
@@ -129,6 +137,9 @@ impl Attempt {
         line.insert("api".into(), json!(self.api));
         line.insert("key".into(), json!(self.key.as_ref().map(|(name, _)| name)));
         line.insert("role".into(), json!(role));
+        if let Some(tried) = &self.tried {
+            line.insert("tried".into(), json!(tried));
+        }
         line.insert("address".into(), json!(self.address.to_string()));
         line.insert("method".into(), json!(self.method));
         line.insert("path".into(), json!(self.path));

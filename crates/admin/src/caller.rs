@@ -1,19 +1,33 @@
 //! Who asks.
 
-use crate::role::Role;
+use std::sync::Arc;
+
+use crate::{permission::scope::Scope, role::Role};
 
 /// Who sent a request that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// Of the key or of the user.
+    /// Of the key, the user or the person.
     pub name: String,
     pub role: Role,
-    /// Whether it is a user of the store; else a key of config.yaml.
-    pub is_user: bool,
+    pub origin: Origin,
     /// Whether it is shown who the consumers of requests are.
     pub sees_consumers: bool,
+    /// The objects that it is for; `None`: all.
+    pub scope: Option<Arc<Scope>>,
     /// Of a request with a session in place of a key.
     pub session: Option<SessionId>,
+}
+
+/// Who knows the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `deployment.admin.admin_key`
+    Key,
+    /// The users of the store.
+    User,
+    /// The identity provider of `deployment.admin.oidc`.
+    Provider,
 }
 
 /// The digest of a session's token: the token itself is nowhere kept.

@@ -18,6 +18,7 @@ mod documents;
 mod hosts;
 pub mod listener;
 mod message;
+mod oidc;
 pub mod openapi;
 mod permission;
 mod resource;
@@ -38,5 +39,7 @@ pub use control::{
 };
 pub use hosts::Hosts;
 pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
+pub use oidc::{Answered, ClaimRole, Claims, IdentityProvider, Login, Oidc};
+pub use permission::scope::Scope;
 pub use role::Role;
 pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Mode};

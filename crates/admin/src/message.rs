@@ -11,7 +11,7 @@ use serde_json::Value;
 use tidegate_protocol::uri::percent_decode_text;
 use tokio::sync::mpsc;
 
-use crate::caller::Caller;
+use crate::{caller::Caller, role::Role};
 
 /// The revision that a write led to.
 pub(crate) const REVISION: &str = "X-Tidegate-Revision";
@@ -83,6 +83,17 @@ pub struct Response {
     pub body: Bytes,
     /// What follows it, piece by piece.
     pub stream: Option<Stream>,
+    /// For the audit log, and not sent.
+    pub signer: Option<Signer>,
+}
+
+/// Who signed in, or whose name was tried.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    /// As the history would have it.
+    pub name: String,
+    /// `None`: they are not in.
+    pub role: Option<Role>,
 }
 
 /// Pieces of a body that is not known yet. The first who takes them has them.
@@ -123,7 +134,7 @@ impl Head {
 impl Response {
     /// Without a body.
     pub fn empty(status: u16) -> Response {
-        Response { status, headers: Vec::new(), body: Bytes::new(), stream: None }
+        Response { status, headers: Vec::new(), body: Bytes::new(), stream: None, signer: None }
     }
 
     /// Whose body comes piece by piece.
@@ -174,6 +185,14 @@ impl Response {
     /// Adds a field.
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.headers.push((name, value.into()));
+        self
+    }
+
+    /// To a request that tried to sign in.
+    pub(crate) fn of_signer(mut self, name: Option<&str>, role: Option<Role>) -> Response {
+        if let Some(name) = name {
+            self.signer = Some(Signer { name: name.to_owned(), role });
+        }
         self
     }
 

@@ -1,10 +1,11 @@
 //! The one place that decides what a role may do: roles are enforced here, whatever a page offers.
 
 pub(crate) mod objects;
+pub(crate) mod scope;
 
 use serde_json::json;
 
-use crate::{message::Response, role::Role};
+use crate::{caller::Caller, message::Response, role::Role};
 
 /// The role that a request needs at least.
 fn least(method: &str, segments: &[&str]) -> Role {
@@ -20,10 +21,20 @@ fn least(method: &str, segments: &[&str]) -> Role {
     }
 }
 
-/// Whether a role may send a request; the response where it may not.
-pub(crate) fn check(role: Role, method: &str, segments: &[&str]) -> Result<(), Response> {
+/// Whether someone may send a request; the response where they may not.
+pub(crate) fn check(caller: &Caller, method: &str, segments: &[&str]) -> Result<(), Response> {
+    let role = caller.role;
     if role >= least(method, segments) {
-        return Ok(());
+        return match &caller.scope {
+            Some(scope) if !scope::reaches(method, segments) => {
+                let message = format!(
+                    "this is of the whole gateway, and you have the objects with the labels {}",
+                    scope.in_words()
+                );
+                Err(Response::error(403, &message))
+            }
+            _ => Ok(()),
+        };
     }
     match segments {
         ["export"] => Err(Response::error(403, "an export contains secrets; use a key with role admin")),
@@ -44,13 +55,57 @@ pub(crate) fn check(role: Role, method: &str, segments: &[&str]) -> Result<(), R
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::caller::Origin;
+
+    fn caller(role: Role, scope: Option<scope::Scope>) -> Caller {
+        Caller {
+            name: String::new(),
+            role,
+            origin: Origin::User,
+            sees_consumers: false,
+            scope: scope.map(Arc::new),
+            session: None,
+        }
+    }
+
+    #[test]
+    fn a_scope_reaches_nothing_that_is_not_named() {
+        let scope = scope::Scope::read(&json!({"team": "a"}));
+        let may = |method, path: &str| {
+            let segments: Vec<&str> = path.split('/').collect();
+            check(&caller(Role::Editor, scope.clone()), method, &segments).is_ok()
+        };
+        for (method, path, expected) in [
+            ("GET", "routes", true),
+            ("PATCH", "routes/1/plugins", true),
+            ("POST", "transactions", true),
+            ("POST", "rollback", true),
+            ("GET", "history/3", true),
+            ("GET", "stats", true),
+            ("DELETE", "sessions/current", true),
+            ("PUT", "import", false),
+            ("POST", "explain", false),
+            ("GET", "checkpoints", false),
+            ("PUT", "checkpoints/a", false),
+            ("PUT", "plugins/reload", false),
+            ("POST", "configs/validate", false),
+            ("POST", "stats", false),
+            ("GET", "something-new", false),
+            ("GET", "export", false),
+            ("GET", "users", false),
+        ] {
+            assert_eq!(may(method, path), expected, "{method} {path}");
+        }
+    }
 
     #[test]
     fn each_role_may_what_it_is_for() {
         let may = |role, method, path: &str| {
             let segments: Vec<&str> = path.split('/').collect();
-            check(role, method, &segments).is_ok()
+            check(&caller(role, None), method, &segments).is_ok()
         };
         for (method, path, viewer, editor) in [
             ("GET", "routes", true, true),

@@ -61,6 +61,9 @@ pub(crate) async fn answer(
     if target.kind == Kind::Credential && target.owner.is_none() {
         return Response::error(400, "missing consumer name");
     }
+    if let Err(refused) = reachable(api, request, target) {
+        return refused;
+    }
     let answered = match method {
         "GET" => Ok(read::get(api, request, target.clone()).await),
         "PUT" => write::put(api, request, target, body).await,
@@ -70,4 +73,28 @@ pub(crate) async fn answer(
         _ => Err(Response::error(404, "not found")),
     };
     answered.unwrap_or_else(|refused| refused)
+}
+
+/// First of all: what is looked at later, or said of an object, tells something of it.
+fn reachable(api: &AdminApi, request: &Request, target: &Target) -> Result<(), Response> {
+    let rights = api.rights(request);
+    if rights.scope.is_none() {
+        return Ok(());
+    }
+    let owner = match target.kind {
+        Kind::Credential => Some(Kind::Consumer),
+        Kind::GraphqlCostDecoration => Some(Kind::Service),
+        _ => None,
+    };
+    let is_shown = |kind, id: &str| api.store.get(kind, id).is_none() || api.shows(&rights, kind, id);
+    if !owner.zip(target.owner.as_deref()).is_none_or(|(kind, id)| is_shown(kind, id)) {
+        return Err(answers::not_found());
+    }
+    match &target.id {
+        Some(id) if !is_shown(target.kind, &target.store_id(id)) => match request.method.as_str() {
+            "PUT" => Err(Response::error(403, &rights.outside(target.kind, &target.store_id(id)))),
+            _ => Err(answers::not_found()),
+        },
+        _ => Ok(()),
+    }
 }

@@ -1,7 +1,9 @@
 //! Who has signed in. Sessions are in memory: they end with the process, and are of this gateway alone.
 
 pub(crate) mod attempts;
+pub(crate) mod logins;
 pub(crate) mod password;
+pub(crate) mod token;
 
 use std::{
     collections::HashMap,
@@ -9,15 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aws_lc_rs::{
-    constant_time::verify_slices_are_equal,
-    digest::{SHA256, digest},
-};
-use data_encoding::BASE64URL_NOPAD;
-use tidegate_model::random::fill_secret;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 
-use self::{attempts::Attempts, password::Passwords};
-use crate::caller::{Caller, SessionId};
+use self::{
+    attempts::Attempts,
+    logins::Logins,
+    password::Passwords,
+    token::{id_of, secret},
+};
+use crate::caller::{Caller, Origin, SessionId};
 
 /// Without a request that a person made.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -38,6 +40,7 @@ pub(crate) struct Sessions {
     /// By the digest of their token.
     table: Mutex<HashMap<SessionId, Session>>,
     pub attempts: Attempts,
+    pub logins: Logins,
     pub passwords: Passwords,
 }
 
@@ -45,10 +48,27 @@ struct Session {
     caller: Caller,
     csrf: String,
     begun: Instant,
+    /// From then on.
+    longest: Duration,
     used: Instant,
     /// Of a user: what its record said.
     stamp: String,
     checked: Instant,
+}
+
+/// Who has shown who they are.
+pub(crate) struct Person {
+    pub caller: Caller,
+    /// Of the user's record, which a change of it changes.
+    pub stamp: String,
+    /// How long they may stay.
+    pub longest: Duration,
+}
+
+impl Person {
+    pub(crate) fn of(caller: Caller, stamp: String) -> Person {
+        Person { caller, stamp, longest: LONGEST }
+    }
 }
 
 /// A session that has just begun.
@@ -67,8 +87,8 @@ pub(crate) struct Found {
 }
 
 impl Sessions {
-    /// `stamp`: of the user's record, which a change of it changes.
-    pub(crate) fn begin(&self, caller: Caller, stamp: String, now: Instant) -> Result<Begun, String> {
+    pub(crate) fn begin(&self, person: Person, now: Instant) -> Result<Begun, String> {
+        let Person { caller, stamp, longest } = person;
         let (token, csrf) = (secret()?, secret()?);
         let id = id_of(&token);
         let caller = Caller { session: Some(id), ..caller };
@@ -81,9 +101,10 @@ impl Sessions {
         if table.len() >= MOST {
             remove_idlest(&mut table, |_| true);
         }
-        let session = Session { caller, csrf: csrf.clone(), begun: now, used: now, stamp, checked: now };
+        let session =
+            Session { caller, csrf: csrf.clone(), begun: now, longest, used: now, stamp, checked: now };
         table.insert(id, session);
-        Ok(Begun { token, csrf, ends_in: LONGEST })
+        Ok(Begun { token, csrf, ends_in: longest })
     }
 
     /// `uses`: whether a person is behind the request, so that the session is not idle.
@@ -98,7 +119,7 @@ impl Sessions {
         if uses {
             session.used = now;
         }
-        let ends_in = LONGEST.saturating_sub(now.saturating_duration_since(session.begun));
+        let ends_in = session.longest.saturating_sub(now.saturating_duration_since(session.begun));
         Some(Found { caller: session.caller.clone(), csrf: session.csrf.clone(), ends_in })
     }
 
@@ -119,7 +140,7 @@ impl Sessions {
     /// The stamp to compare with the user's record, where it is time to.
     pub(crate) fn to_check(&self, id: SessionId, now: Instant) -> Option<String> {
         let table = self.table();
-        let session = table.get(&id).filter(|session| session.caller.is_user)?;
+        let session = table.get(&id).filter(|session| session.caller.origin == Origin::User)?;
         let is_due = now.saturating_duration_since(session.checked) >= BELIEVED;
         is_due.then(|| session.stamp.clone())
     }
@@ -138,7 +159,7 @@ impl Sessions {
 impl Session {
     fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.used) >= IDLE
-            || now.saturating_duration_since(self.begun) >= LONGEST
+            || now.saturating_duration_since(self.begun) >= self.longest
     }
 }
 
@@ -150,7 +171,7 @@ impl Found {
 }
 
 fn same_person(one: &Caller, other: &Caller) -> bool {
-    (one.is_user, &one.name) == (other.is_user, &other.name)
+    (one.origin, &one.name) == (other.origin, &other.name)
 }
 
 fn remove_idlest(table: &mut HashMap<SessionId, Session>, among: impl Fn(&Session) -> bool) {
@@ -160,42 +181,34 @@ fn remove_idlest(table: &mut HashMap<SessionId, Session>, among: impl Fn(&Sessio
     }
 }
 
-/// 256 bits that cannot be guessed.
-pub(crate) fn secret() -> Result<String, String> {
-    let mut bytes = [0; 32];
-    fill_secret(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    Ok(BASE64URL_NOPAD.encode(&bytes))
-}
-
-fn id_of(token: &str) -> SessionId {
-    let mut id = [0; 32];
-    id.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-    SessionId(id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::role::Role;
 
-    fn of(name: &str) -> Caller {
+    fn caller(name: &str) -> Caller {
         Caller {
             name: name.to_owned(),
             role: Role::Viewer,
-            is_user: true,
+            origin: Origin::User,
             sees_consumers: false,
+            scope: None,
             session: None,
         }
+    }
+
+    fn of(name: &str) -> Person {
+        Person::of(caller(name), String::new())
     }
 
     #[test]
     fn sessions_end_when_idle_and_when_old() {
         let (sessions, start) = (Sessions::default(), Instant::now());
         let minutes = |count: u64| start + Duration::from_secs(count * 60);
-        let idle = sessions.begin(of("a"), String::new(), start).expect("begun").token;
+        let idle = sessions.begin(of("a"), start).expect("begun").token;
         assert!(sessions.find(&idle, false, minutes(29)).is_some());
         assert!(sessions.find(&idle, true, minutes(30)).is_none(), "polls do not count");
-        let old = sessions.begin(of("a"), String::new(), start).expect("begun").token;
+        let old = sessions.begin(of("a"), start).expect("begun").token;
         for minute in (0..12 * 60).step_by(20) {
             assert!(sessions.find(&old, true, minutes(minute)).is_some(), "{minute}");
         }
@@ -208,17 +221,17 @@ mod tests {
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |count: usize| start + Duration::from_millis(count as u64);
         let tokens: Vec<String> = (0..MOST_OF_ONE + 1)
-            .map(|count| sessions.begin(of("a"), String::new(), at(count)).expect("begun").token)
+            .map(|count| sessions.begin(of("a"), at(count)).expect("begun").token)
             .collect();
         assert!(sessions.find(&tokens[0], true, at(99)).is_none(), "the idlest made room");
         assert!(tokens.iter().skip(1).all(|token| sessions.find(token, true, at(99)).is_some()));
         for count in 0..MOST {
-            sessions.begin(of(&format!("u{count}")), String::new(), at(200 + count)).expect("begun");
+            sessions.begin(of(&format!("u{count}")), at(200 + count)).expect("begun");
         }
         assert_eq!(sessions.table().len(), MOST);
-        let key = Caller { is_user: false, ..of("u999") };
-        let of_key = sessions.begin(key.clone(), String::new(), at(2000)).expect("begun").token;
-        sessions.end_all(&of("u999"));
+        let key = Caller { origin: Origin::Key, ..caller("u999") };
+        let of_key = sessions.begin(Person::of(key.clone(), String::new()), at(2000)).expect("begun").token;
+        sessions.end_all(&caller("u999"));
         assert!(sessions.find(&of_key, true, at(2001)).is_some(), "a key of the same name is another one");
         sessions.end_all(&key);
         assert!(sessions.find(&of_key, true, at(2001)).is_none());

@@ -9,7 +9,12 @@ use aws_lc_rs::{
 use ipnet::IpNet;
 use tidegate_model::encrypt::Keyring;
 
-use crate::{Hosts, caller::Caller, role::Role};
+use crate::{
+    Hosts,
+    caller::{Caller, Origin},
+    oidc::Oidc,
+    role::Role,
+};
 
 /// Settings of the Admin API.
 #[derive(Clone)]
@@ -42,6 +47,8 @@ pub struct AdminSettings {
     pub console: bool,
     /// The name of the cookie of sessions: gateways at one host name, on several ports, each have their own.
     pub cookie: String,
+    /// The identity provider of the console.
+    pub oidc: Option<Oidc>,
     /// What `GET /mode` says of the process.
     pub mode: Mode,
 }
@@ -72,6 +79,7 @@ impl Default for AdminSettings {
             tls: false,
             console: false,
             cookie: "tidegate_session".to_owned(),
+            oidc: None,
             mode: Mode::default(),
         }
     }
@@ -107,8 +115,9 @@ impl AdminKey {
         Caller {
             name: self.name.clone(),
             role: self.role,
-            is_user: false,
+            origin: Origin::Key,
             sees_consumers: self.role > Role::Viewer,
+            scope: None,
             session: None,
         }
     }

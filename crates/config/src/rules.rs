@@ -3,6 +3,7 @@
 mod believed;
 mod idle;
 mod metrics;
+mod oidc;
 mod said;
 mod unread;
 
@@ -65,12 +66,14 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
     said.extend(windows(settings));
     said.extend(zones(settings));
     said.extend(metrics::refusals(settings));
+    said.extend(oidc::refusals(settings));
     said
 }
 
 /// What starts nevertheless.
 pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = idle::warnings(settings);
+    said.extend(oidc::warnings(settings));
     said.extend(believed::warnings(settings));
     said.extend(unread::warnings(settings));
     let old: Vec<&str> = settings

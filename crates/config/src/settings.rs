@@ -10,6 +10,7 @@ mod history;
 mod http2;
 pub(crate) mod listener;
 mod nginx;
+mod oidc;
 mod reader;
 mod stream;
 
@@ -26,6 +27,7 @@ pub use self::{
     history::History,
     listener::Listener,
     nginx::{AccessLog, Level, Nginx, Timeouts},
+    oidc::{AdminOidc, OidcRole, REDIRECT_PATH},
     reader::Reader,
     stream::{Stream, TcpListener},
 };

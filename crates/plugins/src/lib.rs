@@ -222,6 +222,7 @@ pub fn server_info(etcd_version: &str) -> serde_json::Value {
     observability::server_info::report(Some(etcd_version))
 }
 
+pub use authentication::openid_connect::{Begun, SignIn, SignInSettings};
 pub use ext_plugin::process::Runner;
 
 /// What compressing and decompressing bodies holds.

@@ -20,7 +20,7 @@ fn cases() -> Vec<(Value, &'static str)> {
         (plugin("uri-blocker", json!({"block_rules": []})), "block_rules is empty: every request is refused"),
         (
             cors("https://a.example/"),
-            "allow_origins: https://a.example/ allows nothing: an origin has no path; write https://a.example",
+            "allow_origins: https://a.example allows nothing with a slash or path behind it",
         ),
         (
             cors("https://b.example,https://A.example:443"),

@@ -55,6 +55,24 @@ fn a_limit_on_the_size_of_files_ends_no_process() {
     assert!(gateway.process.ended().is_none(), "it runs on");
 }
 
+/// Whoever is deleted is out, even where that cannot be written.
+#[test]
+fn a_user_who_cannot_be_deleted_is_signed_out() {
+    if !has_own_mounts() {
+        return;
+    }
+    let mut gateway = Gateway::start_by(EMBEDDED, None, with_small_disk);
+    gateway.process.wait_for_port(gateway.http);
+    super::sessions::add_user(&gateway, "jo", "viewer");
+    let session = super::sessions::Session::of_user(&gateway, "jo");
+    let full = (0..1000).map(|number| put(&gateway, number)).find(|(status, _)| *status == 503);
+    assert!(full.is_some(), "the disk is full");
+    assert_eq!(session.send("GET", "/routes/0", "").status(), 200);
+    let (status, answer) = gateway.admin("DELETE", "/apisix/admin/users/jo", "");
+    assert_eq!(status, 503, "{answer}");
+    assert_eq!(session.send("GET", "/routes/0", "").status(), 401);
+}
+
 #[test]
 fn writes_work_again_within_a_second() {
     if !has_own_mounts() {

@@ -172,6 +172,61 @@ fn a_rollback_is_one_transaction_that_can_be_undone() {
 }
 
 #[test]
+fn one_object_goes_back_and_the_others_stay() {
+    let gateway = start();
+    checked(&gateway, "PUT", "/routes/1", &route("/a"), 201);
+    checked(&gateway, "PUT", "/consumers/jack", &json!({"username": "jack", "desc": "first"}), 201);
+    checked(
+        &gateway,
+        "PUT",
+        "/consumers/jack/credentials/c",
+        &json!({"plugins": {"key-auth": {"key": "k-1"}}}),
+        201,
+    );
+    checked(&gateway, "PUT", "/routes/1", &route("/b"), 200);
+    checked(&gateway, "PUT", "/routes/2", &route("/c"), 201);
+    checked(&gateway, "DELETE", "/consumers/jack", &Value::Null, 200);
+    let back = json!({"revision": 3, "key": "/routes/1", "dry_run": true});
+    let dry = checked(&gateway, "POST", "/rollback", &back, 200);
+    let changes = dry["changes"].as_array().expect("changes");
+    assert_eq!((changes.len(), &changes[0]["resource"]), (1, &json!("routes/1")), "{dry}");
+    assert!(dry.to_string().contains("/a") && dry.to_string().contains("/b"), "{dry}");
+    checked(&gateway, "POST", "/rollback", &json!({"revision": 3, "key": "/routes/1"}), 200);
+    assert_eq!((status(&gateway, "/a"), status(&gateway, "/b"), status(&gateway, "/c")), (201, 404, 201));
+    checked(&gateway, "GET", "/consumers/jack", &Value::Null, 404);
+    let entry = get(&gateway, "/history/7");
+    assert_eq!((&entry["note"], &entry["total"]), (&json!("rollback of routes/1 to revision 3"), &json!(1)));
+    // What goes with an object comes back with it.
+    let (ok, said) = gateway.verb_with(&["config", "rollback", "5", "--key", "/consumers/jack"]);
+    assert!(ok && said.contains("create consumers/jack") && said.contains("2 objects changed"), "{said}");
+    assert_eq!(get(&gateway, "/consumers/jack")["value"]["desc"], "first");
+    checked(&gateway, "GET", "/consumers/jack/credentials/c", &Value::Null, 200);
+    // An object that was not there yet goes.
+    checked(&gateway, "POST", "/rollback", &json!({"revision": 4, "key": "/routes/2"}), 200);
+    assert_eq!((status(&gateway, "/a"), status(&gateway, "/c")), (201, 404));
+    // One that refers to what is gone does not come back alone.
+    checked(&gateway, "PUT", "/upstreams/u", &json!({"nodes": {"127.0.0.1:1": 1}}), 201);
+    checked(&gateway, "PUT", "/routes/3", &json!({"uri": "/d", "upstream_id": "u"}), 201);
+    let revision = get(&gateway, "/revision")["stored"].as_u64().expect("a revision");
+    checked(&gateway, "DELETE", "/routes/3", &Value::Null, 200);
+    checked(&gateway, "DELETE", "/upstreams/u", &Value::Null, 200);
+    let refused =
+        checked(&gateway, "POST", "/rollback", &json!({"revision": revision, "key": "/routes/3"}), 400);
+    assert!(refused.to_string().contains("upstream"), "{refused}");
+    for key in [json!("routes"), json!("/nothing/1"), json!(1), json!("/routes")] {
+        checked(&gateway, "POST", "/rollback", &json!({"revision": 1, "key": key}), 400);
+    }
+    let unchanged = checked(
+        &gateway,
+        "POST",
+        "/rollback",
+        &json!({"revision": 8, "key": "/routes/none", "dry_run": true}),
+        200,
+    );
+    assert_eq!(unchanged["changes"], json!([]), "{unchanged}");
+}
+
+#[test]
 fn a_checkpoint_outlives_its_history() {
     let gateway = start_with("history: {max_entries: 3}\n");
     checked(&gateway, "PUT", "/routes/1", &route("/good"), 201);

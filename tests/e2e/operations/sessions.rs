@@ -229,7 +229,23 @@ fn guessing_ends_soon() {
             .and_then(|seconds| seconds.parse().ok())
             .is_some_and(|seconds: u64| seconds > 200)
     );
-    assert_eq!(attempt(2, &json!({"key": ADMIN_KEY})).status(), 429, "an address has one count");
+    assert_eq!(attempt(2, &json!({"key": ADMIN_KEY})).status(), 201, "a right key is no guess");
+    assert_eq!(
+        attempt(2, &json!({"key": "wrong"})).status(),
+        401,
+        "of the machine itself, each name has its count"
+    );
+    add_user(&gateway, "al", "viewer");
+    assert_eq!(
+        attempt(2, &json!({"user": "al", "password": PASSWORD})).status(),
+        201,
+        "others of the same tunnel"
+    );
+    for number in 0..9 {
+        assert_eq!(attempt(2, &json!({"key": format!("wrong {number}")})).status(), 401, "{number}");
+    }
+    assert_eq!(attempt(2, &json!({"key": "wrong"})).status(), 429, "keys are guessed ten times");
+    assert_eq!(attempt(2, &json!({"key": ADMIN_KEY})).status(), 201, "and the right one still is none");
     assert_eq!(attempt(3, &json!({"user": "jo", "password": PASSWORD})).status(), 201, "others may");
     for number in 0..10 {
         let wrong = attempt(4, &json!({"user": "jo", "password": format!("wrong password {number}")}));

@@ -230,7 +230,7 @@ fn a_guard_put_on_an_imported_route_by_hand_stays() {
     scene.applied("kong", &guarded, &[]);
     assert_eq!(scene.status("/old"), 401);
     // A route written anew has no label of the import.
-    scene.change("PUT", &path, r#"{"uri":"/old","plugins":{"ip-restriction":{"blacklist":["0.0.0.0/0"]},"mocking":{"response_example":"own"}}}"#);
+    scene.change("PUT", &path, r#"{"uri":"/old","plugins":{"ip-restriction":{"blacklist":["0.0.0.0/0"]}},"upstream":{"nodes":{"127.0.0.1:1":1}}}"#);
     assert_eq!(scene.status("/old"), 403);
     scene.refused("kong", &guarded, &[&path, "not written by an earlier import"]);
     // What was changed by hand to what the file has is no difference.

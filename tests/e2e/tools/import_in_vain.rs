@@ -26,7 +26,9 @@ fn options_without_effect_are_named_or_refused() {
         (["kong", "--include-empty", "x"], KONG, "--include-empty is for files of nginx"),
         (["nginx", "--allow-missing", "key-auth"], nginx, "--allow-missing is for files of Kong"),
         (["nginx", "--env-file", "/nope"], nginx, "--env-file is for files of Kong"),
-        (["kong", "--admin", "127.0.0.1:9999"], KONG, "--apply"),
+        (["kong", "--admin", "127.0.0.1:9999"], KONG, "--admin has no effect without --apply"),
+        (["kong", "--replace", "--strict"], KONG, "--replace has no effect without --apply"),
+        (["kong", "--keep", "--strict"], KONG, "--keep has no effect without --apply"),
     ] {
         let (done, said, is_written) = import(&words, text);
         assert!(!done && !is_written && said.contains(expected), "{words:?}: {said}");

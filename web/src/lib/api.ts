@@ -125,7 +125,10 @@ export function transact(changes: Step[], options: { dryRun?: boolean; revision?
 
 export const getRevision = () => request<Revision>("/revision");
 
-export function rollback(to: { revision: number } | { checkpoint: string }, options: { dryRun?: boolean; revision?: number } = {}): Promise<ChangeResult> {
+/** `key`: of one object, such as `/routes/1`; without it, everything. */
+export type Point = ({ revision: number } | { checkpoint: string }) & { key?: string };
+
+export function rollback(to: Point, options: { dryRun?: boolean; revision?: number } = {}): Promise<ChangeResult> {
   return request<ChangeResult>("/rollback", {
     body: { ...to, dry_run: options.dryRun ?? false },
     headers: options.revision === undefined ? {} : { "If-Match": String(options.revision) },
@@ -136,6 +139,19 @@ export type Shown = { key: string } | { user: string; password: string };
 
 /** Signs in: the session comes as a cookie, which stays out of reach of this page. */
 export const signIn = (shown: Shown) => request<Session>("/sessions", { body: shown, signingIn: true });
+
+/** How one may sign in; `oidc` is the identity provider. */
+export interface WaysIn {
+  users: boolean;
+  oidc: { name: string } | null;
+}
+export const waysIn = () => request<WaysIn>("/sessions", { signingIn: true });
+
+/** Where the browser finds the identity provider, which sends it back to `redirect_uri`. */
+export const leaveForProvider = (redirect_uri: string) => request<{ location: string }>("/sessions/oidc", { body: { redirect_uri }, signingIn: true });
+
+/** Signs in with what the identity provider answered. */
+export const comeBack = (oidc: { code: string; state: string; iss?: string }) => request<Session>("/sessions", { body: { oidc }, signingIn: true });
 
 /** One's own; the other sessions of the user end, and this one gets another cookie and token. */
 export const changePassword = (current: string, next: string) => request<Session>("/sessions/current/password", { method: "PUT", body: { current, new: next }, signingIn: true });
@@ -150,4 +166,5 @@ export async function sessionNow(): Promise<Session | null> {
   }
 }
 
-export const signOff = () => request<unknown>("/sessions/current", { method: "DELETE", signingIn: true });
+/** Where the identity provider ends its own session, if it is to. */
+export const signOff = () => request<{ location: string } | "">("/sessions/current", { method: "DELETE", signingIn: true });

@@ -32,7 +32,8 @@ const isPressing = (target: EventTarget | null, name: string): boolean => name =
 
 function onKey(event: KeyboardEvent): void {
   const name = nameOf(event);
-  if (isTyping(event.target, event) && !name.startsWith("ctrl+") && name !== "escape") return;
+  // Undo in a field is the field's.
+  if (isTyping(event.target, event) && (!name.startsWith("ctrl+") || name === "ctrl+z") && name !== "escape") return;
   if (isPressing(event.target, name)) return;
   const sequence = first && event.timeStamp - first.at < SEQUENCE_MS ? `${first.key} ${name}` : null;
   first = { key: name, at: event.timeStamp };

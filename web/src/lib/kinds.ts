@@ -1,6 +1,7 @@
 // The kinds of objects: their addresses, names and columns. A screen that shows objects reads all it needs from here.
 import type { Json } from "./api";
 import type { Key } from "./i18n";
+import { readCertificate } from "./certificate";
 import { isObject } from "./json";
 
 export interface Column {
@@ -113,6 +114,7 @@ export const KINDS: Kind[] = [
     columns: [
       { name: "name", title: "field.snis", value: (o, id) => list(o.sni, o.snis) || id, shown: true, width: 280 },
       { name: "type", title: "field.type", value: (o) => text(o.type) || "server", shown: true, width: 100 },
+      { name: "ends", title: "ssl.ends", value: (o) => text(readCertificate(o.cert)?.end), shown: true, width: 130 },
       { ...status, shown: true }, labels, { ...id, shown: true }, desc, updated,
     ],
   }),

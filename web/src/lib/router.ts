@@ -45,6 +45,11 @@ export function setGuard(next: typeof guard): void {
   guard = next;
 }
 
+/** Does what would lose what is not saved here, once the user agrees. */
+export function leave(go: () => void): void {
+  if (!guard || guard(go)) go();
+}
+
 export function navigate(to: string, options: { replace?: boolean } = {}): void {
   const samePlace = to.split("?")[0] === location.pathname;
   const go = () => {

@@ -11,6 +11,8 @@ export interface Session {
   /** Has a password; else it is a key of config.yaml. */
   user: boolean;
   csrf: string | null;
+  /** Labels, such as `team=payments`, of the only objects that it is for; none: all objects. */
+  scopes?: string[];
 }
 
 const TOKEN = "tidegate.token";
@@ -91,6 +93,22 @@ export function useReadOnly(): string | null {
     },
     () => readOnly,
   );
+}
+
+/** Labels that the objects of this session carry; null: it is for all objects. */
+export function useScope(): Record<string, string> | null {
+  const scopes = useSession()?.scopes ?? [];
+  if (scopes.length === 0) return null;
+  return Object.fromEntries(scopes.map((scope) => [scope.slice(0, scope.indexOf("=")), scope.slice(scope.indexOf("=") + 1)]));
+}
+
+/** What is of the whole gateway, and no part of any scope. */
+const OUTSIDE = ["explain", "changes", "global_rules", "plugin_metadata", "secrets"];
+
+/** Whether to offer a screen or a kind of objects. */
+export function useOffers(): (name: string) => boolean {
+  const scoped = useScope() !== null;
+  return (name) => !scoped || !OUTSIDE.includes(name);
 }
 
 /** Whether to offer changes. The gateway decides, whatever is offered. */

@@ -59,7 +59,7 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
   });
   const removeChosen = async () => {
     const ids = chosen.size ? [...chosen] : [rowAt(cursor)?.id].filter((id) => id !== undefined);
-    if (admin && ids.length && (await remove(kind, collection, ids))) {
+    if (admin && ids.length && (await remove(kind, collection, ids, chosen.size === 0))) {
       setChosen(new Set());
       if (open && ids.includes(open)) setQuery({ peek: undefined });
     }

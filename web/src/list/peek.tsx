@@ -9,6 +9,7 @@ import { address, setQuery } from "../lib/router";
 import { useMayChange } from "../lib/session";
 import { remove } from "../object/changes";
 import { Failure, Link, Skeleton } from "../ui/basics";
+import { Ends } from "../object/validity";
 import { Icon } from "../ui/icons";
 import { Lane } from "../ui/lane";
 
@@ -63,7 +64,7 @@ function Facts({ kind, object, id }: { kind: Kind; object: Json; id: string }): 
     <dl className="facts">
       {shown.map((column) => {
         const value = column.name === "status" ? t(object.status === 0 ? "status.off" : "status.on") : column.value(object, id);
-        return value ? <div key={column.name}><dt>{t(column.title)}</dt><dd className={column.mono ? "mono" : ""}>{value}</dd></div> : null;
+        return value ? <div key={column.name}><dt>{t(column.title)}</dt><dd className={column.mono ? "mono" : ""}>{column.name === "ends" ? <Ends at={Number(value)} /> : value}</dd></div> : null;
       })}
       {labels.length > 0 && <div><dt>{t("field.labels")}</dt><dd>{labels.map((label) => <span key={label} className="tag">{label}</span>)}</dd></div>}
       {typeof object.update_time === "number" && <div><dt>{t("field.update_time")}</dt><dd title={fullTime(object.update_time * 1000)}>{ago(object.update_time * 1000)}</dd></div>}

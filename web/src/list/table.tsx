@@ -4,6 +4,7 @@ import { ago, type Language, t, useLanguage } from "../lib/i18n";
 import { type Column, type Kind, labelsOf, pluginsOf } from "../lib/kinds";
 import { setQuery } from "../lib/router";
 import { Tags } from "../ui/basics";
+import { Ends } from "../object/validity";
 import { Icon } from "../ui/icons";
 import type { Row } from "./model";
 import type { ListState, Window } from "./use-list";
@@ -133,6 +134,7 @@ function Cell({ kind, column, row }: { kind: Kind; column: Column; row: Row }): 
     case "labels": return <Tags values={labelsOf(object)} limit={2} />;
     case "plugins": return <Tags values={pluginsOf(object)} limit={3} />;
     case "updated": return value ? <span className="soft">{ago(Number(value) * 1000)}</span> : "";
+    case "ends": return <Ends at={Number(value)} />;
     case "status": return value === "1" ? t("status.on") : <span className="soft">{t("status.off")}</span>;
     case "methods": return value ? <span className="methods">{value}</span> : <span className="soft">{t("any")}</span>;
     case "host": return value || <span className="soft">*</span>;

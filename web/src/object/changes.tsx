@@ -93,7 +93,8 @@ export function refresh(): void {
 }
 
 /** Deletes at once and offers ten seconds to take it back. Answers whether they are gone. */
-export async function remove(kind: Kind, collection: string[], ids: string[]): Promise<boolean> {
+export async function remove(kind: Kind, collection: string[], ids: string[], ask = false): Promise<boolean> {
+  if (ask && ids.length === 1 && !(await confirm({ title: t("delete.one.title", { name: ids[0] ?? "" }), text: <p>{t("delete.one.text")}</p>, action: t("action.delete"), danger: true }))) return false;
   if (ids.length > 1 && !(await confirm({ title: t("delete.many.title", { n: ids.length }), text: <p>{t("delete.many.text")}</p>, action: t("action.delete"), danger: true }))) return false;
   const steps = ids.map((id): Step => ({ method: "DELETE", path: apiPath([...collection, ...(kind.name === "secrets" ? id.split("/") : [id])]) }));
   try {
@@ -107,10 +108,10 @@ export async function remove(kind: Kind, collection: string[], ids: string[]): P
   }
 }
 
-/** Makes the configuration what it was before `revision`, if nothing happened since. */
-export async function takeBack(revision: number): Promise<void> {
+/** Makes the configuration, or one object, what it was before `revision`, if nothing happened since. */
+export async function takeBack(revision: number, key?: string): Promise<void> {
   try {
-    await rollback({ revision: revision - 1 }, { revision });
+    await rollback({ revision: revision - 1, ...(key ? { key } : {}) }, { revision });
     refresh();
     toast(t("undone"));
   } catch (error) {

@@ -1,14 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, useEffect, useMemo, useState } from "react";
+import { type JSX, useEffect, useMemo, useRef, useState } from "react";
 import { type Entry, type Fault, type Json, request } from "../lib/api";
-import { t } from "../lib/i18n";
+import { fullTime, type Key, t } from "../lib/i18n";
 import { equal, isObject, type Path, pointer } from "../lib/json";
 import { useKeys } from "../lib/keys";
 import type { Where } from "../lib/kinds";
 import { address, navigate, setGuard } from "../lib/router";
-import { useMayChange } from "../lib/session";
+import { useMayChange, useSession } from "../lib/session";
 import { usePlugins } from "../lib/status";
-import { Header, Segmented } from "../ui/basics";
+import { Header, Link, Segmented } from "../ui/basics";
 import { confirm } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
@@ -16,11 +16,14 @@ import { toast } from "../ui/toasts";
 import { type Draft, type Read, remove } from "./changes";
 import { CodeField, type Syntax } from "./editor";
 import { type FieldContext, Fields, isEmptyUpstream } from "./fields";
-import { Identity, suggestId } from "./identity";
+import { Identity, isId, suggestId } from "./identity";
 import { Crumbs } from "./object-screen";
+import { lint } from "./lint";
 import { Plugins } from "./plugins";
 import { Review } from "./review";
 import { SECRET_SCHEMAS } from "./secret-schemas";
+import { Validity } from "./validity";
+import { find, forget, keep, restore, type Unsaved, unsavedOf } from "./unsaved";
 import { type Checked, useCheck, useEditing } from "./use-draft";
 
 interface Props {
@@ -41,16 +44,21 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   const changed = !equal(editing.object, began.base ?? start);
   const given = first ? id : id.some(Boolean) ? id : suggestId(kind, editing.object);
   const parts = [...collection, ...given];
-  const complete = given.length > 0 && given.every(Boolean) && (kind.name !== "secrets" || given.length === 2);
+  const complete = given.length > 0 && given.every(Boolean) && (first !== null || isId(kind, given.at(-1) ?? "")) && (kind.name !== "secrets" || given.length === 2);
   const draft: Draft = { kind, parts, object: editing.object, base: began.base };
   const checked = useCheck(admin && (changed || !began.base) && !editing.problem && complete ? draft : null);
   const dirty = admin && changed;
+  // A new object under an identifier that is there already would replace what somebody else made.
+  const taken = !began.base && checked.result?.changes.some((one) => one.action === "update" && one.resource === parts.join("/")) === true;
 
-  useLeaveGuard(dirty);
-  const review = () => { if (admin && complete && !editing.problem && (changed || !began.base)) setReviewing(true); };
+  const warnings = checked.state === "good" ? warningsOf(kind.name, editing.object, checked) : [];
+  const unsaved = useUnsaved([...collection, ...where.id].join("/"), began.base ?? start, editing.object, id, dirty);
+  useLeaveGuard(dirty, unsaved.discard);
+  const review = () => { if (admin && complete && !taken && !editing.problem && (changed || !began.base)) setReviewing(true); };
   useKeys({ "ctrl+s": review, "ctrl+enter": review });
   const saved = (now: Read) => {
     setReviewing(false);
+    unsaved.discard();
     setBegan({ base: now.object, revision: now.revision });
     toast(t("saved", { name: given.join("/") }));
     if (!first) {
@@ -60,6 +68,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   };
   const drop = async () => {
     setGuard(null);
+    unsaved.discard();
     if (await remove(kind, collection, [given.join("/")])) navigate(address(collection));
   };
   const title = first ? String(editing.object.name ?? where.id.join("/")) : t("form.new", { kind: t(kind.one) });
@@ -70,19 +79,28 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
         ...(kind.name === "consumers" ? [{ name: "credentials", label: <><Icon name="secrets" />{t("kind.credentials")}</>, action: () => navigate(address([...parts, "credentials"])) }] : []),
         { name: "delete", label: <><Icon name="trash" />{t("action.delete")}</>, danger: true, action: () => void drop() },
       ]} />}
-      {changed && began.base && <button type="button" className="button hide-narrow" onClick={() => editing.replace(began.base ?? {})}>{t("form.discard")}</button>}
-      <button type="button" className="button primary" disabled={!complete || Boolean(editing.problem) || (!changed && Boolean(began.base))} onClick={review}>{t("form.review")}<kbd className="hide-narrow">Ctrl S</kbd></button>
+      {changed && began.base && <button type="button" className="button hide-narrow" onClick={() => { unsaved.discard(); editing.replace(began.base ?? {}); }}>{t("form.discard")}</button>}
+      <button type="button" className="button primary" disabled={!complete || taken || Boolean(editing.problem) || (!changed && Boolean(began.base))} onClick={review}>{t("form.review")}<kbd className="hide-narrow">Ctrl S</kbd></button>
     </>
   );
   return (
     <>
-      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty} /></Header>
+      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty} taken={taken} warnings={warnings.length} /></Header>
       <div className="tabs-narrow"><Segmented label={t("form.view")} value={tab} options={[["form", t("form.form")], ["source", t("form.source")]]} onChange={setTab} /></div>
       <div className="work" data-tab={tab}>
         <div className="form">
-          <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} />
+          <div className="form-fields">
+          {unsaved.found && <Found unsaved={unsaved.found} onDiscard={unsaved.discard} onRestore={() => {
+            if (!unsaved.found) return;
+            editing.replace(restore(editing.object, unsaved.found));
+            if (!first) setId(unsaved.found.id);
+            unsaved.answered();
+          }} />}
+          {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
           {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
-          <FormBody where={where} id={given} editing={editing} checked={checked} disabled={!admin || Boolean(editing.problem)} />
+          <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
+          </div>
+          <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>
         <div className="source">
           <div className="source-bar">
@@ -97,13 +115,40 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   );
 }
 
-function useLeaveGuard(dirty: boolean): void {
+/** What an earlier session left of this place, until the user says what to do with it. */
+function useUnsaved(place: string, base: Json, object: Json, id: string[], dirty: boolean) {
+  const who = useSession()?.name ?? null;
+  const [found, setFound] = useState<Unsaved | null>(() => find(who, place));
+  useEffect(() => {
+    if (dirty) keep(who, place, unsavedOf(base, object, id));
+    else if (!found) forget(who, place);
+  }, [who, place, base, object, id, dirty, found]);
+  return { found, answered: () => setFound(null), discard: () => { setFound(null); forget(who, place); } };
+}
+
+function Found({ unsaved, onRestore, onDiscard }: { unsaved: Unsaved; onRestore: () => void; onDiscard: () => void }): JSX.Element {
+  return (
+    <div className="problems">
+      <div className="notice warn" role="alert">
+        <Icon name="warning" />
+        <div className="grow"><p>{t("unsaved.found", { time: fullTime(unsaved.at) })}</p>{unsaved.short && <p className="small">{t("unsaved.short")}</p>}</div>
+        <button type="button" className="button" onClick={onRestore}>{t("unsaved.restore")}</button>
+        <button type="button" className="button" onClick={onDiscard}>{t("form.discard")}</button>
+      </div>
+    </div>
+  );
+}
+
+function useLeaveGuard(dirty: boolean, onLeave: () => void): void {
+  const leaving = useRef(onLeave);
+  leaving.current = onLeave;
   useEffect(() => {
     if (!dirty) return;
     setGuard((go) => {
       void confirm({ title: t("leave.title"), text: <p>{t("leave.text")}</p>, action: t("leave.action"), danger: true }).then((yes) => {
         if (!yes) return;
         setGuard(null);
+        leaving.current();
         go();
       });
       return false;
@@ -117,7 +162,9 @@ function useLeaveGuard(dirty: boolean): void {
   }, [dirty]);
 }
 
-function CheckState({ checked, changed }: { checked: Checked; changed: boolean }): JSX.Element | null {
+function CheckState({ checked, changed, taken, warnings }: { checked: Checked; changed: boolean; taken: boolean; warnings: number }): JSX.Element | null {
+  if (taken) return <span className="tag bad" role="status">{t("check.taken")}</span>;
+  if (checked.state === "good" && warnings > 0) return <span className="tag warn" role="status">{t("check.warned", { n: warnings })}</span>;
   const changes = checked.result?.changes.reduce((sum, one) => sum + (one.diff?.length ?? 0), 0) ?? 0;
   switch (checked.state) {
     case "good": return <span className="tag ok hide-narrow" role="status">{changed && changes > 0 ? t("check.good.n", { n: changes }) : t("check.good")}</span>;
@@ -127,11 +174,32 @@ function CheckState({ checked, changed }: { checked: Checked; changed: boolean }
   }
 }
 
-function Problems({ checked, syntax }: { checked: Checked; syntax: string | null }): JSX.Element | null {
+/** Those of the gateway, and of the page where the gateway has none. */
+function warningsOf(kind: string, object: Json, checked: Checked): string[] {
+  const told = (checked.result?.warnings ?? []).map(String);
+  return told.length ? told : lint(kind, object);
+}
+
+/** What a message with a regular expression means. */
+function hintOf(text: string): Key[] {
+  if (/property "hosts?"/.test(text) && /match pattern/.test(text)) return ["hint.host"];
+  if (/property "uris?"/.test(text) || /none of its paths can be read/.test(text)) return ["hint.path"];
+  return [];
+}
+
+function Problems({ checked, syntax, taken, warnings }: { checked: Checked; syntax: string | null; taken: string[] | null; warnings: string[] }): JSX.Element | null {
   const faults = checked.state === "bad" || checked.state === "unknown" ? (checked.error?.faults.map((fault) => fault.error) ?? []) : [];
   const all = syntax ? [syntax] : faults.length ? faults : checked.error ? [checked.error.message] : [];
-  if (all.length === 0) return null;
-  return <div className="problems">{all.slice(0, 5).map((text) => <div key={text} className="notice bad"><Icon name="warning" /><p className="grow">{text}</p></div>)}</div>;
+  const hints = [...new Set(all.flatMap((text) => hintOf(text)))];
+  if (all.length + warnings.length === 0 && !taken) return null;
+  return (
+    <div className="problems below">
+      {taken && <div className="notice bad"><Icon name="warning" /><p className="grow">{t("form.taken", { name: taken.at(-1) ?? "" })}</p><Link className="button" to={address(taken)}>{t("form.taken.open")}</Link></div>}
+      {hints.map((key) => <div key={key} className="notice bad"><Icon name="warning" /><p className="grow">{t(key)}</p></div>)}
+      {all.slice(0, 5).map((text) => <div key={text} className="notice bad"><Icon name="warning" /><p className="grow">{text}</p></div>)}
+      {warnings.slice(0, 5).map((text) => <div key={text} className="notice warn"><Icon name="warning" /><p className="grow">{text}</p></div>)}
+    </div>
+  );
 }
 
 interface BodyProps {
@@ -139,10 +207,12 @@ interface BodyProps {
   id: string[];
   editing: ReturnType<typeof useEditing>;
   checked: Checked;
+  /** It is stored already. */
+  saved: boolean;
   disabled: boolean;
 }
 
-function FormBody({ where, id, editing, checked, disabled }: BodyProps): JSX.Element {
+function FormBody({ where, id, editing, checked, saved, disabled }: BodyProps): JSX.Element {
   const { kind } = where;
   const schema = useSchema(where, id);
   const names = useNames(where);
@@ -153,7 +223,7 @@ function FormBody({ where, id, editing, checked, disabled }: BodyProps): JSX.Ele
       if (path.join() === "upstream_id" && value && isEmptyUpstream(editing.object.upstream)) editing.set(["upstream"], undefined);
       editing.set(path, value);
     },
-    namesFor: (field) => names[field] ?? [], translate: kind.schema !== null,
+    namesFor: (field) => (field === "type" && kind.schema !== "ssl" ? BALANCERS : (names[field] ?? [])), keptSecret: saved && kind.patched ? ["key"] : [], translate: kind.schema !== null,
     faultAt: (path: Path) => faults.find((fault) => `${placeOf(fault)}/`.startsWith(`${pointer(path)}/`))?.error.replace(/^invalid configuration: /, ""),
   };
   if (!schema) return <div className="pad soft">{id.length ? t("form.noschema") : t("form.chooseid")}</div>;
@@ -180,6 +250,9 @@ function useSchema({ kind }: Where, id: string[]): Json | null {
   if (kind.name === "secrets") return SECRET_SCHEMAS[id[0] ?? ""] ?? null;
   return plugins?.[id[0] ?? ""]?.metadata_schema ?? null;
 }
+
+/** Types of an upstream. Another one is refused, with those that there are. */
+const BALANCERS = ["roundrobin", "chash", "ewma", "least_conn"];
 
 const REFERENCES: [string, string][] = [["service_id", "services"], ["upstream_id", "upstreams"], ["plugin_config_id", "plugin_configs"], ["group_id", "consumer_groups"]];
 

@@ -5,6 +5,7 @@ import { type Key, t } from "../lib/i18n";
 import { isObject, type Path, pointer } from "../lib/json";
 import { en } from "../locales/en";
 import { Icon } from "../ui/icons";
+import { helpOf } from "./units";
 import { boundsOf, objectAt, plain, propertiesOf, requiredOf, type Schema, typesOf, widgetOf } from "./schema";
 import { Choices, JsonInput, MapInput, NodesInput, Switch, TextList } from "./widgets";
 
@@ -12,6 +13,8 @@ export interface FieldContext {
   set: (path: Path, value: unknown) => void;
   /** What is wrong at a place: its pointer, or the one of something inside. */
   faultAt: (path: Path) => string | undefined;
+  /** Fields whose stored value is not shown, and stays unless something is typed. */
+  keptSecret?: string[];
   /** Names that a text may be one of, such as the upstreams. */
   namesFor: (field: string) => string[];
   disabled: boolean;
@@ -23,6 +26,14 @@ export const labelOf = (name: string, translate: boolean): { text: string; mono:
   const key = `field.${name}`;
   return translate && Object.hasOwn(en, key) ? { text: t(key as Key), mono: false } : { text: name, mono: true };
 };
+
+/** Gives the focus to what was just added, once it is there. */
+export function focusField(path: Path): void {
+  requestAnimationFrame(() => {
+    const added = document.querySelector(`[data-path="${CSS.escape(pointer(path))}"]`);
+    added?.querySelector<HTMLElement>(".control :is(input, select, textarea, button):not(.clear), .plugin-name")?.focus();
+  });
+}
 
 interface FieldsProps {
   schema: Schema;
@@ -47,7 +58,7 @@ export function Fields({ schema, value, path, main, hidden = [], context }: Fiel
       {shown.map((name) => (
         <Field key={name} name={name} schema={fields[name] ?? {}} value={Object.hasOwn(value, name) ? value[name] : undefined} path={[...path, name]} required={required.includes(name)} context={context} />
       ))}
-      {rest.length > 0 && !context.disabled && <AddField names={rest} context={context} onAdd={(name) => context.set([...path, name], blankOf(fields[name] ?? {}))} />}
+      {rest.length > 0 && !context.disabled && <AddField names={rest} context={context} onAdd={(name) => { context.set([...path, name], blankOf(fields[name] ?? {})); focusField([...path, name]); }} />}
     </>
   );
 }
@@ -91,6 +102,8 @@ function AddField({ names, context, onAdd }: { names: string[]; context: FieldCo
   );
 }
 
+const EMPTIED = ["text", "long", "number", "choice", "choices", "list", "json"];
+
 interface FieldProps {
   name: string;
   schema: Schema;
@@ -106,10 +119,12 @@ function Field(props: FieldProps): JSX.Element {
   const label = labelOf(name, context.translate);
   const widget = widgetOf(name, schema);
   const fault = context.faultAt(path);
-  const clear = !required && value !== undefined && !context.disabled
-    ? <button type="button" className="button plain icon clear" aria-label={t("form.clear", { name: label.text })} title={t("form.clear", { name: label.text })} onClick={() => context.set(path, undefined)}><Icon name="close" size={12} /></button>
+  // What the keyboard empties in the field itself is no stop of Tab; nodes are removed one by one.
+  const clear = !required && value !== undefined && !context.disabled && widget !== "nodes"
+    ? <button type="button" tabIndex={EMPTIED.includes(widget) ? -1 : undefined} className="button plain icon clear" aria-label={t("form.clear", { name: label.text })} title={t("form.clear", { name: label.text })} onClick={() => context.set(path, undefined)}><Icon name="close" size={12} /></button>
     : null;
   const text = <>{label.text}{required && <span className="soft"> *</span>}</>;
+  const help = helpOf(path, schema, typeof value === "number" || value === undefined);
   if (widget === "group") return <Group {...props} title={text} mono={label.mono} clear={clear} />;
   return (
     <div className={fault ? "field wrong" : "field"} data-path={pointer(path)}>
@@ -118,6 +133,7 @@ function Field(props: FieldProps): JSX.Element {
         <Control {...props} id={id} widget={widget} fault={fault} />
         {clear}
       </div>
+      {help && <p className="help-text soft small">{help}</p>}
       {fault && <p className="fault" id={`${id}-fault`}>{fault}</p>}
     </div>
   );
@@ -128,7 +144,7 @@ function Group({ schema, value, path, context, title, mono, clear, name }: Field
     return (
       <div className="field">
         <span className={mono ? "mono" : ""}>{title}</span>
-        <div className="control"><button type="button" className="button" disabled={context.disabled} onClick={() => context.set(path, blankOf(schema))}><Icon name="plus" size={12} />{t("form.add", { name: labelOf(name, context.translate).text })}</button></div>
+        <div className="control"><button type="button" className="button" disabled={context.disabled} onClick={() => { context.set(path, blankOf(schema)); focusField(path); }}><Icon name="plus" size={12} />{t("form.add", { name: labelOf(name, context.translate).text })}</button></div>
       </div>
     );
   }
@@ -159,7 +175,7 @@ function Control({ name, schema, value, path, context, id, widget, fault }: Fiel
       );
     }
     case "number": return <input {...common} className="input mono short" inputMode="numeric" autoComplete="off" placeholder={hint} value={value === undefined ? "" : String(value)} onChange={(event) => set(numberOf(event.target.value))} />;
-    case "long": return <textarea {...common} className="textarea mono" spellCheck={false} rows={5} value={typeof value === "string" ? value : ""} onChange={(event) => set(event.target.value)} />;
+    case "long": return <textarea {...common} className="textarea mono" spellCheck={false} rows={5} placeholder={path.length === 1 && context.keptSecret?.includes(name) ? t("form.kept") : undefined} value={typeof value === "string" ? value : ""} onChange={(event) => set(event.target.value === "" && context.keptSecret?.includes(name) ? undefined : event.target.value)} />;
     case "choices": return <Choices {...common} label={`${id}-label`} options={plain(objectAt(simple, "items")).enum as string[]} value={value} onChange={set} />;
     case "list": return <TextList {...common} value={value} numbers={typesOf(objectAt(simple, "items"))[0] !== "string"} onChange={set} />;
     case "map": return <MapInput {...common} label={`${id}-label`} value={value} onChange={set} />;

@@ -14,6 +14,9 @@ export function suggestId(kind: Kind, object: Json): string[] {
   return id ? [id] : [];
 }
 
+/** Whether an identifier may have these letters; an empty one is only missing. */
+export const isId = (kind: Kind, id: string): boolean => id === "" || (kind.idField === "username" ? /^[\w-]{1,100}$/ : /^[\w.-]{1,64}$/).test(id);
+
 export function Identity({ kind, id, suggested, onChange }: { kind: Kind; id: string[]; suggested: string[]; onChange: (id: string[]) => void }): JSX.Element {
   const plugins = usePlugins().data ?? {};
   if (kind.name === "plugin_metadata") {
@@ -27,11 +30,13 @@ export function Identity({ kind, id, suggested, onChange }: { kind: Kind; id: st
       </div>
     );
   }
+  const wrong = !isId(kind, id.at(-1) ?? "");
   const own = (
-    <div className="field">
+    <div className={wrong ? "field wrong" : "field"}>
       <label htmlFor="new-id">{t(kind.idField === "username" ? "field.username" : "field.id")} *</label>
-      <div className="control"><input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus={!kind.main.includes("name")} data-autofocus={!kind.main.includes("name") || undefined}
+      <div className="control"><input id="new-id" className="input mono" autoComplete="off" spellCheck={false} placeholder={suggested[0] ?? t("form.id")} value={id.at(-1) ?? ""} autoFocus data-autofocus aria-invalid={wrong || undefined} aria-describedby={wrong ? "new-id-fault" : undefined}
         onChange={(event) => onChange(kind.name === "secrets" ? [id[0] || "vault", event.target.value] : event.target.value ? [event.target.value] : [])} /></div>
+      {wrong && <p className="fault" id="new-id-fault">{t("form.id.wrong")}</p>}
     </div>
   );
   if (kind.name !== "secrets") return own;

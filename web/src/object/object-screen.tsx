@@ -5,6 +5,7 @@ import type { Json } from "../lib/api";
 import { t } from "../lib/i18n";
 import type { Where } from "../lib/kinds";
 import { address, usePlace } from "../lib/router";
+import { useScope } from "../lib/session";
 import { Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Edit } from "./edit";
 import { read } from "./changes";
@@ -33,7 +34,9 @@ export function ObjectScreen({ where }: { where: Where }): JSX.Element {
       return null;
     }
   });
-  if (fresh) return <Edit key={parts.join("/")} where={where} start={copied ?? kind.blank} base={null} revision={0} />;
+  const scope = useScope();
+  const blank = scope ? { ...kind.blank, labels: scope } : kind.blank;
+  if (fresh) return <Edit key={parts.join("/")} where={where} start={copied ?? blank} base={null} revision={0} />;
   if (found.data) return <Edit key={parts.join("/")} where={where} start={found.data.object} base={found.data.object} revision={found.data.revision} />;
   return (
     <>

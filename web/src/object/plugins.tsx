@@ -7,6 +7,7 @@ import { type PluginInfo, usePlugins } from "../lib/status";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { blankOf, type FieldContext, Fields } from "./fields";
+import { matchesWords, usePluginWords } from "./plugin-words";
 import { mainFieldsOf, startOf } from "./hints";
 import { requiredOf, type Schema } from "./schema";
 import { Switch } from "./widgets";
@@ -26,12 +27,16 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
   const [open, setOpen] = useState<string | null>(null);
   const [adding, setAdding] = useState(false);
   const names = Object.keys(value).sort((a, b) => (all?.[b]?.priority ?? 0) - (all?.[a]?.priority ?? 0));
-  const inner: FieldContext = { ...context, translate: false };
+  const inner: FieldContext = { ...context, translate: false, namesFor: (field) => (field === "type" ? [] : context.namesFor(field)), keptSecret: [] };
   const add = (name: string) => {
     setAdding(false);
     setOpen(name);
     const schema = schemaOf(all?.[name], of) ?? {};
     context.set([...path, name], (of === "route" ? startOf(name) : undefined) ?? Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})])));
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      const added = document.querySelector(`[data-path="${CSS.escape(pointer([...path, name]))}"]`);
+      (added?.querySelector<HTMLElement>(".plugin-body :is(input, select, textarea):not(:disabled)") ?? added?.querySelector<HTMLElement>(".plugin-name"))?.focus();
+    }));
   };
   return (
     <section className="plugins" aria-label={t("field.plugins")}>
@@ -85,10 +90,11 @@ function rank(name: string, typed: string): number {
 function Picker({ all, of, taken, onPick, onClose }: { all: Record<string, PluginInfo>; of: "route" | "consumer"; taken: string[]; onPick: (name: string) => void; onClose: () => void }): JSX.Element {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
+  const words = usePluginWords();
   const found = useMemo(() => Object.entries(all)
-    .filter(([name, info]) => !taken.includes(name) && name.includes(typed.toLowerCase().trim()) && (of === "route" || info.consumer_schema || info.type !== "auth"))
+    .filter(([name, info]) => !taken.includes(name) && (name.includes(typed.toLowerCase().trim()) || matchesWords(words[name], typed)) && (of === "route" || info.consumer_schema || info.type !== "auth"))
     // What was typed, and what begins with it, before what has it somewhere.
-    .sort(([a, x], [b, y]) => rank(b, typed) - rank(a, typed) || Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of]);
+    .sort(([a, x], [b, y]) => rank(b, typed) - rank(a, typed) || Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of, words]);
   return (
     <Dialog title={t("plugins.add")} onClose={onClose} className="picker">
       <input className="input" role="combobox" aria-expanded="true" aria-controls="plugin-list" aria-activedescendant={found[at] ? `pick-${found[at][0]}` : undefined} aria-label={t("plugins.search")} placeholder={t("plugins.search")} autoFocus data-autofocus value={typed}
@@ -103,9 +109,10 @@ function Picker({ all, of, taken, onPick, onClose }: { all: Record<string, Plugi
       <div id="plugin-list" role="listbox" aria-label={t("field.plugins")} className="pick-list" tabIndex={-1}>
         {found.map(([name, info], i) => (
           <div key={name} id={`pick-${name}`} role="option" aria-selected={i === at} className="pick" onClick={() => onPick(name)} ref={(element) => { if (i === at) element?.scrollIntoView({ block: "nearest" }); }}>
-            <span className="grow">{name}</span>{info.type && <span className="tag">{info.type}</span>}<span className="soft small mono">{info.priority}</span>
+            <span className="grow"><span>{name}</span>{words[name] && <span className="soft small pick-text">{words[name]?.text}</span>}</span>{info.type && <span className="tag">{info.type}</span>}<span className="soft small mono">{info.priority}</span>
           </div>
         ))}
+        {found.length === 0 && <p className="soft pad" role="presentation">{t("plugins.nothing")}</p>}
       </div>
     </Dialog>
   );

@@ -1,7 +1,7 @@
 // Before a change is written: what the gateway says that it will change. And when somebody else changed the object meanwhile:
 // both changes beside what they began with.
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, useEffect, useState } from "react";
+import { type JSX, useEffect, useRef, useState } from "react";
 import type { Json } from "../lib/api";
 import { t } from "../lib/i18n";
 import { equal, type Merge, merge, type Path, pointer, setAt } from "../lib/json";
@@ -41,19 +41,25 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
     }
     setBusy(false);
   };
+  const ready = !busy && preview.data !== undefined && !now.isLoading;
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    // Nobody went elsewhere in the meantime.
+    if (ready && document.activeElement?.matches("dialog, [data-body]")) button.current?.focus();
+  }, [ready]);
   if (theirs && theirs !== "gone") {
     return <Conflict draft={draft} theirs={theirs} onClose={onClose} onMerged={(merged) => { setTheirs(null); onMerged(merged, theirs); }} />;
   }
   const gone = theirs === "gone";
   const footer = (
     <>
-      <span className="soft small grow">{t("review.checked")}</span>
+      <span className="soft small grow">{preview.data && !error ? t("review.checked") : ""}</span>
       <button type="button" className="button" onClick={onClose}>{t("action.back")}</button>
-      <button type="button" className="button primary" autoFocus data-autofocus disabled={busy || !preview.data || now.isLoading} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
+      <button ref={button} type="button" className="button primary" data-autofocus disabled={!ready} onClick={() => void (gone ? write(null, revision) : write())}>{t(gone ? "review.create" : busy ? "review.saving" : "review.save")}<kbd>Ctrl ↵</kbd></button>
     </>
   );
   return (
-    <Dialog title={t("review.title", { name: draft.parts.join("/") })} size="wide" onClose={onClose} footer={footer} keys={{ "ctrl+enter": () => { if (!busy && preview.data && !now.isLoading) void (gone ? write(null, revision) : write()); }, "ctrl+s": () => undefined }}>
+    <Dialog title={t("review.title", { name: draft.parts.join("/") })} size="wide" onClose={onClose} footer={footer} keys={{ "ctrl+enter": () => { if (ready) void (gone ? write(null, revision) : write()); }, "ctrl+s": () => undefined }}>
       {gone && <div className="notice warn"><p>{t("review.gone")}</p></div>}
       {Boolean(error) && <Failure error={error} />}
       {(preview.isLoading || now.isLoading) && <Skeleton rows={3} />}
@@ -81,7 +87,7 @@ function Conflict({ draft, theirs, onClose, onMerged }: { draft: Draft; theirs: 
   );
   return (
     <Dialog title={t("conflict.title", { name: draft.parts.join("/") })} size="wide" onClose={onClose} footer={footer}>
-      <p>{t("conflict.text")}</p>
+      <p>{t(draft.base ? "conflict.text" : "conflict.exists")}</p>
       {result.conflicts.map((one) => {
         const at = pointer(one.path);
         return (

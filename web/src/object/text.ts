@@ -16,11 +16,37 @@ export async function write(object: unknown, syntax: Syntax): Promise<string> {
 
 export async function parseText(text: string, syntax: Syntax): Promise<{ object: Json } | { problem: Problem }> {
   try {
-    const value: unknown = syntax === "json" ? JSON.parse(text) : await parseYaml(text);
+    const value: unknown = syntax === "json" ? parseJson(text) : await parseYaml(text);
     return isObject(value) ? { object: value } : { problem: { line: 1, text: "object expected" } };
   } catch (error) {
     return { problem: problemOf(error, text) };
   }
+}
+
+/** JSON without what a reader of JSON drops in silence. */
+function parseJson(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  const lost = lostOf(text);
+  if (lost) throw new Error(`${lost.what} at position ${lost.at}`);
+  return value;
+}
+
+/** A name that comes twice in one object, or an integer that JavaScript rounds, in a text that is JSON. */
+export function lostOf(text: string): { what: string; at: number } | null {
+  const open: (Set<string> | null)[] = [];
+  for (const token of text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\]]|-?\d[\d.eE+-]*/g)) {
+    const [part, colon] = token;
+    if (part === "{") open.push(new Set());
+    else if (part === "[") open.push(null);
+    else if (part === "}" || part === "]") open.pop();
+    else if (colon) {
+      const name = JSON.parse(part.slice(0, part.length - colon.length)) as string;
+      const names = open.at(-1);
+      if (names?.has(name)) return { what: `"${name}" comes twice in the same object`, at: token.index };
+      names?.add(name);
+    } else if (/^-?\d+$/.test(part) && !Number.isSafeInteger(Number(part))) return { what: `${part} is too large for this page, which would round it`, at: token.index };
+  }
+  return null;
 }
 
 async function parseYaml(text: string): Promise<unknown> {

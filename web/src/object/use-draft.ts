@@ -36,6 +36,14 @@ export function useEditing(start: Json): Editing {
     setProblem(null);
     void write(next, as).then((written) => turn === latest.current.turn && setText(written));
   };
+  const read = (typed: string, as: Syntax) => {
+    const turn = ++latest.current.turn;
+    void parseText(typed, as).then((parsed) => {
+      if (turn !== latest.current.turn) return;
+      setProblem("problem" in parsed ? parsed.problem : null);
+      if ("object" in parsed) setObject((latest.current.object = parsed.object));
+    });
+  };
   useEffect(() => {
     if (syntax === "yaml") show(latest.current.object, "yaml");
   }, []);
@@ -45,17 +53,14 @@ export function useEditing(start: Json): Editing {
     replace: (next) => show(next, syntax),
     type: (typed) => {
       setText(typed);
-      const turn = ++latest.current.turn;
-      void parseText(typed, syntax).then((parsed) => {
-        if (turn !== latest.current.turn) return;
-        setProblem("problem" in parsed ? parsed.problem : null);
-        if ("object" in parsed) setObject((latest.current.object = parsed.object));
-      });
+      read(typed, syntax);
     },
     choose: (next) => {
       localStorage.setItem(SYNTAX, next);
       setSyntax(next);
-      show(latest.current.object, next);
+      // What was typed and cannot be read stays: it may be what was just chosen.
+      if (problem) read(text, next);
+      else show(latest.current.object, next);
     },
   };
 }

@@ -1,5 +1,5 @@
 // The controls of forms that HTML does not have.
-import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type JSX, type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
 import { t } from "../lib/i18n";
 import { equal, isObject } from "../lib/json";
 import { Icon } from "../ui/icons";
@@ -81,15 +81,21 @@ function useRows<R>(value: unknown, read: (value: unknown) => R[], write: (rows:
   }];
 }
 
+/** The first field of the row that was just added. */
+function focusLast(group: RefObject<HTMLDivElement | null>): void {
+  requestAnimationFrame(() => [...(group.current?.querySelectorAll(".rows-row") ?? [])].at(-1)?.querySelector("input")?.focus());
+}
+
 type Pair = [string, string];
 
 export function MapInput({ value, onChange, label, disabled }: Common & { label: string }): JSX.Element {
   const read = (from: unknown): Pair[] => (isObject(from) ? Object.entries(from).map(([name, one]) => [name, String(one)]) : []);
   const write = (rows: Pair[]) => { const full = rows.filter(([name]) => name); return full.length ? Object.fromEntries(full) : undefined; };
+  const group = useRef<HTMLDivElement>(null);
   const [rows, setRows] = useRows(value, read, write, onChange);
   const edit = (index: number, at: 0 | 1, text: string) => setRows(rows.map((row, i) => (i === index ? (at === 0 ? [text, row[1]] : [row[0], text]) : row)));
   return (
-    <div className="rows" role="group" aria-labelledby={label}>
+    <div className="rows" role="group" aria-labelledby={label} ref={group}>
       {rows.map((row, i) => (
         <div key={i} className="rows-row two">
           <input className="input mono" value={row[0]} disabled={disabled} aria-label={t("form.key")} placeholder={t("form.key")} onChange={(event) => edit(i, 0, event.target.value)} />
@@ -97,7 +103,7 @@ export function MapInput({ value, onChange, label, disabled }: Common & { label:
           <RemoveRow disabled={disabled} name={row[0]} onClick={() => setRows(rows.filter((_, at) => at !== i))} />
         </div>
       ))}
-      {!disabled && <button type="button" className="button" onClick={() => setRows([...rows, ["", ""]])}><Icon name="plus" size={12} />{t("form.add.row")}</button>}
+      {!disabled && <button type="button" className="button" onClick={() => { setRows([...rows, ["", ""]]); focusLast(group); }}><Icon name="plus" size={12} />{t("form.add.row")}</button>}
     </div>
   );
 }
@@ -134,20 +140,22 @@ export function writeNodes(nodes: Node[], short: boolean): unknown {
 }
 
 export function NodesInput({ value, onChange, label, disabled }: Common & { label: string }): JSX.Element {
+  const group = useRef<HTMLDivElement>(null);
   const [rows, setRows] = useRows(value, readNodes, (nodes) => writeNodes(nodes, !Array.isArray(value)), onChange);
   const edit = (index: number, change: Partial<Node>) => setRows(rows.map((row, i) => (i === index ? { ...row, ...change } : row)));
   const cell = (row: Node, i: number, name: "host" | "port" | "weight") => (
     <input className="input mono" value={row[name]} disabled={disabled} aria-label={t(`field.${name}`)} placeholder={t(`field.${name}`)} inputMode={name === "host" ? undefined : "numeric"} onChange={(event) => edit(i, { [name]: event.target.value })} />
   );
   return (
-    <div className="rows" role="group" aria-labelledby={label}>
+    <div className="rows" role="group" aria-labelledby={label} ref={group}>
+      {rows.length > 0 && <div className="rows-row three soft small" aria-hidden="true"><span>{t("field.host")}</span><span>{t("field.port")}</span><span>{t("field.weight")}</span></div>}
       {rows.map((row, i) => (
         <div key={i} className="rows-row three">
           {cell(row, i, "host")}{cell(row, i, "port")}{cell(row, i, "weight")}
           <RemoveRow disabled={disabled} name={`${row.host}:${row.port}`} onClick={() => setRows(rows.filter((_, at) => at !== i))} />
         </div>
       ))}
-      {!disabled && <button type="button" className="button" onClick={() => setRows([...rows, { host: "", port: "", weight: "1", more: {} }])}><Icon name="plus" size={12} />{t("form.add.node")}</button>}
+      {!disabled && <button type="button" className="button" onClick={() => { setRows([...rows, { host: "", port: "", weight: "1", more: {} }]); focusLast(group); }}><Icon name="plus" size={12} />{t("form.add.node")}</button>}
     </div>
   );
 }

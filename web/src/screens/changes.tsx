@@ -5,7 +5,7 @@ import { ApiError, type HistoryDetail, type HistoryItem, request } from "../lib/
 import { ago, fullTime, t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { address, navigate, setQuery, usePlace } from "../lib/router";
-import { useMayChange } from "../lib/session";
+import { useMayChange, useSession } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Changed, ObjectName } from "../ui/diff";
@@ -100,13 +100,14 @@ function HistoryRow({ entry, cursor }: { entry: HistoryItem; cursor: boolean }):
 
 function OneChange({ revision }: { revision: string }): JSX.Element {
   const admin = useMayChange();
-  const [back, setBack] = useState<number | null>(null);
+  const [back, setBack] = useState<{ revision: number; key?: string } | null>(null);
+  const everything = !useSession()?.scopes?.length;
   const detail = useQuery({ queryKey: ["history", "one", revision], queryFn: () => request<HistoryDetail>(`/history/${encodeURIComponent(revision)}?page_size=100`), retry: false });
   const entry = detail.data;
-  const actions = admin && entry && (
+  const actions = admin && everything && entry && (
     <>
-      <button type="button" className="button" onClick={() => setBack(entry.revision)}>{t("changes.to", { revision: entry.revision })}</button>
-      <button type="button" className="button" onClick={() => setBack(entry.revision - 1)}><Icon name="undo" />{t("changes.before")}</button>
+      <button type="button" className="button" onClick={() => setBack({ revision: entry.revision })}>{t("changes.to", { revision: entry.revision })}</button>
+      <button type="button" className="button" onClick={() => setBack({ revision: entry.revision - 1 })}><Icon name="undo" />{t("changes.before")}</button>
     </>
   );
   return (
@@ -125,11 +126,16 @@ function OneChange({ revision }: { revision: string }): JSX.Element {
             </dl>
             {entry.left_out !== undefined && <div className="notice warn"><p>{t("changes.leftout")}</p></div>}
             <h2 className="section-title flat">{t("changes.changed", { n: entry.total })}</h2>
-            <Changed changes={entry.changes} />
+            <Changed changes={entry.changes} action={admin ? (change) => (
+              <>
+                <button type="button" className="button plain" aria-label={t("changes.one.to.label", { name: change.resource, revision: entry.revision })} onClick={() => setBack({ revision: entry.revision, key: `/${change.resource}` })}>{t("changes.one.to")}</button>
+                <button type="button" className="button plain" aria-label={t("changes.one.before.label", { name: change.resource, revision: entry.revision })} onClick={() => setBack({ revision: entry.revision - 1, key: `/${change.resource}` })}><Icon name="undo" />{t("changes.one.before")}</button>
+              </>
+            ) : undefined} />
           </div>
         )}
       </div>
-      {back !== null && <RollbackDialog to={{ revision: back }} name={t("changes.title", { revision: back })} onClose={() => setBack(null)} />}
+      {back !== null && <RollbackDialog to={back} name={back.key ? t("changes.one.name", { name: back.key.slice(1), revision: back.revision }) : t("changes.title", { revision: back.revision })} onClose={() => setBack(null)} />}
     </>
   );
 }

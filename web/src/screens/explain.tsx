@@ -113,16 +113,27 @@ function Question({ asked }: { asked: Record<string, string> }): JSX.Element {
   );
 }
 
+/** Why the gateway cannot use the route that a request meets. */
+function useRejection(id: string | undefined): string | null {
+  const rejected = useQuery({ queryKey: ["rejected"], queryFn: () => request<{ list: { kind?: string; id?: string; reason?: string }[] }>("/rejected"), enabled: id !== undefined, retry: false });
+  return rejected.data?.list.find((one) => one.kind === "routes" && one.id === id)?.reason ?? null;
+}
+
 function Result({ answer }: { answer: Explanation }): JSX.Element {
-  const { route, refused } = answer;
+  const { route } = answer;
+  const rejection = useRejection(route?.id);
+  // A route that cannot be used answers with the built-in `unavailable`.
+  const broken = rejection !== null || answer.phases.some(({ plugins }) => plugins.some((one) => isUnavailable(one)));
+  const refused = answer.refused;
   return (
     <div className="pad column">
-      <div className={`verdict ${refused || !route ? "none" : ""}`}>
-        <Icon name={route && !refused ? "check" : "warning"} />
+      <div className={`verdict ${refused || !route || broken ? "none" : ""}`}>
+        <Icon name={route && !refused && !broken ? "check" : "warning"} />
         <div className="grow">
           {refused ? <p>{t("explain.refused", { status: refused })}</p>
             : route ? <p>{t("explain.goes")} <Link to={address(["routes", route.id])}><strong>{route.name ?? route.id}</strong></Link> <code>{route.uri}</code></p>
             : <p>{t("explain.nowhere")}</p>}
+          {route && !refused && broken && <p>{t("explain.broken")} {rejection ?? ""}</p>}
           <p className="soft small">{answer.request.method} {answer.request.scheme}://{answer.request.host}{answer.request.path} · {t("explain.from", { ip: answer.request.client_ip })} · {t("explain.at", { revision: answer.revision })}</p>
         </div>
       </div>
@@ -143,16 +154,17 @@ function Candidates({ candidates }: { candidates: Candidate[] }): JSX.Element {
   return (
     <Wide label={t("explain.candidates", { n: candidates.length })}>
       <table className="plain-table">
-        <thead><tr><th scope="col">{t("explain.verdict")}</th><th scope="col">{t("explain.route")}</th><th scope="col">{t("field.host")}</th><th scope="col">{t("field.uri")}</th><th scope="col" className="number">{t("field.priority")}</th><th scope="col">{t("explain.why")}</th></tr></thead>
+        <thead><tr><th scope="col">{t("explain.verdict")}</th><th scope="col">{t("explain.route")}</th><th scope="col" className="hide-narrow">{t("field.host")}</th><th scope="col" className="hide-narrow">{t("field.uri")}</th><th scope="col" className="number hide-narrow">{t("field.priority")}</th><th scope="col" className="hide-narrow">{t("explain.why")}</th></tr></thead>
         <tbody>
           {candidates.map((one) => (
             <tr key={one.route}>
               <td><span className={`tag ${TONE[one.verdict]}`}>{t(`verdict.${one.verdict}`)}</span></td>
-              <td><Link to={address(["routes", one.route])}>{one.name ?? one.route}</Link></td>
-              <td>{one.host ?? <span className="soft">*</span>}</td>
-              <td className="mono">{one.uri}</td>
-              <td className="number">{one.priority}</td>
-              <td className="soft">{one.reason ?? ""}</td>
+              <td><Link to={address(["routes", one.route])}>{one.name ?? one.route}</Link>
+                <div className="only-narrow"><span className="mono">{one.host ?? "*"} {one.uri}</span><p className="soft">{one.reason ?? ""}</p></div></td>
+              <td className="hide-narrow">{one.host ?? <span className="soft">*</span>}</td>
+              <td className="mono hide-narrow">{one.uri}</td>
+              <td className="number hide-narrow">{one.priority}</td>
+              <td className="soft hide-narrow">{one.reason ?? ""}</td>
             </tr>
           ))}
         </tbody>
@@ -160,6 +172,9 @@ function Candidates({ candidates }: { candidates: Candidate[] }): JSX.Element {
     </Wide>
   );
 }
+
+/** Not a plugin that somebody configured: it stands where a route cannot be used. Its priority is above all. */
+const isUnavailable = (one: PhasePlugin): boolean => one.plugin === "unavailable" && one.priority > Number.MAX_SAFE_INTEGER;
 
 function Chain({ answer }: { answer: Explanation }): JSX.Element {
   const { route } = answer;
@@ -169,7 +184,7 @@ function Chain({ answer }: { answer: Explanation }): JSX.Element {
       {answer.phases.map(({ phase, plugins }) => (
         <li key={phase}>
           <span className="chain-head mono">{phase}</span>
-          {plugins.map((one) => (
+          {plugins.map((one) => isUnavailable(one) ? <span key={one.plugin} className="bad">{t("explain.unavailable")}</span> : (
             <span key={`${one.plugin} ${one.from}`} className={one.runs ? "chain-plugin" : "chain-plugin off"}>
               <Link to={address(["plugins", one.plugin])}>{one.plugin}</Link><span className="soft small">{one.priority}</span>
               <ObjectName resource={one.from} />

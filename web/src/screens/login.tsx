@@ -1,9 +1,10 @@
 import { type FormEvent, type JSX, useEffect, useState } from "react";
-import { ApiError, signIn } from "../lib/api";
+import { ApiError, signIn, waysIn } from "../lib/api";
 import { t } from "../lib/i18n";
 import { startSession, whyEnded } from "../lib/session";
 import { Failure } from "../ui/basics";
 import { Mark } from "../ui/icons";
+import { ProviderSignIn } from "./provider";
 
 export function Login(): JSX.Element {
   const [asUser, setAsUser] = useState(false);
@@ -11,8 +12,11 @@ export function Login(): JSX.Element {
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
+  const [provider, setProvider] = useState<string | null>(null);
   useEffect(() => {
     document.title = `${t("login.title")} · Tidegate`;
+    // Keys and passwords are offered in any case.
+    waysIn().then((ways) => setProvider(ways.oidc?.name ?? null)).catch(() => undefined);
   }, []);
   const complete = key.trim() !== "" && (!asUser || user.trim() !== "");
   const enter = async (event: FormEvent) => {
@@ -34,6 +38,7 @@ export function Login(): JSX.Element {
         <div className="panel">
           <Mark className="mark" />
           <h1>{t("login.title")}</h1>
+          {provider !== null && <ProviderSignIn name={provider} />}
           <p className="soft">{t(asUser ? "login.text.user" : "login.text")}</p>
           {asUser && (
             <div style={{ marginTop: 20 }}>
@@ -46,13 +51,14 @@ export function Login(): JSX.Element {
             <input id="key" name="key" type="password" className="input mono" autoComplete="current-password" autoFocus={!asUser} data-autofocus={!asUser || undefined} value={key} onChange={(event) => setKey(event.target.value)} aria-invalid={error ? true : undefined} />
           </div>
           <div style={{ marginTop: 12, display: "grid" }}>
-            <button type="submit" className="button primary" disabled={busy || !complete}>{t(busy ? "login.busy" : "login.enter")}</button>
+            <button type="submit" className={provider === null ? "button primary" : "button"} disabled={busy || !complete}>{t(busy ? "login.busy" : "login.enter")}</button>
           </div>
           {Boolean(error) && <div style={{ marginTop: 12 }}><Failure error={error} /></div>}
           {!error && ended && <div className="notice warn" style={{ marginTop: 12 }}><p>{t("login.ended")}</p></div>}
           <div style={{ marginTop: 12 }}>
             <button type="button" className="button plain" onClick={() => { setAsUser(!asUser); setKey(""); setError(null); }}>{t(asUser ? "login.with.key" : "login.with.user")}</button>
           </div>
+          {asUser && <p className="soft small" style={{ marginTop: 16 }}>{t("login.users.where")}</p>}
           <p className="soft small" style={{ marginTop: 16 }}>{t("login.memory")}</p>
         </div>
       </form>

@@ -3,9 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import type { JSX } from "react";
 import { type HistoryItem, type Json, request } from "../lib/api";
 import { ago, currentLanguage, t } from "../lib/i18n";
-import { KINDS } from "../lib/kinds";
+import { KINDS, locate } from "../lib/kinds";
 import { address } from "../lib/router";
-import { useMayChange } from "../lib/session";
+import { useMayChange, useOffers } from "../lib/session";
 import { useRevision } from "../lib/status";
 import { Header, Link } from "../ui/basics";
 import { ObjectName } from "../ui/diff";
@@ -20,8 +20,9 @@ const SHOWN = ["routes", "services", "upstreams", "consumers", "ssls", "global_r
 export function Overview(): JSX.Element {
   const revision = useRevision();
   const stored = revision.data?.stored;
+  const offers = useOffers();
   const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
-  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
+  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, enabled: offers("changes"), queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
   const admin = useMayChange();
   return (
     <>
@@ -65,7 +66,13 @@ function FirstSteps({ admin }: { admin: boolean }): JSX.Element {
 }
 
 /** `error` may end in a list of nodes; `path` is where the object is. */
-interface Rejected { resource?: string; key?: string; id?: string; error?: string; [more: string]: unknown }
+interface Rejected { kind?: string; resource?: string; key?: string; id?: string; error?: string; reason?: string; [more: string]: unknown }
+
+/** The object in words, and its place in the console. */
+function rejectedObject(one: Rejected): string[] {
+  if (one.kind && one.id) return [one.kind, ...(one.kind === "secrets" ? one.id.split("/") : [one.id])];
+  return (one.resource ?? one.key ?? one.id ?? "").replace(/^\/?(apisix\/)?/, "").split("/").filter(Boolean);
+}
 
 /** What the gateway would warn of: objects that it could not use, nodes that are down. */
 function Attention(): JSX.Element | null {
@@ -80,8 +87,8 @@ function Attention(): JSX.Element | null {
       <h2 className="section-title flat">{t("overview.attention")}</h2>
       <div className="problems flat">
         {down.map(({ upstream, nodes }) => <div key={upstream} className="notice warn"><Icon name="warning" /><p className="grow">{t("overview.down", { upstream, nodes: nodes.join(", ") })}</p></div>)}
-        {ending.map((one) => <div key={`${one.ssl} ${one.name}`} className="notice warn"><Icon name="warning" /><p className="grow">{t(one.expires * 1000 < Date.now() ? "overview.ended" : "overview.ends", { name: one.name || one.ssl, date: new Date(one.expires * 1000).toLocaleDateString(currentLanguage()) })}</p><Link className="button" to={address(["ssls", one.ssl])}>{one.ssl}</Link></div>)}
-        {bad.map((one, i) => <div key={i} className="notice bad"><Icon name="warning" /><p className="grow">{one.resource ?? one.key ?? one.id}: {one.error ?? JSON.stringify(one)}</p></div>)}
+        {ending.map((one) => <div key={`${one.ssl} ${one.name}`} className={one.expires * 1000 < Date.now() ? "notice bad" : "notice warn"}><Icon name="warning" /><p className="grow">{t(one.expires * 1000 < Date.now() ? "overview.ended" : "overview.ends", { name: one.name || one.ssl, date: new Date(one.expires * 1000).toLocaleDateString(currentLanguage()) })}</p><Link className="button" to={address(["ssls", one.ssl])}>{one.ssl}</Link></div>)}
+        {bad.map((one, i) => <div key={i} className="notice bad"><Icon name="warning" /><p className="grow">{t("overview.rejected", { name: rejectedObject(one).join("/") })} {one.reason ?? one.error ?? JSON.stringify(one)}</p>{locate(rejectedObject(one))?.id.length ? <Link className="button" to={address(rejectedObject(one))}>{rejectedObject(one).at(-1)}</Link> : null}</div>)}
       </div>
     </section>
   );

@@ -5,11 +5,12 @@ import { type Entry, request } from "../lib/api";
 import { currentLanguage, setLanguage, t } from "../lib/i18n";
 import { KINDS } from "../lib/kinds";
 import { address, navigate } from "../lib/router";
-import { useMayChange } from "../lib/session";
+import { useMayChange, useOffers } from "../lib/session";
 import { setTheme } from "../lib/theme";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
-import { SCREENS, signOut } from "./shell";
+import { currentSession } from "../lib/session";
+import { askSignOut, SCREENS } from "./shell";
 
 interface Command {
   id: string;
@@ -22,21 +23,21 @@ interface Command {
 const SEARCHED = ["routes", "services", "upstreams", "consumers"];
 const PER_KIND = 6;
 
-function commands(admin: boolean, onHelp: () => void): Command[] {
+function commands(admin: boolean, offers: (name: string) => boolean, onHelp: () => void): Command[] {
   const go = (id: string, text: string, icon: string, path: string[]): Command => ({ id, text, icon, note: t("palette.go"), run: () => navigate(address(path)) });
   const act = (id: string, text: string, icon: string, run: () => void): Command => ({ id, text, icon, note: t("palette.do"), run });
   return [
-    ...SCREENS.map((screen) => go(`go-${screen.name}`, t(screen.title), screen.icon, screen.name ? [screen.name] : [])),
-    ...KINDS.map((kind) => go(`go-${kind.name}`, t(kind.title), kind.icon, [kind.name])),
-    go("go-checkpoints", t("checkpoints"), "flag", ["changes", "checkpoints"]),
-    ...(admin ? KINDS.map((kind) => act(`new-${kind.name}`, t("list.new", { kind: t(kind.one) }), "plus", () => navigate(address([kind.name, "+new"])))) : []),
+    ...SCREENS.filter((screen) => offers(screen.name)).map((screen) => go(`go-${screen.name}`, t(screen.title), screen.icon, screen.name ? [screen.name] : [])),
+    ...KINDS.filter((kind) => offers(kind.name)).map((kind) => go(`go-${kind.name}`, t(kind.title), kind.icon, [kind.name])),
+    ...(offers("changes") ? [go("go-checkpoints", t("checkpoints"), "flag", ["changes", "checkpoints"])] : []),
+    ...(admin ? KINDS.filter((kind) => offers(kind.name)).map((kind) => act(`new-${kind.name}`, t("list.new", { kind: t(kind.one) }), "plus", () => navigate(address([kind.name, "+new"])))) : []),
     act("theme-light", `${t("theme.title")}: ${t("theme.light")}`, "theme", () => setTheme("light")),
     act("theme-dark", `${t("theme.title")}: ${t("theme.dark")}`, "theme", () => setTheme("dark")),
     act("theme-system", `${t("theme.title")}: ${t("theme.system")}`, "theme", () => setTheme("system")),
     act("language", currentLanguage() === "en" ? "中文" : "English", "language", () => void setLanguage(currentLanguage() === "en" ? "zh" : "en")),
     act("help", t("foot.keys"), "metadata", onHelp),
-    act("out", t("foot.out"), "out", signOut),
-  ];
+    act("out", t("foot.out"), "out", askSignOut),
+  ].filter((command) => command.id !== "go-users" || currentSession()?.role === "admin");
 }
 
 function useObjects(typed: string): Command[] {
@@ -61,8 +62,9 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const admin = useMayChange();
+  const offers = useOffers();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  const fixed = commands(admin, onHelp).filter((one) => words.every((word) => one.text.toLowerCase().includes(word)));
+  const fixed = commands(admin, offers, onHelp).filter((one) => words.every((word) => one.text.toLowerCase().includes(word)));
   const all = [...fixed.slice(0, words.length ? 12 : 30), ...useObjects(useDeferredValue(typed))];
   const run = (command: Command | undefined) => {
     if (!command) return;

@@ -1,7 +1,7 @@
 // The way back, with what it would change before it does.
 import { useQuery } from "@tanstack/react-query";
 import { type JSX, useState } from "react";
-import { rollback } from "../lib/api";
+import { type Point, rollback } from "../lib/api";
 import { t } from "../lib/i18n";
 import { refresh, takeBack } from "../object/changes";
 import { Failure, Skeleton } from "../ui/basics";
@@ -9,9 +9,7 @@ import { Changed } from "../ui/diff";
 import { Dialog } from "../ui/dialog";
 import { toast } from "../ui/toasts";
 
-type Target = { revision: number } | { checkpoint: string };
-
-export function RollbackDialog({ to, name, onClose }: { to: Target; name: string; onClose: () => void }): JSX.Element {
+export function RollbackDialog({ to, name, onClose }: { to: Point; name: string; onClose: () => void }): JSX.Element {
   const preview = useQuery({ queryKey: ["rollback", JSON.stringify(to)], queryFn: () => rollback(to, { dryRun: true }), gcTime: 0, retry: false, staleTime: Infinity });
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -23,7 +21,7 @@ export function RollbackDialog({ to, name, onClose }: { to: Target; name: string
       // Of the revision that the preview showed: what is written is what was read.
       const { revision } = await rollback(to, { revision: preview.data.revision });
       refresh();
-      toast(t("rollback.done", { name }), { undo: () => void takeBack(revision) });
+      toast(t("rollback.done", { name }), { undo: () => void takeBack(revision, to.key) });
       onClose();
     } catch (failed) {
       setError(failed);

@@ -5,15 +5,15 @@ import { t, useLanguage, setLanguage } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { KINDS } from "../lib/kinds";
 import { queries } from "../lib/query";
-import { address, navigate, usePlace } from "../lib/router";
+import { address, leave, navigate, usePlace } from "../lib/router";
 import { signOff } from "../lib/api";
-import { endSession, setReadOnly, useReadOnly, useSession } from "../lib/session";
+import { endSession, setReadOnly, useOffers, useReadOnly, useSession } from "../lib/session";
 import { useMode, useRevision } from "../lib/status";
 import { setTheme, type Theme, useTheme } from "../lib/theme";
 import { Link } from "../ui/basics";
 import { Confirmation } from "../ui/dialog";
 import { Icon, Mark } from "../ui/icons";
-import { Toasts } from "../ui/toasts";
+import { toast, Toasts } from "../ui/toasts";
 import { totalOf } from "./counts";
 import { Help } from "./help";
 import { Palette } from "./palette";
@@ -25,17 +25,22 @@ export const SCREENS = [
   { name: "explain", title: "nav.explain", icon: "explain", key: "g e" },
   { name: "changes", title: "nav.changes", icon: "changes", key: "g c" },
   { name: "plugins", title: "nav.plugins", icon: "plugins", key: "g p" },
+  { name: "users", title: "users.title", icon: "groups", key: "g a" },
 ] as const;
 
 const THEMES: Theme[] = ["system", "light", "dark"];
 
 export function signOut(): void {
   // The cookie goes with the answer; where there is none, the session ends by itself.
-  void signOff().catch(() => undefined).finally(() => {
+  void signOff().catch(() => undefined).then((answer) => {
     queries.clear();
     endSession();
+    if (answer) location.assign(answer.location);
   });
 }
+
+/** Asks before what is not saved is lost. */
+export const askSignOut = (): void => leave(signOut);
 
 export function Shell({ children }: { children: ReactNode }): JSX.Element {
   const [open, setOpen] = useState(false);
@@ -48,6 +53,9 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
   useKeys({
     "ctrl+k": () => setPalette(true),
     "?": () => setHelp(true),
+    // What is still offered is undone by its message, which listens first.
+    "ctrl+z": () => toast(t("undo.nothing")),
+    ...(open ? { escape: () => setOpen(false) } : {}),
     ...Object.fromEntries(SCREENS.map((screen) => [screen.key, () => navigate(address(screen.name ? [screen.name] : []))])),
     "g r": () => navigate(address(["routes"])), "g s": () => navigate(address(["services"])), "g u": () => navigate(address(["upstreams"])), "g o": () => navigate(address(["consumers"])),
   });
@@ -84,20 +92,22 @@ function useContentFocus(place: string): void {
 }
 
 function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void; onGo: () => void }): JSX.Element {
+  const offers = useOffers();
   const item = (name: string, title: string, icon: string, count?: number) => (
-    <li key={name}>
+    <Offered key={name} name={name}>
       <Link className="item" to={address(name ? [name] : [])} current={(path[0] ?? "") === name} onClick={onGo} title={title}>
         <Icon name={icon} /><span className="label">{title}</span>{count ? <span className="count">{count.toLocaleString()}</span> : null}
       </Link>
-    </li>
+    </Offered>
   );
   return (
     <nav className="side" aria-label={t("nav.title")}>
       <Link className="brand" to={address([])} title="Tidegate" onClick={onGo}><Mark /><span>Tidegate</span></Link>
+      <Who />
       <button type="button" className="finder" aria-label={t("palette.title")} onClick={onPalette}><Icon name="search" size={14} /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
-      <ul>{SCREENS.map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
+      <ul>{SCREENS.filter((screen) => offers(screen.name)).map((screen) => item(screen.name, t(screen.title), screen.icon))}</ul>
       <h2><span>{t("nav.objects")}</span></h2>
-      <ul>{KINDS.map((kind) => <Counted key={kind.name} name={kind.name} render={(count) => item(kind.name, t(kind.title), kind.icon, count)} />)}</ul>
+      <ul>{KINDS.filter((kind) => offers(kind.name)).map((kind) => <Counted key={kind.name} name={kind.name} render={(count) => item(kind.name, t(kind.title), kind.icon, count)} />)}</ul>
     </nav>
   );
 }
@@ -111,29 +121,61 @@ function Counted({ name, render }: { name: string; render: (count?: number) => J
   return render(count);
 }
 
-function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
-  const revision = useRevision();
+/** An entry of the menu; that of the users is there for admins. */
+function Offered({ name, children }: { name: string; children: ReactNode }): JSX.Element | null {
+  const admin = useSession()?.role === "admin";
+  return name === "users" && !admin ? null : <li>{children}</li>;
+}
+
+/** Who is signed in; on a small screen also what is at the bottom of others. */
+function Who(): JSX.Element {
   const session = useSession();
-  const theme = useTheme();
-  const language = useLanguage();
-  const [password, setPassword] = useState(false);
+  const role = t(`users.role.${session?.role ?? "viewer"}`);
+  return (
+    <div className="who">
+      <p title={t(`role.${session?.role ?? "viewer"}`)}><Icon name="consumers" size={14} /><span className="cut">{session?.name ?? t("who.nobody")}</span><span className="tag">{role}</span></p>
+      <div className="who-tools"><GatewayState /><Tools /></div>
+    </div>
+  );
+}
+
+function GatewayState(): JSX.Element {
+  const revision = useRevision();
   const readOnly = useReadOnly();
   const data = revision.data;
   const behind = data ? data.applied.filter((one) => one < data.stored).length : 0;
   const state = revision.error ? "bad" : behind ? "warn" : "";
   return (
-    <footer className="foot">
+    <>
       <span className="row"><i className={`dot ${state}`} />{revision.error ? t("foot.away") : data ? t("foot.revision", { revision: data.stored }) : t("loading")}</span>
       {data && <span>{behind ? t("foot.behind", { behind, n: data.applied.length }) : t("foot.applied", { n: data.applied.length })}</span>}
       {readOnly !== null && <span className="tag warn" title={readOnly}>{t("foot.readonly")}</span>}
-      <div className="right">
-        <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>
-        <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
-        <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
-        {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
-        <button type="button" onClick={signOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
-      </div>
+    </>
+  );
+}
+
+function Tools({ onHelp }: { onHelp?: () => void }): JSX.Element {
+  const session = useSession();
+  const theme = useTheme();
+  const language = useLanguage();
+  const [password, setPassword] = useState(false);
+  return (
+    <>
+      {onHelp && <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>}
+      <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
+      <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
+      {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
+      <button type="button" onClick={askSignOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
       {password && <Password onClose={() => setPassword(false)} />}
+    </>
+  );
+}
+
+function Foot({ onHelp }: { onHelp: () => void }): JSX.Element {
+  return (
+    <footer className="foot">
+      <GatewayState />
+      <div className="right"><Tools onHelp={onHelp} /></div>
     </footer>
   );
 }

@@ -19,6 +19,7 @@ export function TrafficScreen(): JSX.Element {
   const traffic = useTraffic(filter, paused);
   const view = VIEWS.find((one) => one === query.get("view")) ?? "live";
   const list = traffic[view];
+  const filtered = FILTERS.some((name) => filter[name]);
   useKeys({ p: () => setPaused(!paused), escape: () => setChosen(null) });
   return (
     <>
@@ -30,7 +31,7 @@ export function TrafficScreen(): JSX.Element {
       </div>
       <div className={chosen ? "traffic with-details" : "traffic"}>
         <div className="scroll">
-          {list.length === 0 ? <Empty icon="changes" title={t("traffic.none")}>{t("traffic.none.text")}</Empty> : <List list={list} chosen={chosen} onChoose={setChosen} />}
+          {list.length === 0 ? <Empty icon="changes" title={t(filtered ? "traffic.none.filtered" : "traffic.none")} actions={filtered ? <button type="button" className="button" onClick={() => setQuery(Object.fromEntries(FILTERS.map((one) => [one, undefined])))}>{t("traffic.clear")}</button> : undefined}>{t(filtered ? "traffic.none.filtered.text" : "traffic.none.text")}</Empty> : <List list={list} chosen={chosen} onChoose={setChosen} />}
         </div>
         {chosen && <Details seen={chosen} onClose={() => setChosen(null)} />}
       </div>
@@ -47,7 +48,14 @@ function Filter({ name, value }: { name: (typeof FILTERS)[number]; value: string
   const wrong = (name === "status" && !/^([1-5]xx|[1-5]\d\d)?$/.test(text.trim())) || (name === "min_ms" && !/^\d*$/.test(text.trim()));
   if (name === "consumer" && viewer) return null;
   const label = t(`traffic.filter.${name}` as Key);
-  return <input className="input traffic-filter" aria-label={label} placeholder={label} value={text} aria-invalid={wrong || undefined} onChange={(event) => setText(event.target.value)} onBlur={() => { if (!wrong) apply(); }} onKeyDown={(event) => { if (event.key === "Enter" && !wrong) apply(); }} />;
+  const pending = text.trim() !== value;
+  const id = `traffic-${name}`;
+  return (
+    <span className="traffic-filter-box">
+      <input className={value && !pending ? "input traffic-filter set" : "input traffic-filter"} aria-label={label} placeholder={label} value={text} aria-invalid={wrong || undefined} aria-describedby={wrong || pending ? id : undefined} onChange={(event) => setText(event.target.value)} onBlur={() => { if (!wrong) apply(); }} onKeyDown={(event) => { if (event.key === "Enter" && !wrong) apply(); else if (event.key === "Escape") { event.stopPropagation(); setText(value); } }} />
+      {(wrong || pending) && <span id={id} role="status" className={wrong ? "small bad" : "soft small"}>{t(wrong ? (name === "status" ? "traffic.wrong.status" : "traffic.wrong.ms") : "traffic.pending")}</span>}
+    </span>
+  );
 }
 
 const state = (status: number) => (status >= 500 ? "bad" : status >= 400 ? "warn" : "ok");

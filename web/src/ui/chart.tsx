@@ -20,6 +20,8 @@ interface FrameProps {
   /** What is said of a column. */
   say: (column: Column) => string;
   marks?: Mark[];
+  /** Names of what is drawn in several colours. */
+  legend?: { name: string; text: string }[];
   children: ReactNode;
 }
 
@@ -78,7 +80,11 @@ export function Heat({ columns, bounds, ...rest }: Omit<FrameProps, "children" |
 
 export const ms = (value: number): string => (value >= 1000 ? `${(value / 1000).toLocaleString(currentLanguage())} s` : `${value.toLocaleString(currentLanguage())} ms`);
 
-function Frame({ title, summary, columns, top, bottom, say, marks = [], children }: FrameProps): JSX.Element {
+function Legend({ items }: { items: { name: string; text: string }[] }): JSX.Element | null {
+  return items.length ? <span className="chart-legend">{items.map((one) => <span key={one.name}><i className={one.name} />{one.text}</span>)}</span> : null;
+}
+
+function Frame({ title, summary, columns, top, bottom, say, marks = [], legend = [], children }: FrameProps): JSX.Element {
   const [at, setAt] = useState<number | null>(null);
   const count = columns.length;
   const move = (event: PointerEvent<HTMLDivElement>) => {
@@ -98,7 +104,7 @@ function Frame({ title, summary, columns, top, bottom, say, marks = [], children
   const now = column ? `${clock(column.start, column.seconds)} · ${column.requests === null ? t("figures.away") : say(column)}` : summary;
   return (
     <figure className="chart">
-      <figcaption><b>{title}</b><span className="soft" data-testid="readout">{now}</span></figcaption>
+      <figcaption><b>{title}<Legend items={[...legend, ...(columns.some((one) => one.requests === null) ? [{ name: "gap", text: t("figures.away") }] : []), ...(within.length ? [{ name: "mark", text: t("figures.mark") }] : [])]} /></b><span className="soft" data-testid="readout">{now}</span></figcaption>
       <div className="chart-scale soft" aria-hidden="true"><span>{top}</span><span>{bottom}</span></div>
       {/* A slider says which of the times is read out. */}
       <div

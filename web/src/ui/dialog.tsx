@@ -24,8 +24,10 @@ export function Dialog({ title, size = "medium", onClose, children, footer, bare
     const dialog = ref.current;
     if (dialog && !dialog.open) {
       dialog.showModal();
-      // The browser takes the first button, which closes it.
-      dialog.querySelector<HTMLElement>("[data-autofocus]")?.focus();
+      // The browser takes the first button, which closes it: no place for Enter.
+      const wanted = dialog.querySelector<HTMLElement>("[data-autofocus]");
+      if (wanted?.matches(":disabled")) dialog.querySelector<HTMLElement>("[data-body]")?.focus();
+      else wanted?.focus();
     }
     return () => dialog?.close();
   }, []);
@@ -42,7 +44,7 @@ export function Dialog({ title, size = "medium", onClose, children, footer, bare
           <button type="button" className="button plain icon" aria-label={t("action.close")} onClick={onClose}><Icon name="close" /></button>
         </header>
       )}
-      <div className={bare ? "" : "body"}>{children}</div>
+      <div className={bare ? "" : "body"} data-body tabIndex={-1}>{children}</div>
       {footer && <footer>{footer}</footer>}
     </dialog>
   );
@@ -78,8 +80,8 @@ export function Confirmation(): JSX.Element | null {
   };
   const footer = (
     <>
-      <button type="button" className="button" onClick={() => done(false)}>{t("action.cancel")}</button>
-      <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus data-autofocus onClick={() => done(true)}>{asked.action}</button>
+      <button type="button" className="button" autoFocus={asked.danger} data-autofocus={asked.danger || undefined} onClick={() => done(false)}>{t("action.cancel")}</button>
+      <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus={!asked.danger} data-autofocus={!asked.danger || undefined} onClick={() => done(true)}>{asked.action}</button>
     </>
   );
   return <Dialog title={asked.title} onClose={() => done(false)} footer={footer}>{asked.text}</Dialog>;

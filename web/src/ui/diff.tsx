@@ -29,7 +29,7 @@ export function Diff({ entries }: { entries: DiffEntry[] }): JSX.Element {
 const TONE: Record<string, string> = { create: "ok", update: "accent", delete: "bad" };
 
 /** One heading for each object, with its differences below. */
-export function Changed({ changes }: { changes: ChangedObject[] }): JSX.Element {
+export function Changed({ changes, action }: { changes: ChangedObject[]; action?: (change: ChangedObject) => JSX.Element }): JSX.Element {
   if (changes.length === 0) return <p className="soft">{t("diff.none")}</p>;
   return (
     <div className="changed">
@@ -38,6 +38,8 @@ export function Changed({ changes }: { changes: ChangedObject[] }): JSX.Element 
           <h3 className="row">
             <span className={`tag ${TONE[change.action] ?? ""}`}>{t(`did.${change.action}` as Key)}</span>
             <ObjectName resource={change.resource} gone={change.action === "delete"} />
+            {action && <span className="grow" />}
+            {action?.(change)}
           </h3>
           {change.diff && <Diff entries={change.diff} />}
         </section>

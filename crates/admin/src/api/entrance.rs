@@ -156,7 +156,7 @@ impl AdminApi {
         }
         let caller = authenticated?;
         if let Some(caller) = &caller {
-            check(caller.role, &head.method, &segments)?;
+            check(caller, &head.method, &segments)?;
         }
         Ok(caller)
     }
@@ -202,7 +202,7 @@ impl AdminApi {
         match (head.method.as_str(), segments.as_slice(), &self.standalone) {
             ("PUT", ["configs"], Some(_)) => CONFIGURATION_LIMIT,
             ("PUT", ["import"], None) => IMPORT_LIMIT,
-            ("POST", ["sessions"], _) | ("PUT", ["sessions", ..], _) => SIGN_IN_LIMIT,
+            ("POST" | "PUT", ["sessions", ..], _) => SIGN_IN_LIMIT,
             _ => BODY_LIMIT,
         }
     }
@@ -238,7 +238,9 @@ fn is_of_person(head: &Head) -> bool {
     let segments = segments(&path).unwrap_or_default();
     let by_itself = matches!(
         segments.as_slice(),
-        ["revision" | "stats" | "traffic" | "rejected" | "healthcheck"] | ["sessions", "current"]
+        ["revision" | "stats" | "traffic" | "rejected" | "healthcheck"]
+            | ["sessions"]
+            | ["sessions", "current"]
     );
     head.method != "GET" || !by_itself
 }

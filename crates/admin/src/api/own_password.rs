@@ -8,9 +8,9 @@ use tidegate_store::Users;
 use super::{body::read_body, sign_in::described, users};
 use crate::{
     admin_api::AdminApi,
-    caller::Caller,
+    caller::{Caller, Origin},
     message::{Request, RequestBody, Response},
-    sessions::{Found, password},
+    sessions::{Found, Person, password},
 };
 
 struct Asked {
@@ -21,7 +21,10 @@ struct Asked {
 impl AdminApi {
     /// Ends all sessions of the user, and begins another one.
     pub(super) async fn change_password(&self, request: &Request) -> Result<Response, Response> {
-        let caller = request.caller.as_ref().filter(|caller| caller.is_user && caller.session.is_some());
+        let caller = request
+            .caller
+            .as_ref()
+            .filter(|caller| caller.origin == Origin::User && caller.session.is_some());
         let caller = caller.ok_or_else(|| {
             let message = "only users who have signed in with a password have one; keys are in config.yaml";
             Response::error(403, message)
@@ -44,7 +47,7 @@ impl AdminApi {
         }
         let (caller, stamp): (Caller, String) = changed?;
         self.sessions.end_all(&caller);
-        let begun = self.sessions.begin(caller.clone(), stamp, Instant::now());
+        let begun = self.sessions.begin(Person::of(caller.clone(), stamp), Instant::now());
         let begun = begun.map_err(|reason| Response::error(503, &reason))?;
         let found = Found { caller, csrf: begun.csrf, ends_in: begun.ends_in };
         Ok(Response::json(200, &described(&found)).with_header("Set-Cookie", self.cookie(&begun.token, "")))

@@ -5,13 +5,17 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::{body::read_body, users};
+use super::{
+    body::read_body,
+    oidc::{ProviderAnswer, cookie_of},
+    users,
+};
 use crate::{
     admin_api::{AdminApi, PREFIX},
-    caller::Caller,
+    caller::{Caller, Origin},
     message::{Head, Request, RequestBody, Response},
     role::Role,
-    sessions::{Found, password},
+    sessions::{Found, Person, password},
     settings::Access,
 };
 
@@ -20,64 +24,108 @@ pub(super) const CSRF: &str = "X-CSRF-Token";
 /// A body that names a key, or a user and a password.
 pub(super) const SIGN_IN_LIMIT: u64 = 8 * 1024;
 
-/// Whether a request is the one that needs neither key nor session.
+/// Whether a request is one that needs neither key nor session.
 pub(super) fn is_sign_in(method: &str, segments: &[&str]) -> bool {
-    (method, segments) == ("POST", &["sessions"])
+    matches!((method, segments), ("GET" | "POST", ["sessions"]) | ("POST", ["sessions", "oidc"]))
 }
 
 enum Shown {
     Key(String),
     Password { user: String, password: String },
+    Provider(ProviderAnswer),
+}
+
+impl Shown {
+    /// Whose failures are counted together.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Shown::Password { user, .. } if users::is_name(user) => Some(user),
+            _ => None,
+        }
+    }
 }
 
 impl AdminApi {
     pub(super) async fn answer_sessions(&self, request: &Request, segments: &[&str]) -> Response {
         let answered = match (request.method.as_str(), segments) {
+            ("GET", ["sessions"]) => Ok(self.ways_in()),
             ("POST", ["sessions"]) => self.sign_in(request).await,
+            ("POST", ["sessions", "oidc"]) => self.leave_for_provider(request).await,
             ("GET", ["sessions", "current"]) => Ok(self.current(request)),
-            ("DELETE", ["sessions", "current"]) => Ok(self.sign_out(request, false)),
+            ("DELETE", ["sessions", "current"]) => Ok(self.sign_out(request, false).await),
             ("PUT", ["sessions", "current", "password"]) => self.change_password(request).await,
-            ("DELETE", ["sessions"]) => Ok(self.sign_out(request, true)),
+            ("DELETE", ["sessions"]) => Ok(self.sign_out(request, true).await),
             _ => Err(Response::error(404, "not found")),
         };
         answered.unwrap_or_else(|refused| refused).with_header("Cache-Control", "no-store")
     }
 
+    /// How people may sign in, for the page that asks them.
+    fn ways_in(&self) -> Response {
+        let oidc = self.settings.oidc.as_ref().map(|oidc| json!({"name": oidc.display_name}));
+        Response::json(200, &json!({"users": self.store.users().is_some(), "oidc": oidc}))
+    }
+
     async fn sign_in(&self, request: &Request) -> Result<Response, Response> {
+        self.check_own_page(request)?;
+        let shown = shown(request)?;
+        let admitted = self.admitted(request, &shown).await;
+        let person = admitted.map_err(|refused| match refused.signer {
+            None => refused.of_signer(shown.name(), None),
+            Some(_) => refused,
+        })?;
+        // Whatever session the browser had ends here: a session that was there before is never signed in to.
+        if let Some(before) = self.session_of(request, false).and_then(|found| found.caller.session) {
+            self.sessions.end(before);
+        }
+        let caller = person.caller.clone();
+        let (name, role) = (caller.name.clone(), caller.role);
+        let begun = self.sessions.begin(person, Instant::now());
+        let begun = begun.map_err(|reason| Response::error(503, &reason))?;
+        let found = Found { caller, csrf: begun.csrf, ends_in: begun.ends_in };
+        let response = Response::json(201, &described(&found)).of_signer(Some(&name), Some(role));
+        let response = response.with_header("Set-Cookie", self.cookie(&begun.token, ""));
+        Ok(match shown {
+            Shown::Provider(_) => response.with_header("Set-Cookie", self.login_cookie("", 0)),
+            _ => response,
+        })
+    }
+
+    /// What has to hold before anything is looked at that signs in.
+    pub(super) fn check_own_page(&self, request: &Request) -> Result<(), Response> {
         self.check_transport(request)?;
         // Another page must not sign a browser in under another name, either.
-        if is_foreign(request) {
-            return Err(Response::error(403, "signing in is for the console's own page"));
+        match is_foreign(request) {
+            true => Err(Response::error(403, "signing in is for the console's own page")),
+            false => Ok(()),
         }
-        let shown = shown(request)?;
-        let name = match &shown {
-            Shown::Password { user, .. } if users::is_name(user) => Some(user.as_str()),
-            _ => None,
-        };
-        let attempts = &self.sessions.attempts;
+    }
+
+    async fn admitted(&self, request: &Request, shown: &Shown) -> Result<Person, Response> {
+        // It opens the API anyway, and guesses of others must not keep its owner out.
+        if let Shown::Key(key) = shown
+            && let Some(key) = self.settings.access.key(key)
+        {
+            return Ok(Person::of(key.caller(), String::new()));
+        }
+        let (attempts, name) = (&self.sessions.attempts, shown.name());
         attempts.begin(request.peer, name, Instant::now()).map_err(|seconds| {
             let message =
                 "too many failed attempts to sign in; try again later, or use an admin key as X-API-KEY";
             Response::error(429, message).with_header("Retry-After", seconds.to_string())
         })?;
-        let (caller, stamp) = match self.identify(&shown).await {
-            Ok(Some(known)) => known,
-            Ok(None) => return Err(wrong(&shown)),
-            Err(failed) => {
-                // Nothing was found out about the password.
-                attempts.succeeded(request.peer, name);
-                return Err(failed);
-            }
+        let known = match shown {
+            Shown::Key(_) => Ok(None),
+            Shown::Password { user, password } => self.identify(user.clone(), password.clone()).await,
+            Shown::Provider(answer) => self.by_provider(request, answer).await.map(Some),
         };
-        attempts.succeeded(request.peer, name);
-        // Whatever session the browser had ends here: a session that was there before is never signed in to.
-        if let Some(before) = self.session_of(request, false).and_then(|found| found.caller.session) {
-            self.sessions.end(before);
+        // Else nothing was found out about who it is.
+        if !matches!(&known, Ok(None))
+            && !matches!(&known, Err(refused) if matches!(refused.status, 401 | 403))
+        {
+            attempts.succeeded(request.peer, name);
         }
-        let begun = self.sessions.begin(caller.clone(), stamp, Instant::now());
-        let begun = begun.map_err(|reason| Response::error(503, &reason))?;
-        let found = Found { caller, csrf: begun.csrf, ends_in: begun.ends_in };
-        Ok(Response::json(201, &described(&found)).with_header("Set-Cookie", self.cookie(&begun.token, "")))
+        known?.ok_or_else(|| wrong(shown))
     }
 
     /// A password that travels in plain is known to all on the way.
@@ -93,17 +141,10 @@ impl AdminApi {
         Err(Response::json(403, &body))
     }
 
-    /// `None`: the key, or the password, is wrong. With the stamp of a user's record.
-    async fn identify(&self, shown: &Shown) -> Result<Option<(Caller, String)>, Response> {
-        let (user, password) = match shown {
-            Shown::Key(key) => {
-                let key = self.settings.access.key(key);
-                return Ok(key.map(|key| (key.caller(), String::new())));
-            }
-            Shown::Password { user, password } => (user.clone(), password.clone()),
-        };
+    /// `None`: the password is wrong.
+    async fn identify(&self, user: String, password: String) -> Result<Option<Person>, Response> {
         let store = self.store.clone();
-        let work = move || -> Result<Option<(Caller, String)>, Response> {
+        let work = move || -> Result<Option<Person>, Response> {
             let record = match store.users() {
                 Some(users) if users::is_name(&user) => users::find(users, &user)?,
                 Some(_) => None,
@@ -113,7 +154,8 @@ impl AdminApi {
             let is_right =
                 password::verify(&password, record.as_ref().and_then(|record| record.get("password")));
             let record = record.filter(|_| is_right);
-            Ok(record.and_then(|record| users::caller(&user, &record)))
+            let known = record.and_then(|record| users::caller(&user, &record));
+            Ok(known.map(|(caller, stamp)| Person::of(caller, stamp)))
         };
         self.sessions.passwords.run(work).await?
     }
@@ -125,13 +167,17 @@ impl AdminApi {
         }
     }
 
-    fn sign_out(&self, request: &Request, everywhere: bool) -> Response {
+    async fn sign_out(&self, request: &Request, everywhere: bool) -> Response {
         match &request.caller {
             Some(caller) if everywhere => self.sessions.end_all(caller),
             Some(Caller { session: Some(id), .. }) => self.sessions.end(*id),
             _ => {}
         }
-        Response::empty(204).with_header("Set-Cookie", self.cookie("", "; Max-Age=0"))
+        let response = match self.sign_out_of_provider(request.caller.as_ref()).await {
+            Some(location) => Response::json(200, &json!({"location": location})),
+            None => Response::empty(204),
+        };
+        response.with_header("Set-Cookie", self.cookie("", "; Max-Age=0"))
     }
 
     /// The session whose cookie a request has.
@@ -139,21 +185,13 @@ impl AdminApi {
         if matches!(self.settings.access, Access::Open) {
             return None;
         }
-        let token = self.cookie_of(head)?;
+        let token = cookie_of(head, &self.settings.cookie)?;
         self.sessions.find(token, uses, Instant::now())
     }
 
     /// Whether a request has the cookie of a session, over or not.
     pub(super) fn has_cookie(&self, head: &Head) -> bool {
-        self.cookie_of(head).is_some()
-    }
-
-    /// Of this very name: [`Head::cookie`] takes others for it, as nginx does.
-    fn cookie_of<'a>(&self, head: &'a Head) -> Option<&'a str> {
-        let cookies = head.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
-        let mut pairs =
-            cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, value)| *name == self.settings.cookie && !value.is_empty()).map(|(_, value)| value)
+        cookie_of(head, &self.settings.cookie).is_some()
     }
 
     pub(super) fn cookie(&self, token: &str, more: &str) -> String {
@@ -198,7 +236,9 @@ pub(super) fn ended() -> Response {
 fn wrong(shown: &Shown) -> Response {
     let (what, remedy) = match shown {
         Shown::Key(_) => ("wrong apikey", "keys are in deployment.admin.admin_key of config.yaml"),
-        Shown::Password { .. } => ("wrong user or password", "an admin can write another password"),
+        Shown::Password { .. } | Shown::Provider(_) => {
+            ("wrong user or password", "an admin can write another password")
+        }
     };
     Response::json(401, &json!({"error_msg": "failed to check token", "description": what, "remedy": remedy}))
 }
@@ -208,6 +248,11 @@ fn shown(request: &Request) -> Result<Shown, Response> {
         return Err(Response::error(400, &format!("{size} bytes are too many for a key or a password")));
     }
     let body = read_body(request)?.unwrap_or_default();
+    if let Some(answer) =
+        body.get("oidc").filter(|_| body.as_object().is_some_and(|fields| fields.len() == 1))
+    {
+        return ProviderAnswer::read(answer).map(Shown::Provider);
+    }
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
     let names = || body.as_object().map(|fields| fields.keys().map(String::as_str).collect::<Vec<_>>());
     match (names().unwrap_or_default().as_slice(), text("key"), text("user"), text("password")) {
@@ -229,16 +274,16 @@ pub(super) fn is_foreign(head: &Head) -> bool {
 }
 
 pub(super) fn described(found: &Found) -> Value {
-    let Caller { name, role, is_user, .. } = &found.caller;
+    let Caller { name, role, origin, scope, .. } = &found.caller;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = (now + found.ends_in).as_secs();
     json!({
         "name": name,
         "role": role.name(),
-        "user": is_user,
+        "user": *origin == Origin::User,
         "csrf": found.csrf,
         "expires": expires,
-        "scopes": [],
+        "scopes": scope.as_ref().map(|scope| scope.shown()).unwrap_or_default(),
     })
 }
 
@@ -261,14 +306,28 @@ mod tests {
 
     #[test]
     fn keys_do_not_travel_in_plain() {
-        let ask = |tls, peer: [u8; 4]| {
+        let with = |tls, peer: [u8; 4], path: &str, body: &str| {
             let keys = AdminKey::new("ops", "k", Role::Admin).into_iter().collect();
             let settings = AdminSettings { access: Access::Keys(keys), tls, ..AdminSettings::default() };
             let api = AdminApi::new(parts(settings));
-            let mut request = request("POST", "/apisix/admin/sessions", r#"{"key":"k"}"#);
+            let mut request = request("POST", &format!("/apisix/admin{path}"), body);
             request.head.peer = IpAddr::from(peer);
             finish(api.handle(request))
         };
+        let ask = |tls, peer| with(tls, peer, "/sessions", r#"{"key":"k"}"#);
+        // Nor does what an identity provider says.
+        for (path, body) in [
+            ("/sessions/oidc", r#"{"redirect_uri":"http://192.0.2.9/ui/oidc"}"#),
+            ("/sessions", r#"{"oidc":{"code":"c","state":"s"}}"#),
+        ] {
+            let plain = with(false, [192, 0, 2, 1], path, body);
+            let said = self::body(&plain);
+            assert!(
+                plain.status == 403 && said["error_msg"].as_str().is_some_and(|text| text.contains("TLS")),
+                "{said}"
+            );
+            assert_eq!(with(true, [192, 0, 2, 1], path, body).status, 404, "no provider here");
+        }
         let cookie = |response: &Response| {
             let found = response.headers.iter().find(|(name, _)| *name == "Set-Cookie");
             found.map(|(_, value)| value.clone()).unwrap_or_default()

@@ -33,7 +33,8 @@ pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
             (method, segments),
             ("POST", ["configs", "validate"] | ["explain"])
                 | ("GET" | "PUT" | "HEAD", ["configs"])
-                | ("POST" | "DELETE", ["sessions"])
+                | ("GET" | "POST" | "DELETE", ["sessions"])
+                | ("POST", ["sessions", "oidc"])
                 | ("GET" | "DELETE", ["sessions", "current"])
                 | (
                     "GET",

@@ -21,7 +21,10 @@ impl AdminApi {
             Err(message) => return Response::error(400, &message),
         };
         match self.hooks.stats(question).await {
-            Ok(figures) => Response::json(200, &figures).with_header("Cache-Control", "no-store"),
+            Ok(mut figures) => {
+                self.figures_in_scope(request, &mut figures);
+                Response::json(200, &figures).with_header("Cache-Control", "no-store")
+            }
             Err(reason) => Response::error(503, &reason),
         }
     }

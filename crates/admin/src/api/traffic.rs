@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_model::Kind;
+
 use crate::{
     admin_api::{AdminApi, TrafficQuestion},
     message::{Request, Response},
@@ -16,6 +18,11 @@ impl AdminApi {
             Ok(question) => question,
             Err(refused) => return refused,
         };
+        let (rights, route) = (self.rights(request), question.route.as_deref());
+        if rights.scope.is_some() && !route.is_some_and(|route| self.shows(&rights, Kind::Route, route)) {
+            let message = "you have the traffic of routes in your scope: name one with the argument route";
+            return Response::error(403, message);
+        }
         match self.hooks.traffic(question).await {
             Ok(events) => Response::stream(events)
                 .with_header("Content-Type", "text/event-stream")

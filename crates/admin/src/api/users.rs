@@ -1,5 +1,7 @@
 //! `/users`: who may sign in with a password. Passwords are written and never shown.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use tidegate_store::{StoreError, Users};
 use tidegate_telemetry::clock::{self, RFC3339};
@@ -7,10 +9,11 @@ use tidegate_telemetry::clock::{self, RFC3339};
 use super::body::read_body;
 use crate::{
     admin_api::AdminApi,
-    caller::Caller,
+    caller::{Caller, Origin},
     message::{Request, Response},
+    permission::scope::Scope,
     role::Role,
-    sessions::{password, secret},
+    sessions::{password, token::secret},
     settings::Access,
 };
 
@@ -18,6 +21,9 @@ const LONGEST_NAME: usize = 64;
 
 /// Of a viewer who is shown which consumers requests are of.
 const GRANT: &str = "consumer_names";
+
+/// Of an editor or viewer: labels of the objects that they are for.
+const SCOPE: &str = "scope";
 
 /// Names are parts of paths and keys.
 pub(super) fn is_name(name: &str) -> bool {
@@ -49,8 +55,15 @@ pub(super) fn find(users: &dyn Users, name: &str) -> Result<Option<Value>, Respo
 pub(super) fn caller(name: &str, record: &Value) -> Option<(Caller, String)> {
     let role = Role::of(record.get("role")?.as_str()?)?;
     let stamp = record.get("stamp")?.as_str()?.to_owned();
-    let sees_consumers = role > Role::Viewer || record.get(GRANT) == Some(&Value::Bool(true));
-    let caller = Caller { name: name.to_owned(), role, is_user: true, sees_consumers, session: None };
+    let scope = match record.get(SCOPE) {
+        None | Some(Value::Null) => None,
+        // One that cannot be read lets no one in: it would be everything.
+        Some(scope) => Some(Arc::new(Scope::read(scope)?)),
+    };
+    let grant = role > Role::Viewer || record.get(GRANT) == Some(&Value::Bool(true));
+    let sees_consumers = grant && scope.is_none();
+    let caller =
+        Caller { name: name.to_owned(), role, origin: Origin::User, sees_consumers, scope, session: None };
     Some((caller, stamp))
 }
 
@@ -59,6 +72,7 @@ fn shown(name: &str, record: &Value) -> Value {
     json!({
         "name": name,
         "role": field("role"),
+        SCOPE: field(SCOPE),
         GRANT: record.get("role") != Some(&json!("viewer")) || field(GRANT) == json!(true),
         "created": field("created"),
         "updated": field("updated"),
@@ -68,12 +82,20 @@ fn shown(name: &str, record: &Value) -> Value {
 /// Who a name is of, as far as sessions have to know.
 fn person(name: &str) -> Caller {
     let name = name.to_owned();
-    Caller { name, role: Role::Viewer, is_user: true, sees_consumers: false, session: None }
+    Caller {
+        name,
+        role: Role::Viewer,
+        origin: Origin::User,
+        sees_consumers: false,
+        scope: None,
+        session: None,
+    }
 }
 
 /// What a `PUT` asks for.
 struct Wanted {
     role: Role,
+    scope: Option<Scope>,
     sees_consumers: bool,
     /// `None`: as before.
     password: Option<String>,
@@ -142,8 +164,10 @@ impl AdminApi {
 
     async fn delete_user(&self, name: String) -> Result<Response, Response> {
         let caller = person(&name);
-        let known = self.with_users(move |users| users.delete(&name).map_err(|error| failed(&error))).await?;
+        let deleted = self.with_users(move |users| users.delete(&name).map_err(|error| failed(&error))).await;
+        // In any case: where the store takes no writes, at least no one stays.
         self.sessions.end_all(&caller);
+        let known = deleted?;
         match known {
             true => {
                 Ok(Response::json(200, &json!({"deleted": "1", "key": format!("/users/{}", caller.name)})))
@@ -159,7 +183,9 @@ fn not_found() -> Response {
 
 fn wanted(body: &Value) -> Result<Wanted, String> {
     let fields = body.as_object().ok_or("invalid user: should be an object")?;
-    if let Some(unknown) = fields.keys().find(|name| !matches!(name.as_str(), "role" | "password" | GRANT)) {
+    if let Some(unknown) =
+        fields.keys().find(|name| !matches!(name.as_str(), "role" | "password" | SCOPE | GRANT))
+    {
         return Err(format!("invalid user: unknown field {unknown}"));
     }
     let role = fields.get("role").and_then(Value::as_str).and_then(Role::of);
@@ -169,6 +195,15 @@ fn wanted(body: &Value) -> Result<Wanted, String> {
         Some(Value::Bool(granted)) => *granted,
         Some(_) => return Err(format!("invalid user: {GRANT} should be true or false")),
     };
+    let scope = match fields.get(SCOPE) {
+        None | Some(Value::Null) => None,
+        Some(_) if role == Role::Admin => {
+            return Err("invalid user: role admin has no scope, as who may write users can reach everything".to_owned());
+        }
+        Some(scope) => Some(Scope::read(scope).ok_or(
+            "invalid user: scope should be an object of labels, like {\"team\": \"payments\"}; leave it out for all objects",
+        )?),
+    };
     let password = match fields.get("password") {
         None => None,
         Some(Value::String(text)) if (password::SHORTEST..=password::LONGEST).contains(&text.len()) => {
@@ -176,7 +211,7 @@ fn wanted(body: &Value) -> Result<Wanted, String> {
         }
         Some(_) => return Err("invalid user: password should have 12 to 1024 bytes".to_owned()),
     };
-    Ok(Wanted { role, sees_consumers, password })
+    Ok(Wanted { role, scope, sees_consumers, password })
 }
 
 /// Writes a user's record with another password, and returns it.
@@ -206,6 +241,9 @@ fn put(users: &dyn Users, name: &str, wanted: &Wanted) -> Result<Response, Respo
     };
     let mut record = Map::new();
     record.insert("role".to_owned(), json!(wanted.role.name()));
+    if let Some(scope) = &wanted.scope {
+        record.insert(SCOPE.to_owned(), scope.labels());
+    }
     record.insert(GRANT.to_owned(), json!(wanted.sees_consumers));
     record.insert("password".to_owned(), hashed);
     record.insert("created".to_owned(), kept("created").unwrap_or_else(|| now.clone()));

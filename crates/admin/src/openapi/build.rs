@@ -97,9 +97,12 @@ impl Operation {
 
     /// Of an API without a key.
     pub(super) fn open(id: &str, tag: &str, summary: &str) -> Operation {
-        let mut operation = Operation::new(id, tag, summary);
-        operation.0.insert("security".to_owned(), json!([]));
-        operation
+        Operation::new(id, tag, summary).without_key()
+    }
+
+    pub(super) fn without_key(mut self) -> Operation {
+        self.0.insert("security".to_owned(), json!([]));
+        self
     }
 
     pub(super) fn description(mut self, text: &str) -> Operation {

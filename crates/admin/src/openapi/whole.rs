@@ -100,11 +100,15 @@ fn add_writes(paths: &mut Paths) {
         "properties": {
             "revision": {"type": "integer", "minimum": 0},
             "checkpoint": {"type": "string"},
+            "key": {"type": "string", "description": "Only this object, such as /routes/1, with what comes and goes with it"},
             "dry_run": {"type": "boolean", "default": false},
         },
     });
-    let rollback =
-        of_history(write("rollback", "Bring the configuration back to a revision or checkpoint")).body(point);
+    let rollback = of_history(write(
+        "rollback",
+        "Bring the configuration, or one object of it, back to a revision or checkpoint",
+    ))
+    .body(point);
     paths.add("/apisix/admin/rollback", "post", rollback);
 }
 

@@ -18,8 +18,10 @@ use crate::{
     at_length::at_length,
     compiled::{With, named, proposed},
     message::{Request, Response},
-    permission,
-    role::Role,
+    permission::{
+        self,
+        scope::{Lookup, Rights},
+    },
 };
 
 /// Gives `conf` its id, refuses times unless `allow_times`, and checks a copy. Returns the id to store.
@@ -37,7 +39,8 @@ pub(super) fn check(
     let store_id = target.store_id(&stored_id(target, id.clone(), conf));
     let before = api.store.get(target.kind, &store_id);
     // First: a check may run what it looks at.
-    permitted(api, role(request), (target.kind, &store_id), before.as_ref(), conf)
+    let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
+    permitted(api, &api.rights(request), (target.kind, &store_id), before.as_ref(), conf, &others)
         .map_err(|message| Response::error(403, &message))?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
@@ -48,21 +51,35 @@ pub(super) fn check(
     Ok(id)
 }
 
-/// Of the sender; without a key that is asked for, everyone may do everything.
-pub(super) fn role(request: &Request) -> Role {
-    request.caller.as_ref().map_or(Role::Admin, |caller| caller.role)
-}
-
-/// Refuses what the role may not write.
+/// Refuses what the sender may not write.
 pub(super) fn permitted(
     api: &AdminApi,
-    role: Role,
-    (kind, id): (Kind, &str),
+    rights: &Rights,
+    object: (Kind, &str),
     before: Option<&Object>,
     value: &Value,
+    others: Lookup<'_>,
 ) -> Result<(), String> {
     let before = before.map(Object::value);
-    permission::objects::check(role, (kind, id), before.as_deref(), value, api.plugins().as_ref())
+    rights.change(object, before.as_deref(), Some(value), others)?;
+    permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
+}
+
+/// What a write finds, for one who may not write every object: what was looked at is what changes. `None`: whatever there is.
+pub(super) fn expected(
+    api: &AdminApi,
+    request: &Request,
+    (kind, id): (Kind, &str),
+) -> Result<Option<u64>, Response> {
+    let rights = api.rights(request);
+    if rights.scope.is_none() {
+        return Ok(None);
+    }
+    let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
+    let Some(object) = api.store.get(kind, id) else { return Ok(Some(0)) };
+    let checked = rights.change((kind, id), Some(&object.value()), None, &others);
+    checked.map_err(|message| Response::error(403, &message))?;
+    Ok(Some(object.modified))
 }
 
 /// Refuses a value that takes over a text which is still encrypted, as the answer to a GET shows it: the text itself would

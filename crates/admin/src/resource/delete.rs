@@ -20,6 +20,12 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     let Some(id) = &target.id else {
         return Err(Response::error(400, &format!("missing {} id", target.kind.noun())));
     };
+    let store_id = target.store_id(id);
+    let rights = api.rights(request);
+    if rights.scope.is_some() && !api.shows(&rights, target.kind, &store_id) {
+        return Err(not_found());
+    }
+    let expected = super::checks::expected(api, request, (target.kind, &store_id))?;
     if request.argument("force").as_deref() != Some("true") {
         let mut user = None;
         api.store.read(&mut |state| user = find_user(state, target.kind, id));
@@ -27,8 +33,7 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
             return Err(Response::error(400, &message));
         }
     }
-    let store_id = target.store_id(id);
-    let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected: None };
+    let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected };
     let mut operations = vec![main];
     operations.extend(nested(api, target.kind, id));
     let written =

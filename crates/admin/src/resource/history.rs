@@ -54,8 +54,21 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
     let (skip, take) = page(request)?;
     let since = number(request, "since")?.unwrap_or(0);
     let object = request.argument("key").map(|key| object(&key)).transpose()?;
+    let rights = api.rights(request);
+    let only = object.clone().filter(|_| rights.scope.is_some());
+    if rights.scope.is_some() && !object.as_ref().is_some_and(|(kind, id)| api.shows(&rights, *kind, id)) {
+        let message = "you have the history of objects in your scope: name one with the argument key";
+        return Err(Response::error(403, message));
+    }
     let query = Query { object, since, skip, take };
     let page = ask(api, move |history| history.entries(&query)).await?;
+    let mut page = page;
+    for entry in page.entries.iter_mut().filter(|_| only.is_some()) {
+        entry
+            .first
+            .retain(|(kind, id, _)| only.as_ref().is_some_and(|only| only.0 == *kind && only.1 == *id));
+        entry.changes = entry.first.len() as u64;
+    }
     let list: Vec<Value> = page.entries.iter().map(entry).collect();
     Ok(Response::json(200, &json!({"list": list, "total": page.total, "oldest": page.oldest})))
 }
@@ -71,6 +84,21 @@ pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Re
             format!("revision {revision} is not in the history; GET /apisix/admin/history lists what is");
         return Err(Response::error(404, &message));
     };
+    let rights = api.rights(request);
+    let (mut found, mut differences) = (found, differences);
+    if rights.scope.is_some() {
+        let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
+        differences.retain(|change| {
+            let versions = [&change.before, &change.after];
+            let is_own = |value: &Value| rights.see(change.kind, &change.id, value, &others);
+            change.left_out.is_none() && versions.into_iter().flatten().all(|version| is_own(&version.value))
+        });
+        if differences.is_empty() {
+            let message = format!("revision {revision} changed nothing in your scope");
+            return Err(Response::error(404, &message));
+        }
+        found.changes = differences.len() as u64;
+    }
     let mut body = entry(&found);
     if let Some(fields) = body.as_object_mut() {
         fields.shift_remove("objects");
@@ -157,7 +185,7 @@ fn number(request: &Request, name: &str) -> Result<Option<u64>, Response> {
 }
 
 /// The object that `key` names as the Admin API's paths do.
-fn object(key: &str) -> Result<(Kind, std::sync::Arc<str>), Response> {
+pub(super) fn object(key: &str) -> Result<(Kind, std::sync::Arc<str>), Response> {
     let path = key.strip_prefix("/apisix/admin").unwrap_or(key);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let target = Target::parse(&segments);

@@ -47,7 +47,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     }
     let mut order = Order { dry_run, ..order };
     order.author.note = Some(match (&source, mode) {
-        (Some(source), _) => source.note(),
+        (Some(source), _) => source.history_note(),
         (None, Mode::Merge) => "import, merge".to_owned(),
         (None, Mode::Replace) => "import, replace".to_owned(),
     });
@@ -63,7 +63,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
             Some(source) => source.plan(api, &state, &items).await?,
             None => (at_length(|| plan(&state, &items, mode)), Vec::new()),
         };
-        let stage = at_length(|| Stage::for_state(api, order.role, state, wanted));
+        let stage = at_length(|| Stage::for_state(api, &order.rights, state, wanted));
         let mut stage = stage.map_err(|faults| refused("import", &faults))?;
         stage.keeps(kept);
         if let Some(response) = order.carry_out(api, &stage, revision).await? {

@@ -11,12 +11,17 @@ use crate::{
     AdminApi, ApiVersion,
     documents::Holds,
     message::{Request, Response, arguments},
+    permission::scope::Rights,
 };
 
 pub(super) async fn get(api: &AdminApi, request: &Request, target: Target) -> Response {
     let reader = envelope::Reader::of(api, request);
+    let rights = api.rights(request);
     if let Some(id) = &target.id {
-        return match api.store.get(target.kind, &target.store_id(id)) {
+        let store_id = target.store_id(id);
+        let shown =
+            api.store.get(target.kind, &store_id).filter(|_| api.shows(&rights, target.kind, &store_id));
+        return match shown {
             Some(object) => Response::json(200, &envelope::one(&reader, &object)),
             None => not_found(),
         };
@@ -25,12 +30,13 @@ pub(super) async fn get(api: &AdminApi, request: &Request, target: Target) -> Re
     let mut given = arguments(&request.query);
     given.retain(|(name, _)| ARGUMENTS.contains(&name.as_str()));
     let owner = target.owner.as_deref().unwrap_or_default();
-    let question = format!("{} {owner:?} {given:?} {}", target.kind.directory(), reader.masked);
+    let scope = rights.scope.as_ref().map(|scope| scope.labels());
+    let question = format!("{} {owner:?} {given:?} {} {scope:?}", target.kind.directory(), reader.masked);
     let (masked, store) = (reader.masked, api.store.clone());
     let (settings, plugins) = (api.settings.clone(), api.plugins().clone());
     let make = move || {
         let reader = envelope::Reader { settings: &settings, plugins: plugins.as_ref(), masked };
-        lists(store.as_ref(), &reader, &target, &given)
+        lists(store.as_ref(), &reader, &target, &given, &rights)
     };
     api.documents.get(question, Holds::AtRevision(api.stored_revision()), make).await
 }
@@ -43,8 +49,9 @@ fn lists(
     reader: &envelope::Reader<'_>,
     target: &Target,
     arguments: &[(String, String)],
+    rights: &Rights,
 ) -> Response {
-    let objects = collect(store, target);
+    let objects = collect(store, target, rights);
     // Nested collections have no directory entry that could be found empty.
     let nested = matches!(target.kind, Kind::Credential | Kind::GraphqlCostDecoration);
     if nested && objects.is_empty() {
@@ -59,7 +66,7 @@ fn lists(
     list(reader, arguments, target, objects)
 }
 
-fn collect(store: &dyn Store, target: &Target) -> Vec<Object> {
+fn collect(store: &dyn Store, target: &Target, rights: &Rights) -> Vec<Object> {
     let prefix = match target.kind {
         Kind::Credential | Kind::GraphqlCostDecoration => target.store_id(""),
         _ => String::new(),
@@ -68,6 +75,10 @@ fn collect(store: &dyn Store, target: &Target) -> Vec<Object> {
     store.read(&mut |state| {
         objects = state.list(target.kind).filter(|object| object.id.starts_with(&prefix)).cloned().collect();
     });
+    if rights.scope.is_some() {
+        let others = |kind: Kind, id: &str| store.get(kind, id).map(|object| object.value());
+        objects.retain(|object| rights.see(object.kind, &object.id, &object.value(), &others));
+    }
     objects
 }
 

@@ -1,8 +1,12 @@
-//! `POST /rollback`: the configuration as it was at a revision or a checkpoint, as one transaction.
+//! `POST /rollback`: the configuration, or one object of it, as it was at a revision or a checkpoint, as one transaction.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde_json::Value;
+use tidegate_model::Kind;
 use tidegate_store::history::{Past, Point, Version};
 
 use super::{
@@ -22,14 +26,23 @@ const VISIBLE_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     let order = Order::of(api, request)?;
     let body = read_body(request)?.ok_or_else(|| Response::error(400, "missing revision or checkpoint"))?;
-    let (point, dry_run) = parse(&body)?;
+    let Asked { point, only, dry_run } = parse(&body)?;
+    if only.is_none() && order.rights.scope.is_some() {
+        let message =
+            "a rollback of everything is not for a scope: name an object of yours with the field key";
+        return Err(Response::error(403, message));
+    }
     let mut order = Order { dry_run, ..order };
     for _ in 0..ATTEMPTS {
         let wanted = point.clone();
         let past = history::ask(api, move |history| history.past(&wanted)).await?;
+        let what =
+            only.as_ref().map(|(kind, id)| format!(" of {}/{id}", kind.directory())).unwrap_or_default();
         order.author.note = Some(match &point {
-            Point::Revision(revision) => format!("rollback to revision {revision}"),
-            Point::Checkpoint(name) => format!("rollback to checkpoint {name} of revision {}", past.revision),
+            Point::Revision(revision) => format!("rollback{what} to revision {revision}"),
+            Point::Checkpoint(name) => {
+                format!("rollback{what} to checkpoint {name} of revision {}", past.revision)
+            }
         });
         let mut visible = api.store.watch();
         let _ = tokio::time::timeout(VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
@@ -38,7 +51,9 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         if state.revision != base {
             continue;
         }
-        let stage = at_length(|| Stage::for_state(api, order.role, state, wanted_of(past)));
+        let mut wanted = wanted_of(past);
+        wanted.retain(|object| only.as_ref().is_none_or(|only| goes_with(only, object)));
+        let stage = at_length(|| Stage::for_state(api, &order.rights, state, wanted));
         let stage = stage.map_err(|faults| refused("rollback", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, base).await? {
             return Ok(response);
@@ -47,10 +62,30 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     Err(busy())
 }
 
-fn parse(body: &Value) -> Result<(Point, bool), Response> {
+/// Whether an object is the one that was asked for, or comes and goes with it.
+fn goes_with((kind, id): &(Kind, Arc<str>), object: &Wanted) -> bool {
+    let nested = match kind {
+        Kind::Consumer => Some((Kind::Credential, "credentials")),
+        Kind::Service => Some((Kind::GraphqlCostDecoration, "graphql_cost_decorations")),
+        _ => None,
+    };
+    let is_nested = |(nested, name): (Kind, &str)| {
+        object.kind == nested && object.id.starts_with(&format!("{id}/{name}/"))
+    };
+    (object.kind, &object.id) == (*kind, id) || nested.is_some_and(is_nested)
+}
+
+struct Asked {
+    point: Point,
+    /// The object; `None`: all.
+    only: Option<(Kind, Arc<str>)>,
+    dry_run: bool,
+}
+
+fn parse(body: &Value) -> Result<Asked, Response> {
     let refuse = |message: &str| Response::error(400, &format!("invalid rollback: {message}"));
     let fields = body.as_object().ok_or_else(|| refuse("should be an object"))?;
-    let known = |name: &str| matches!(name, "revision" | "checkpoint" | "dry_run");
+    let known = |name: &str| matches!(name, "revision" | "checkpoint" | "key" | "dry_run");
     if let Some(unknown) = fields.keys().find(|name| !known(name)) {
         return Err(refuse(&format!("unknown field {unknown}")));
     }
@@ -66,7 +101,12 @@ fn parse(body: &Value) -> Result<(Point, bool), Response> {
         (None, Some(Value::String(name))) => Point::Checkpoint(name.clone()),
         _ => return Err(refuse("give either revision, a number, or checkpoint, a name")),
     };
-    Ok((point, dry_run))
+    let only = match fields.get("key") {
+        None => None,
+        Some(Value::String(key)) => Some(history::object(key)?),
+        Some(_) => return Err(refuse("key should name an object, like /routes/1")),
+    };
+    Ok(Asked { point, only, dry_run })
 }
 
 fn wanted_of(past: Past) -> Vec<Wanted> {

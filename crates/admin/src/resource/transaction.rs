@@ -16,7 +16,7 @@ use crate::{
     AdminApi,
     api::{body::read_body, configurations::MOST_FAULTS},
     message::{REVISION, Request, Response},
-    role::Role,
+    permission::scope::Rights,
 };
 
 const MAX_CHANGES: usize = 10_000;
@@ -32,7 +32,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     for _ in 0..ATTEMPTS {
         let state = order.current(api)?;
         let revision = state.revision;
-        let stage = Stage::play(api, order.role, state, &changes)
+        let stage = Stage::play(api, &order.rights, state, &changes)
             .map_err(|faults| refused("transaction", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
@@ -44,7 +44,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
 /// How several changes are made as one, and for whom.
 pub(super) struct Order {
     pub author: Author,
-    pub role: Role,
+    pub rights: Rights,
     /// `If-Match`
     pub expected: Option<u64>,
     pub dry_run: bool,
@@ -59,7 +59,7 @@ impl Order {
             ));
         }
         let author = super::submit::author(request, None);
-        Ok(Order { author, role: super::checks::role(request), expected: if_match(request)?, dry_run: false })
+        Ok(Order { author, rights: api.rights(request), expected: if_match(request)?, dry_run: false })
     }
 
     /// The configuration, provided that it is at the expected revision.

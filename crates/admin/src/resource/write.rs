@@ -9,7 +9,7 @@ use tidegate_telemetry::background::give_way;
 
 use super::{
     answers::store_failed,
-    checks::{check, now, set},
+    checks::{check, expected, now, set},
     envelope,
     submit::ttl,
     target::Target,
@@ -48,7 +48,7 @@ pub(super) async fn put(
         kind: target.kind,
         id: store_id.clone(),
         value: Arc::new(conf.clone()),
-        expected: None,
+        expected: expected(api, request, (target.kind, &store_id))?,
         ttl_seconds: ttl(request),
     };
     let mut operations = vec![put];

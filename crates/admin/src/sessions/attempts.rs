@@ -24,8 +24,23 @@ pub(crate) struct Attempts(Mutex<Tables>);
 #[derive(Default)]
 struct Tables {
     /// Hashed with a random seed: clients choose both.
-    addresses: HashMap<IpAddr, Failures>,
+    clients: HashMap<Client, Failures>,
     names: HashMap<String, Failures>,
+}
+
+/// Behind the loopback address may be many people, each with a tunnel: one who mistypes must not keep the others out.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Client {
+    network: IpAddr,
+    /// On loopback only.
+    name: Option<String>,
+}
+
+impl Client {
+    fn of(address: IpAddr, name: Option<&str>) -> Client {
+        let name = name.filter(|_| address.to_canonical().is_loopback()).map(str::to_owned);
+        Client { network: network(address), name }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -39,20 +54,20 @@ impl Attempts {
     /// another. The error is for how many seconds none is taken.
     pub(crate) fn begin(&self, address: IpAddr, name: Option<&str>, now: Instant) -> Result<(), u64> {
         let mut tables = self.tables();
-        let address = network(address);
-        blocked(&tables.addresses, &address, MOST_OF_ADDRESS, now)?;
+        let client = Client::of(address, name);
+        blocked(&tables.clients, &client, MOST_OF_ADDRESS, now)?;
         if let Some(name) = name {
             blocked(&tables.names, name, MOST_OF_NAME, now)?;
             count(&mut tables.names, name.to_owned(), now);
         }
-        count(&mut tables.addresses, address, now);
+        count(&mut tables.clients, client, now);
         Ok(())
     }
 
     /// Takes one attempt back, and no other: who can sign in as one does not get to try as many.
     pub(crate) fn succeeded(&self, address: IpAddr, name: Option<&str>) {
         let mut tables = self.tables();
-        take_back(&mut tables.addresses, &network(address));
+        take_back(&mut tables.clients, &Client::of(address, name));
         if let Some(name) = name {
             take_back(&mut tables.names, name);
         }
@@ -108,7 +123,7 @@ where
 }
 
 /// A client has all of an IPv6 network of 64 bits to itself.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         address => address,
@@ -147,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn people_of_one_tunnel_do_not_lock_each_other() {
+        let (attempts, start) = (Attempts::default(), Instant::now());
+        for local in [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])] {
+            for _ in 0..MOST_OF_ADDRESS {
+                assert_eq!(attempts.begin(local, Some("typist"), start), Ok(()));
+            }
+            assert!(attempts.begin(local, Some("typist"), start).is_err(), "{local}");
+            assert_eq!(attempts.begin(local, Some("other"), start), Ok(()), "{local}");
+            attempts.succeeded(local, Some("other"));
+            assert_eq!(attempts.begin(local, None, start), Ok(()), "{local}");
+            assert!(attempts.begin(local, Some("typist"), start).is_err(), "{local}");
+        }
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let (attempts, start) = (Attempts::default(), Instant::now());
         for _ in 0..MOST_OF_NAME {
@@ -157,7 +187,7 @@ mod tests {
             assert_eq!(attempts.begin(address, Some(&format!("n{number}")), start), Ok(()));
         }
         let tables = attempts.tables();
-        assert_eq!((tables.addresses.len(), tables.names.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((tables.clients.len(), tables.names.len()), (REMEMBERED, REMEMBERED));
         drop(tables);
         assert!(
             attempts.begin(IpAddr::from([10, 0, 0, 1]), None, start).is_err(),

@@ -53,6 +53,12 @@ impl Endpoint {
         Ok(Endpoint { tls, host: host.to_owned(), port, target })
     }
 
+    /// Whether it is on this machine, whatever the resolver says.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<std::net::IpAddr>();
+        self.host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    }
+
     /// The host, with its port unless that is the scheme's own.
     pub fn host_header(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };

@@ -67,6 +67,15 @@ pub(crate) const CACHE_LEVELS: Form = Form {
     is: "one to three numbers that are 1 or 2, like 1:2",
     fits: |text| text.split(':').all(|level| matches!(level, "1" | "2")) && text.split(':').count() <= 3,
 };
+/// Over plain HTTP anyone on the way could say who signs in.
+pub(crate) const SAFE_URL: Form = Form {
+    is: "a URL that begins with https://, or with http:// and an address of this machine",
+    fits: |text| safe_url(text).is_some(),
+};
+pub(crate) const REDIRECT_URI: Form = Form {
+    is: "https://HOST[:PORT]/ui/oidc, or http:// for an address of this machine",
+    fits: |text| safe_url(text).is_some_and(|path| path == crate::settings::REDIRECT_PATH),
+};
 /// 65535 bytes are what every client of HTTP/2 may send at first; 2^31-1 are the most that it may be allowed.
 pub(crate) const HTTP2_WINDOW: Form = Form {
     is: "a size from 64k to 2g",
@@ -108,6 +117,24 @@ pub fn etcd_member(text: &str) -> Option<(bool, &str, u16)> {
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (!host.is_empty() && !host.contains(['/', '@', ' '])).then_some((tls, host, port))
+}
+
+/// The path and query of a URL that no one on the way can read or change.
+fn safe_url(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            port.parse::<u16>().ok()?;
+            host
+        }
+        _ => authority,
+    };
+    let is_own = host == "localhost" || bracketed(host).is_some_and(|address| address.is_loopback());
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#' | b'\\'));
+    let is_safe = scheme == "https" || scheme == "http" && is_own;
+    (is_safe && is_plain && !host.is_empty()).then_some(path)
 }
 
 fn bracketed(text: &str) -> Option<IpAddr> {

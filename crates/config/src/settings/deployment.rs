@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Reader, listener::Listener};
+use super::{Access, AdminOidc, Reader, listener::Listener};
 
 /// What the process serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Admin {
     pub cors: bool,
     /// Whether the console is served; `None`: where other machines cannot reach the API.
     pub console: Option<bool>,
+    /// Signing in with an identity provider; `None`: keys and passwords only.
+    pub oidc: Option<AdminOidc>,
     /// Relative to the prefix; `None`: no line is kept of who tried to change what.
     pub audit_log: Option<String>,
     /// Limits of this and of the other listeners that are not the data plane's.
@@ -158,6 +160,7 @@ impl Admin {
             version_2: reader.text(&at("admin_api_version")).is_some_and(|version| version != "v3"),
             cors: reader.bool(&at("enable_admin_cors")),
             console: reader.value(&at("enable_admin_ui")).and_then(serde_json::Value::as_bool),
+            oidc: AdminOidc::read(reader),
             audit_log: reader.text(&at("audit_log")).filter(|path| path != "off"),
             limits: AdminLimits::read(reader),
         }

@@ -124,7 +124,7 @@ pub(super) fn convert<'a>(
     }
     let target = proxy::target(pass, variables)?;
     if at.context.groups.contains_key(target.authority.as_str()) || target.scheme.starts_with("grpc") {
-        return Err(not("its upstream is a group"));
+        return Err(not("its upstream is a group; write the address of its server in `proxy_pass`"));
     }
     let rest = match (&location.place, &target.path) {
         (_, None) => path.to_owned(),

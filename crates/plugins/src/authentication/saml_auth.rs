@@ -4,8 +4,8 @@
 //! request without a session       -> 302 to idp_uri with a signed AuthnRequest; state and id of it in the session cookie
 //! login_callback_uri, response    -> session; 302 to the first URL
 //! request with a session          -> the upstream
-//! logout_uri                      -> 302 to idp_uri with a signed LogoutRequest
-//! logout_callback_uri, response   -> session gone; 302 to logout_redirect_uri
+//! logout_uri                      -> session gone; 302 to idp_uri with a signed LogoutRequest
+//! logout_callback_uri, response   -> 302 to logout_redirect_uri
 //! logout_callback_uri, request    -> session gone; 302 to idp_uri with a signed LogoutResponse
 //! ```
 
@@ -314,12 +314,12 @@ impl SamlAuth {
         reply.map_or_else(|reason| failed(500, &reason), Box::new)
     }
 
-    /// Sends the browser to the identity provider, whose answer ends the session.
+    /// Ends the session, and sends the browser to the identity provider to end its own: a user who has pressed logout is out, even if
+    /// the provider does not answer.
     fn logout(&self, request: &Request) -> Box<Reply> {
         let session = self.sessions.load(request);
-        let Some(user) = session.as_ref().and_then(|session| session.user(now_ms())) else {
-            return Box::new(Reply::page(401));
-        };
+        let user = session.as_ref().and_then(|session| session.user(now_ms())).cloned();
+        let (Some(session), Some(user)) = (session, user) else { return Box::new(Reply::page(401)) };
         let index = user
             .session_index
             .as_deref()
@@ -332,12 +332,15 @@ impl SamlAuth {
             escape(&user.name_id),
             index.unwrap_or_default()
         );
-        let reply = self.to_provider("SAMLRequest", &document, "");
+        let reply = self.to_provider("SAMLRequest", &document, "").and_then(|reply| {
+            let left = session.leaving(now_ms())?;
+            self.sessions.save(&left, request, reply)
+        });
         reply.map_or_else(|reason| failed(500, &reason), Box::new)
     }
 
     async fn logout_callback(&self, request: &mut Request) -> Box<Reply> {
-        let session = self.sessions.load(request).filter(|session| session.user(now_ms()).is_some());
+        let session = self.sessions.load(request).filter(|session| session.may_end(now_ms()));
         let Some(mut session) = session else { return failed(401, "a logout has no session") };
         let brought = match self.brought(request, &["SAMLResponse", "SAMLRequest"]).await {
             Ok(brought) => brought,

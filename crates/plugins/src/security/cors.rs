@@ -128,10 +128,10 @@ fn never_sent(origin: &str) -> Option<String> {
     let own = known.into_iter().find_map(|(name, port)| (name == scheme).then_some(port));
     let sent = own.and_then(|port| host.strip_suffix(port)).unwrap_or(host).to_ascii_lowercase();
     let sent = format!("{}://{sent}", scheme.to_ascii_lowercase());
-    (sent != origin).then(|| {
-        let why = if path.is_empty() { "browsers write it otherwise" } else { "an origin has no path" };
-        format!("{origin} allows nothing: {why}; write {sent}")
-    })
+    if !path.is_empty() {
+        return Some(format!("{sent} allows nothing with a slash or path behind it; leave that out"));
+    }
+    (sent != origin).then(|| format!("{origin} allows nothing: browsers write it otherwise; write {sent}"))
 }
 
 /// Options that another one overrules, and those that let every site read what only its user may. `*` is the default, and

@@ -1,5 +1,6 @@
 //! The Admin and Control API of this process, on their own ports or on a data port.
 
+mod console_sign_in;
 mod data_port;
 mod inspect;
 
@@ -88,9 +89,12 @@ impl Apis {
             commands::path(&settings.files.pid),
             control_api.clone(),
         ));
+        let mut admin_settings = admin_settings(settings);
+        admin_settings.oidc =
+            settings.admin.oidc.as_ref().map(|oidc| console_sign_in::oidc(oidc, &store)).transpose()?;
         let admin = settings.admin.listen.is_some().then(|| {
             Arc::new(AdminApi::new(Parts {
-                settings: admin_settings(settings),
+                settings: admin_settings,
                 store,
                 plugins,
                 stream_plugins,
@@ -189,6 +193,7 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         tls: admin.https && settings.shared_with_admin().next().is_none(),
         console: tidegate_config::admin_door::serves_console(settings),
         cookie: session_cookie(settings),
+        oidc: None,
         mode: Mode { provider: provider_name(settings), node: super::metrics::hostname() },
     }
 }

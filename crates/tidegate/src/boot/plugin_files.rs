@@ -25,7 +25,7 @@ pub(crate) fn wasm(settings: &Settings) -> anyhow::Result<WasmSettings> {
     let found = WasmSettings::of(&settings.raw, &settings.files.prefix).and_then(|found| {
         let is_taken = |name: &str| {
             registry::PLUGINS.iter().any(|plugin| plugin.name == name)
-                || settings.plugins.iter().any(|other| other == name)
+                || path(settings).is_ok_and(|path| path.plugin(name).is_some())
         };
         match found.plugins.iter().find(|plugin| is_taken(&plugin.name)) {
             Some(plugin) => {
@@ -101,4 +101,5 @@ pub(super) fn unchanged(settings: &Settings) -> bool {
 /// Whether a plugin of the list has a file.
 pub(super) fn is_there(settings: &Settings, name: &str) -> bool {
     path(settings).is_ok_and(|path| path.plugin(name).is_some())
+        || wasm(settings).is_ok_and(|wasm| wasm.plugins.iter().any(|plugin| plugin.name == name))
 }

@@ -294,7 +294,7 @@ impl State {
 }
 
 /// `vault/1/path/key`: the resource's id, its manager, and what is left.
-fn parts(reference: &str) -> Result<(&str, &str, &str), &'static str> {
+pub(super) fn parts(reference: &str) -> Result<(&str, &str, &str), &'static str> {
     let (manager, rest) = reference.split_once('/').ok_or("error format: no secret manager")?;
     let (id, path) = rest.split_once('/').ok_or("error format: no secret conf id")?;
     if path.is_empty() {

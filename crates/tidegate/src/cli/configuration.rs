@@ -128,6 +128,9 @@ pub(super) struct History {
 pub(super) struct Rollback {
     /// A revision from `config history`, or the name of a checkpoint
     to: String,
+    /// Only this object, like /routes/1, with what comes and goes with it
+    #[arg(long, value_name = "PATH")]
+    key: Option<String>,
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
@@ -228,10 +231,13 @@ fn send(settings: &Settings, file: &Path, replace: bool, dry_run: bool) -> anyho
 }
 
 fn rollback(settings: &Settings, arguments: &Rollback) -> anyhow::Result<()> {
-    let to = match arguments.to.parse::<u64>() {
+    let mut to = match arguments.to.parse::<u64>() {
         Ok(revision) => json!({"revision": revision, "dry_run": arguments.dry_run}),
         Err(_) => json!({"checkpoint": arguments.to, "dry_run": arguments.dry_run}),
     };
+    if let Some(key) = &arguments.key {
+        to["key"] = json!(key);
+    }
     print_changes(&ask_json(settings, "POST", "rollback", &to.to_string())?);
     Ok(())
 }

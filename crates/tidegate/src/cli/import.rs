@@ -50,9 +50,9 @@ pub(super) struct Arguments {
     /// hand since
     #[arg(long, requires = "apply")]
     keep: bool,
-    /// Address of the Admin API for --apply
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9180", requires = "apply")]
-    admin: String,
+    /// Address of the Admin API for --apply [default: 127.0.0.1:9180]
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<String>,
     /// Key of the Admin API [default: that of the gateway at --prefix]
     #[arg(long, value_name = "KEY", env = "ADMIN_KEY", hide_env_values = true)]
     admin_key: Option<String>,
@@ -76,6 +76,7 @@ pub(super) struct Arguments {
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kind, file, reading, strict, .. } = arguments;
     let source = named(kind)?;
+    only_with_apply(arguments)?;
     if !arguments.check_against.is_empty() {
         let targets = check_against::targets(&arguments.check_against)?;
         let accepted =
@@ -105,6 +106,25 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
             stdout::print(&text);
             Ok(())
         }
+    }
+}
+
+/// Of the Admin API, where no other one is given.
+const ADMIN: &str = "127.0.0.1:9180";
+
+/// What asks for nothing where nothing is applied. `requires` of the parser does not see it beside `--to`.
+fn only_with_apply(arguments: &Arguments) -> anyhow::Result<()> {
+    let given = [
+        ("--replace", arguments.replace),
+        ("--keep", arguments.keep),
+        ("--admin", arguments.admin.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given && !arguments.apply) {
+        Some((option, _)) => {
+            Err(super::usage::Unusable(format!("{option} has no effect without --apply; leave it out"))
+                .into())
+        }
+        None => Ok(()),
     }
 }
 
@@ -147,7 +167,7 @@ fn apply(
         (_, true) => Earlier::Keep,
         _ => Earlier::Refuse,
     };
-    let gateway = apply::Gateway { admin: &arguments.admin, key: &key };
+    let gateway = apply::Gateway { admin: arguments.admin.as_deref().unwrap_or(ADMIN), key: &key };
     apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
     let own = known.map(|settings| {
         let tls = &settings.apisix.tls;

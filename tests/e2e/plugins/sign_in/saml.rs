@@ -331,7 +331,8 @@ fn logouts() {
     let scene = scene(&[]);
     assert_eq!(scene.site.get("/logout", "").status(), 401);
     let session = scene.log_in("/app", "/acs", "_1");
-    let request = asked(&scene.site.get("/logout", &session), "SAMLRequest");
+    let away = scene.site.get("/logout", &session);
+    let request = asked(&away, "SAMLRequest");
     for part in [
         "<samlp:LogoutRequest ",
         "<saml:NameID>jack</saml:NameID>",
@@ -339,7 +340,11 @@ fn logouts() {
     ] {
         assert!(request.document.contains(part), "{part}: {}", request.document);
     }
-    assert!(scene.site.is_in("/app", &session), "until the provider answers");
+    let leaving = cookies(&away);
+    for cookie in [&session, &leaving] {
+        assert!(!scene.site.is_in("/app", cookie), "whether the provider answers or not: {cookie}");
+    }
+    let session = leaving;
     let done = format!(
         "<samlp:LogoutResponse xmlns:samlp=\"{PROTOCOL}\" ID=\"_l\" Version=\"2.0\"><samlp:Status>\
          <samlp:StatusCode Value=\"urn:oasis:names:tc:SAML:2.0:status:Success\"/></samlp:Status></samlp:LogoutResponse>"

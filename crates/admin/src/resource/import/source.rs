@@ -3,7 +3,7 @@
 //! What an import writes has two labels, its source and a digest of the rest. What was changed since differs from its digest, and
 //! is overwritten only when that is asked for: a guard may have been put on it by hand. So is what no import of this source
 //! wrote. What an earlier import wrote and the file does not have is refused too, since it may answer requests without the new
-//! guards. Kinds without labels, and what was deleted, are told by the history; where there is none, a difference counts as a
+//! guards. Kinds without labels, and what was deleted, are in the history; where there is none, a difference counts as a
 //! change by hand.
 
 mod marks;
@@ -69,7 +69,7 @@ impl Source {
     }
 
     /// As the history shows it, and as [`past`] finds it there again.
-    pub(super) fn note(&self) -> String {
+    pub(super) fn history_note(&self) -> String {
         format!("import of {}", self.name)
     }
 
@@ -82,8 +82,8 @@ impl Source {
     ) -> Result<(Vec<Wanted>, Vec<String>), Response> {
         let catalog = api.plugins();
         let seal = Seal { keyring: api.settings.keyring.as_deref(), catalog: catalog.as_ref() };
-        let mut outlook = at_length(|| self.look(&seal, state, items));
-        past::complete(api, &self.note(), &mut outlook).await?;
+        let mut outlook = at_length(|| self.compare(&seal, state, items));
+        past::complete(api, &self.history_note(), &mut outlook).await?;
         let Outlook { mut wanted, changed, left, .. } = outlook;
         let mut kept = Vec::new();
         match self.earlier {
@@ -104,7 +104,7 @@ impl Source {
         Ok((wanted, kept))
     }
 
-    fn look(&self, seal: &Seal<'_>, state: &State, items: &Items) -> Outlook {
+    fn compare(&self, seal: &Seal<'_>, state: &State, items: &Items) -> Outlook {
         let mut outlook = Outlook::default();
         for ((kind, id), value) in items {
             let key = (*kind, id.clone());
@@ -169,7 +169,7 @@ impl Source {
                     Standing::Ours
                 } else {
                     Standing::Changed(
-                        "its secrets differ, and without own keys in data_encryption.keyring nothing tells whether they were changed by hand",
+                        "its secrets differ, and without own keys in data_encryption.keyring nothing shows whether they were changed by hand",
                     )
                 }
             }

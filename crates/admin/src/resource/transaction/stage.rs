@@ -16,12 +16,12 @@ use crate::{
     api::configurations::MOST_FAULTS,
     at_length::at_length,
     compiled::named,
+    permission::scope::Rights,
     resource::{
         answers::{in_vain, place},
         checks::{permitted, prepare, still_sealed, stored_id, validate},
         target::Target,
     },
-    role::Role,
 };
 
 type Key = (Kind, Arc<str>);
@@ -58,21 +58,21 @@ impl Stage {
     /// Plays the changes in their order; references are looked at only when all are done.
     pub(in super::super) fn play(
         api: &AdminApi,
-        role: Role,
+        rights: &Rights,
         state: State,
         changes: &[Change],
     ) -> Result<Stage, Vec<Fault>> {
         let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
         let mut faults = Vec::new();
         for change in changes {
-            if let Err(error) = stage.apply(api, change) {
+            if let Err(error) = stage.apply(api, rights, change) {
                 let kind = parse_target(api, change).ok().map(|target| target.kind);
                 let error = with_remedy(kind, error, api.plugins().as_ref());
                 faults.push(Fault { index: change.index, path: change.path.clone(), error });
             }
         }
         if faults.is_empty() {
-            faults = stage.check(api, role);
+            faults = stage.check(api, rights);
         }
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
@@ -81,7 +81,7 @@ impl Stage {
     /// like a file's.
     pub(in super::super) fn for_state(
         api: &AdminApi,
-        role: Role,
+        rights: &Rights,
         state: State,
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
@@ -117,18 +117,20 @@ impl Stage {
             }
         }
         if faults.is_empty() {
-            faults = stage.check(api, role);
+            faults = stage.check(api, rights);
         }
         if faults.is_empty() { Ok(stage) } else { Err(faults) }
     }
 
-    fn apply(&mut self, api: &AdminApi, change: &Change) -> Result<(), String> {
+    fn apply(&mut self, api: &AdminApi, rights: &Rights, change: &Change) -> Result<(), String> {
         let target = parse_target(api, change)?;
         let id = target.id.clone().unwrap_or_default();
         let store_id: Arc<str> = target.store_id(&id).into();
         let before = self.state.get(target.kind, &store_id);
         let readable = before.is_none_or(crate::resource::checks::is_readable);
         let previous = before.map(Object::value);
+        let others = |kind: Kind, id: &str| self.state.get(kind, id).map(Object::value);
+        rights.change((target.kind, &store_id), previous.as_deref(), None, &others)?;
         let missing = || "Key not found".to_owned();
         match (change.method.as_str(), change.value.clone()) {
             ("PUT", Some(mut value)) => {
@@ -204,8 +206,10 @@ impl Stage {
     }
 
     /// What is wrong with the outcome.
-    fn check(&self, api: &AdminApi, role: Role) -> Vec<Fault> {
+    fn check(&self, api: &AdminApi, rights: &Rights) -> Vec<Fault> {
         let references = StateReferences(&self.state);
+        let others = |kind: Kind, id: &str| self.state.get(kind, id).map(Object::value);
+        let stored = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
         let mut faults = Vec::new();
         for ((kind, id), touched) in &self.touched {
             let name = touched.target.id.as_deref().unwrap_or_default();
@@ -215,13 +219,18 @@ impl Stage {
                         Kind::Secret => id.as_ref(),
                         _ => name,
                     };
-                    permitted(api, role, (*kind, id), touched.before.as_ref(), &object.value())?;
+                    permitted(api, rights, (*kind, id), touched.before.as_ref(), &object.value(), &others)?;
                     validate(context, &touched.target, Some(own), &object.value())?;
                     still_sealed(api, *kind, id, touched.before.as_ref(), &object.value())?;
                     self.check_owner(&touched.target)
                 }),
                 None if touched.before.is_none() => Ok(()),
-                None => delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err),
+                None => {
+                    let before = touched.before.as_ref().map(Object::value);
+                    // An owner may go in the same step; the write is refused where the store has moved on.
+                    let may = rights.change((*kind, id), before.as_deref(), None, &stored);
+                    may.and_then(|()| delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err))
+                }
             };
             if let Err(error) = checked {
                 let error = with_remedy(Some(*kind), error, api.plugins().as_ref());

@@ -12,7 +12,6 @@ use tidegate_backtrack::SearchTime;
 use tidegate_clients::{
     http::{Endpoint, Incoming, Outgoing},
     jws::Token,
-    nginx_base64,
 };
 use tidegate_plugin_api::{Reply, Request, Verdict};
 use tidegate_protocol::HeaderId;
@@ -24,14 +23,7 @@ use super::{
     relying_party::OpenidConnect,
     session::{Identity, Login, Session, Store},
 };
-use crate::common::{
-    auth::Identified,
-    clock::{now_ms, now_seconds},
-    cookies,
-    random_token::random_token,
-    return_url,
-    service::with_arguments,
-};
+use crate::common::{auth::Identified, clock::now_seconds, cookies, return_url, service::with_arguments};
 
 /// Consecutive logins restarted because of failed callbacks.
 const MAX_RESTARTS: u32 = 3;
@@ -115,76 +107,12 @@ impl OpenidConnect {
         redirect_uri: &str,
         prompt: Option<&str>,
     ) -> Result<Box<Reply>, String> {
-        let endpoint = self.provider.endpoint("authorization_endpoint").await?;
-        let login = Login {
-            state: random_token(),
-            original_url: return_url::of(request.head.target()),
-            nonce: self.conf.use_nonce.then(random_token),
-            verifier: self.conf.use_pkce.then(|| format!("{}{}", random_token(), random_token())),
-            begun_ms: now_ms(),
-        };
-        let mut arguments = vec![
-            ("client_id", self.conf.client_id.clone()),
-            ("response_type", "code".to_owned()),
-            ("scope", self.conf.scope.clone()),
-            ("redirect_uri", redirect_uri.to_owned()),
-            ("state", login.state.clone()),
-        ];
-        arguments.extend(login.nonce.clone().map(|nonce| ("nonce", nonce)));
-        arguments.extend(self.dpop.as_ref().map(|dpop| ("dpop_jkt", dpop.thumbprint.clone())));
-        arguments.extend(prompt.map(|prompt| ("prompt", prompt.to_owned())));
-        if let Some(verifier) = &login.verifier {
-            let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());
-            arguments.push(("code_challenge", nginx_base64::encode_url(digest)));
-            arguments.push(("code_challenge_method", "S256".to_owned()));
-        }
-        let pairs = arguments.iter().map(|(name, value)| (*name, value.as_str()));
-        let extra = self.conf.authorization_params.iter();
-        let extra: Vec<(&str, String)> = extra
-            .map(|(name, value)| {
-                (name.as_str(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            })
-            .collect();
-        let extra = extra.iter().map(|(name, value)| (*name, value.as_str()));
-        let all = pairs.chain(extra);
-        let location = match self.conf.par.as_ref().filter(|par| par.enabled) {
-            None => with_arguments(&endpoint, all),
-            Some(_) => {
-                let uri = self.push_request(all).await?;
-                let id = self.conf.client_id.as_str();
-                with_arguments(&endpoint, [("client_id", id), ("request_uri", uri.as_str())])
-            }
-        };
+        let login = self.new_login(return_url::of(request.head.target()));
+        let location = self.location_of(&login, redirect_uri, prompt).await?;
         session.identity = None;
         session.add_login(login);
         let cookies = sessions.save(&mut session, request).await?;
         Ok(redirect(&location, cookies))
-    }
-
-    /// RFC 9126: the provider gets the arguments first, the browser only a reference to them.
-    async fn push_request<'a>(
-        &self,
-        arguments: impl Iterator<Item = (&'a str, &'a str)>,
-    ) -> Result<String, String> {
-        let par = self.conf.par.as_ref().ok_or("par is not set")?;
-        let url = match &par.endpoint {
-            Some(url) => url.clone(),
-            None => self.provider.endpoint("pushed_authorization_request_endpoint").await?,
-        };
-        let method = par.endpoint_auth_method.as_deref().unwrap_or(&self.conf.token_endpoint_auth_method);
-        let known = ["response_type", "scope", "redirect_uri", "state", "nonce", "prompt", "code_challenge"];
-        let mut fields = Vec::new();
-        let mut query = Vec::new();
-        for (name, value) in arguments.filter(|(name, _)| *name != "client_id") {
-            match known.iter().chain(&["code_challenge_method", "dpop_jkt"]).find(|known| **known == name) {
-                Some(name) => fields.push((*name, value.to_owned())),
-                None => query.push((name, value)),
-            }
-        }
-        let url = with_arguments(&url, query);
-        let answer = self.client.post_for_json(&self.provider, &url, method, fields, Vec::new()).await?;
-        let uri = answer.get("request_uri").and_then(Value::as_str);
-        uri.map(str::to_owned).ok_or_else(|| "pushed authorization answer has no request_uri".to_owned())
     }
 
     /// The browser is back from the provider.
@@ -220,7 +148,8 @@ impl OpenidConnect {
             Ok(false) => return Err(fail(400, "this callback was used before")),
             Err(reason) => return Err(fail(500, &reason)),
         }
-        let identity = match self.exchange(request, &code, &login, redirect_uri).await {
+        let issuer = argument(request, "iss");
+        let identity = match self.exchange(issuer.as_deref(), &code, &login, redirect_uri).await {
             Ok(identity) => identity,
             Err(reason) => {
                 sessions.release(&login.state).await;
@@ -256,19 +185,17 @@ impl OpenidConnect {
         Err(redirect(&url, cookies))
     }
 
-    /// Turns the code into tokens.
-    async fn exchange(
+    /// Turns the code into tokens. `issuer`: as the answer of the provider names it, if it does.
+    pub(super) async fn exchange(
         &self,
-        request: &Request,
+        issuer: Option<&str>,
         code: &str,
         login: &Login,
         redirect_uri: &str,
     ) -> Result<Identity, String> {
         let document = self.provider.discovery().await?;
         // RFC 9207: the answer of another provider must not be taken for this one's.
-        if let Some(issuer) = argument(request, "iss")
-            && document.get("issuer").and_then(Value::as_str) != Some(issuer.as_str())
-        {
+        if issuer.is_some() && document.get("issuer").and_then(Value::as_str) != issuer {
             return Err("iss from argument does not match expected issuer".to_owned());
         }
         let mut fields = vec![
@@ -567,6 +494,8 @@ fn granted_scopes(identity: &Identity) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_clients::nginx_base64;
+
     use super::*;
 
     #[test]

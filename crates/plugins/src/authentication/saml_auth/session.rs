@@ -52,6 +52,9 @@ pub(super) struct User {
 pub(super) struct Session {
     logins: Vec<Login>,
     user: Option<User>,
+    /// Of a user who has logged out here: until when the provider's answer is expected.
+    #[serde(default)]
+    leaving_ms: Option<i64>,
 }
 
 /// 128 random bits, as an id of XML: it does not begin with a digit.
@@ -130,6 +133,18 @@ impl Session {
         Ok(())
     }
 
+    /// Whether a message about a logout is of this browser.
+    pub(super) fn may_end(&self, now_ms: i64) -> bool {
+        self.user(now_ms).is_some() || self.leaving_ms.is_some_and(|until_ms| now_ms < until_ms)
+    }
+
+    /// What is left when the user has gone to the provider to log out there as well.
+    pub(super) fn leaving(mut self, now_ms: i64) -> Result<Session, String> {
+        self.log_out(now_ms)?;
+        let until_ms = now_ms.saturating_add(LONGEST_LOGIN_MS);
+        Ok(Session { leaving_ms: Some(until_ms), ..Session::default() })
+    }
+
     pub(super) fn log_out(&mut self, now_ms: i64) -> Result<(), String> {
         let Some(user) = self.user.take() else { return Ok(()) };
         match ENDED.claim(user.mark(), user.until_ms, now_ms) {
@@ -175,7 +190,7 @@ impl Sessions {
 
     /// The answer with the session in its cookies.
     pub(super) fn save(&self, session: &Session, request: &Request, reply: Reply) -> Result<Reply, String> {
-        let is_empty = session.user.is_none() && session.logins.is_empty();
+        let is_empty = session.user.is_none() && session.logins.is_empty() && session.leaving_ms.is_none();
         let text = if is_empty { String::new() } else { self.key.seal(session, "")? };
         let lines = self.cookie.lines(&text, request).ok_or("the session is too large for cookies")?;
         Ok(lines.into_iter().fold(reply, |reply, line| reply.header("Set-Cookie", line)))

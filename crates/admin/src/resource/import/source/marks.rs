@@ -15,7 +15,7 @@ use crate::resource::transaction::diff;
 pub(super) const SOURCE: &str = "imported-from";
 pub(super) const DIGEST: &str = "imported-digest";
 
-/// Of a digest's bytes, as many as nobody meets by chance.
+/// Of a digest's bytes, as many as no other text has by chance.
 const SHOWN_BYTES: usize = 16;
 
 /// The object with both labels, where its kind may have labels.

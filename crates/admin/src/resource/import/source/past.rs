@@ -26,7 +26,7 @@ pub(super) async fn complete(api: &AdminApi, note: &str, outlook: &mut Outlook) 
     let [doubtful, missing, others] =
         [&mut outlook.doubtful, &mut outlook.missing, &mut outlook.others].map(std::mem::take);
     if api.store.history().is_none() {
-        let unknown = |key| Changed::new(key, "nothing tells whether it was changed by hand");
+        let unknown = |key| Changed::new(key, "no history shows whether it was changed by hand");
         outlook.changed.extend(doubtful.into_iter().map(unknown));
         return Ok(());
     }
@@ -79,7 +79,7 @@ impl Asked<'_> {
         entry.author.note.as_deref() == Some(self.note)
     }
 
-    /// Those that something else than an import wrote last, or nobody knows what.
+    /// Those that something else than an import wrote last, or that have no history.
     fn changed(&self, keys: Vec<Key>) -> Result<Vec<Changed>, HistoryError> {
         let mut changed = Vec::new();
         for key in keys {
@@ -92,7 +92,7 @@ impl Asked<'_> {
         Ok(changed)
     }
 
-    /// Those that an import wrote and somebody deleted. Who goes back to before an import means to import again.
+    /// Those that an import wrote and another request deleted. An operator who goes back to before an import means to import again.
     fn deleted(&self, keys: Vec<Key>) -> Result<Vec<Changed>, HistoryError> {
         let mut deleted = Vec::new();
         for key in keys {

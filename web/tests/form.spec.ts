@@ -1,0 +1,109 @@
+import { expect, shop, signIn, test } from "./fixtures";
+
+test("what is added has the focus, and Tab goes from field to field", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/upstreams/+new");
+  await expect(page.locator("#new-id")).toBeFocused();
+  await page.keyboard.type("two");
+  await page.getByRole("button", { name: "Add node" }).press("Enter");
+  await page.keyboard.type("127.0.0.1");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("1981");
+  await expect(page.getByLabel("Host", { exact: true })).toHaveValue("127.0.0.1");
+  await expect(page.getByLabel("Port", { exact: true })).toHaveValue("1981");
+  await expect(page.locator('[data-path="/nodes"] > .control > .clear')).toHaveCount(0);
+  await page.goto(`${gateway.console}/routes/catalog`);
+  await page.getByRole("button", { name: "limit-count", exact: true }).click();
+  const field = (name: string) => page.locator(`[data-path="/plugins/limit-count/${name}"] input`);
+  await field("count").focus();
+  await page.keyboard.press("Tab");
+  await expect(field("time_window")).toBeFocused();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("30");
+  await expect(field("time_window")).toHaveValue("30");
+  await expect(page.locator('[data-path="/plugins/limit-count/time_window"]')).toContainText("in seconds");
+  await page.getByRole("button", { name: "Add plugin" }).click();
+  await page.keyboard.type("canary");
+  await expect(page.locator("#plugin-list [role=option]")).toContainText("traffic-split");
+  await page.getByRole("combobox", { name: "Search plugins" }).fill("nothing of the kind");
+  await expect(page.getByText("No plugin matches.")).toBeVisible();
+  await page.getByRole("combobox", { name: "Search plugins" }).fill("request-id");
+  await page.keyboard.press("Enter");
+  await expect(page.getByLabel("header_name")).toBeFocused();
+});
+
+test("an ID that exists is named before anything is written", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/upstreams/+new");
+  await page.keyboard.type("orders");
+  await page.getByLabel("Name", { exact: true }).fill("mine");
+  await expect(page.getByRole("status").filter({ hasText: "ID exists" })).toBeVisible();
+  await expect(page.getByText("The ID orders exists already.")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Review and save" })).toBeDisabled();
+  await page.keyboard.press("Control+S");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.locator("#new-id").fill("a b/c");
+  await expect(page.getByText("An ID has letters, digits")).toBeVisible();
+  await page.locator("#new-id").fill("others");
+  await expect(page.getByRole("button", { name: "Review and save" })).toBeEnabled();
+});
+
+test("warnings count in the header, and messages do not move the form", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/catalog");
+  const path = page.getByLabel("Path", { exact: true });
+  const before = await path.boundingBox();
+  await page.getByLabel("Host", { exact: true }).fill("http://shop.example.com");
+  await expect(page.getByText("without http:// and path")).toBeVisible();
+  expect((await path.boundingBox())?.y).toBe(before?.y);
+  await page.getByRole("button", { name: "Discard" }).click();
+  await page.locator('[data-path="/uri"] input').fill("no-slash");
+  await expect(page.getByText("A path begins with /")).toBeVisible();
+  await page.getByRole("button", { name: "Discard" }).click();
+  await gateway.put("/upstreams/idle", { nodes: { "127.0.0.1:1": 1 } });
+  await page.goto(`${gateway.console}/upstreams/idle`);
+  await page.getByLabel("Weight", { exact: true }).fill("0");
+  await expect(page.getByRole("status").filter({ hasText: /Valid, (one|\d+) warning/ })).toBeVisible();
+  await expect(page.locator(".problems .warn")).toContainText(/weight/);
+});
+
+test("what is pasted under the other syntax stays; a name that comes twice is not valid", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/off");
+  const source = page.locator(".cm-content");
+  const type = async (text: string) => {
+    await source.click();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.press("Delete");
+    await page.keyboard.insertText(text);
+  };
+  await type("uri: /yaml\nupstream_id: orders\n");
+  await expect(page.getByText("The form waits")).toBeVisible();
+  await page.getByRole("button", { name: "YAML" }).click();
+  await expect(source).toContainText("uri: /yaml");
+  await expect(page.getByLabel("Path", { exact: true })).toHaveValue("/yaml");
+  await page.getByRole("button", { name: "JSON" }).click();
+  await type('{"uri": "/a", "uri": "/b", "upstream_id": "orders"}');
+  await expect(page.locator(".source-bar")).toContainText('"uri" comes twice');
+  await type('{"uri": "/a", "priority": 12345678901234567890, "upstream_id": "orders"}');
+  await expect(page.locator(".source-bar")).toContainText("too large for this page");
+});
+
+test("Enter in the review saves; Enter in a question does no harm", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes");
+  await page.getByRole("row", { name: /catalog/ }).click();
+  await page.keyboard.press("Delete");
+  await expect(page.getByRole("dialog")).toContainText("Delete catalog?");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(page.getByRole("row", { name: /catalog/ })).toBeVisible();
+  await page.keyboard.press("Control+Z");
+  await expect(page.getByText("There is nothing to undo here.")).toBeVisible();
+  await page.goto(`${gateway.console}/routes/catalog`);
+  await page.getByLabel("Description", { exact: true }).fill("by keyboard");
+  await page.keyboard.press("Control+S");
+  await expect(page.getByRole("dialog").getByRole("button", { name: /^Save/ })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("catalog saved")).toBeVisible();
+});
