@@ -51,7 +51,7 @@ pub(super) fn head(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Reques
 /// A request that was answered before the plugin's turn. What came from an upstream does not pass without it.
 fn late(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request) -> Option<Stream> {
     let begun =
-        pool::of(plugin).pick(conf).ok_or_else(|| "no instance is there yet".to_owned()).and_then(|hosted| {
+        pool::of(plugin).any().ok_or_else(|| "no instance is there yet".to_owned()).and_then(|hosted| {
             let mut instance = hosted.instance.borrow_mut();
             let context = instance.context_of(conf)?;
             let id = instance.begin_stream(context)?;

@@ -65,7 +65,7 @@ impl Pool {
         }
     }
 
-    /// An instance for a request; `None`: none is there yet.
+    /// An instance for a request; `None`: it is being made.
     pub(super) fn pick(self: &Rc<Pool>, conf: &Arc<Conf>) -> Option<Rc<Hosted>> {
         let mut hosted = self.hosted.borrow_mut();
         let load = |one: &Rc<Hosted>| {
@@ -83,8 +83,8 @@ impl Pool {
         let is_idle = least.as_ref().is_some_and(|one| load(one).1 == 0);
         let has_room = hosted.len() < MAX_INSTANCES;
         drop(hosted);
-        if !is_idle && has_room {
-            self.make(conf);
+        if !is_idle && has_room && self.make(conf) {
+            return None;
         }
         if let Some(one) = &least {
             one.was_used.set(true);
@@ -92,15 +92,21 @@ impl Pool {
         least
     }
 
-    /// Waits for the first instance. The error says why there is none.
+    /// An instance that is there, whatever it serves.
+    pub(super) fn any(&self) -> Option<Rc<Hosted>> {
+        let hosted = self.hosted.borrow();
+        hosted.iter().find(|one| one.instance.try_borrow().is_ok_and(|instance| !instance.is_dead)).cloned()
+    }
+
+    /// Waits for an instance. The error says why there is none.
     pub(super) async fn wait(self: &Rc<Pool>, conf: &Arc<Conf>) -> Result<Rc<Hosted>, String> {
         let mut has_waited = false;
         loop {
-            if let Some(reason) = self.failure(conf) {
-                return Err(reason);
-            }
             if let Some(one) = self.pick(conf) {
                 return Ok(one);
+            }
+            if let Some(reason) = self.failure(conf) {
+                return Err(reason);
             }
             if has_waited && !self.is_making.get() {
                 return Err("no instance could be made".to_owned());
@@ -117,10 +123,13 @@ impl Pool {
         Some(reason.clone())
     }
 
-    fn make(self: &Rc<Pool>, conf: &Arc<Conf>) {
-        let Some(host) = tidegate_plugin_api::host() else { return };
-        if self.failure(conf).is_some() || self.is_making.replace(true) {
-            return;
+    /// Whether one more is on its way.
+    fn make(self: &Rc<Pool>, conf: &Arc<Conf>) -> bool {
+        let Some(host) = tidegate_plugin_api::host().filter(|_| self.failure(conf).is_none()) else {
+            return false;
+        };
+        if self.is_making.replace(true) {
+            return true;
         }
         let (plugin, wanted) = (self.plugin, conf.clone());
         let making = host.background.spawn_blocking(move || -> (Option<Instance>, Option<String>) {
@@ -149,6 +158,7 @@ impl Pool {
             pool.is_making.set(false);
             pool.made.notify_waiters();
         });
+        true
     }
 
     fn adopt(self: &Rc<Pool>, mut instance: Instance) {
