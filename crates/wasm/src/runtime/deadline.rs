@@ -53,7 +53,7 @@ impl Deadline {
     }
 
     /// A look at a tick of the clock.
-    pub(super) fn look(&mut self) -> Result<(), TimeIsUp> {
+    pub(super) fn check_time(&mut self) -> Result<(), TimeIsUp> {
         let Some((account, since)) = self.first else {
             self.first = Some((on_processor(), Instant::now()));
             return Ok(());

@@ -71,7 +71,7 @@ impl Instance {
         let mut store = Store::new(module.module().engine(), State::new(plugin, room, BESIDE));
         store.limiter(|state| &mut state.room);
         store.epoch_deadline_callback(|mut context| {
-            context.data_mut().deadline.look()?;
+            context.data_mut().deadline.check_time()?;
             Ok(UpdateDeadline::Continue(1))
         });
         store.set_epoch_deadline(1);

@@ -40,7 +40,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<InstancePre<State>, String> {
             module.exports().map(|export| export.name()).find(|name| name.starts_with("proxy_abi_version_"));
         return Err(match other {
             Some(other) => format!("it speaks {other}, and the gateway {}", VERSIONS.join(", ")),
-            None => format!("it is no module of proxy-wasm: it exports none of {}", VERSIONS.join(", ")),
+            None => format!("it is not a module of proxy-wasm: it exports none of {}", VERSIONS.join(", ")),
         });
     }
     if !matches!(exports("memory"), Some(ExternType::Memory(_))) {

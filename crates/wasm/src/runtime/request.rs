@@ -47,7 +47,7 @@ pub(super) fn run<'a>(plugin: &'static Wasm, conf: &'a Arc<Conf>, request: &'a m
                 Box::new(Reply::page(503))
             })?;
             let begun = begin(plugin, conf, request, hosted)?;
-            go_on(plugin, conf, request, begun).await
+            finish_phase(plugin, conf, request, begun).await
         });
     };
     match begin(plugin, conf, request, hosted) {
@@ -56,7 +56,7 @@ pub(super) fn run<'a>(plugin: &'static Wasm, conf: &'a Arc<Conf>, request: &'a m
             Streams::put(request, conf.serial, begun.stream);
             Step::Next
         }
-        Ok(begun) => Step::ask(go_on(plugin, conf, request, begun)),
+        Ok(begun) => Step::ask(finish_phase(plugin, conf, request, begun)),
     }
 }
 
@@ -114,7 +114,12 @@ fn begin(
     Ok(Begun { stream, action, wants_body })
 }
 
-async fn go_on(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request, begun: Begun) -> Verdict {
+async fn finish_phase(
+    plugin: &'static Wasm,
+    conf: &Arc<Conf>,
+    request: &mut Request,
+    begun: Begun,
+) -> Verdict {
     let Begun { mut stream, action, wants_body } = begun;
     let verdict = callbacks(plugin, request, &mut stream, action, wants_body).await;
     Streams::put(request, conf.serial, stream);
@@ -128,7 +133,7 @@ async fn callbacks(
     mut action: Action,
     wants_body: bool,
 ) -> Verdict {
-    settle(plugin, request, stream, Entry::RequestHeaders).await?;
+    await_calls(plugin, request, stream, Entry::RequestHeaders).await?;
     if wants_body {
         let reader = match &request.body {
             RequestBody::Unread { reader, .. } => Some(reader.clone()),
@@ -147,19 +152,19 @@ async fn callbacks(
                     None => Ok(Action::Continue),
                 })
                 .map_err(|reason| failed(plugin, &reason))?;
-            settle(plugin, request, stream, Entry::RequestBody).await?;
+            await_calls(plugin, request, stream, Entry::RequestBody).await?;
         }
         if let Some((reader, trailers)) = reader.zip(trailers).filter(|_| has_trailers) {
             stream.begin_turn();
             action = run_trailers(plugin, request, stream, trailers, reader.as_ref())?;
-            settle(plugin, request, stream, Entry::RequestTrailers).await?;
+            await_calls(plugin, request, stream, Entry::RequestTrailers).await?;
         }
     }
     while action == Action::Pause && !stream.is_resumed() {
         if !stream.wake().await {
             return Err(failed(plugin, "the request was paused, and nothing resumed it"));
         }
-        settle(plugin, request, stream, Entry::RequestHeaders).await?;
+        await_calls(plugin, request, stream, Entry::RequestHeaders).await?;
     }
     Ok(())
 }
@@ -196,7 +201,12 @@ fn run_trailers(
 
 /// Waits for calls, as APISIX does whatever the callback answered: what a service decides comes before the upstream. Ends the
 /// request where the module said so.
-async fn settle(plugin: &'static Wasm, request: &mut Request, stream: &mut Stream, entry: Entry) -> Verdict {
+async fn await_calls(
+    plugin: &'static Wasm,
+    request: &mut Request,
+    stream: &mut Stream,
+    entry: Entry,
+) -> Verdict {
     loop {
         if let Some(reply) = stream.take_reply() {
             return Err(reply.into_reply());

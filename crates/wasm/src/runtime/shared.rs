@@ -35,7 +35,7 @@ struct Data {
     next: u32,
 }
 
-/// A queue, which instances of several workers may wait for. One of them is told of an item.
+/// A queue, which instances of several workers may wait for. One of them is woken for an item.
 pub(super) struct Queue {
     items: Mutex<(VecDeque<Bytes>, usize)>,
     pub filled: Notify,

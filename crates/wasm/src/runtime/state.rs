@@ -53,7 +53,7 @@ pub(super) struct State {
     pub entered: u32,
     pub effective: u32,
     pub entry: Entry,
-    /// Fields behind the request's body: they are no part of the request that plugins see.
+    /// Fields behind the request's body: they are not in the request that plugins see.
     pub trailers: Option<tidegate_protocol::Head>,
     /// The answer that `proxy_on_http_call_response` is called with.
     pub answer: Option<Arc<Incoming>>,

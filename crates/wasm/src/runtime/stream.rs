@@ -109,7 +109,7 @@ impl Stream {
                     let sender = calls.sender.clone();
                     calls.tasks.push(tokio::task::spawn_local(async move {
                         let (id, root) = (call.id, call.root);
-                        // Nobody listens once the request has ended.
+                        // The receiver is gone once the request has ended.
                         drop(sender.send((id, root, call.send().await)));
                     }));
                 }
@@ -179,7 +179,7 @@ impl Stream {
         self.hosted.instance.try_borrow().is_ok_and(|instance| instance.is_dead)
     }
 
-    /// A callback is about to say anew whether the request waits.
+    /// A callback is about to say again whether the request waits.
     pub(super) fn begin_turn(&self) {
         self.context(|stream| stream.resumed = false);
     }

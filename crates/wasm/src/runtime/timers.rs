@@ -1,4 +1,4 @@
-//! What runs beside requests on a worker: timers of configurations, queues that they wait for, and calls that nobody waits for.
+//! What runs beside requests on a worker: timers of configurations, queues that they wait for, and calls that no request waits for.
 //!
 //! A callback that has computed for a while makes the next one wait four times as long, so that timers have a fifth of the worker at
 //! most.
@@ -132,7 +132,7 @@ async fn listen(hosted: Weak<Hosted>, of: OfTimer, number: u32) {
             }),
         };
         let Some(took) = took else {
-            // Another instance takes what this one was told of.
+            // Another instance takes what this one was woken for.
             return queue.filled.notify_one();
         };
         // One that takes nothing is asked again with the next item.

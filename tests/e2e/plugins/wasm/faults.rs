@@ -146,7 +146,7 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
         ("absent", Vec::new(), "absent.wasm: No such file or directory"),
         ("broken", b"\0asm broken".to_vec(), "broken.wasm: "),
         ("unknown", unknown, "it imports what is not offered: env.mystery"),
-        ("foreign", foreign, "it is no module of proxy-wasm"),
+        ("foreign", foreign, "it is not a module of proxy-wasm"),
         (
             "older",
             Module::default().speaking("proxy_abi_version_0_1_0").build(),

@@ -55,7 +55,7 @@ fn part(bytes: &[u8], start: u32, most: u32) -> Option<Vec<u8>> {
 }
 
 /// Looks at a buffer.
-fn look<R>(host: &mut Host<'_>, kind: u32, look: impl FnOnce(&[u8]) -> R) -> Outcome<R> {
+fn read_buffer<R>(host: &mut Host<'_>, kind: u32, look: impl FnOnce(&[u8]) -> R) -> Outcome<R> {
     let state = host.data_mut();
     let found = match kind {
         REQUEST_BODY if state.is_own() && state.entry.is_request() => {
@@ -87,12 +87,12 @@ fn is_response_body(entry: Entry) -> bool {
 }
 
 fn get(host: &mut Host<'_>, kind: u32, start: u32, most: u32, data: u32, size: u32) -> Outcome {
-    let bytes = look(host, kind, |bytes| part(bytes, start, most))?.ok_or(Status::BadArgument)?;
+    let bytes = read_buffer(host, kind, |bytes| part(bytes, start, most))?.ok_or(Status::BadArgument)?;
     memory::give(host, &bytes, data, size)
 }
 
 fn status(host: &mut Host<'_>, kind: u32, size: u32, unused: u32) -> Outcome {
-    let length = look(host, kind, <[u8]>::len)?;
+    let length = read_buffer(host, kind, <[u8]>::len)?;
     memory::write_number(host, size, u32::try_from(length).unwrap_or(u32::MAX))?;
     memory::write_number(host, unused, 0)
 }

@@ -165,7 +165,7 @@ fn call_pairs(answer: &Incoming) -> Pairs {
     all
 }
 
-/// How many fields a callback is told of.
+/// The number of fields that a callback gets.
 pub(in crate::runtime) fn count_of_call(answer: &Arc<Incoming>) -> u32 {
     answer.headers.len() as u32 + 1
 }
@@ -363,7 +363,7 @@ fn set_status(request: &mut Request, name: &[u8], value: &[u8]) -> Outcome {
     }
 }
 
-/// Puts a whole map in the place of what is there.
+/// Puts a whole map in place of what is there.
 fn set_all(host: &mut Host<'_>, map: Map, data: u32, size: u32) -> Outcome {
     let bytes = memory::copy(host, data, size)?;
     let pairs = memory::deserialize(&bytes).ok_or(Status::BadArgument)?;
