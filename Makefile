@@ -37,7 +37,7 @@ BINARY = $(TARGET)/release/tidegate
 QUICK = $(TARGET)/quick/tidegate
 
 build:
-	$(CARGO) build --release -p tidegate
+	$(CARGO) build --release -p tidegate --features wasm
 	scripts/split-debug $(BINARY)
 
 dist:

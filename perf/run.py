@@ -213,7 +213,7 @@ def earlier(what):
         if not os.path.exists(folder):
             subprocess.run(["git", "worktree", "add", "--detach", folder, commit], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
-        subprocess.run(["cargo", "build", "--release", "-p", "tidegate"], cwd=folder, check=True, env=environment)
+        subprocess.run(["cargo", "build", "--release", "-p", "tidegate", "--features", "wasm"], cwd=folder, check=True, env=environment)
     return binary
 
 

@@ -14,7 +14,7 @@ def read(root, target):
     with open(root / "Cargo.lock", "rb") as file:
         locked = tomllib.load(file)["package"]
     sums = {(one["name"], one["version"]): one.get("checksum") for one in locked}
-    command = ["cargo", "tree", "--locked", "-p", "tidegate", "-e", "normal", "--target", target, "--prefix", "depth",
+    command = ["cargo", "tree", "--locked", "-p", "tidegate", "--features", "wasm", "-e", "normal", "--target", target, "--prefix", "depth",
                "--no-dedupe", "--format", "|{p}|{l}"]
     text = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
     found, above = {}, []

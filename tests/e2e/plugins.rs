@@ -51,4 +51,5 @@ pub(crate) mod static_files;
 mod stored_answers;
 mod tokens;
 mod verdicts_of_others;
+mod wasm;
 mod wolf;

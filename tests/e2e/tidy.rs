@@ -54,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("import", &["backtrack", "config", "protocol"]),
     ("echo", &["protocol", "tls"]),
     ("profiler", &["telemetry"]),
+    ("wasm", &["plugin-api", "clients", "protocol", "model", "telemetry"]),
 ];
 
 const LONGEST_FILE_LINES: usize = 600;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tidegate_protocol::Head;
 
 use crate::{
     Reply,
@@ -58,6 +59,9 @@ pub trait BodyReader {
 
     /// From now on the body is held in memory: the client must keep the least rate for that.
     fn holds(&self) {}
+
+    /// Shows the fields behind the body, once all of it was read; they can be changed.
+    fn visit_trailers(&self, _visit: &mut dyn FnMut(&mut Head)) {}
 
     /// Starts over; `false`: bytes are gone and cannot be sent a second time.
     fn rewind(&self) -> bool;

@@ -11,7 +11,7 @@ use tidegate_model::{
 };
 
 use self::entries::{Checks, Entry};
-use crate::{LuaCompiler, PluginDef};
+use crate::{LuaCompiler, PluginDef, PluginFile};
 
 pub use self::entries::Catalog;
 
@@ -85,7 +85,10 @@ impl Catalog {
         let mut enabled: Vec<&PluginDef> = self
             .entries()
             .map(|entry| entry.def)
-            .filter(|def| names.is_none_or(|names| names.iter().any(|name| name == def.name)))
+            .filter(|def| {
+                def.file.is_some_and(PluginFile::is_listed_elsewhere)
+                    || names.is_none_or(|names| names.iter().any(|name| name == def.name))
+            })
             .collect();
         let is_absent = |name: &&String| self.entry(name).is_none();
         let absent = names.into_iter().flatten().filter(is_absent).cloned().collect();

@@ -194,6 +194,10 @@ pub trait PluginFile: Send + Sync {
     fn has_rewrite(&self) -> bool;
     /// How a consumer with that configuration is found. `None`: it does not identify consumers.
     fn consumer(&self) -> Option<fn(&Value, &PluginDef) -> ConsumerKey>;
+    /// It is on without a place in the list of plugins: another section of config.yaml names it.
+    fn is_listed_elsewhere(&self) -> bool {
+        false
+    }
     /// Answers a request for the URI with that number in [`PluginDef::apis`].
     fn answer<'a>(&'a self, api: usize, request: &'a mut Request) -> Step<'a>;
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use tidegate_plugin_api::{BodyError, BodyReader, Request, RequestBody, UpstreamHandle};
+use tidegate_protocol::Head;
 
 use crate::client::Downstream;
 
@@ -88,6 +89,10 @@ impl BodyReader for Begun {
 
     fn holds(&self) {
         self.rest.holds();
+    }
+
+    fn visit_trailers(&self, visit: &mut dyn FnMut(&mut Head)) {
+        self.rest.visit_trailers(visit);
     }
 
     fn rewind(&self) -> bool {

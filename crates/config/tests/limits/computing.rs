@@ -202,3 +202,76 @@ pub(super) const LUA: &[Row] = &[
         ["an error in Lua", "Lua 错误"],
     ),
 ];
+
+pub(super) const WASM: &[Row] = &[
+    row(
+        ["Milliseconds of one callback (unset: 50)", "一次回调的毫秒数（未设置：50）"],
+        Key("wasm.time_limit_ms"),
+        ["503", "503"],
+    ),
+    row(
+        ["Memory of one instance (unset: 64 MiB)", "一个实例的内存（未设置：64 MiB）"],
+        Key("wasm.instance_memory"),
+        ["503", "503"],
+    ),
+    row(
+        ["Memory of all instances (unset: 512 MiB)", "所有实例的内存（未设置：512 MiB）"],
+        Key("wasm.memory"),
+        ["503", "503"],
+    ),
+    row(
+        ["Stack of a callback", "回调的栈"],
+        Const("wasm/src/runtime/engine.rs", "STACK_BYTES", Bytes),
+        ["503", "503"],
+    ),
+    row(
+        ["A module's file", "模块的文件"],
+        Const("wasm/src/runtime/module.rs", "MAX_FILE_BYTES", Bytes),
+        ["503", "503"],
+    ),
+    row(
+        ["Instances of a plugin on one worker", "一个工作线程上一个插件的实例"],
+        Const("wasm/src/runtime/pool.rs", "MAX_INSTANCES", Count),
+        ["nothing; requests share them", "无影响；请求共用它们"],
+    ),
+    row(
+        ["Body of a request that a module sees", "模块所见的请求体"],
+        Const("wasm/src/runtime/request.rs", "MAX_BODY_BYTES", Bytes),
+        ["413", "413"],
+    ),
+    row(
+        ["Body of a response that a module holds", "模块保留的响应体"],
+        Const("wasm/src/runtime/filter.rs", "MAX_HELD_BYTES", Bytes),
+        ["502", "502"],
+    ),
+    row(
+        ["Calls of one instance under way", "一个实例进行中的调用"],
+        Const("wasm/src/runtime/host/http.rs", "MAX_CALLS", Count),
+        ["an error in the module", "模块得到错误"],
+    ),
+    row(
+        ["Body of a call and of its answer", "调用及其应答的正文"],
+        Const("wasm/src/runtime/calls.rs", "MAX_BYTES", Bytes),
+        ["an error in the module", "模块得到错误"],
+    ),
+    row(
+        ["Shared data of one plugin, and each of its queues", "一个插件的共享数据，以及它的每个队列"],
+        Const("wasm/src/runtime/shared.rs", "MAX_BYTES", Bytes),
+        ["an error in the module", "模块得到错误"],
+    ),
+    row(
+        ["Queues of one plugin", "一个插件的队列"],
+        Const("wasm/src/runtime/shared.rs", "MAX_QUEUES", Count),
+        ["an error in the module", "模块得到错误"],
+    ),
+    row(
+        ["Metrics of one plugin", "一个插件的指标"],
+        Const("wasm/src/runtime/metrics.rs", "MAX_METRICS", Count),
+        ["an error in the module", "模块得到错误"],
+    ),
+    row(
+        ["Elements of a table", "一个表的元素"],
+        Const("wasm/src/runtime/room.rs", "MAX_ELEMENTS", Count),
+        ["an error in the module", "模块得到错误"],
+    ),
+];

@@ -10,7 +10,7 @@ mod plugins;
 
 use administration::{ADMIN, STORE};
 use clients::{BODIES, CONNECTIONS, HEADS, HTTP2, UPSTREAMS};
-use computing::{CONDITIONS, LUA};
+use computing::{CONDITIONS, LUA, WASM};
 use kept::{CACHES, LOGS};
 use plugins::PLUGINS;
 
@@ -45,6 +45,7 @@ pub(crate) const TABLE: &[([&str; 2], &[Row])] = &[
     (["Admin API, Control API, metrics and status page", "Admin API、Control API、指标与状态页"], ADMIN),
     (["Conditions, patterns and schemas", "条件、模式与 schema"], CONDITIONS),
     (["Lua", "Lua"], LUA),
+    (["WebAssembly", "WebAssembly"], WASM),
     (["Plugins", "插件"], PLUGINS),
     (["Limiters and caches", "限流器与缓存"], CACHES),
     (["Loggers and metrics", "日志插件与指标"], LOGS),

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll, ready};
 
 use tidegate_plugin_api::{BodyError, BodyReader};
+use tidegate_protocol::Head;
 
 use super::{BodyState, Downstream, Framing, unreadable};
 use crate::{http2, pace::LeastRate, stream::Stream};
@@ -31,6 +32,12 @@ impl BodyReader for Downstream {
     fn holds(&self) {
         self.incoming.borrow_mut().body.held = true;
         self.timer.set(self.body_timeout_ms(true));
+    }
+
+    fn visit_trailers(&self, visit: &mut dyn FnMut(&mut Head)) {
+        if let Some(trailers) = &mut self.incoming.borrow_mut().body.trailers {
+            visit(trailers);
+        }
     }
 
     fn rewind(&self) -> bool {

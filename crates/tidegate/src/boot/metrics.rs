@@ -142,6 +142,7 @@ impl Metrics {
         self.collect_limiter_keys(writer);
         self.collect_streams(writer);
         self.collect_redis_commands(writer);
+        tidegate_wasm::collect_metrics(writer, &|name| self.name(name));
         let loops = self.name("loops_ended_total");
         let help = "Requests answered 508 because they came back to this gateway more often than \
         apisix.max_own_hops allows, or as requests of its plugins";

@@ -33,6 +33,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     etcd_pair(settings).map_err(fault)?;
     super::admin_tls::check(settings).map_err(fault)?;
     super::plugin_files::path(settings)?;
+    super::plugin_files::wasm(settings)?;
     runner(settings).map_err(fault)?;
     labels(settings).map_err(fault)?;
     zones(settings).map_err(fault)?;

@@ -192,7 +192,7 @@ impl Serving<'_> {
         if files_changed {
             error_log::log(
                 Level::Notice,
-                format_args!("Lua files of plugins changed: a new process takes over"),
+                format_args!("files of plugins changed: a new process takes over"),
             );
         } else if !needs_successor.is_empty() {
             error_log::log(

@@ -26,7 +26,6 @@ fn keys_without_effect_are_named_with_file_line_and_reason() {
         ("apisix.enable_reuseport", json!(false), "listening socket of its own"),
         ("apisix.ssl.listen", json!([{"port": 9443, "enable_http3": true}]), "HTTP/3 is not served"),
         ("apisix.tracing", json!(true), "whole requests are traced"),
-        ("wasm.plugins", json!([{"name": "x", "priority": 1, "file": "x.wasm"}]), "WebAssembly"),
         ("nginx_config.user", json!("nobody"), "start the process as the user"),
         ("nginx_config.http_configuration_snippet", json!("gzip on;"), "there is no nginx to read it"),
         ("plugin_attr.inspect.delay", json!(9), "the plugin is not available"),

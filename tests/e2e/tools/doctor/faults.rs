@@ -203,7 +203,7 @@ const FAULTS: &[Fault] = &[
     Fault { config: "plugins: [mcp-bridge]\n", seen: "rejected: mcp-bridge", remedy: "", ..MACHINE },
     Fault {
         config: "wasm: {plugins: [{name: w, file: /w}]}\n",
-        seen: "wasm.plugins has no effect",
+        seen: "plugin w",
         remedy: "",
         ..MACHINE
     },
@@ -324,7 +324,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         config: "wasm: {plugins: [{name: w, file: /w}]}\n",
-        seen: "wasm.plugins has no effect",
+        seen: "plugin w",
         remedy: "",
         ..MOVE
     },

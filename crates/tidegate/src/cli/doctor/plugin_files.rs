@@ -1,17 +1,40 @@
-//! Plugins in files: which cannot be loaded, and which calls in them do nothing here.
+//! Plugins in files: which cannot be loaded, and which calls in those in Lua do nothing here.
 
 use tidegate_config::Settings;
+use tidegate_plugin_api::PluginDef;
 use tidegate_plugins::lua_files::{self, LuaPath, Modules, look};
 
 use super::check::Check;
 use crate::boot::plugin_files;
 
 const REMEDY: &str = "docs/guide/lua.md lists what is offered and which functions run; change the file, or leave the plugin out of plugins";
+const WASM_REMEDY: &str =
+    "docs/guide/wasm.md says what a module has to be; change it, or leave the plugin out of wasm.plugins";
 /// Lines of one file that are shown.
 const MOST_LINES: usize = 20;
 
 /// A check for each plugin that a start would load.
 pub(super) fn checks(settings: &Settings) -> Vec<Check> {
+    let mut checks = in_lua(settings);
+    checks.extend(in_wasm(settings));
+    checks
+}
+
+/// Of `wasm.plugins`; a section that cannot be read is among the faults of config.yaml.
+fn in_wasm(settings: &Settings) -> Vec<Check> {
+    let Ok(wasm) = plugin_files::wasm(settings) else { return Vec::new() };
+    let (defs, faults) = plugin_files::load_wasm(&wasm);
+    let check = |def: &&PluginDef| {
+        let name = format!("plugin {}", def.name);
+        match faults.iter().find(|(other, _)| other == def.name) {
+            Some((_, reason)) => Check::bad(&name, format!("it cannot be loaded: {reason}"), WASM_REMEDY),
+            None => Check::good(&name, "its module can be loaded"),
+        }
+    };
+    defs.iter().map(check).collect()
+}
+
+fn in_lua(settings: &Settings) -> Vec<Check> {
     // A path that cannot be used is among the faults of config.yaml.
     let Some(path) = plugin_files::path(settings).ok().filter(|path| !path.is_empty()) else {
         return Vec::new();

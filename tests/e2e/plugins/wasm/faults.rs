@@ -1,0 +1,193 @@
+//! Modules that fail, that compute for ever, or that cannot be used: their own requests are refused, and others go on.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::kit::{Fixture, Module};
+
+fn at_head(body: &str) -> Vec<u8> {
+    Module::default().on("proxy_on_request_headers", 3, Some(0), body).build()
+}
+
+#[test]
+fn a_callback_that_fails_ends_its_request() {
+    let modules = vec![
+        ("endless", at_head("(loop $again (br $again))")),
+        ("trap", at_head("unreachable")),
+        (
+            "deep",
+            Module::default()
+                .with("(func $deep (param i32) (call $deep (local.get 0)) (call $deep (local.get 0)))")
+                .on("proxy_on_request_headers", 3, Some(0), "(call $deep (i32.const 1))")
+                .build(),
+        ),
+        (
+            "greedy",
+            at_head(
+                "(loop $again (call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1))) (br $again))",
+            ),
+        ),
+        ("leaving", at_head("(call $exit (i32.const 3))")),
+    ];
+    let fixture = Fixture::start(modules, "");
+    for (name, reason) in [
+        ("endless", "time limit of 50 ms exceeded"),
+        ("trap", "unreachable"),
+        ("deep", "stack overflow"),
+        ("greedy", "wasm.instance_memory, 67108864 bytes"),
+        ("leaving", "exit code 3"),
+    ] {
+        for _ in 0..3 {
+            assert_eq!(fixture.get(&format!("/{name}")).status(), 503, "{name}");
+            assert_eq!(fixture.get("/plain").status(), 200, "{name}");
+        }
+        fixture.gateway.wait_for_log(&format!("{name}: failed to run wasm plugin: "));
+        fixture.gateway.wait_for_log(reason);
+    }
+    assert!(fixture.upstream.seen().iter().all(|seen| seen.text().contains("/plain")));
+}
+
+/// Loops for requests with that header only.
+fn sometimes() -> Vec<u8> {
+    let mut module = Module::default();
+    let name = module.text("x-loop");
+    module
+        .on(
+            "proxy_on_request_headers",
+            3,
+            Some(0),
+            &format!(
+                "(if (i32.eqz (call $header (i32.const 0) {name} (i32.const 0) (i32.const 4)))
+                   (then (loop $again (br $again))))"
+            ),
+        )
+        .on("proxy_on_response_headers", 3, Some(0), "")
+        .build()
+}
+
+#[test]
+fn an_endless_loop_ends_in_time_and_harms_no_other_request() {
+    let fixture = Fixture::start(vec![("sometimes", sometimes())], "");
+    assert_eq!(fixture.get("/sometimes").status(), 200);
+    std::thread::scope(|scope| {
+        let looping = scope.spawn(|| {
+            (0..10)
+                .map(|_| {
+                    let begun = Instant::now();
+                    let answer = fixture.send("GET /sometimes HTTP/1.1\r\nHost: h\r\nX-Loop: 1\r\n\r\n");
+                    assert_eq!(answer.status(), 503);
+                    begun.elapsed()
+                })
+                .min()
+        });
+        while !looping.is_finished() {
+            assert_eq!(fixture.get("/sometimes").status(), 200);
+            assert_eq!(fixture.get("/plain").status(), 200);
+        }
+        let shortest = looping.join().expect("the loops").expect("some");
+        // The others have a processor meanwhile: the shortest is what the limit makes it.
+        assert!(shortest < Duration::from_millis(600), "{shortest:?}");
+    });
+}
+
+#[test]
+fn the_limits_are_configured() {
+    let section = "  time_limit_ms: 10\n  instance_memory: 4194304\n";
+    let modules = vec![
+        ("endless", at_head("(loop $again (br $again))")),
+        ("greedy", at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))")),
+    ];
+    let upstream = tidegate_testkit::Upstream::service(|_| (200, String::new()));
+    let fixture = Fixture::start_with(modules, "", section, upstream);
+    assert_eq!(fixture.get("/endless").status(), 503);
+    fixture.gateway.wait_for_log("time limit of 10 ms exceeded");
+    assert_eq!(fixture.get("/greedy").status(), 503);
+    fixture.gateway.wait_for_log("memory of an instance exceeds wasm.instance_memory, 4194304 bytes");
+}
+
+#[test]
+fn all_instances_share_a_limit() {
+    // What both have at first fits, on each worker.
+    let large = at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 400)) (i32.const -1)))");
+    let modules = vec![("first", at_head("")), ("second", large)];
+    let upstream = tidegate_testkit::Upstream::service(|_| (200, String::new()));
+    let fixture = Fixture::start_with(modules, "", "  memory: 20971520\n", upstream);
+    assert_eq!(fixture.get("/first").status(), 200);
+    assert_eq!(fixture.get("/second").status(), 503);
+    fixture.gateway.wait_for_log("memory of all instances exceeds wasm.memory, 20971520 bytes");
+}
+
+#[test]
+fn a_failing_filter_of_responses_lets_nothing_through() {
+    let at = |name: &str, count| Module::default().on(name, count, Some(0), "unreachable").build();
+    let modules =
+        vec![("head", at("proxy_on_response_headers", 3)), ("body", at("proxy_on_response_body", 3))];
+    let fixture = Fixture::start(modules, ", process_bodies: true");
+    let answer = fixture.get("/head");
+    assert_eq!(answer.status(), 503);
+    assert!(!answer.body_text().contains("hello"));
+    // The head of this one is out already.
+    let mut client = fixture.gateway.client();
+    client.send(b"GET /body HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("sent");
+    let all = client.to_close().unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&all).contains("hello"), "{}", String::from_utf8_lossy(&all));
+    assert_eq!(fixture.get("/plain").body_text(), "hello");
+}
+
+#[test]
+fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
+    let unknown = wat::parse_str(
+        r#"(module (import "env" "mystery" (func)) (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1")))"#,
+    )
+    .expect("a module");
+    let foreign = wat::parse_str(r#"(module (memory (export "memory") 1))"#).expect("a module");
+    let cases = [
+        ("absent", Vec::new(), "absent.wasm: No such file or directory"),
+        ("broken", b"\0asm broken".to_vec(), "broken.wasm: "),
+        ("unknown", unknown, "it imports what is not offered: env.mystery"),
+        ("foreign", foreign, "it is not a module of proxy-wasm"),
+        (
+            "older",
+            Module::default().speaking("proxy_abi_version_0_1_0").build(),
+            "it speaks proxy_abi_version_0_1_0",
+        ),
+        (
+            "mistyped",
+            Module::default().on("proxy_on_request_headers", 2, Some(0), "").build(),
+            "its function proxy_on_request_headers has another type",
+        ),
+    ];
+    let modules = cases.iter().map(|(name, module, _)| (*name, module.clone())).collect();
+    let fixture = Fixture::start(modules, "");
+    for (name, _, reason) in &cases {
+        assert_eq!(fixture.get(&format!("/{name}")).status(), 503, "{name}");
+        fixture
+            .gateway
+            .wait_for_log(&format!("plugin {name} cannot be loaded, and objects that use it are rejected"));
+        fixture.gateway.wait_for_log(reason);
+    }
+    assert_eq!(fixture.get("/plain").status(), 200);
+    assert_eq!(fixture.upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_module_that_says_no_denies_its_route() {
+    let saying_no = |name: &str| Module::default().on(name, 2, Some(0), "").build();
+    let modules = vec![
+        ("start", saying_no("proxy_on_vm_start")),
+        ("conf", saying_no("proxy_on_configure")),
+        ("fine", at_head("")),
+    ];
+    let fixture = Fixture::with_admin(modules, "");
+    let put = |name: &str| {
+        let route = json!({"uri": "/a", "plugins": {name: {"conf": "c"}}, "upstream": fixture.node()});
+        fixture.gateway.admin("PUT", "/apisix/admin/routes/1?wait=applied", &route.to_string())
+    };
+    assert_eq!(put("fine").0, 201);
+    for (name, function) in [("start", "proxy_on_vm_start"), ("conf", "proxy_on_configure")] {
+        let (status, text) = put(name);
+        assert!(status == 400 && text.contains(&format!("{function} returned false")), "{status} {text}");
+    }
+    assert_eq!(fixture.get("/a").status(), 200);
+}

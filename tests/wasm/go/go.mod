@@ -1,0 +1,3 @@
+module tagging
+
+go 1.24
