@@ -28,7 +28,10 @@ const NAMES: [&str; 9] = [
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
 /// be described without them.
-const CONDITIONS: [&str; 7] = [
+const CONDITIONS: [&str; 10] = [
+    "allow_origins",
+    "cache_bypass",
+    "no_cache",
     "vars",
     "filter",
     "case",
