@@ -319,3 +319,71 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
         json!({"role": "admin", "password": "correct horse battery", "scope": {"team": "a"}}).to_string();
     assert_eq!(as_admin(&gateway, "PUT", "/users/x", &user).status(), 400);
 }
+
+/// What belonged to a consumer or service of others stays theirs when an object of the same name is made in the scope.
+#[test]
+fn parts_of_the_past_are_where_their_owner_was() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    let revision =
+        || json_of(&as_admin(&gateway, "GET", "/revision", ""))["stored"].as_u64().expect("a revision");
+    let (others, own) = (json!({"team": "b"}), json!({"team": "a"}));
+    let credential = json!({"plugins": {"key-auth": {"key": "revoked"}}, "desc": MARK});
+    let decoration = json!({"field_path": "Query.secret", "cost": 2, "desc": MARK});
+    let consumer = |labels: &Value| json!({"username": "again", "labels": labels}).to_string();
+    let service = |labels: &Value| json!({"labels": labels}).to_string();
+    as_admin(&gateway, "PUT", "/consumers/again", &consumer(&others));
+    as_admin(&gateway, "PUT", "/consumers/again/credentials/k", &credential.to_string());
+    let with_credential = revision();
+    as_admin(&gateway, "DELETE", "/consumers/again", "");
+    as_admin(&gateway, "PUT", "/services/again", &service(&others));
+    let made =
+        as_admin(&gateway, "POST", "/services/again/graphql_cost_decorations", &decoration.to_string());
+    assert_eq!(made.status(), 201, "{}", made.body_text());
+    let with_decoration = revision();
+    let key = json_of(&made)["key"].as_str().expect("a key").trim_start_matches("/apisix").to_owned();
+    as_admin(&gateway, "DELETE", "/services/again", "");
+    let gone = revision();
+    assert_eq!(session.send("PUT", "/consumers/again", &consumer(&own)).status(), 201);
+    assert_eq!(session.send("PUT", "/services/again", &service(&own)).status(), 201);
+    for at in with_credential..=gone {
+        let answer = session.send("GET", &format!("/history/{at}"), "");
+        assert_eq!(answer.status(), 404, "{at}: {}", answer.body_text());
+    }
+    for (at, key) in [(with_credential, "/consumers/again/credentials/k"), (with_decoration, &key)] {
+        for dry_run in [true, false] {
+            let back = json!({"revision": at, "key": key, "dry_run": dry_run}).to_string();
+            let answer = session.send("POST", "/rollback", &back);
+            let text = answer.body_text();
+            assert!(
+                answer.status() == 403 && text.contains("at that revision"),
+                "{key}: {} {text}",
+                answer.status()
+            );
+            assert!(!text.contains(MARK), "{text}");
+        }
+        for key in [key, key.rsplitn(3, '/').nth(2).expect("an owner")] {
+            let answer = session.send("POST", "/rollback", &json!({"revision": at, "key": key}).to_string());
+            assert!(answer.status() >= 400, "{key}: {}", answer.body_text());
+        }
+        assert_eq!(session.send("GET", key, "").status(), 404, "{key}");
+    }
+    // One's own comes back, and is shown.
+    let credential = json!({"plugins": {"key-auth": {"key": "own key"}}}).to_string();
+    assert_eq!(session.send("PUT", "/consumers/again/credentials/k", &credential).status(), 201);
+    let written = revision();
+    assert_eq!(session.send("GET", &format!("/history/{written}"), "").status(), 200);
+    let history = json_of(&session.send("GET", "/history?key=/consumers/again/credentials/k", ""));
+    assert_eq!(history["total"], 1, "{history}");
+    assert_eq!(session.send("DELETE", "/consumers/again/credentials/k", "").status(), 200);
+    assert_eq!(session.send("GET", &format!("/history/{}", revision()), "").status(), 200);
+    let back = json!({"revision": written, "key": "/consumers/again/credentials/k"}).to_string();
+    let answer = session.send("POST", "/rollback", &back);
+    assert_eq!(answer.status(), 200, "{}", answer.body_text());
+    assert_eq!(session.send("DELETE", "/consumers/again", "").status(), 200);
+    let answer = session.send("GET", &format!("/history/{}", revision()), "");
+    assert_eq!((answer.status(), &json_of(&answer)["total"]), (200, &json!(2)), "{}", answer.body_text());
+    let back = json!({"revision": written, "key": "/consumers/again"}).to_string();
+    assert_eq!(session.send("POST", "/rollback", &back).status(), 200);
+    assert_eq!(session.send("GET", "/consumers/again/credentials/k", "").status(), 200);
+}
