@@ -387,3 +387,62 @@ fn parts_of_the_past_are_where_their_owner_was() {
     assert_eq!(session.send("POST", "/rollback", &back).status(), 200);
     assert_eq!(session.send("GET", "/consumers/again/credentials/k", "").status(), 200);
 }
+
+/// What the gateway shows on ports of its own, and what plugins publish of it, is of everybody.
+#[test]
+fn an_editor_with_a_scope_does_not_lead_traffic_to_the_gateway_itself() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    let labels = json!({"team": "a"});
+    let route = |more: Value| {
+        let mut route = json!({"uri": "/v1/*", "labels": labels});
+        route.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        route.to_string()
+    };
+    let refused = |method: &str, path: &str, body: &str, reason: &str| {
+        let answer = session.send(method, path, body);
+        let text = answer.body_text();
+        assert!(
+            answer.status() == 403 && text.contains(reason),
+            "{method} {path} {body}: {} {text}",
+            answer.status()
+        );
+    };
+    let ports = [
+        (gateway.control, "apisix.control"),
+        (gateway.admin, "deployment.admin.admin_listen"),
+        (gateway.metrics, "plugin_attr.prometheus.export_addr"),
+    ];
+    for (port, key) in ports.map(|(address, key)| (address.port(), key)) {
+        for host in ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "127.1"] {
+            let nodes = json!({format!("{host}:{port}"): 1});
+            refused("PUT", "/routes/ctl", &route(json!({"upstream": {"nodes": nodes}})), key);
+        }
+        let listed = json!({"nodes": [{"host": "127.0.0.1", "port": port, "weight": 1}], "labels": labels})
+            .to_string();
+        refused("PUT", "/upstreams/ctl", &listed, key);
+        refused("POST", "/upstreams", &listed, key);
+        refused("PATCH", "/upstreams/own/nodes", &json!({format!("127.0.0.1:{port}"): 1}).to_string(), key);
+        refused(
+            "PUT",
+            "/services/ctl",
+            &json!({"upstream": {"nodes": {format!("localhost:{port}"): 1}}, "labels": labels}).to_string(),
+            key,
+        );
+        let inline = json!({"nodes": {format!("127.0.0.1:{port}"): 1}, "type": "roundrobin"});
+        let split = json!({"traffic-split": {"rules": [{"weighted_upstreams": [{"upstream": inline, "weight": 1}]}]}});
+        refused("PATCH", "/routes/own", &json!({"plugins": split}).to_string(), key);
+        let function =
+            json!({"azure-functions": {"function_uri": format!("http://127.0.0.1:{port}/v1/routes")}});
+        refused("PATCH", "/routes/own", &json!({"plugins": function}).to_string(), key);
+        let changes = json!({"changes": [{"method": "PUT", "path": "/upstreams/ctl", "value": {"nodes": {format!("127.0.0.1:{port}"): 1}, "labels": labels}}]});
+        let answer = session.send("POST", "/transactions", &changes.to_string());
+        assert!(answer.status() == 400 && answer.body_text().contains(key), "{}", answer.body_text());
+    }
+    let elsewhere = route(json!({"upstream": {"nodes": {"127.0.0.1:1": 1, "node.example:80": 1}}}));
+    assert_eq!(session.send("PUT", "/routes/elsewhere", &elsewhere).status(), 201);
+    // An admin may, and what an admin wrote stays.
+    let written = route(json!({"upstream": {"nodes": {gateway.control.to_string(): 1}}}));
+    assert_eq!(as_admin(&gateway, "PUT", "/routes/m", &written).status(), 201);
+    assert_eq!(session.send("PATCH", "/routes/m", r#"{"desc":"d"}"#).status(), 200);
+}

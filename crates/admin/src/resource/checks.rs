@@ -62,6 +62,9 @@ pub(super) fn permitted(
 ) -> Result<(), String> {
     let before = before.map(Object::value);
     rights.change(object, before.as_deref(), Some(value), others)?;
+    if rights.scope.is_some() {
+        api.settings.own_ports.check(before.as_deref(), value)?;
+    }
     permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
 }
 
