@@ -2,6 +2,7 @@
 
 pub(crate) mod objects;
 pub(crate) mod own_ports;
+pub(crate) mod published;
 pub(crate) mod scope;
 
 use serde_json::json;

@@ -441,8 +441,16 @@ fn an_editor_with_a_scope_does_not_lead_traffic_to_the_gateway_itself() {
     }
     let elsewhere = route(json!({"upstream": {"nodes": {"127.0.0.1:1": 1, "node.example:80": 1}}}));
     assert_eq!(session.send("PUT", "/routes/elsewhere", &elsewhere).status(), 201);
+    let public = json!({"public-api": {"uri": "/apisix/prometheus/metrics"}});
+    refused(
+        "PUT",
+        "/routes/m",
+        &route(json!({"plugins": public})),
+        "plugins.public-api is not for who has a scope",
+    );
+    refused("PATCH", "/routes/own", &json!({"plugins": public}).to_string(), "plugins.public-api");
     // An admin may, and what an admin wrote stays.
-    let written = route(json!({"upstream": {"nodes": {gateway.control.to_string(): 1}}}));
+    let written = route(json!({"upstream": {"nodes": {gateway.control.to_string(): 1}}, "plugins": public}));
     assert_eq!(as_admin(&gateway, "PUT", "/routes/m", &written).status(), 201);
     assert_eq!(session.send("PATCH", "/routes/m", r#"{"desc":"d"}"#).status(), 200);
 }

@@ -64,6 +64,7 @@ pub(super) fn permitted(
     rights.change(object, before.as_deref(), Some(value), others)?;
     if rights.scope.is_some() {
         api.settings.own_ports.check(before.as_deref(), value)?;
+        permission::published::check(before.as_deref(), value, api.plugins().as_ref())?;
     }
     permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
 }
