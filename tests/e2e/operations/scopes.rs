@@ -308,7 +308,7 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
     assert_eq!(viewer.send("GET", "/routes/other", "").status(), 404);
     assert_eq!(viewer.send("PATCH", "/routes/own", r#"{"desc":"v"}"#).status(), 401);
     // A change of the scope signs out.
-    let wider = json!({"role": "editor"}).to_string();
+    let wider = json!({"role": "editor", "scope": null}).to_string();
     assert_eq!(as_admin(&gateway, "PUT", "/users/ed", &wider).status(), 200);
     assert_eq!(session.send("GET", "/routes", "").status(), 401);
     for scope in [json!({}), json!([]), json!({"team": 1}), json!("team")] {
@@ -453,4 +453,26 @@ fn an_editor_with_a_scope_does_not_lead_traffic_to_the_gateway_itself() {
     let written = route(json!({"upstream": {"nodes": {gateway.control.to_string(): 1}}, "plugins": public}));
     assert_eq!(as_admin(&gateway, "PUT", "/routes/m", &written).status(), 201);
     assert_eq!(session.send("PATCH", "/routes/m", r#"{"desc":"d"}"#).status(), 200);
+}
+
+#[test]
+fn a_scope_that_is_not_mentioned_stays() {
+    let gateway = gateway();
+    drop(user(&gateway, "ed", "editor"));
+    let put = |user: Value| {
+        let answer = as_admin(&gateway, "PUT", "/users/ed", &user.to_string());
+        (answer.status(), json_of(&answer))
+    };
+    let (status, shown) = put(json!({"role": "viewer", "password": "another horse battery"}));
+    assert_eq!((status, &shown["role"], &shown["scope"]), (200, &json!("viewer"), &json!({"team": "a"})));
+    let (status, shown) = put(json!({"role": "admin"}));
+    assert!(
+        status == 400 && shown["error_msg"].as_str().is_some_and(|text| text.contains("null")),
+        "{shown}"
+    );
+    let (status, shown) = put(json!({"role": "editor", "scope": {"team": "b"}}));
+    assert_eq!((status, &shown["scope"]), (200, &json!({"team": "b"})));
+    let (status, shown) = put(json!({"role": "editor", "scope": null}));
+    assert_eq!((status, &shown["scope"]), (200, &Value::Null));
+    assert_eq!(put(json!({"role": "admin"})).0, 200);
 }
