@@ -476,3 +476,25 @@ fn a_scope_that_is_not_mentioned_stays() {
     assert_eq!((status, &shown["scope"]), (200, &Value::Null));
     assert_eq!(put(json!({"role": "admin"})).0, 200);
 }
+
+/// An id that is free may be taken by others: what named it would lead to their object.
+#[test]
+fn what_is_referred_to_is_not_forced_away_in_a_scope() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    for path in ["/upstreams/own", "/upstreams/own?force=true"] {
+        let answer = session.send("DELETE", path, "");
+        assert!(
+            answer.status() == 400 && answer.body_text().contains("own"),
+            "{path}: {}",
+            answer.body_text()
+        );
+    }
+    let change = json!({"changes": [{"method": "DELETE", "path": "/upstreams/own"}]}).to_string();
+    assert_eq!(session.send("POST", "/transactions", &change).status(), 400);
+    let brief = r#"{"nodes":{"127.0.0.1:1":1},"labels":{"team":"a"}}"#;
+    let answer = session.send("PUT", "/upstreams/own?ttl=1", brief);
+    assert!(answer.status() == 400 && answer.body_text().contains("ttl"), "{}", answer.body_text());
+    assert_eq!(session.send("DELETE", "/routes/own", "").status(), 200);
+    assert_eq!(session.send("DELETE", "/upstreams/own?force=true", "").status(), 200);
+}
