@@ -40,6 +40,6 @@ pub use control::{
 pub use hosts::Hosts;
 pub use message::{Head as AdminHead, RequestBody, Response as AdminResponse};
 pub use oidc::{Answered, ClaimRole, Claims, IdentityProvider, Login, Oidc};
-pub use permission::scope::Scope;
+pub use permission::{own_ports::OwnPorts, scope::Scope};
 pub use role::Role;
 pub use settings::{Access, AdminKey, AdminSettings, ApiVersion, Mode};

@@ -1,6 +1,8 @@
 //! The one place that decides what a role may do: roles are enforced here, whatever a page offers.
 
 pub(crate) mod objects;
+pub(crate) mod own_ports;
+pub(crate) mod published;
 pub(crate) mod scope;
 
 use serde_json::json;

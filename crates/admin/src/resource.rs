@@ -7,6 +7,7 @@ mod document;
 mod envelope;
 mod history;
 mod import;
+mod owners;
 mod patch;
 mod read;
 mod rollback;
@@ -22,6 +23,7 @@ use self::target::Target;
 use crate::{
     AdminApi,
     message::{Request, Response},
+    permission::scope::owner_kind,
 };
 
 /// What is asked of the configuration as a whole. `None`: nothing of that.
@@ -81,11 +83,7 @@ fn reachable(api: &AdminApi, request: &Request, target: &Target) -> Result<(), R
     if rights.scope.is_none() {
         return Ok(());
     }
-    let owner = match target.kind {
-        Kind::Credential => Some(Kind::Consumer),
-        Kind::GraphqlCostDecoration => Some(Kind::Service),
-        _ => None,
-    };
+    let owner = owner_kind(target.kind);
     let is_shown = |kind, id: &str| api.store.get(kind, id).is_none() || api.shows(&rights, kind, id);
     if !owner.zip(target.owner.as_deref()).is_none_or(|(kind, id)| is_shown(kind, id)) {
         return Err(answers::not_found());

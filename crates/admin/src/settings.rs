@@ -13,6 +13,7 @@ use crate::{
     Hosts,
     caller::{Caller, Origin},
     oidc::Oidc,
+    permission::own_ports::OwnPorts,
     role::Role,
 };
 
@@ -49,6 +50,8 @@ pub struct AdminSettings {
     pub cookie: String,
     /// The identity provider of the console.
     pub oidc: Option<Oidc>,
+    /// Where the gateway serves its own APIs.
+    pub own_ports: OwnPorts,
     /// What `GET /mode` says of the process.
     pub mode: Mode,
 }
@@ -80,6 +83,7 @@ impl Default for AdminSettings {
             console: false,
             cookie: "tidegate_session".to_owned(),
             oidc: None,
+            own_ports: OwnPorts::default(),
             mode: Mode::default(),
         }
     }

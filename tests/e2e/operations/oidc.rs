@@ -575,6 +575,7 @@ fn half_a_provider_keeps_the_gateway_from_starting() {
             "role admin has no scope",
         ),
         (json!({"roles": [{"value": "x", "role": "viewer", "scope": {}}]}), "scope is empty"),
+        (json!({"roles": [{"value": "x", "role": "editor", "scope": null}]}), "scope is empty"),
     ] {
         let mut gateway = Gateway::start_unready(&config(provider.address(), &more), None);
         assert!(!gateway.process.wait_for_exit().success(), "{more}");

@@ -308,7 +308,7 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
     assert_eq!(viewer.send("GET", "/routes/other", "").status(), 404);
     assert_eq!(viewer.send("PATCH", "/routes/own", r#"{"desc":"v"}"#).status(), 401);
     // A change of the scope signs out.
-    let wider = json!({"role": "editor"}).to_string();
+    let wider = json!({"role": "editor", "scope": null}).to_string();
     assert_eq!(as_admin(&gateway, "PUT", "/users/ed", &wider).status(), 200);
     assert_eq!(session.send("GET", "/routes", "").status(), 401);
     for scope in [json!({}), json!([]), json!({"team": 1}), json!("team")] {
@@ -318,4 +318,183 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
     let user =
         json!({"role": "admin", "password": "correct horse battery", "scope": {"team": "a"}}).to_string();
     assert_eq!(as_admin(&gateway, "PUT", "/users/x", &user).status(), 400);
+}
+
+/// What belonged to a consumer or service of others stays theirs when an object of the same name is made in the scope.
+#[test]
+fn parts_of_the_past_are_where_their_owner_was() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    let revision =
+        || json_of(&as_admin(&gateway, "GET", "/revision", ""))["stored"].as_u64().expect("a revision");
+    let (others, own) = (json!({"team": "b"}), json!({"team": "a"}));
+    let credential = json!({"plugins": {"key-auth": {"key": "revoked"}}, "desc": MARK});
+    let decoration = json!({"field_path": "Query.secret", "cost": 2, "desc": MARK});
+    let consumer = |labels: &Value| json!({"username": "again", "labels": labels}).to_string();
+    let service = |labels: &Value| json!({"labels": labels}).to_string();
+    as_admin(&gateway, "PUT", "/consumers/again", &consumer(&others));
+    as_admin(&gateway, "PUT", "/consumers/again/credentials/k", &credential.to_string());
+    let with_credential = revision();
+    as_admin(&gateway, "DELETE", "/consumers/again", "");
+    as_admin(&gateway, "PUT", "/services/again", &service(&others));
+    let made =
+        as_admin(&gateway, "POST", "/services/again/graphql_cost_decorations", &decoration.to_string());
+    assert_eq!(made.status(), 201, "{}", made.body_text());
+    let with_decoration = revision();
+    let key = json_of(&made)["key"].as_str().expect("a key").trim_start_matches("/apisix").to_owned();
+    as_admin(&gateway, "DELETE", "/services/again", "");
+    let gone = revision();
+    assert_eq!(session.send("PUT", "/consumers/again", &consumer(&own)).status(), 201);
+    assert_eq!(session.send("PUT", "/services/again", &service(&own)).status(), 201);
+    for at in with_credential..=gone {
+        let answer = session.send("GET", &format!("/history/{at}"), "");
+        assert_eq!(answer.status(), 404, "{at}: {}", answer.body_text());
+    }
+    for (at, key) in [(with_credential, "/consumers/again/credentials/k"), (with_decoration, &key)] {
+        for dry_run in [true, false] {
+            let back = json!({"revision": at, "key": key, "dry_run": dry_run}).to_string();
+            let answer = session.send("POST", "/rollback", &back);
+            let text = answer.body_text();
+            assert!(
+                answer.status() == 403 && text.contains("at that revision"),
+                "{key}: {} {text}",
+                answer.status()
+            );
+            assert!(!text.contains(MARK), "{text}");
+        }
+        for key in [key, key.rsplitn(3, '/').nth(2).expect("an owner")] {
+            let answer = session.send("POST", "/rollback", &json!({"revision": at, "key": key}).to_string());
+            assert!(answer.status() >= 400, "{key}: {}", answer.body_text());
+        }
+        assert_eq!(session.send("GET", key, "").status(), 404, "{key}");
+    }
+    // One's own comes back, and is shown.
+    let credential = json!({"plugins": {"key-auth": {"key": "own key"}}}).to_string();
+    assert_eq!(session.send("PUT", "/consumers/again/credentials/k", &credential).status(), 201);
+    let written = revision();
+    assert_eq!(session.send("GET", &format!("/history/{written}"), "").status(), 200);
+    let history = json_of(&session.send("GET", "/history?key=/consumers/again/credentials/k", ""));
+    assert_eq!(history["total"], 1, "{history}");
+    assert_eq!(session.send("DELETE", "/consumers/again/credentials/k", "").status(), 200);
+    assert_eq!(session.send("GET", &format!("/history/{}", revision()), "").status(), 200);
+    let back = json!({"revision": written, "key": "/consumers/again/credentials/k"}).to_string();
+    let answer = session.send("POST", "/rollback", &back);
+    assert_eq!(answer.status(), 200, "{}", answer.body_text());
+    assert_eq!(session.send("DELETE", "/consumers/again", "").status(), 200);
+    let answer = session.send("GET", &format!("/history/{}", revision()), "");
+    assert_eq!((answer.status(), &json_of(&answer)["total"]), (200, &json!(2)), "{}", answer.body_text());
+    let back = json!({"revision": written, "key": "/consumers/again"}).to_string();
+    assert_eq!(session.send("POST", "/rollback", &back).status(), 200);
+    assert_eq!(session.send("GET", "/consumers/again/credentials/k", "").status(), 200);
+}
+
+/// What the gateway shows on ports of its own, and what plugins publish of it, is of everybody.
+#[test]
+fn an_editor_with_a_scope_does_not_lead_traffic_to_the_gateway_itself() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    let labels = json!({"team": "a"});
+    let route = |more: Value| {
+        let mut route = json!({"uri": "/v1/*", "labels": labels});
+        route.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        route.to_string()
+    };
+    let refused = |method: &str, path: &str, body: &str, reason: &str| {
+        let answer = session.send(method, path, body);
+        let text = answer.body_text();
+        assert!(
+            answer.status() == 403 && text.contains(reason),
+            "{method} {path} {body}: {} {text}",
+            answer.status()
+        );
+    };
+    let ports = [
+        (gateway.control, "apisix.control"),
+        (gateway.admin, "deployment.admin.admin_listen"),
+        (gateway.metrics, "plugin_attr.prometheus.export_addr"),
+    ];
+    for (port, key) in ports.map(|(address, key)| (address.port(), key)) {
+        for host in ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "127.1"] {
+            let nodes = json!({format!("{host}:{port}"): 1});
+            refused("PUT", "/routes/ctl", &route(json!({"upstream": {"nodes": nodes}})), key);
+        }
+        let listed = json!({"nodes": [{"host": "127.0.0.1", "port": port, "weight": 1}], "labels": labels})
+            .to_string();
+        refused("PUT", "/upstreams/ctl", &listed, key);
+        refused("POST", "/upstreams", &listed, key);
+        refused("PATCH", "/upstreams/own/nodes", &json!({format!("127.0.0.1:{port}"): 1}).to_string(), key);
+        refused(
+            "PUT",
+            "/services/ctl",
+            &json!({"upstream": {"nodes": {format!("localhost:{port}"): 1}}, "labels": labels}).to_string(),
+            key,
+        );
+        let inline = json!({"nodes": {format!("127.0.0.1:{port}"): 1}, "type": "roundrobin"});
+        let split = json!({"traffic-split": {"rules": [{"weighted_upstreams": [{"upstream": inline, "weight": 1}]}]}});
+        refused("PATCH", "/routes/own", &json!({"plugins": split}).to_string(), key);
+        let function =
+            json!({"azure-functions": {"function_uri": format!("http://127.0.0.1:{port}/v1/routes")}});
+        refused("PATCH", "/routes/own", &json!({"plugins": function}).to_string(), key);
+        let changes = json!({"changes": [{"method": "PUT", "path": "/upstreams/ctl", "value": {"nodes": {format!("127.0.0.1:{port}"): 1}, "labels": labels}}]});
+        let answer = session.send("POST", "/transactions", &changes.to_string());
+        assert!(answer.status() == 400 && answer.body_text().contains(key), "{}", answer.body_text());
+    }
+    let elsewhere = route(json!({"upstream": {"nodes": {"127.0.0.1:1": 1, "node.example:80": 1}}}));
+    assert_eq!(session.send("PUT", "/routes/elsewhere", &elsewhere).status(), 201);
+    let public = json!({"public-api": {"uri": "/apisix/prometheus/metrics"}});
+    refused(
+        "PUT",
+        "/routes/m",
+        &route(json!({"plugins": public})),
+        "plugins.public-api is not for who has a scope",
+    );
+    refused("PATCH", "/routes/own", &json!({"plugins": public}).to_string(), "plugins.public-api");
+    // An admin may, and what an admin wrote stays.
+    let written = route(json!({"upstream": {"nodes": {gateway.control.to_string(): 1}}, "plugins": public}));
+    assert_eq!(as_admin(&gateway, "PUT", "/routes/m", &written).status(), 201);
+    assert_eq!(session.send("PATCH", "/routes/m", r#"{"desc":"d"}"#).status(), 200);
+}
+
+#[test]
+fn a_scope_that_is_not_mentioned_stays() {
+    let gateway = gateway();
+    drop(user(&gateway, "ed", "editor"));
+    let put = |user: Value| {
+        let answer = as_admin(&gateway, "PUT", "/users/ed", &user.to_string());
+        (answer.status(), json_of(&answer))
+    };
+    let (status, shown) = put(json!({"role": "viewer", "password": "another horse battery"}));
+    assert_eq!((status, &shown["role"], &shown["scope"]), (200, &json!("viewer"), &json!({"team": "a"})));
+    let (status, shown) = put(json!({"role": "admin"}));
+    assert!(
+        status == 400 && shown["error_msg"].as_str().is_some_and(|text| text.contains("null")),
+        "{shown}"
+    );
+    let (status, shown) = put(json!({"role": "editor", "scope": {"team": "b"}}));
+    assert_eq!((status, &shown["scope"]), (200, &json!({"team": "b"})));
+    let (status, shown) = put(json!({"role": "editor", "scope": null}));
+    assert_eq!((status, &shown["scope"]), (200, &Value::Null));
+    assert_eq!(put(json!({"role": "admin"})).0, 200);
+}
+
+/// An id that is free may be taken by others: what named it would lead to their object.
+#[test]
+fn what_is_referred_to_is_not_forced_away_in_a_scope() {
+    let gateway = gateway();
+    let session = user(&gateway, "ed", "editor");
+    for path in ["/upstreams/own", "/upstreams/own?force=true"] {
+        let answer = session.send("DELETE", path, "");
+        assert!(
+            answer.status() == 400 && answer.body_text().contains("own"),
+            "{path}: {}",
+            answer.body_text()
+        );
+    }
+    let change = json!({"changes": [{"method": "DELETE", "path": "/upstreams/own"}]}).to_string();
+    assert_eq!(session.send("POST", "/transactions", &change).status(), 400);
+    let brief = r#"{"nodes":{"127.0.0.1:1":1},"labels":{"team":"a"}}"#;
+    let answer = session.send("PUT", "/upstreams/own?ttl=1", brief);
+    assert!(answer.status() == 400 && answer.body_text().contains("ttl"), "{}", answer.body_text());
+    assert_eq!(session.send("DELETE", "/routes/own", "").status(), 200);
+    assert_eq!(session.send("DELETE", "/upstreams/own?force=true", "").status(), 200);
 }

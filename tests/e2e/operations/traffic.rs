@@ -150,13 +150,18 @@ fn phases_of_a_node_are_shown() {
 fn who_may_not_see_consumers_does_not() {
     let gateway = start();
     put(&gateway, "consumers/jo", &json!({"username": "jo", "plugins": {"key-auth": {"key": "k"}}}));
-    let plugins = json!({"key-auth": {}, "mocking": {"response_example": "x"}});
+    let named = json!({"headers": {"set": {"X-Caller": "$consumer_name"}}});
+    let plugins = json!({"key-auth": {}, "mocking": {"response_example": "x"}, "proxy-rewrite": named});
     put(&gateway, "routes/keyed", &json!({"uri": "/keyed", "plugins": plugins}));
     let mut viewer = Viewer::begin(gateway.admin, "route=keyed", "test-viewer-key");
     viewer.until("retry: ");
-    ask(&gateway, "/keyed", "apikey: k\r\n");
+    ask(&gateway, "/keyed", "apikey: k\r\nX-Note: plain\r\n");
     let shown = viewer.event("request");
     assert_eq!((&shown["status"], &shown["consumer"]), (&json!(200), &Value::Null));
+    // Nor by what authentication adds to the request, or another plugin writes of it.
+    let headers = shown["headers"].to_string().to_lowercase();
+    assert!(!headers.contains("consumer") && !headers.contains("\"jo\""), "{headers}");
+    assert!(headers.contains("plain"), "{headers}");
     let probing = Viewer::begin(gateway.admin, "consumer=jo", "test-viewer-key");
     assert!(probing.head.starts_with("HTTP/1.1 403 "), "{}", probing.head);
     let stranger = Viewer::begin(gateway.admin, "", "wrong");

@@ -95,10 +95,33 @@ fn person(name: &str) -> Caller {
 /// What a `PUT` asks for.
 struct Wanted {
     role: Role,
-    scope: Option<Scope>,
+    scope: WantedScope,
     sees_consumers: bool,
     /// `None`: as before.
     password: Option<String>,
+}
+
+/// A scope that is not mentioned stays: without it the user would be for everything.
+enum WantedScope {
+    AsBefore,
+    Everything,
+    Labels(Scope),
+}
+
+impl WantedScope {
+    /// As it is kept, with what the user had before.
+    fn labels(&self, role: Role, before: Option<&Value>) -> Result<Option<Value>, String> {
+        let kept = before.and_then(|before| before.get(SCOPE)).filter(|scope| !scope.is_null());
+        match self {
+            WantedScope::Labels(scope) => Ok(Some(scope.labels())),
+            WantedScope::AsBefore if role == Role::Admin && kept.is_some() => Err(format!(
+                "invalid user: role admin has no scope, and the user's is {}; send \"scope\": null to remove it",
+                kept.unwrap_or(&Value::Null)
+            )),
+            WantedScope::AsBefore => Ok(kept.cloned()),
+            WantedScope::Everything => Ok(None),
+        }
+    }
 }
 
 impl AdminApi {
@@ -196,12 +219,13 @@ fn wanted(body: &Value) -> Result<Wanted, String> {
         Some(_) => return Err(format!("invalid user: {GRANT} should be true or false")),
     };
     let scope = match fields.get(SCOPE) {
-        None | Some(Value::Null) => None,
+        None => WantedScope::AsBefore,
+        Some(Value::Null) => WantedScope::Everything,
         Some(_) if role == Role::Admin => {
             return Err("invalid user: role admin has no scope, as who may write users can reach everything".to_owned());
         }
-        Some(scope) => Some(Scope::read(scope).ok_or(
-            "invalid user: scope should be an object of labels, like {\"team\": \"payments\"}; leave it out for all objects",
+        Some(scope) => WantedScope::Labels(Scope::read(scope).ok_or(
+            "invalid user: scope should be an object of labels, like {\"team\": \"payments\"}; null: all objects",
         )?),
     };
     let password = match fields.get("password") {
@@ -239,10 +263,12 @@ fn put(users: &dyn Users, name: &str, wanted: &Wanted) -> Result<Response, Respo
         Some(password) => password::hash(password).map_err(unavailable)?,
         None => kept("password").ok_or_else(|| Response::error(400, "a new user needs a password"))?,
     };
+    let scope = wanted.scope.labels(wanted.role, before.as_ref());
+    let scope = scope.map_err(|message| Response::error(400, &message))?;
     let mut record = Map::new();
     record.insert("role".to_owned(), json!(wanted.role.name()));
-    if let Some(scope) = &wanted.scope {
-        record.insert(SCOPE.to_owned(), scope.labels());
+    if let Some(scope) = scope {
+        record.insert(SCOPE.to_owned(), scope);
     }
     record.insert(GRANT.to_owned(), json!(wanted.sees_consumers));
     record.insert("password".to_owned(), hashed);

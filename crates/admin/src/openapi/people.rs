@@ -102,8 +102,8 @@ pub(super) fn add_users(paths: &mut Paths) {
         "role": role(),
         "consumer_names": {"type": "boolean", "default": false,
             "description": "Of a viewer: whether the figures name consumers"},
-        "scope": {"type": "object", "minProperties": 1, "additionalProperties": text(),
-            "description": "Labels of the objects that an editor or viewer is for; without it, all objects"},
+        "scope": {"type": ["object", "null"], "minProperties": 1, "additionalProperties": text(),
+            "description": "Labels of the objects that an editor or viewer is for; null: all objects; without it, as before"},
         "password": {"type": "string", "minLength": 12, "maxLength": 1024, "writeOnly": true},
     }});
     let put = of_admins("putUser", "Add or change a user, whose sessions end")

@@ -48,15 +48,11 @@ impl Scope {
     pub(crate) fn has(&self, kind: Kind, id: &str, value: &Value, others: Lookup<'_>) -> bool {
         match kind {
             Kind::GlobalRule | Kind::PluginMetadata | Kind::Secret => false,
-            Kind::Credential => self.has_owner(Kind::Consumer, id, others),
-            Kind::GraphqlCostDecoration => self.has_owner(Kind::Service, id, others),
-            _ => self.carried_by(value),
+            _ => match owner_kind(kind) {
+                Some(kind) => others(kind, owner_id(id)).is_some_and(|owner| self.carried_by(&owner)),
+                None => self.carried_by(value),
+            },
         }
-    }
-
-    fn has_owner(&self, kind: Kind, id: &str, others: Lookup<'_>) -> bool {
-        let owner = id.split('/').next().unwrap_or_default();
-        others(kind, owner).is_some_and(|owner| self.carried_by(&owner))
     }
 
     fn carried_by(&self, value: &Value) -> bool {
@@ -118,6 +114,20 @@ impl Scope {
         }
         Ok(())
     }
+}
+
+/// Of what an object is a part, and goes where that goes; `None`: it stands for itself.
+pub(crate) fn owner_kind(kind: Kind) -> Option<Kind> {
+    match kind {
+        Kind::Credential => Some(Kind::Consumer),
+        Kind::GraphqlCostDecoration => Some(Kind::Service),
+        _ => None,
+    }
+}
+
+/// The owner in the id of its part.
+pub(crate) fn owner_id(id: &str) -> &str {
+    id.split('/').next().unwrap_or_default()
 }
 
 /// What the sender of a request may do with objects.

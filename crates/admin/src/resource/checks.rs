@@ -42,6 +42,7 @@ pub(super) fn check(
     let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
     permitted(api, &api.rights(request), (target.kind, &store_id), before.as_ref(), conf, &others)
         .map_err(|message| Response::error(403, &message))?;
+    lasts(request, &api.rights(request), target.kind).map_err(refuse)?;
     let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
     give_way();
@@ -49,6 +50,19 @@ pub(super) fn check(
     try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
     give_way();
     Ok(id)
+}
+
+/// What others name does not expire for who has a scope, as it may not be deleted meanwhile: see [`super::delete::held`].
+fn lasts(request: &Request, rights: &Rights, kind: Kind) -> Result<(), String> {
+    let stands_alone =
+        matches!(kind, Kind::Route | Kind::Consumer | Kind::Credential | Kind::GraphqlCostDecoration);
+    match request.argument("ttl") {
+        Some(_) if rights.scope.is_some() && !stands_alone => {
+            Err("ttl is not for who has a scope, except of routes, consumers and what belongs to them"
+                .to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses what the sender may not write.
@@ -62,6 +76,10 @@ pub(super) fn permitted(
 ) -> Result<(), String> {
     let before = before.map(Object::value);
     rights.change(object, before.as_deref(), Some(value), others)?;
+    if rights.scope.is_some() {
+        api.settings.own_ports.check(before.as_deref(), value)?;
+        permission::published::check(before.as_deref(), value, api.plugins().as_ref())?;
+    }
     permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
 }
 

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     AdminApi,
     message::{Request, Response, WARNING, header_text},
+    permission::scope::Rights,
 };
 
 pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -> Result<Response, Response> {
@@ -26,9 +27,12 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
         return Err(not_found());
     }
     let expected = super::checks::expected(api, request, (target.kind, &store_id))?;
-    if request.argument("force").as_deref() != Some("true") {
+    let is_forced = request.argument("force").as_deref() == Some("true") && rights.scope.is_none();
+    if !is_forced {
         let mut user = None;
-        api.store.read(&mut |state| user = find_user(state, target.kind, id));
+        api.store.read(&mut |state| {
+            user = find_user(state, target.kind, id).or_else(|| held(&rights, state, target.kind, &store_id));
+        });
         if let Some(message) = user {
             return Err(Response::error(400, &message));
         }
@@ -58,6 +62,20 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
     })
 }
 
+/// Why who has a scope may not delete an object, even by force: its id may be given to an object of others, and what names it
+/// would lead there.
+pub(super) fn held(rights: &Rights, state: &State, kind: Kind, id: &str) -> Option<String> {
+    rights.scope.as_ref()?;
+    let user = match kind {
+        Kind::Consumer => users_by(state, "anonymous_consumer", id).into_iter().next()?,
+        _ => users_of(state, kind, id).into_iter().next()?,
+    };
+    let place = kind.directory();
+    Some(format!(
+        "{place}/{id} is still referenced by {user}, and force is not for who has a scope; change {user} first"
+    ))
+}
+
 /// Users that a warning names.
 const MOST_USERS: usize = 10;
 
@@ -73,6 +91,10 @@ fn users_of(state: &State, kind: Kind, id: &str) -> Vec<String> {
         Kind::StreamRoute => "superior_id",
         _ => return Vec::new(),
     };
+    users_by(state, field, id)
+}
+
+fn users_by(state: &State, field: &str, id: &str) -> Vec<String> {
     let names = |object: &&Object| object.document.may_have(field) && has_field(&object.value(), field, id);
     let users = state.all().filter(names);
     users.map(|object| format!("{}/{}", object.kind.directory(), object.id)).collect()

@@ -1,22 +1,28 @@
 //! `/history` and `/checkpoints`: what was changed, by whom, and the states that have a name.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use tidegate_model::Kind;
 use tidegate_store::{
     Author, History,
-    history::{Checkpoint, Difference, Entry, HistoryError, Query},
+    history::{Checkpoint, Difference, Entry, HistoryError, Point, Query},
 };
 use tidegate_telemetry::clock::{self, RFC3339};
 
-use super::{answers::store_failed, submit::author, target::Target, transaction::diff};
+use super::{answers::store_failed, owners::Owners, submit::author, target::Target, transaction::diff};
 use crate::{
     AdminApi,
     message::{REVISION, Request, Response},
+    permission::scope::{Rights, owner_id, owner_kind},
 };
 
 const NO_HISTORY: &str = "this configuration provider has no history, checkpoints or rollback; the embedded \
 one does. etcd keeps its own revisions (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
 returns the whole configuration";
+
+/// What is durable is visible soon after.
+pub(super) const VISIBLE_PATIENCE: Duration = Duration::from_secs(2);
 
 const PAGE_SIZE: usize = 20;
 const LARGEST_PAGE: usize = 500;
@@ -27,20 +33,26 @@ pub(super) async fn ask<T: Send + 'static>(
     api: &AdminApi,
     question: impl FnOnce(&dyn History) -> Result<T, HistoryError> + Send + 'static,
 ) -> Result<T, Response> {
+    ask_raw(api, question).await?.map_err(|error| failed(&error))
+}
+
+pub(super) async fn ask_raw<T: Send + 'static>(
+    api: &AdminApi,
+    question: impl FnOnce(&dyn History) -> Result<T, HistoryError> + Send + 'static,
+) -> Result<Result<T, HistoryError>, Response> {
     let store = api.store.clone();
     if store.history().is_none() {
         return Err(Response::error(501, NO_HISTORY));
     }
     let asked = tokio::task::spawn_blocking(move || store.history().map(question));
     match asked.await {
-        Ok(Some(Ok(answer))) => Ok(answer),
-        Ok(Some(Err(error))) => Err(failed(&error)),
+        Ok(Some(answer)) => Ok(answer),
         Ok(None) => Err(Response::error(501, NO_HISTORY)),
         Err(_) => Err(Response::error(503, "the history cannot be read; see the error log")),
     }
 }
 
-fn failed(error: &HistoryError) -> Response {
+pub(super) fn failed(error: &HistoryError) -> Response {
     let status = match error {
         HistoryError::Trimmed { .. } => 410,
         HistoryError::Future { .. } | HistoryError::NoCheckpoint(_) => 404,
@@ -60,6 +72,8 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
         let message = "you have the history of objects in your scope: name one with the argument key";
         return Err(Response::error(403, message));
     }
+    // One of an earlier owner of the same name is not theirs.
+    let since = only.as_ref().map_or(since, |(kind, id)| since.max(owned_since(api, *kind, id)));
     let query = Query { object, since, skip, take };
     let page = ask(api, move |history| history.entries(&query)).await?;
     let mut page = page;
@@ -71,6 +85,12 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
     }
     let list: Vec<Value> = page.entries.iter().map(entry).collect();
     Ok(Response::json(200, &json!({"list": list, "total": page.total, "oldest": page.oldest})))
+}
+
+/// The last revision before the owner of this object was created; 0 for what has none.
+fn owned_since(api: &AdminApi, kind: Kind, id: &str) -> u64 {
+    let owner = owner_kind(kind).and_then(|kind| api.store.get(kind, owner_id(id)));
+    owner.map_or(0, |owner| owner.created.saturating_sub(1))
 }
 
 pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Result<Response, Response> {
@@ -87,12 +107,7 @@ pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Re
     let rights = api.rights(request);
     let (mut found, mut differences) = (found, differences);
     if rights.scope.is_some() {
-        let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
-        differences.retain(|change| {
-            let versions = [&change.before, &change.after];
-            let is_own = |value: &Value| rights.see(change.kind, &change.id, value, &others);
-            change.left_out.is_none() && versions.into_iter().flatten().all(|version| is_own(&version.value))
-        });
+        differences = in_scope(api, &rights, revision, differences).await?;
         if differences.is_empty() {
             let message = format!("revision {revision} changed nothing in your scope");
             return Err(Response::error(404, &message));
@@ -106,6 +121,32 @@ pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Re
         fields.insert("changes".to_owned(), json!(changes));
     }
     Ok(Response::json(200, &body))
+}
+
+/// The changes to objects of a scope. What belongs to a consumer or service is where that was before and after the change.
+async fn in_scope(
+    api: &AdminApi,
+    rights: &Rights,
+    revision: u64,
+    mut differences: Vec<Difference>,
+) -> Result<Vec<Difference>, Response> {
+    let mut owners = Vec::new();
+    if differences.iter().any(|change| owner_kind(change.kind).is_some()) {
+        for at in [revision.saturating_sub(1), revision] {
+            owners.push(Owners::at(api, Point::Revision(at)).await?);
+        }
+    }
+    differences.retain(|change| {
+        let is_own = |value: &Value, owners: Option<&Owners>| {
+            let owners = |kind: Kind, id: &str| owners.and_then(|owners| owners.get(kind, id));
+            rights.see(change.kind, &change.id, value, &owners)
+        };
+        let versions = [(&change.before, owners.first()), (&change.after, owners.get(1))];
+        let mut versions =
+            versions.into_iter().filter_map(|(version, owners)| Some((version.as_ref()?, owners)));
+        change.left_out.is_none() && versions.all(|(version, owners)| is_own(&version.value, owners))
+    });
+    Ok(differences)
 }
 
 fn entry(entry: &Entry) -> Value {

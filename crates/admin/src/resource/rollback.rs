@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use serde_json::Value;
@@ -11,6 +11,7 @@ use tidegate_store::history::{Past, Point, Version};
 
 use super::{
     history,
+    owners::Owners,
     transaction::{ATTEMPTS, Order, Stage, Wanted, busy, refused},
 };
 use crate::{
@@ -18,10 +19,8 @@ use crate::{
     api::body::read_body,
     at_length::at_length,
     message::{Request, Response},
+    permission::scope::{Rights, owner_kind},
 };
-
-/// What is durable is visible soon after.
-const VISIBLE_PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     let order = Order::of(api, request)?;
@@ -45,14 +44,17 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
             }
         });
         let mut visible = api.store.watch();
-        let _ = tokio::time::timeout(VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
+        let _ =
+            tokio::time::timeout(history::VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
         let state = order.current(api)?;
         let base = past.base;
         if state.revision != base {
             continue;
         }
+        let owners = Owners::of(&past, state.clone());
         let mut wanted = wanted_of(past);
         wanted.retain(|object| only.as_ref().is_none_or(|only| goes_with(only, object)));
+        own_then(&order.rights, &owners, &wanted)?;
         let stage = at_length(|| Stage::for_state(api, &order.rights, state, wanted));
         let stage = stage.map_err(|faults| refused("rollback", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, base).await? {
@@ -60,6 +62,18 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         }
     }
     Err(busy())
+}
+
+/// Refuses to bring back what was a part of a consumer or service of others at that time.
+fn own_then(rights: &Rights, owners: &Owners, wanted: &[Wanted]) -> Result<(), Response> {
+    let then = |kind: Kind, id: &str| owners.get(kind, id);
+    let of_others = wanted.iter().find(|object| {
+        let value = object.value.as_deref().filter(|_| owner_kind(object.kind).is_some());
+        value.is_some_and(|value| !rights.see(object.kind, &object.id, value, &then))
+    });
+    let Some(object) = of_others else { return Ok(()) };
+    let reason = rights.outside(object.kind, &object.id);
+    Err(Response::error(403, &format!("rollback refused, nothing was written: {reason} at that revision")))
 }
 
 /// Whether an object is the one that was asked for, or comes and goes with it.

@@ -28,8 +28,7 @@ pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
         found.push(said("", format!("oidc needs {}", missing.join(", "))));
     }
     if !oidc.discovery.is_empty() && oidc.issuer.is_empty() {
-        let message =
-            "discovery does not end in /.well-known/openid-configuration, from which the issuer follows; set issuer";
+        let message = "discovery does not end in /.well-known/openid-configuration, from which the issuer follows; set issuer";
         found.push(said("discovery", message));
     }
     if !oidc.scopes.iter().any(|scope| scope == "openid") {
@@ -45,7 +44,8 @@ pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
             found.push(said(&format!("roles[{index}].scope"), message));
         }
         let scope = format!("deployment.admin.oidc.roles[{index}].scope");
-        if role.scope.is_empty() && settings.places.is_set(&scope) {
+        let is_given = settings.places.is_set(&scope) || settings.places.is_null(&scope);
+        if role.scope.is_empty() && is_given {
             found.push(said(&format!("roles[{index}].scope"), "scope is empty; name a label, or remove it"));
         }
     }

@@ -14,7 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Hosts, Inspect, Mode, Parts, Role, Standalone,
+    Hosts, Inspect, Mode, OwnPorts, Parts, Role, Standalone,
 };
 use tidegate_config::{
     Settings,
@@ -90,6 +90,7 @@ impl Apis {
             control_api.clone(),
         ));
         let mut admin_settings = admin_settings(settings);
+        admin_settings.own_ports = own_ports(settings)?;
         admin_settings.oidc =
             settings.admin.oidc.as_ref().map(|oidc| console_sign_in::oidc(oidc, &store)).transpose()?;
         let admin = settings.admin.listen.is_some().then(|| {
@@ -194,8 +195,23 @@ fn admin_settings(settings: &Settings) -> AdminSettings {
         console: tidegate_config::admin_door::serves_console(settings),
         cookie: session_cookie(settings),
         oidc: None,
+        own_ports: OwnPorts::default(),
         mode: Mode { provider: provider_name(settings), node: super::metrics::hostname() },
     }
+}
+
+/// Where anything but traffic is served.
+fn own_ports(settings: &Settings) -> anyhow::Result<OwnPorts> {
+    let metrics = settings.metrics_listener();
+    let listeners = [
+        (settings.apisix.control.as_ref(), "apisix.control"),
+        (settings.admin.listen.as_ref(), "deployment.admin.admin_listen"),
+        (metrics.as_ref(), "plugin_attr.prometheus.export_addr"),
+        (settings.apisix.status.as_ref(), "apisix.status"),
+    ];
+    let given = listeners.into_iter().filter_map(|(listener, key)| Some((listener?, key)));
+    let addresses = given.map(|(listener, key)| Ok((super::addresses::address(listener)?, key)));
+    addresses.collect::<anyhow::Result<Vec<_>>>().map(OwnPorts::new)
 }
 
 /// Cookies do not depend on ports: without names of their own, gateways on one machine, or behind one name by `ssh -L`, would sign each other's

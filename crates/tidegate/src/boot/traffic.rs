@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_admin::TrafficQuestion;
+use tidegate_protocol::claims::{self, Claim};
 use tidegate_proxy::traffic::{self, Filter, Seen};
 use tokio::{
     sync::mpsc,
@@ -203,6 +204,18 @@ impl Viewer {
     }
 }
 
+/// Headers that say who the consumer is, beside what identifies clients everywhere.
+const OF_CONSUMERS: [&str; 2] = ["x-credential-", "x-anonymous-consumer"];
+
+/// Whether a request header tells its consumer: by its name, or because a plugin wrote the consumer's name into it.
+fn tells_consumer(header: &str, value: &str, consumer: &str) -> bool {
+    let is_claim = matches!(claims::of(header.as_bytes()), Some(Claim::Identity | Claim::AccessToken));
+    let header = header.to_ascii_lowercase();
+    is_claim
+        || OF_CONSUMERS.iter().any(|start| header.starts_with(start))
+        || (!consumer.is_empty() && value == consumer)
+}
+
 impl Event {
     fn text(&self, kind: &str, consumers: bool) -> Bytes {
         let request = self.described(consumers);
@@ -227,8 +240,9 @@ impl Event {
                 })
             })
             .collect();
-        let headers: Vec<Value> =
-            self.seen.headers.iter().map(|(name, value)| json!([name, value])).collect();
+        let tells = |name: &str, value: &str| tells_consumer(name, value, &self.seen.consumer);
+        let shown = self.seen.headers.iter().filter(|(name, value)| consumers || !tells(name, value));
+        let headers: Vec<Value> = shown.map(|(name, value)| json!([name, value])).collect();
         json!({
             "number": self.number,
             "ended_ms": u64::try_from(ended).unwrap_or(u64::MAX),

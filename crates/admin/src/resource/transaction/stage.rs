@@ -229,7 +229,11 @@ impl Stage {
                     let before = touched.before.as_ref().map(Object::value);
                     // An owner may go in the same step; the write is refused where the store has moved on.
                     let may = rights.change((*kind, id), before.as_deref(), None, &stored);
-                    may.and_then(|()| delete::find_user(&self.state, *kind, name).map_or(Ok(()), Err))
+                    let user = || {
+                        let user = delete::find_user(&self.state, *kind, name);
+                        user.or_else(|| delete::held(rights, &self.state, *kind, id))
+                    };
+                    may.and_then(|()| user().map_or(Ok(()), Err))
                 }
             };
             if let Err(error) = checked {
