@@ -325,7 +325,7 @@ fn people_have_the_roles_and_names_of_their_claims() {
 fn forged_tokens_sign_in_no_one() {
     let provider = Provider::start();
     let more = json!({"clock_skew": 60});
-    let mut gateway = start(&provider, &more);
+    let gateway = start(&provider, &more);
     let now = seconds();
     let rows: [(&str, Signed, Value, &str); 22] = [
         ("", Signed::Not("none"), json!({}), "not signed"),
@@ -356,18 +356,13 @@ fn forged_tokens_sign_in_no_one() {
         ("", Signed::ByProvider, json!({"nbf": now + 300}), ""),
         ("", Signed::ByProvider, json!("no token"), "no id_token"),
     ];
-    for (index, (what, signed, claims, reason)) in rows.into_iter().enumerate() {
-        // Ten failures close the way for a while.
-        if index % 8 == 7 {
-            gateway = start(&provider, &more);
-        }
+    for (what, signed, claims, reason) in rows {
         let answer = sign_in(&gateway, &provider, |plan| {
             (plan.signed, plan.claims) = (signed, claims.clone());
         });
         assert!(answer.status() == 401, "{what} {claims}: {}", answer.body_text());
         refused(&answer, 401, reason);
     }
-    let gateway = start(&provider, &more);
     let within =
         sign_in(&gateway, &provider, |plan| plan.claims = json!({"exp": now - 30, "iat": now - 600}));
     assert_eq!(within.status(), 201, "within clock_skew: {}", within.body_text());
@@ -467,6 +462,64 @@ fn an_answer_serves_once_and_the_browser_that_asked() {
     // Signed out is signed out.
     assert_eq!(send(gateway.admin, "DELETE", "/sessions/current", &fields, "").status(), 204);
     assert_eq!(send(gateway.admin, "GET", "/routes", &fields, "").status(), 401);
+}
+
+/// Neither what is no guess nor what the provider does keeps others behind the same address out.
+#[test]
+fn failures_of_others_on_this_machine_lock_nobody_out() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let forged = json!({"code": "x", "state": "y"});
+    for _ in 0..24 {
+        refused(&come_back(&gateway, &forged, "", ""), 401, "no sign-in of this browser");
+    }
+    session(&sign_in(&gateway, &provider, |_| {}));
+    for _ in 0..12 {
+        refused(&sign_in(&gateway, &provider, |plan| plan.token_status = 503), 401, "answered 503");
+    }
+    session(&sign_in(&gateway, &provider, |_| {}));
+    for _ in 0..12 {
+        let nobody = sign_in(&gateway, &provider, |plan| plan.claims = json!({"groups": []}));
+        refused(&nobody, 403, "no entry of");
+    }
+    // Wrong keys are guesses, of keys: they still count, and not for the provider.
+    let wrong = json!({"key": "wrong"}).to_string();
+    let statuses: Vec<u16> =
+        (0..12).map(|_| send(gateway.admin, "POST", "/sessions", "", &wrong).status()).collect();
+    assert!(statuses[..10].iter().all(|status| *status == 401) && statuses[11] == 429, "{statuses:?}");
+    session(&sign_in(&gateway, &provider, |_| {}));
+}
+
+/// A provider that never answers holds a bounded number of sign-ins, and those alone.
+#[test]
+fn a_provider_that_does_not_answer_holds_no_more_than_a_few() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = silent.local_addr().expect("an address");
+    provider.plan(|plan| plan.document = json!({"token_endpoint": format!("http://{at}/token")}));
+    let away: Vec<Away> = (0..33).map(|_| Away::of(&gateway)).collect();
+    let mut waiting = Vec::new();
+    for away in &away[..32] {
+        let body = json!({ "oidc": away.answer() }).to_string();
+        let (cookie, length) = (&away.cookie, body.len());
+        let mut stream = std::net::TcpStream::connect(gateway.admin).expect("connected");
+        let request = format!(
+            "POST /apisix/admin/sessions HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+        // The gateway has asked the provider.
+        waiting.push((stream, silent.accept().expect("a connection")));
+    }
+    let one_more = come_back(&gateway, &away[32].answer(), &away[32].cookie, "");
+    refused(&one_more, 503, "send the same again");
+    let key = json!({ "key": ADMIN_KEY }).to_string();
+    assert_eq!(send(gateway.admin, "POST", "/sessions", "", &key).status(), 201, "keys sign in");
+    drop((waiting, silent));
+    eventually("the same answer is taken", || {
+        let again = come_back(&gateway, &away[32].answer(), &away[32].cookie, "");
+        again.status() == 401 && again.body_text().contains("accessing")
+    });
 }
 
 #[test]
