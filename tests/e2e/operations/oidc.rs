@@ -490,6 +490,30 @@ fn failures_of_others_on_this_machine_lock_nobody_out() {
     session(&sign_in(&gateway, &provider, |_| {}));
 }
 
+/// However many sign-ins begin, none makes room for another.
+#[test]
+fn a_flood_of_beginnings_ends_no_sign_in() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let first = Away::of(&gateway);
+    let body = json!({"redirect_uri": format!("http://{}/ui/oidc", gateway.admin)}).to_string();
+    let request = format!(
+        "POST /apisix/admin/sessions/oidc HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut client = Client::connect(gateway.admin).expect("connected");
+    for _ in 0..1100 {
+        assert_eq!(client.request(&request).expect("an answer").status(), 201);
+    }
+    // What a browser has of its sign-in is sealed.
+    let (_, sealed) = first.cookie.split_once('=').expect("a cookie");
+    let known = String::from_utf8_lossy(&URL_SAFE_NO_PAD.decode(sealed).expect("base64")).into_owned();
+    assert!(!known.contains(first.argument("state")), "{known}");
+    provider.plan(|plan| plan.nonce = first.argument("nonce").to_owned());
+    session(&come_back(&gateway, &first.answer(), &first.cookie, ""));
+    refused(&come_back(&gateway, &first.answer(), &first.cookie, ""), 401, "no sign-in of this browser");
+}
+
 /// A provider that never answers holds a bounded number of sign-ins, and those alone.
 #[test]
 fn a_provider_that_does_not_answer_holds_no_more_than_a_few() {

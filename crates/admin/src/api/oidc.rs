@@ -73,7 +73,7 @@ impl AdminApi {
         }
         let (location, login) =
             oidc.provider.begin(redirect_uri).await.map_err(|reason| unusable(oidc, &reason))?;
-        let token = self.sessions.logins.begin(login, request.peer, Instant::now());
+        let token = self.sessions.logins.begin(&login, Instant::now());
         let token = token.map_err(|reason| Response::error(503, &reason))?;
         let cookie = self.login_cookie(&token, logins::LONGEST.as_secs());
         Ok(Response::json(201, &json!({"location": location})).with_header("Set-Cookie", cookie))
