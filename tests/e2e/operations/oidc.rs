@@ -384,11 +384,16 @@ fn documents_of_others_and_providers_that_are_down_sign_in_no_one() {
         (json!({"jwks_uri": "http://192.0.2.1/keys"}), "is not https"),
         (json!({"authorization_endpoint": "javascript:alert(1)"}), "is not https"),
         (json!({"authorization_endpoint": null}), "no authorization_endpoint"),
+        (json!({"token_endpoint": null}), "no token_endpoint"),
+        (json!({"jwks_uri": null}), "no jwks_uri"),
     ] {
         let provider = Provider::start();
         let gateway = start(&provider, &json!({}));
         provider.plan(|plan| plan.document = document);
         refused(&leave(&gateway), 503, reason);
+        // It is not kept: the provider is asked again.
+        provider.plan(|_| {});
+        session(&sign_in(&gateway, &provider, |_| {}));
     }
     let gone = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -19,6 +19,9 @@ const TIMEOUT_S: u64 = 5;
 const ENDPOINTS: [&str; 5] =
     ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint"];
 
+/// What it must name.
+const NEEDED: [&str; 3] = ["authorization_endpoint", "token_endpoint", "jwks_uri"];
+
 /// How the client shows its secret where the provider does not say.
 const BASIC: &str = "client_secret_basic";
 
@@ -89,9 +92,15 @@ impl SignIn {
         relying_party(&conf)
     }
 
-    /// The discovery document, if it is the provider's own and leads nowhere in plain.
+    /// The discovery document, if it is good. Another is not kept: the provider may be about to correct it.
     async fn document(&self, party: &OpenidConnect) -> Result<std::sync::Arc<Value>, String> {
         let document = party.provider.discovery().await?;
+        self.check(&document).inspect_err(|_| party.provider.forget(&document))?;
+        Ok(document)
+    }
+
+    /// It is the provider's own and complete, and leads nowhere in plain.
+    fn check(&self, document: &Value) -> Result<(), String> {
         let issuer = document.get("issuer").and_then(Value::as_str).unwrap_or_default();
         if issuer != self.settings.issuer {
             return Err(format!(
@@ -100,13 +109,15 @@ impl SignIn {
             ));
         }
         for name in ENDPOINTS {
-            if let Some(url) = document.get(name).and_then(Value::as_str)
-                && !is_private(url)
-            {
-                return Err(format!("{name} of the discovery document, {url}, is not https"));
+            match document.get(name).and_then(Value::as_str) {
+                Some(url) if !is_private(url) => {
+                    return Err(format!("{name} of the discovery document, {url}, is not https"));
+                }
+                None if NEEDED.contains(&name) => return Err(format!("discovery document has no {name}")),
+                _ => {}
             }
         }
-        Ok(document)
+        Ok(())
     }
 
     /// Where to send the browser, and what its answer must fit.
