@@ -327,7 +327,7 @@ fn forged_tokens_sign_in_no_one() {
     let more = json!({"clock_skew": 60});
     let gateway = start(&provider, &more);
     let now = seconds();
-    let rows: [(&str, Signed, Value, &str); 22] = [
+    let rows: [(&str, Signed, Value, &str); 25] = [
         ("", Signed::Not("none"), json!({}), "not signed"),
         ("", Signed::Not("NoNe"), json!({}), "not signed"),
         ("", Signed::Not("ES256K"), json!({}), "unsupported algorithm"),
@@ -345,6 +345,9 @@ fn forged_tokens_sign_in_no_one() {
         ("", Signed::ByProvider, json!({"aud": "other"}), "audience"),
         ("", Signed::ByProvider, json!({"aud": ["other", "another"]}), "audience"),
         ("", Signed::ByProvider, json!({"aud": ["console", "other"], "azp": "other"}), "audience"),
+        ("", Signed::ByProvider, json!({"azp": "other"}), "azp is \\\"other\\\""),
+        ("", Signed::ByProvider, json!({"aud": ["console"], "azp": "other"}), "audience"),
+        ("", Signed::ByProvider, json!({"azp": ["console"]}), "audience"),
         ("", Signed::ByProvider, json!({"aud": null}), "audience"),
         ("past the skew", Signed::ByProvider, json!({"exp": now - 90}), "expired"),
         ("", Signed::ByProvider, json!({"exp": null}), "no exp"),
@@ -366,6 +369,9 @@ fn forged_tokens_sign_in_no_one() {
     let within =
         sign_in(&gateway, &provider, |plan| plan.claims = json!({"exp": now - 30, "iat": now - 600}));
     assert_eq!(within.status(), 201, "within clock_skew: {}", within.body_text());
+    session(&sign_in(&gateway, &provider, |plan| {
+        plan.claims = json!({"aud": ["console", "other"], "azp": "console"});
+    }));
     refused(&sign_in(&gateway, &provider, |plan| plan.token_status = 500), 401, "answered 500");
     // RFC 9207: what another provider answered.
     let away = Away::of(&gateway);

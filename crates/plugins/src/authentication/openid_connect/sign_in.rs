@@ -147,6 +147,9 @@ impl SignIn {
         let raw = identity.raw_id_token.as_deref().ok_or("the token answer has no id_token")?;
         signed_by_provider(raw)?;
         let mut claims = object(identity.id_token);
+        if let Some(azp) = claims.get("azp").filter(|azp| azp.as_str() != Some(&self.settings.client_id)) {
+            return Err(format!("audience of the ID token is not this client alone: azp is {azp}"));
+        }
         for (name, value) in object(identity.user) {
             claims.entry(name).or_insert(value);
         }
