@@ -328,7 +328,7 @@ fn forged_tokens_sign_in_no_one() {
     let gateway = start(&provider, &more);
     let now = seconds();
     let rows: [(&str, Signed, Value, &str); 25] = [
-        ("", Signed::Not("none"), json!({}), "not signed"),
+        ("", Signed::Not("none"), json!({}), "not signed; the console needs"),
         ("", Signed::Not("NoNe"), json!({}), "not signed"),
         ("", Signed::Not("ES256K"), json!({}), "unsupported algorithm"),
         (
@@ -351,7 +351,12 @@ fn forged_tokens_sign_in_no_one() {
         ("", Signed::ByProvider, json!({"aud": null}), "audience"),
         ("past the skew", Signed::ByProvider, json!({"exp": now - 90}), "expired"),
         ("", Signed::ByProvider, json!({"exp": null}), "no exp"),
-        ("", Signed::ByProvider, json!({"iat": now + 300}), "issued in the future"),
+        (
+            "",
+            Signed::ByProvider,
+            json!({"iat": now + 300}),
+            "issued in the future: see deployment.admin.oidc.clock_skew",
+        ),
         ("", Signed::ByProvider, json!({"iat": null}), "no iat"),
         ("", Signed::ByProvider, json!({"nonce": "of another login"}), "nonce"),
         ("", Signed::ByProvider, json!({"nonce": null}), "nonce"),

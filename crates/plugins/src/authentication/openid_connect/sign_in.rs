@@ -143,7 +143,7 @@ impl SignIn {
         let party = self.party(secret, method_of(&document))?;
         let Begun { state, redirect_uri, nonce, verifier } = begun;
         let login = Login { state, nonce, verifier, original_url: String::new(), begun_ms: 0 };
-        let identity = party.exchange(issuer, code, &login, &redirect_uri).await?;
+        let identity = party.exchange(issuer, code, &login, &redirect_uri).await.map_err(with_own_keys)?;
         let raw = identity.raw_id_token.as_deref().ok_or("the token answer has no id_token")?;
         signed_by_provider(raw)?;
         let mut claims = object(identity.id_token);
@@ -181,6 +181,14 @@ fn signed_by_provider(token: &str) -> Result<(), String> {
         _ => Err(format!(
             "the ID token is signed with {name}; the console needs a signature by a key of the provider"
         )),
+    }
+}
+
+/// Routes have keys that `deployment.admin.oidc` does not have, or has under another name.
+fn with_own_keys(reason: String) -> String {
+    match reason.strip_suffix(": see accept_none_alg") {
+        Some(reason) => format!("{reason}; the console needs a signature by a key of the provider"),
+        None => reason.replace(": see iat_slack", ": see deployment.admin.oidc.clock_skew"),
     }
 }
 
