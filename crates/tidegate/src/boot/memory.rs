@@ -147,11 +147,9 @@ mod tests {
         // SAFETY: whole pages of a buffer of numbers.
         assert_eq!(unsafe { madvise(pages.as_mut_ptr().cast(), length, libc::MADV_DONTNEED) }, 0);
         assert!(pages[..length].iter().all(|byte| *byte == 0));
+        let unaligned = pages.as_mut_ptr().wrapping_add(1);
         // SAFETY: refused, for no page begins there.
-        assert_eq!(
-            unsafe { madvise(pages.as_mut_ptr().wrapping_add(1).cast(), length, libc::MADV_DONTNEED) },
-            -1
-        );
+        assert_eq!(unsafe { madvise(unaligned.cast(), length, libc::MADV_DONTNEED) }, -1);
     }
 
     #[test]

@@ -127,13 +127,13 @@ pub(super) fn piece(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Reque
         // The page of the refusal.
     } else if let Some(local) = &mut stream.held.local {
         chunk.data = if chunk.last { Vec::from(std::mem::take(local)) } else { Vec::new() };
-    } else if stream.held.has_bodies || stream.held.is_paused {
-        if let Err(refusal) = run_piece(plugin, request, &mut stream, chunk) {
-            failed(plugin, &refusal.reason);
-            stream.held.is_refused = true;
-            chunk.data.clear();
-            chunk.passage = Passage::Refused(refusal.status);
-        }
+    } else if (stream.held.has_bodies || stream.held.is_paused)
+        && let Err(refusal) = run_piece(plugin, request, &mut stream, chunk)
+    {
+        failed(plugin, &refusal.reason);
+        stream.held.is_refused = true;
+        chunk.data.clear();
+        chunk.passage = Passage::Refused(refusal.status);
     }
     Streams::put(request, conf.serial, stream);
 }

@@ -81,7 +81,7 @@ fn in_api_driven_mode() {
     let answer = configure(&gateway, "1", &format!("{{{}}}", lists().join(",")));
     assert_eq!(answer.status(), 202, "{}", answer.body_text());
     let warning = answer.header("X-Tidegate-Warning").unwrap_or_default();
-    assert!(warning.contains("does not exist") && warning.contains("and 5 more"), "{warning}");
+    assert!(warning.contains("does not exist") && warning.contains("and 6 more"), "{warning}");
     check(&gateway);
 }
 

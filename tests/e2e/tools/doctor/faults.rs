@@ -202,7 +202,7 @@ const FAULTS: &[Fault] = &[
     // What is not here, of APISIX's config.yaml.
     Fault { config: "plugins: [mcp-bridge]\n", seen: "rejected: mcp-bridge", remedy: "", ..MACHINE },
     Fault {
-        config: "wasm: {plugins: [{name: w, file: /w}]}\n",
+        config: "wasm: {plugins: [{name: w, priority: 1, file: /w}]}\n",
         seen: "plugin w",
         remedy: "",
         ..MACHINE
@@ -323,7 +323,7 @@ const FAULTS: &[Fault] = &[
         ..MOVE
     },
     Fault {
-        config: "wasm: {plugins: [{name: w, file: /w}]}\n",
+        config: "wasm: {plugins: [{name: w, priority: 1, file: /w}]}\n",
         seen: "plugin w",
         remedy: "",
         ..MOVE
