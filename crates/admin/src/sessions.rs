@@ -1,6 +1,7 @@
 //! Who has signed in. Sessions are in memory: they end with the process, and are of this gateway alone.
 
 pub(crate) mod attempts;
+pub(crate) mod exchanges;
 pub(crate) mod logins;
 pub(crate) mod password;
 pub(crate) mod token;
@@ -15,6 +16,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 use self::{
     attempts::Attempts,
+    exchanges::Exchanges,
     logins::Logins,
     password::Passwords,
     token::{id_of, secret},
@@ -41,6 +43,7 @@ pub(crate) struct Sessions {
     table: Mutex<HashMap<SessionId, Session>>,
     pub attempts: Attempts,
     pub logins: Logins,
+    pub exchanges: Exchanges,
     pub passwords: Passwords,
 }
 

@@ -325,10 +325,10 @@ fn people_have_the_roles_and_names_of_their_claims() {
 fn forged_tokens_sign_in_no_one() {
     let provider = Provider::start();
     let more = json!({"clock_skew": 60});
-    let mut gateway = start(&provider, &more);
+    let gateway = start(&provider, &more);
     let now = seconds();
-    let rows: [(&str, Signed, Value, &str); 22] = [
-        ("", Signed::Not("none"), json!({}), "not signed"),
+    let rows: [(&str, Signed, Value, &str); 25] = [
+        ("", Signed::Not("none"), json!({}), "not signed; the console needs"),
         ("", Signed::Not("NoNe"), json!({}), "not signed"),
         ("", Signed::Not("ES256K"), json!({}), "unsupported algorithm"),
         (
@@ -345,10 +345,18 @@ fn forged_tokens_sign_in_no_one() {
         ("", Signed::ByProvider, json!({"aud": "other"}), "audience"),
         ("", Signed::ByProvider, json!({"aud": ["other", "another"]}), "audience"),
         ("", Signed::ByProvider, json!({"aud": ["console", "other"], "azp": "other"}), "audience"),
+        ("", Signed::ByProvider, json!({"azp": "other"}), "azp is \\\"other\\\""),
+        ("", Signed::ByProvider, json!({"aud": ["console"], "azp": "other"}), "audience"),
+        ("", Signed::ByProvider, json!({"azp": ["console"]}), "audience"),
         ("", Signed::ByProvider, json!({"aud": null}), "audience"),
         ("past the skew", Signed::ByProvider, json!({"exp": now - 90}), "expired"),
         ("", Signed::ByProvider, json!({"exp": null}), "no exp"),
-        ("", Signed::ByProvider, json!({"iat": now + 300}), "issued in the future"),
+        (
+            "",
+            Signed::ByProvider,
+            json!({"iat": now + 300}),
+            "issued in the future: see deployment.admin.oidc.clock_skew",
+        ),
         ("", Signed::ByProvider, json!({"iat": null}), "no iat"),
         ("", Signed::ByProvider, json!({"nonce": "of another login"}), "nonce"),
         ("", Signed::ByProvider, json!({"nonce": null}), "nonce"),
@@ -356,21 +364,19 @@ fn forged_tokens_sign_in_no_one() {
         ("", Signed::ByProvider, json!({"nbf": now + 300}), ""),
         ("", Signed::ByProvider, json!("no token"), "no id_token"),
     ];
-    for (index, (what, signed, claims, reason)) in rows.into_iter().enumerate() {
-        // Ten failures close the way for a while.
-        if index % 8 == 7 {
-            gateway = start(&provider, &more);
-        }
+    for (what, signed, claims, reason) in rows {
         let answer = sign_in(&gateway, &provider, |plan| {
             (plan.signed, plan.claims) = (signed, claims.clone());
         });
         assert!(answer.status() == 401, "{what} {claims}: {}", answer.body_text());
         refused(&answer, 401, reason);
     }
-    let gateway = start(&provider, &more);
     let within =
         sign_in(&gateway, &provider, |plan| plan.claims = json!({"exp": now - 30, "iat": now - 600}));
     assert_eq!(within.status(), 201, "within clock_skew: {}", within.body_text());
+    session(&sign_in(&gateway, &provider, |plan| {
+        plan.claims = json!({"aud": ["console", "other"], "azp": "console"});
+    }));
     refused(&sign_in(&gateway, &provider, |plan| plan.token_status = 500), 401, "answered 500");
     // RFC 9207: what another provider answered.
     let away = Away::of(&gateway);
@@ -389,11 +395,16 @@ fn documents_of_others_and_providers_that_are_down_sign_in_no_one() {
         (json!({"jwks_uri": "http://192.0.2.1/keys"}), "is not https"),
         (json!({"authorization_endpoint": "javascript:alert(1)"}), "is not https"),
         (json!({"authorization_endpoint": null}), "no authorization_endpoint"),
+        (json!({"token_endpoint": null}), "no token_endpoint"),
+        (json!({"jwks_uri": null}), "no jwks_uri"),
     ] {
         let provider = Provider::start();
         let gateway = start(&provider, &json!({}));
         provider.plan(|plan| plan.document = document);
         refused(&leave(&gateway), 503, reason);
+        // It is not kept: the provider is asked again.
+        provider.plan(|_| {});
+        session(&sign_in(&gateway, &provider, |_| {}));
     }
     let gone = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -467,6 +478,88 @@ fn an_answer_serves_once_and_the_browser_that_asked() {
     // Signed out is signed out.
     assert_eq!(send(gateway.admin, "DELETE", "/sessions/current", &fields, "").status(), 204);
     assert_eq!(send(gateway.admin, "GET", "/routes", &fields, "").status(), 401);
+}
+
+/// Neither what is no guess nor what the provider does keeps others behind the same address out.
+#[test]
+fn failures_of_others_on_this_machine_lock_nobody_out() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let forged = json!({"code": "x", "state": "y"});
+    for _ in 0..24 {
+        refused(&come_back(&gateway, &forged, "", ""), 401, "no sign-in of this browser");
+    }
+    session(&sign_in(&gateway, &provider, |_| {}));
+    for _ in 0..12 {
+        refused(&sign_in(&gateway, &provider, |plan| plan.token_status = 503), 401, "answered 503");
+    }
+    session(&sign_in(&gateway, &provider, |_| {}));
+    for _ in 0..12 {
+        let nobody = sign_in(&gateway, &provider, |plan| plan.claims = json!({"groups": []}));
+        refused(&nobody, 403, "no entry of");
+    }
+    // Wrong keys are guesses, of keys: they still count, and not for the provider.
+    let wrong = json!({"key": "wrong"}).to_string();
+    let statuses: Vec<u16> =
+        (0..12).map(|_| send(gateway.admin, "POST", "/sessions", "", &wrong).status()).collect();
+    assert!(statuses[..10].iter().all(|status| *status == 401) && statuses[11] == 429, "{statuses:?}");
+    session(&sign_in(&gateway, &provider, |_| {}));
+}
+
+/// However many sign-ins begin, none makes room for another.
+#[test]
+fn a_flood_of_beginnings_ends_no_sign_in() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let first = Away::of(&gateway);
+    let body = json!({"redirect_uri": format!("http://{}/ui/oidc", gateway.admin)}).to_string();
+    let request = format!(
+        "POST /apisix/admin/sessions/oidc HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut client = Client::connect(gateway.admin).expect("connected");
+    for _ in 0..1100 {
+        assert_eq!(client.request(&request).expect("an answer").status(), 201);
+    }
+    // What a browser has of its sign-in is sealed.
+    let (_, sealed) = first.cookie.split_once('=').expect("a cookie");
+    let known = String::from_utf8_lossy(&URL_SAFE_NO_PAD.decode(sealed).expect("base64")).into_owned();
+    assert!(!known.contains(first.argument("state")), "{known}");
+    provider.plan(|plan| plan.nonce = first.argument("nonce").to_owned());
+    session(&come_back(&gateway, &first.answer(), &first.cookie, ""));
+    refused(&come_back(&gateway, &first.answer(), &first.cookie, ""), 401, "no sign-in of this browser");
+}
+
+/// A provider that never answers holds a bounded number of sign-ins, and those alone.
+#[test]
+fn a_provider_that_does_not_answer_holds_no_more_than_a_few() {
+    let provider = Provider::start();
+    let gateway = start(&provider, &json!({}));
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = silent.local_addr().expect("an address");
+    provider.plan(|plan| plan.document = json!({"token_endpoint": format!("http://{at}/token")}));
+    let away: Vec<Away> = (0..33).map(|_| Away::of(&gateway)).collect();
+    let mut waiting = Vec::new();
+    for away in &away[..32] {
+        let body = json!({ "oidc": away.answer() }).to_string();
+        let (cookie, length) = (&away.cookie, body.len());
+        let mut stream = std::net::TcpStream::connect(gateway.admin).expect("connected");
+        let request = format!(
+            "POST /apisix/admin/sessions HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
+        // The gateway has asked the provider.
+        waiting.push((stream, silent.accept().expect("a connection")));
+    }
+    let one_more = come_back(&gateway, &away[32].answer(), &away[32].cookie, "");
+    refused(&one_more, 503, "send the same again");
+    let key = json!({ "key": ADMIN_KEY }).to_string();
+    assert_eq!(send(gateway.admin, "POST", "/sessions", "", &key).status(), 201, "keys sign in");
+    drop((waiting, silent));
+    eventually("the same answer is taken", || {
+        let again = come_back(&gateway, &away[32].answer(), &away[32].cookie, "");
+        again.status() == 401 && again.body_text().contains("accessing")
+    });
 }
 
 #[test]

@@ -134,6 +134,12 @@ impl Scene {
         assert_eq!(self.gateway.admin("GET", "/apisix/admin/revision", "").1, before);
     }
 
+    fn revision(&self) -> u64 {
+        let said = self.gateway.admin("GET", "/apisix/admin/revision", "").1;
+        let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        said["stored"].as_u64().expect("a revision")
+    }
+
     /// By hand.
     fn change(&self, method: &str, path: &str, body: &str) {
         let (status, said) = self.gateway.admin(method, &format!("/apisix/admin/{path}"), body);
@@ -296,9 +302,53 @@ fn kinds_without_labels_and_deleted_objects_are_told_by_the_history() {
     assert_eq!(scene.status("/r"), 404);
     scene.applied("apisix", rest, &["--replace"]);
     assert_eq!(scene.status("/r"), 200);
-    // A file put back to before the first import comes again.
-    scene.change("POST", "rollback", r#"{"revision":0}"#);
-    scene.applied("apisix", rest, &[]);
+}
+
+/// What a rollback or another write of everything took away was perhaps revoked: it counts as deleted by hand.
+#[test]
+fn what_a_rollback_deleted_does_not_come_back_unasked() {
+    let scene = scene();
+    let file = "routes:\n- {id: r, uri: /r, plugins: {key-auth: {}, mocking: {response_example: ok}}}\nconsumers:\n- {username: anna}\n\
+                - {id: anna/credentials/c1, plugins: {key-auth: {key: first}}}\n#END\n";
+    let key = "consumers/anna/credentials/c1";
+    let (rolled_back, by) = (
+        |body: &str| scene.change("POST", "rollback", body),
+        "(deleted since the last import: POST /apisix/admin/rollback by admin from 127.0.0.1 at ",
+    );
+    scene.applied("apisix", file, &[]);
+    scene.change("DELETE", key, "");
+    let revoked = scene.revision();
+    scene.applied("apisix", file, &["--replace"]);
+    assert_eq!(scene.with_key("/r", "first"), 200);
+    // One object, and everything.
+    let one = format!(r#"{{"revision":{revoked},"key":"/{key}"}}"#);
+    for body in [one, format!(r#"{{"revision":{revoked}}}"#)] {
+        rolled_back(&body);
+        assert_eq!(scene.with_key("/r", "first"), 401, "{body}");
+        scene.refused("apisix", file, &[&format!("{key} {by}")]);
+        assert!(scene.applied("apisix", file, &["--keep"]).contains(key));
+        assert_eq!(scene.with_key("/r", "first"), 401, "kept");
+        scene.applied("apisix", file, &["--replace"]);
+        assert_eq!(scene.with_key("/r", "first"), 200, "asked for");
+    }
+    // To before the first import.
+    rolled_back(r#"{"revision":0,"key":"/routes/r"}"#);
+    scene.refused("apisix", file, &[&format!("routes/r {by}")]);
+    rolled_back(r#"{"revision":0}"#);
+    scene.refused("apisix", file, &["consumers/anna ", &format!("{key} {by}"), "routes/r "]);
+    scene.applied("apisix", file, &["--replace"]);
+    // A whole configuration without it.
+    scene.change("PUT", "import?mode=replace", r#"{"consumers":[{"username":"anna"}]}"#);
+    scene.refused(
+        "apisix",
+        file,
+        &[key, "routes/r", "deleted since the last import: PUT /apisix/admin/import"],
+    );
+    // Of another source.
+    scene.applied("apisix", file, &["--replace"]);
+    scene.change("PUT", "import?mode=replace", "{}");
+    scene.applied("kong", "_format_version: '3.0'\n", &[]);
+    scene.refused("apisix", file, &[key, "routes/r"]);
 }
 
 #[test]

@@ -11,7 +11,10 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tidegate_telemetry::error_log::{Level, log};
+use tidegate_telemetry::{
+    error_log::{Level, log},
+    limiter::Limiter,
+};
 
 use super::body::read_body;
 use crate::{
@@ -21,6 +24,9 @@ use crate::{
     oidc::Oidc,
     sessions::{Person, logins},
 };
+
+/// Of one sort in a minute, in the error log.
+const MOST_LINES: u64 = 20;
 
 /// What the provider gave the browser to bring.
 pub(super) struct ProviderAnswer {
@@ -67,7 +73,7 @@ impl AdminApi {
         }
         let (location, login) =
             oidc.provider.begin(redirect_uri).await.map_err(|reason| unusable(oidc, &reason))?;
-        let token = self.sessions.logins.begin(login, request.peer, Instant::now());
+        let token = self.sessions.logins.begin(&login, Instant::now());
         let token = token.map_err(|reason| Response::error(503, &reason))?;
         let cookie = self.login_cookie(&token, logins::LONGEST.as_secs());
         Ok(Response::json(201, &json!({"location": location})).with_header("Set-Cookie", cookie))
@@ -80,6 +86,11 @@ impl AdminApi {
         answer: &ProviderAnswer,
     ) -> Result<Person, Response> {
         let oidc = self.oidc()?;
+        // Before the login is taken: who is sent away here can come again with the same answer.
+        let _exchange = self.sessions.exchanges.begin(request.peer).ok_or_else(|| {
+            let message = "too many people are signing in at this moment; send the same again";
+            Response::error(503, message).with_header("Retry-After", "1")
+        })?;
         let token = cookie_of(request, &self.login_cookie_name()).unwrap_or_default();
         let login = self.sessions.logins.take(token, &answer.state, Instant::now());
         let login = login.ok_or_else(|| {
@@ -89,17 +100,21 @@ impl AdminApi {
         })?;
         let finished = oidc.provider.finish(login, answer.code.clone(), answer.issuer.clone()).await;
         let claims = finished.map_err(|reason| {
-            log(
-                Level::Error,
-                format_args!("signing in to the console with {} failed: {reason}", oidc.display_name),
-            );
+            log_failed(oidc, &reason);
             refused(401, oidc, &reason, "begin again; the error log has this line, too")
         })?;
         let caller = oidc.caller(&claims).map_err(|reason| {
-            log(
-                Level::Warn,
-                format_args!("signing in to the console with {} refused: {reason}", oidc.display_name),
-            );
+            static LINES: Limiter = Limiter::new(MOST_LINES, 60_000);
+            if let Some(others) = LINES.pass() {
+                log(
+                    Level::Warn,
+                    format_args!(
+                        "signing in to the console with {} refused: {reason}{}",
+                        oidc.display_name,
+                        unwritten(others)
+                    ),
+                );
+            }
             let subject = claims.get(&oidc.name_claim).or_else(|| claims.get("sub")).and_then(Value::as_str);
             let subject =
                 subject.map(|subject| format!("oidc:{}", subject.chars().take(128).collect::<String>()));
@@ -152,8 +167,27 @@ fn redirect_uri(request: &Request) -> Result<String, Response> {
     uri.filter(|_| is_all).map(str::to_owned).ok_or_else(refuse)
 }
 
+/// Anyone can make such lines.
+fn log_failed(oidc: &Oidc, reason: &str) {
+    static LINES: Limiter = Limiter::new(MOST_LINES, 60_000);
+    if let Some(others) = LINES.pass() {
+        log(
+            Level::Error,
+            format_args!(
+                "signing in to the console with {} failed: {reason}{}",
+                oidc.display_name,
+                unwritten(others)
+            ),
+        );
+    }
+}
+
+fn unwritten(others: u64) -> String {
+    if others == 0 { String::new() } else { format!("; {others} more such lines since the previous line") }
+}
+
 fn unusable(oidc: &Oidc, reason: &str) -> Response {
-    log(Level::Error, format_args!("signing in to the console with {} failed: {reason}", oidc.display_name));
+    log_failed(oidc, reason);
     let body = json!({
         "error_msg": format!("{} cannot be used", oidc.display_name),
         "description": reason,

@@ -69,7 +69,11 @@ impl AdminApi {
     async fn sign_in(&self, request: &Request) -> Result<Response, Response> {
         self.check_own_page(request)?;
         let shown = shown(request)?;
-        let admitted = self.admitted(request, &shown).await;
+        let admitted = match &shown {
+            // Nothing of it can be guessed, so that no failure is counted against those of the same address.
+            Shown::Provider(answer) => self.by_provider(request, answer).await,
+            _ => self.admitted(request, &shown).await,
+        };
         let person = admitted.map_err(|refused| match refused.signer {
             None => refused.of_signer(shown.name(), None),
             Some(_) => refused,
@@ -115,9 +119,8 @@ impl AdminApi {
             Response::error(429, message).with_header("Retry-After", seconds.to_string())
         })?;
         let known = match shown {
-            Shown::Key(_) => Ok(None),
             Shown::Password { user, password } => self.identify(user.clone(), password.clone()).await,
-            Shown::Provider(answer) => self.by_provider(request, answer).await.map(Some),
+            _ => Ok(None),
         };
         // Else nothing was found out about who it is.
         if !matches!(&known, Ok(None))

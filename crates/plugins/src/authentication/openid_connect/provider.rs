@@ -100,6 +100,16 @@ impl Provider {
         .await
     }
 
+    /// Reads the discovery document again next time, unless another was read since this one.
+    pub(super) fn forget(&self, document: &Arc<Value>) {
+        let mut documents = DISCOVERIES.lock();
+        let Some(documents) = documents.as_mut() else { return };
+        let name = self.shared_name(&self.discovery_url);
+        if documents.get(&name).is_some_and(|(kept, _)| Arc::ptr_eq(kept, document)) {
+            documents.remove(&name);
+        }
+    }
+
     /// An endpoint that the discovery document names.
     pub(super) async fn endpoint(&self, name: &str) -> Result<String, String> {
         let document = self.discovery().await?;

@@ -19,6 +19,9 @@ const TIMEOUT_S: u64 = 5;
 const ENDPOINTS: [&str; 5] =
     ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint"];
 
+/// What it must name.
+const NEEDED: [&str; 3] = ["authorization_endpoint", "token_endpoint", "jwks_uri"];
+
 /// How the client shows its secret where the provider does not say.
 const BASIC: &str = "client_secret_basic";
 
@@ -89,9 +92,15 @@ impl SignIn {
         relying_party(&conf)
     }
 
-    /// The discovery document, if it is the provider's own and leads nowhere in plain.
+    /// The discovery document, if it is good. Another is not kept: the provider may be about to correct it.
     async fn document(&self, party: &OpenidConnect) -> Result<std::sync::Arc<Value>, String> {
         let document = party.provider.discovery().await?;
+        self.check(&document).inspect_err(|_| party.provider.forget(&document))?;
+        Ok(document)
+    }
+
+    /// It is the provider's own and complete, and leads nowhere in plain.
+    fn check(&self, document: &Value) -> Result<(), String> {
         let issuer = document.get("issuer").and_then(Value::as_str).unwrap_or_default();
         if issuer != self.settings.issuer {
             return Err(format!(
@@ -100,13 +109,15 @@ impl SignIn {
             ));
         }
         for name in ENDPOINTS {
-            if let Some(url) = document.get(name).and_then(Value::as_str)
-                && !is_private(url)
-            {
-                return Err(format!("{name} of the discovery document, {url}, is not https"));
+            match document.get(name).and_then(Value::as_str) {
+                Some(url) if !is_private(url) => {
+                    return Err(format!("{name} of the discovery document, {url}, is not https"));
+                }
+                None if NEEDED.contains(&name) => return Err(format!("discovery document has no {name}")),
+                _ => {}
             }
         }
-        Ok(document)
+        Ok(())
     }
 
     /// Where to send the browser, and what its answer must fit.
@@ -132,10 +143,13 @@ impl SignIn {
         let party = self.party(secret, method_of(&document))?;
         let Begun { state, redirect_uri, nonce, verifier } = begun;
         let login = Login { state, nonce, verifier, original_url: String::new(), begun_ms: 0 };
-        let identity = party.exchange(issuer, code, &login, &redirect_uri).await?;
+        let identity = party.exchange(issuer, code, &login, &redirect_uri).await.map_err(with_own_keys)?;
         let raw = identity.raw_id_token.as_deref().ok_or("the token answer has no id_token")?;
         signed_by_provider(raw)?;
         let mut claims = object(identity.id_token);
+        if let Some(azp) = claims.get("azp").filter(|azp| azp.as_str() != Some(&self.settings.client_id)) {
+            return Err(format!("audience of the ID token is not this client alone: azp is {azp}"));
+        }
         for (name, value) in object(identity.user) {
             claims.entry(name).or_insert(value);
         }
@@ -167,6 +181,14 @@ fn signed_by_provider(token: &str) -> Result<(), String> {
         _ => Err(format!(
             "the ID token is signed with {name}; the console needs a signature by a key of the provider"
         )),
+    }
+}
+
+/// Routes have keys that `deployment.admin.oidc` does not have, or has under another name.
+fn with_own_keys(reason: String) -> String {
+    match reason.strip_suffix(": see accept_none_alg") {
+        Some(reason) => format!("{reason}; the console needs a signature by a key of the provider"),
+        None => reason.replace(": see iat_slack", ": see deployment.admin.oidc.clock_skew"),
     }
 }
 

@@ -92,14 +92,16 @@ impl Asked<'_> {
         Ok(changed)
     }
 
-    /// Those that an import wrote and another request deleted. An operator who goes back to before an import means to import again.
+    /// Those that an import wrote and another request deleted, a rollback too: what it took away was perhaps a key that was revoked.
     fn deleted(&self, keys: Vec<Key>) -> Result<Vec<Changed>, HistoryError> {
         let mut deleted = Vec::new();
         for key in keys {
             let entries = self.entries(&key, MOST_LOOKED_AT)?;
             let Some((newest, before)) = entries.split_first() else { continue };
-            let back = newest.author.note.as_deref().is_some_and(|note| note.starts_with("rollback"));
-            if !back && !self.is_import(newest) && before.iter().any(|entry| self.is_import(entry)) {
+            // Of an object with a longer history, an import may have been the first write.
+            let imported =
+                entries.len() == MOST_LOOKED_AT || before.iter().any(|entry| self.is_import(entry));
+            if imported && !self.is_import(newest) {
                 deleted.push(Changed {
                     why: "deleted since the last import",
                     by: Some(by_whom(newest)),
