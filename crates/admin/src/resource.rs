@@ -1,6 +1,7 @@
 //! The stored resources: which request means which object, and one file per verb.
 
 pub(crate) mod answers;
+mod asking;
 mod checks;
 mod delete;
 mod document;

@@ -1,4 +1,4 @@
-//! Where this gateway serves its own APIs. What is served there is of everybody, so it is no node and no address for who has a scope.
+//! Where this gateway serves its own APIs. It shows objects of all owners, so users with a scope cannot name it as a node or an address.
 //!
 //! Addresses, `localhost` and the names of /etc/hosts are looked at; a name that is resolved later may still lead here.
 

@@ -1,66 +1,23 @@
 //! `/history` and `/checkpoints`: what was changed, by whom, and the states that have a name.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 use tidegate_model::Kind;
 use tidegate_store::{
-    Author, History,
-    history::{Checkpoint, Difference, Entry, HistoryError, Point, Query},
+    Author,
+    history::{Checkpoint, Difference, Entry, Point, Query},
 };
 use tidegate_telemetry::clock::{self, RFC3339};
 
-use super::{answers::store_failed, owners::Owners, submit::author, target::Target, transaction::diff};
+use super::{asking::ask, owners::Owners, submit::author, target::Target, transaction::diff};
 use crate::{
     AdminApi,
     message::{REVISION, Request, Response},
     permission::scope::{Rights, owner_id, owner_kind},
 };
 
-const NO_HISTORY: &str = "this configuration provider has no history, checkpoints or rollback; the embedded \
-one does. etcd keeps its own revisions (etcdctl get --rev, etcdctl snapshot save); GET /apisix/admin/export \
-returns the whole configuration";
-
-/// What is durable is visible soon after.
-pub(super) const VISIBLE_PATIENCE: Duration = Duration::from_secs(2);
-
 const PAGE_SIZE: usize = 20;
 const LARGEST_PAGE: usize = 500;
 const LONGEST_NAME: usize = 64;
-
-/// Asks on a thread that may wait for the disk.
-pub(super) async fn ask<T: Send + 'static>(
-    api: &AdminApi,
-    question: impl FnOnce(&dyn History) -> Result<T, HistoryError> + Send + 'static,
-) -> Result<T, Response> {
-    ask_raw(api, question).await?.map_err(|error| failed(&error))
-}
-
-pub(super) async fn ask_raw<T: Send + 'static>(
-    api: &AdminApi,
-    question: impl FnOnce(&dyn History) -> Result<T, HistoryError> + Send + 'static,
-) -> Result<Result<T, HistoryError>, Response> {
-    let store = api.store.clone();
-    if store.history().is_none() {
-        return Err(Response::error(501, NO_HISTORY));
-    }
-    let asked = tokio::task::spawn_blocking(move || store.history().map(question));
-    match asked.await {
-        Ok(Some(answer)) => Ok(answer),
-        Ok(None) => Err(Response::error(501, NO_HISTORY)),
-        Err(_) => Err(Response::error(503, "the history cannot be read; see the error log")),
-    }
-}
-
-pub(super) fn failed(error: &HistoryError) -> Response {
-    let status = match error {
-        HistoryError::Trimmed { .. } => 410,
-        HistoryError::Future { .. } | HistoryError::NoCheckpoint(_) => 404,
-        HistoryError::TooManyCheckpoints | HistoryError::LargeCheckpoints { .. } => 400,
-        HistoryError::Store(error) => return store_failed(error),
-    };
-    Response::error(status, &error.to_string())
-}
 
 pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, Response> {
     let (skip, take) = page(request)?;

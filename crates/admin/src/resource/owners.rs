@@ -10,7 +10,7 @@ use tidegate_store::{
 };
 
 use super::{
-    history,
+    asking,
     transaction::{ATTEMPTS, busy},
 };
 use crate::{AdminApi, message::Response};
@@ -24,18 +24,18 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Consumers and services as they were. What the history does not lead back to is nobody's.
+    /// Consumers and services as they were. What the history does not lead back to has no owner.
     pub(super) async fn at(api: &AdminApi, point: Point) -> Result<Owners, Response> {
         for _ in 0..ATTEMPTS {
             let wanted = point.clone();
-            let past = match history::ask_raw(api, move |past| past.past(&wanted)).await? {
+            let past = match asking::ask_raw(api, move |past| past.past(&wanted)).await? {
                 Ok(past) => past,
-                Err(error @ HistoryError::Store(_)) => return Err(history::failed(&error)),
+                Err(error @ HistoryError::Store(_)) => return Err(asking::failed(&error)),
                 Err(_) => return Ok(Owners::default()),
             };
             let mut visible = api.store.watch();
-            let _ = tokio::time::timeout(history::VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base))
-                .await;
+            let _ =
+                tokio::time::timeout(asking::VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
             let mut state = State::default();
             api.store.read(&mut |current| state = current.clone());
             if state.revision == past.base {

@@ -10,7 +10,7 @@ use tidegate_model::Kind;
 use tidegate_store::history::{Past, Point, Version};
 
 use super::{
-    history,
+    asking, history,
     owners::Owners,
     transaction::{ATTEMPTS, Order, Stage, Wanted, busy, refused},
 };
@@ -34,7 +34,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     let mut order = Order { dry_run, ..order };
     for _ in 0..ATTEMPTS {
         let wanted = point.clone();
-        let past = history::ask(api, move |history| history.past(&wanted)).await?;
+        let past = asking::ask(api, move |history| history.past(&wanted)).await?;
         let what =
             only.as_ref().map(|(kind, id)| format!(" of {}/{id}", kind.directory())).unwrap_or_default();
         order.author.note = Some(match &point {
@@ -44,8 +44,7 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
             }
         });
         let mut visible = api.store.watch();
-        let _ =
-            tokio::time::timeout(history::VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
+        let _ = tokio::time::timeout(asking::VISIBLE_PATIENCE, visible.wait_for(|at| *at >= past.base)).await;
         let state = order.current(api)?;
         let base = past.base;
         if state.revision != base {

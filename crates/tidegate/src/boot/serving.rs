@@ -190,10 +190,7 @@ impl Serving<'_> {
             changed.iter().map(String::as_str).filter(|key| !reload::is_live(key)).collect();
         let files_changed = !plugin_files::unchanged(&settings);
         if files_changed {
-            error_log::log(
-                Level::Notice,
-                format_args!("files of plugins changed: a new process takes over"),
-            );
+            error_log::log(Level::Notice, format_args!("files of plugins changed: a new process takes over"));
         } else if !needs_successor.is_empty() {
             error_log::log(
                 Level::Notice,

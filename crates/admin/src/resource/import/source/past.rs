@@ -12,7 +12,7 @@ use super::{
 use crate::{
     AdminApi,
     message::Response,
-    resource::history::{self, time},
+    resource::{asking, history::time},
 };
 
 /// Changes of an object that are looked through for one by an import.
@@ -36,7 +36,7 @@ pub(super) async fn complete(api: &AdminApi, note: &str, outlook: &mut Outlook) 
     let explained: Vec<Key> =
         outlook.changed.iter().take(MOST_EXPLAINED).map(|changed| changed.key.clone()).collect();
     let note = note.to_owned();
-    let found = history::ask(api, move |history| {
+    let found = asking::ask(api, move |history| {
         let asked = Asked { history, note: &note };
         Ok(Found {
             changed: [asked.changed(doubtful)?, asked.deleted(missing)?].into_iter().flatten().collect(),
