@@ -329,7 +329,7 @@ fn parts_of_the_past_are_where_their_owner_was() {
         || json_of(&as_admin(&gateway, "GET", "/revision", ""))["stored"].as_u64().expect("a revision");
     let (others, own) = (json!({"team": "b"}), json!({"team": "a"}));
     let credential = json!({"plugins": {"key-auth": {"key": "revoked"}}, "desc": MARK});
-    let decoration = json!({"field_path": "Query.secret", "cost": 2, "desc": MARK});
+    let decoration = json!({"field_path": "Query.secret", "add_value": 2, "desc": MARK});
     let consumer = |labels: &Value| json!({"username": "again", "labels": labels}).to_string();
     let service = |labels: &Value| json!({"labels": labels}).to_string();
     as_admin(&gateway, "PUT", "/consumers/again", &consumer(&others));
