@@ -99,6 +99,7 @@ const FIXED_SEEDS: &[(&str, &str)] = &[
     ("proxy/src/http2/pool", "numbers of pools"),
     ("plugins/src/traffic/proxy_cache/zones.rs", "names of zones"),
     ("plugins/src/lua/vm.rs", "numbers of functions"),
+    ("wasm/src/runtime/instance.rs", "numbers of configurations"),
     ("plugins/src/lua_files.rs", "modules of the operator's files"),
     ("plugins/src/observability/file_logger/files.rs", "paths of the configuration"),
     ("clients/src/google.rs", "hashes of keys of the configuration"),

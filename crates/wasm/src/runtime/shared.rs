@@ -2,13 +2,12 @@
 //! name of a plugin.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, LazyLock},
 };
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 /// Bytes of keys and values, and of waiting items, of one plugin; what one takes beside its text.
@@ -30,7 +29,7 @@ pub(super) enum NotSet {
 
 #[derive(Default)]
 struct Data {
-    values: FxHashMap<Box<[u8]>, (Bytes, u32)>,
+    values: HashMap<Box<[u8]>, (Bytes, u32)>,
     bytes: usize,
     next: u32,
 }
@@ -43,12 +42,12 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Queues {
-    by_name: FxHashMap<(&'static str, Box<[u8]>), u32>,
+    by_name: HashMap<(&'static str, Box<[u8]>), u32>,
     all: Vec<Arc<Queue>>,
-    of_plugin: FxHashMap<&'static str, usize>,
+    of_plugin: HashMap<&'static str, usize>,
 }
 
-static DATA: LazyLock<Mutex<FxHashMap<&'static str, Data>>> = LazyLock::new(Mutex::default);
+static DATA: LazyLock<Mutex<HashMap<&'static str, Data>>> = LazyLock::new(Mutex::default);
 static QUEUES: LazyLock<Mutex<Queues>> = LazyLock::new(Mutex::default);
 
 /// A value, and the number of its last change.
