@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a plugin in WebAssembly costs that sets one header field of each response (examples/wasm).
+"""What a plugin in WebAssembly costs that sets one header field of each response (docs/guide/wasm).
 
 Two routes of one gateway, with and without the plugin, are asked in turn as fast as the gateway answers. Shown is the processor time of
 the gateway's process for each request. --module measures another module, with --conf as its configuration. The gateway is the release
@@ -63,7 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--module", default=f"{ROOT}/examples/wasm/greet.wasm")
+    parser.add_argument("--module", default=f"{ROOT}/docs/guide/wasm/greet.wasm")
     parser.add_argument("--conf", default="hello")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

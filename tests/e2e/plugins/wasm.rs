@@ -258,7 +258,7 @@ fn what_a_program_prints_is_in_the_error_log() {
 /// `UPDATE_DOCS=1` makes it anew.
 #[test]
 fn the_example_is_made_of_its_text() {
-    let folder = workspace_root().join("examples/wasm");
+    let folder = workspace_root().join("docs/guide/wasm");
     let made = wat::parse_file(folder.join("greet.wat")).expect("a module");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(folder.join("greet.wasm"), &made).expect("written");

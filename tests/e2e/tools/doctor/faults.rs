@@ -323,12 +323,6 @@ const FAULTS: &[Fault] = &[
         ..MOVE
     },
     Fault {
-        config: "wasm: {plugins: [{name: w, priority: 1, file: /w}]}\n",
-        seen: "plugin w",
-        remedy: "",
-        ..MOVE
-    },
-    Fault {
         arguments: "--etcd http://127.0.0.1:@CLOSED@",
         seen: "does not answer",
         remedy: "deployment.etcd.host",
