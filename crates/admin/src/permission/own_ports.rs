@@ -1,11 +1,12 @@
 //! Where this gateway serves its own APIs. It shows objects of all owners, so users with a scope cannot name it as a node or an address.
 //!
-//! Addresses, `localhost` and the names of /etc/hosts are looked at; a name that is resolved later may still lead here.
+//! Addresses, `localhost` and the names of /etc/hosts are looked at; a name that is resolved later may still lead here. A host that cannot
+//! be read counts as one that leads here.
 
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::Read,
+    io::{ErrorKind, Read},
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
 };
 
@@ -41,8 +42,8 @@ impl OwnPorts {
             if let Some(key) = self.at(host, *port).filter(|_| !known.contains(&address)) {
                 let port = port.map(|port| format!(":{port}")).unwrap_or_default();
                 return Err(format!(
-                    "{place}: {host}{port} is this gateway's own {key}, which shows the objects of everybody, and is not \
-                     for who has a scope; name another address"
+                    "{place}: {host}{port} is this gateway's own {key}, which shows all objects; users with a scope cannot \
+                     send requests there; name another address"
                 ));
             }
         }
@@ -57,7 +58,7 @@ impl OwnPorts {
         if own.is_empty() {
             return None;
         }
-        let ips = ips(host);
+        let Some(ips) = ips(host) else { return own.first().map(|(_, key)| *key) };
         let found = own.into_iter().find(|(own, _)| ips.iter().any(|ip| leads_to(*ip, own.ip())));
         found.map(|(_, key)| *key)
     }
@@ -72,29 +73,44 @@ fn leads_to(ip: IpAddr, own: IpAddr) -> bool {
         || (own.is_unspecified() && (ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()))
 }
 
-/// What a host means without asking anybody.
-fn ips(host: &str) -> Vec<IpAddr> {
+/// The addresses that a host stands for before any name server is asked. `None`: unknown, because it is written in a way that URL parsers
+/// resolve (`%31`, full-width digits), or because /etc/hosts cannot be read.
+fn ips(host: &str) -> Option<Vec<IpAddr>> {
     let host = host.trim().trim_start_matches('[').trim_end_matches(']');
-    let host = host.split('%').next().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+    let (host, zone) = host.split_once('%').map_or((host, None), |(host, zone)| (host, Some(zone)));
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
     if let Ok(ip) = host.parse() {
-        return vec![ip];
+        return Some(vec![ip]);
+    }
+    if zone.is_some() || !host.is_ascii() {
+        return None;
     }
     if let Some(ip) = ipv4(&host) {
-        return vec![ip.into()];
+        return Some(vec![ip.into()]);
     }
     if host == "localhost" || host.ends_with(".localhost") {
-        return vec![Ipv4Addr::LOCALHOST.into()];
+        return Some(vec![Ipv4Addr::LOCALHOST.into()]);
     }
-    let mut text = String::new();
-    let read = File::open(HOSTS_FILE).and_then(|file| file.take(MOST_HOSTS_BYTES).read_to_string(&mut text));
-    if read.is_err() {
-        return Vec::new();
+    Some(named(&host, &hosts_file()?))
+}
+
+/// `None`: it is there and cannot be read, or is too long.
+fn hosts_file() -> Option<String> {
+    let mut bytes = Vec::new();
+    match File::open(HOSTS_FILE).and_then(|file| file.take(MOST_HOSTS_BYTES).read_to_end(&mut bytes)) {
+        Ok(read) => (read as u64) < MOST_HOSTS_BYTES,
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
+    .then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The addresses that a file such as /etc/hosts has for a name.
+fn named(host: &str, text: &str) -> Vec<IpAddr> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let named = lines.filter_map(|line| {
         let mut words = line.split_whitespace();
         let ip = words.next()?.parse().ok()?;
-        words.any(|name| name.eq_ignore_ascii_case(&host)).then_some(ip)
+        words.any(|name| name.eq_ignore_ascii_case(host)).then_some(ip)
     });
     named.collect()
 }
@@ -227,6 +243,10 @@ mod tests {
             ("[::1]", 9090, true),
             ("::", 9180, true),
             ("::ffff:127.0.0.1", 9090, true),
+            ("%31%32%37.0.0.1", 9090, true),
+            ("127.0.0.1%2e", 9090, true),
+            ("１27.0.0.1", 9090, true),
+            ("%31%32%37.0.0.1", 9091, false),
             ("127.0.0.1", 9091, false),
             ("192.0.2.1", 9090, false),
             ("192.0.2.1", 9180, false),

@@ -164,9 +164,9 @@ impl Stream {
         self.context(|stream| stream.wants).unwrap_or_default()
     }
 
-    /// Since the last callback that paused.
+    /// Since the last callback that paused. Not in an instance that failed: what waits is then refused.
     pub(super) fn is_resumed(&self) -> bool {
-        self.context(|stream| stream.resumed).unwrap_or(true)
+        self.context(|stream| stream.resumed).unwrap_or(false)
     }
 
     /// `proxy_close_stream` was called.
