@@ -7,6 +7,7 @@ mod api_document;
 mod audit;
 mod changed_keys;
 mod command_line;
+mod commands_left;
 mod config_diff;
 mod console;
 mod control_documents;

@@ -20,7 +20,7 @@ const PREFIX: &str = "oidc:";
 /// What is known of a person.
 pub type Claims = Map<String, Value>;
 
-/// From the provider; the error says why there is none.
+/// The claims that the provider vouches for, or the reason why it vouches for none.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, String>>;
 
 /// A provider that says who people are.
@@ -79,7 +79,7 @@ pub struct ClaimRole {
 }
 
 impl Oidc {
-    /// Who a person is here; else why they are no one.
+    /// The caller that a person's claims make, or the reason why the person may not sign in.
     pub(crate) fn caller(&self, claims: &Map<String, Value>) -> Result<Caller, String> {
         let name = self.name(claims)?;
         let fits =

@@ -208,7 +208,7 @@ fn alternative(schema: &Value) -> Option<String> {
     Some(what)
 }
 
-/// The types of upstreams, for one that is none.
+/// The types of upstreams, for an unknown one.
 pub fn of_balancer(name: &str) -> String {
     const TYPES: [&str; 4] = ["roundrobin", "chash", "ewma", "least_conn"];
     // What other gateways call them.

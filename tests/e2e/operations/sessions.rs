@@ -16,7 +16,7 @@ pub(super) fn start() -> Gateway {
     gateway
 }
 
-fn send(at: SocketAddr, method: &str, path: &str, fields: &str, body: &str) -> Message {
+pub(super) fn send(at: SocketAddr, method: &str, path: &str, fields: &str, body: &str) -> Message {
     let mut client = Client::connect(at).expect("connected");
     let length = body.len();
     let request = format!(

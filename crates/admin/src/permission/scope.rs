@@ -144,7 +144,7 @@ impl Rights {
         self.scope.as_ref().is_none_or(|scope| scope.has(kind, id, value, others))
     }
 
-    /// Why an object that is there is not for the sender.
+    /// Why the sender may not use an object that exists.
     pub(crate) fn outside(&self, kind: Kind, id: &str) -> String {
         let place = format!("{}/{id}", kind.directory());
         self.scope.as_ref().map_or_else(String::new, |scope| scope.refusal(&place, NOT_CARRIED))

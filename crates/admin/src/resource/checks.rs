@@ -83,7 +83,7 @@ pub(super) fn permitted(
     permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
 }
 
-/// What a write finds, for one who may not write every object: what was looked at is what changes. `None`: whatever there is.
+/// What a write finds, for one who may not write every object: what was looked at is what changes. `None`: any state.
 pub(super) fn expected(
     api: &AdminApi,
     request: &Request,

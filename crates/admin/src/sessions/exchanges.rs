@@ -27,7 +27,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchanges {
-    /// `None`: there are too many.
+    /// `None`: the limit is reached.
     pub(crate) fn begin(&self, address: IpAddr) -> Option<Exchange<'_>> {
         let client = network(address);
         let most = if client.is_loopback() { MOST } else { MOST_OF_CLIENT };

@@ -26,7 +26,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 /// That came back and are remembered; the oldest makes room. The provider takes each code once, too.
 const MOST: usize = 4096;
 
-/// A cookie of more bytes is none of these.
+/// Longer cookies are refused unread.
 const LONGEST_TOKEN: usize = 3500;
 
 pub(crate) struct Logins {

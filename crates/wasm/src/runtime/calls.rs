@@ -70,7 +70,7 @@ impl Dispatched {
         Some(Dispatched { id, context, root, outgoing, timeout })
     }
 
-    /// The answer; the reason why there is none is for the error log.
+    /// The answer, or the reason for the error log.
     pub(super) async fn send(self) -> Result<Incoming, String> {
         let options = ClientOptions {
             timeout: self.timeout,

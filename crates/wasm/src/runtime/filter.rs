@@ -235,7 +235,7 @@ fn hold(request: &Request, stream: &mut Stream, chunk: &mut BodyChunk) -> Result
     if bytes.capacity() > memory::UNCOUNTED {
         let lease = stream.held.lease.get_or_insert_with(|| Lease::new(request.remote_addr));
         if lease.grow_to(bytes.capacity()).is_err() {
-            return Err("there is no memory left for bodies".to_owned().into());
+            return Err("out of memory for bodies".to_owned().into());
         }
     }
     stream.held.bytes = bytes;
@@ -277,7 +277,7 @@ async fn wait(request: &mut Request, stream: &mut Stream) -> Result<Bytes, Strin
             let bytes = std::mem::take(&mut stream.held.bytes);
             stream.held.lease = None;
             return memory::hold(bytes, request.remote_addr)
-                .map_err(|memory::Spent| "there is no memory left for bodies".to_owned());
+                .map_err(|memory::Spent| "out of memory for bodies".to_owned());
         }
         if stream.waits_for_calls() {
             let mut chunk = BodyChunk::new(std::mem::take(&mut stream.held.bytes), true);

@@ -57,7 +57,7 @@ pub(super) struct Instance {
     pub streams: usize,
 }
 
-/// Why there is no context for a configuration.
+/// Why a configuration has no context.
 pub(super) type Refused = String;
 
 impl Instance {

@@ -68,7 +68,7 @@ fn page_name(name: &str) -> String {
     name.chars().take(MAX_NAME_BYTES).map(fits).collect()
 }
 
-/// The number of a metric, which all instances share. `None`: there are too many, or the name is of one of another type.
+/// The number of a metric, which all instances share. `None`: the limit is reached, or a metric of another type has the name.
 pub(super) fn define(plugin: &'static str, name: &str, sort: Sort) -> Option<u32> {
     let name = page_name(name);
     let mut metrics = METRICS.write();

@@ -98,7 +98,7 @@ impl Pool {
         hosted.iter().find(|one| one.instance.try_borrow().is_ok_and(|instance| !instance.is_dead)).cloned()
     }
 
-    /// Waits for an instance. The error says why there is none.
+    /// Waits for an instance, or returns the reason why none can be made.
     pub(super) async fn wait(self: &Rc<Pool>, conf: &Arc<Conf>) -> Result<Rc<Hosted>, String> {
         let mut has_waited = false;
         loop {

@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 64;
 /// Queues of one plugin.
 const MAX_QUEUES: usize = 256;
 
-/// There is no room for more.
+/// Its limit is reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 

@@ -11,7 +11,7 @@ use super::{calls::Dispatched, contexts::Contexts, deadline::Deadline, room::Roo
 /// The callback that runs, as far as host functions ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Of the module or of a configuration: there is no request.
+    /// Of the module or of a configuration, outside of requests.
     #[default]
     Root,
     RequestHeaders,

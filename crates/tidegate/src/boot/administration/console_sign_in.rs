@@ -72,7 +72,7 @@ impl Provider {
         };
         let (id, manager, path) = parts(reference).map_err(failed)?;
         let conf = self.store.get(Kind::Secret, id).map(|object| object.value());
-        let mut conf = conf.ok_or_else(|| failed("there is no such secret manager"))?.as_ref().clone();
+        let mut conf = conf.ok_or_else(|| failed("no such secret manager"))?.as_ref().clone();
         tidegate_compiler::resolve_environment(&mut conf);
         fetch(manager, &conf, path).await.map(Some).map_err(|failure| failed(&failure.to_string()))
     }

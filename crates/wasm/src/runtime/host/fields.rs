@@ -25,7 +25,7 @@ enum Map {
     ResponseHeaders,
     ResponseTrailers,
     CallHeaders,
-    /// Of calls: trailers are not kept, and there is no gRPC.
+    /// Calls keep no trailers, and gRPC is not supported.
     Empty,
 }
 

@@ -60,7 +60,11 @@ fn call(host: &mut Host<'_>, places: [u32; 6], timeout_ms: u32, to: u32) -> Outc
     };
     let state = host.data_mut();
     if state.calls >= MAX_CALLS {
-        log::write_line(host, Level::Error, format!("there are {MAX_CALLS} calls under way").as_bytes());
+        log::write_line(
+            host,
+            Level::Error,
+            format!("the limit of {MAX_CALLS} calls under way is reached").as_bytes(),
+        );
         return Err(Status::InternalFailure.into());
     }
     state.next_call = state.next_call.wrapping_add(1).max(1);
