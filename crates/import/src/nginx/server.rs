@@ -50,7 +50,7 @@ impl<'a> Server<'_, 'a> {
         };
         let regexes = self.locations.regexes();
         let own = Block {
-            name: name.to_owned(),
+            name: self.own_name(name, "server"),
             subject: format!("server {name}"),
             at: self.directive.at.clone(),
             uris: self.all_uris(),
@@ -156,7 +156,7 @@ impl<'a> Server<'_, 'a> {
         let place = LocationMatch::Prefix { path: "/".to_owned(), ends: false };
         let chain = self.chain();
         let block = |branches: Vec<Branch>| Block {
-            name: format!("{name}-else"),
+            name: self.own_name(name, "else"),
             subject: format!("server {name}"),
             at: self.directive.at.clone(),
             uris: vec!["/*".to_owned()],
