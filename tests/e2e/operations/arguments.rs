@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
-use tidegate_testkit::{Client, Gateway, Response};
+use tidegate_testkit::{Client, Gateway, Message};
 
-fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> Response {
+fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> Message {
     let request = format!(
         "{method} /apisix/admin{target} HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()

@@ -92,7 +92,7 @@ pub(crate) fn pass(
             return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
     };
-    request_headers(chain, variables, sent == Sent::Whole, &mut plugins)?;
+    request_headers(chain, variables, sent == Sent::Whole, &mut plugins, report)?;
     Ok(Branch { sent, upgrades: upgrades(chain), ..Branch::new(plugins, Some(upstream)) })
 }
 
@@ -132,6 +132,7 @@ fn request_headers(
     variables: &Variables,
     keeps_path: bool,
     plugins: &mut Map<String, Value>,
+    report: &mut Report,
 ) -> Made<()> {
     let (mut set, mut remove) = (Map::new(), Vec::new());
     for header in chain.any_of(&["proxy_set_header", "grpc_set_header"]) {
@@ -164,7 +165,15 @@ fn request_headers(
         };
         match text.as_str() {
             "" => remove.push(name.to_owned()),
-            _ => _ = set.insert(name.to_owned(), in_templates(&text).into()),
+            _ => {
+                let same = set.keys().find(|other| other.eq_ignore_ascii_case(name)).cloned();
+                if let Some(same) = same {
+                    set.remove(&same);
+                    let how = format!("of several lines of {name} the last is sent; nginx sends all");
+                    report.approximated(&header.at, "proxy_set_header", &how);
+                }
+                set.insert(name.to_owned(), in_templates(&text).into());
+            }
         }
     }
     if !set.is_empty() || !remove.is_empty() {

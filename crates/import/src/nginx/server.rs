@@ -155,6 +155,8 @@ impl<'a> Server<'_, 'a> {
     ) -> Option<Block> {
         let place = LocationMatch::Prefix { path: "/".to_owned(), ends: false };
         let chain = self.chain();
+        // They ran before a location was looked for.
+        chain.take(&program::STEPS);
         let block = |branches: Vec<Branch>| Block {
             name: self.own_name(name, "else"),
             subject: format!("server {name}"),
