@@ -5,6 +5,7 @@ mod branches;
 mod conditions;
 mod matching;
 mod names;
+mod own_place;
 mod public;
 mod references;
 mod sessions;
@@ -91,7 +92,7 @@ impl Field {
 }
 
 pub use self::{
-    matching::Matching,
+    matching::{Matching, Ports},
     names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
 };
@@ -112,7 +113,7 @@ pub fn of(
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
-    found.extend(sessions::of(object));
+    found.extend(sessions::of(object, matching));
     found.extend(names::of(object, catalog, all));
     found.extend(remarks(object, catalog));
     found.extend(script(object, catalog));

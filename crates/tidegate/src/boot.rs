@@ -119,7 +119,7 @@ pub(crate) struct RunOptions {
 /// Serves until a signal says stop, or a successor has taken over.
 pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
-    limit_descriptors(&settings);
+    options.warnings.extend(limit_descriptors(&settings));
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
     let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
     let purpose = Purpose::Serve(options.predecessor.as_ref());
@@ -216,13 +216,20 @@ fn flush_logs() {
     }
 }
 
-fn limit_descriptors(settings: &Settings) {
-    raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
+/// What to say where the system allows fewer than config.yaml asks for.
+fn limit_descriptors(settings: &Settings) -> Option<String> {
+    const KEY: &str = "nginx_config.worker_rlimit_nofile";
+    let wanted = settings.nginx.worker_rlimit_nofile;
+    raise_descriptor_limit(wanted);
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    tidegate_plugin_api::descriptors::set_limit(
-        descriptors.unwrap_or(u64::MAX),
-        settings.admin.limits.reserved_descriptors,
+    let descriptors = descriptors.unwrap_or(u64::MAX);
+    tidegate_plugin_api::descriptors::set_limit(descriptors, settings.admin.limits.reserved_descriptors);
+    let fewer = descriptors < wanted && settings.places.is_set(KEY);
+    let text = format!(
+        "{KEY}: the system allows {descriptors} open files, not {wanted}; raise LimitNOFILE of the systemd unit or ulimit -Hn, or \
+         lower the key"
     );
+    fewer.then(|| settings.places.message(KEY, &text))
 }
 
 /// The banner, or the one line of a command that says more itself; then the supervisor may know.
