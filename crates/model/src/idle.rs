@@ -2,6 +2,7 @@
 //! written, and when it is loaded.
 
 mod branches;
+mod chosen_addresses;
 mod conditions;
 mod matching;
 mod names;
@@ -115,6 +116,7 @@ pub fn of(
     found.extend(without::of(object, catalog));
     found.extend(sessions::of(object, matching));
     found.extend(names::of(object, catalog, all));
+    found.extend(chosen_addresses::of(object, all));
     found.extend(remarks(object, catalog));
     found.extend(script(object, catalog));
     found.extend(unknown::of(object, catalog));
