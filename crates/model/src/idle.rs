@@ -111,6 +111,7 @@ pub fn of(
         found.extend(encrypted(object, catalog));
     }
     found.extend(masked(object, catalog));
+    found.extend(own_place::patterns(object, matching));
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));

@@ -58,6 +58,26 @@ fn cases() -> Vec<(Value, &'static str)> {
             "fault-injection: abort has no effect: its percentage is 0",
         ),
         (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
+        (plugin("client-control", json!({})), "client-control: it has no effect without max_body_size"),
+        (plugin("gzip", json!({"types": ["text/*"]})), "gzip: types: text/* compresses nothing"),
+        (plugin("gzip", json!({"types": ["text/css"]})), ""),
+        (
+            plugin("response-rewrite", json!({"headers": {"set": {"content-length": "5"}, "add": ["Connection: upgrade"]}})),
+            "response-rewrite: headers: Connection, Content-Length has no effect: the gateway frames messages itself",
+        ),
+        (plugin("response-rewrite", json!({"headers": {"set": {"X-A": "Connection: 5"}}})), ""),
+        (
+            rewrite(json!({"headers": {"set": {"Transfer-Encoding": "chunked"}}})),
+            "proxy-rewrite: headers: Transfer-Encoding has no effect",
+        ),
+        (
+            plugin("workflow", json!({"rules": [{"actions": [["return", {"code": 403}]]}, {"case": [["uri", "==", "/x"]], "actions": [["return", {"code": 404}]]}]})),
+            "workflow: the rules behind rule 1 never run: it has no case",
+        ),
+        (
+            rewrite(json!({"regex_uri": ["^/elsewhere/(.*)", "/b/$1"]})),
+            "proxy-rewrite: regex_uri: ^/elsewhere/(.*) matches no uri of the route",
+        ),
         (
             json!({"vars": [["uri", "==", "/elsewhere"]]}),
             "the condition uri == /elsewhere never holds: no uri of the route matches it",

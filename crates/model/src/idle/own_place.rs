@@ -1,8 +1,15 @@
-//! Conditions of a route that its own paths, hosts or methods exclude.
+//! Conditions and patterns of a route that its own paths, hosts or methods exclude.
+
+use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_backtrack::Expression;
 
-use super::matching::Matching;
+use super::matching::{Matching, compared};
+use crate::{Kind, Object};
+
+/// A search that takes longer proves nothing.
+const MOST_SEARCH: Duration = Duration::from_millis(5);
 
 /// Messages about the comparisons that all have to hold. What a pattern might match is left alone.
 pub(super) fn of(value: &Value, matching: Matching) -> Vec<String> {
@@ -18,6 +25,40 @@ pub(super) fn of(value: &Value, matching: Matching) -> Vec<String> {
     conditions.filter_map(|(name, operator, right)| test(value, name, operator, right, matching)).collect()
 }
 
+/// Patterns of `regex_uri` that no path of the route matches, where it has no others than those that are written.
+pub(super) fn patterns(object: &Object, matching: Matching) -> Vec<String> {
+    if object.kind != Kind::Route || !object.document.may_have("regex_uri") {
+        return Vec::new();
+    }
+    let value = object.value();
+    let uris = texts(&value, "uri", "uris");
+    if uris.is_empty() || uris.iter().any(|uri| uri.contains('*') || (matching.parameters && uri.contains(':'))) {
+        return Vec::new();
+    }
+    let paths: Vec<String> = uris.iter().map(|uri| compared(uri, matching)).collect();
+    let mut found = Vec::new();
+    for name in ["proxy-rewrite", "redirect"] {
+        let Some(conf) = value.pointer(&format!("/plugins/{name}")) else { continue };
+        let is_of_the_target = conf.get("use_real_request_uri_unsafe") == Some(&Value::Bool(true));
+        let list = conf.get("regex_uri").and_then(Value::as_array).filter(|_| !is_of_the_target);
+        for pattern in list.into_iter().flatten().step_by(2).filter_map(Value::as_str) {
+            let Ok(expression) = Expression::new(pattern, false) else { continue };
+            let misses = |path: &String| {
+                matches!(expression.captures_patiently(path.as_bytes(), MOST_SEARCH), Ok(None))
+            };
+            if paths.iter().all(misses) {
+                found.push(format!("plugin {name}: regex_uri: {pattern} matches no uri of the route"));
+            }
+        }
+    }
+    found
+}
+
+fn texts<'a>(value: &'a Value, one: &str, several: &str) -> Vec<&'a str> {
+    let several = value.get(several).and_then(Value::as_array).into_iter().flatten();
+    value.get(one).into_iter().chain(several).filter_map(Value::as_str).collect()
+}
+
 fn test(value: &Value, name: &str, operator: &str, right: &Value, matching: Matching) -> Option<String> {
     let (field, list, fits): (_, _, fn(&str, &str, Matching) -> bool) = match name {
         "uri" => ("uri", "uris", path_fits),
@@ -25,22 +66,17 @@ fn test(value: &Value, name: &str, operator: &str, right: &Value, matching: Matc
         "request_method" | "method" => ("method", "methods", |own, text, _| own == text),
         _ => return None,
     };
-    let texts: Vec<&str> = match (operator.to_ascii_lowercase().as_str(), right) {
+    let wanted: Vec<&str> = match (operator.to_ascii_lowercase().as_str(), right) {
         ("==", Value::String(text)) => vec![text],
         ("in", Value::Array(items)) => items.iter().map(Value::as_str).collect::<Option<_>>()?,
         _ => return None,
     };
-    let own: Vec<&str> = [value.get(field)]
-        .into_iter()
-        .chain(value.get(list).and_then(Value::as_array).into_iter().flatten().map(Some))
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let is_possible = texts.iter().any(|text| own.iter().any(|own| fits(own, text, matching)));
-    if own.is_empty() || texts.is_empty() || is_possible {
+    let own = texts(value, field, list);
+    let is_possible = wanted.iter().any(|text| own.iter().any(|own| fits(own, text, matching)));
+    if own.is_empty() || wanted.is_empty() || is_possible {
         return None;
     }
-    let written = if operator == "==" { texts.concat() } else { right.to_string() };
+    let written = if operator == "==" { wanted.concat() } else { right.to_string() };
     Some(format!("the condition {name} {operator} {written} never holds: no {field} of the route matches it"))
 }
 
