@@ -58,6 +58,8 @@ fn cases() -> Vec<(Value, &'static str)> {
             "fault-injection: abort has no effect: its percentage is 0",
         ),
         (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
+        (plugin("file-logger", json!({"path": "/nonexistent/x/l.log"})), "the folder /nonexistent/x does not exist"),
+        (plugin("file-logger", json!({"path": "/tmp"})), "file-logger: path: /tmp is a folder"),
         (plugin("client-control", json!({})), "client-control: it has no effect without max_body_size"),
         (plugin("gzip", json!({"types": ["text/*"]})), "gzip: types: text/* compresses nothing"),
         (plugin("gzip", json!({"types": ["text/css"]})), ""),
