@@ -154,6 +154,9 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
+    if options.predecessor.is_none() {
+        tell_rejected(&control);
+    }
     announce_ready(&settings, &signals, &mut options)?;
     sockets.serve();
     if options.predecessor.is_none() {
@@ -186,6 +189,27 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+/// The error log has said it, too; `start` repeats it.
+fn tell_rejected(control: &Control) {
+    const SHOWN: usize = 5;
+    let rejected = control.rejected.borrow().clone();
+    if rejected.is_empty() {
+        return;
+    }
+    let named = rejected.iter().take(SHOWN);
+    let named: Vec<String> =
+        named.map(|object| format!("{}/{} ({})", object.kind.directory(), object.id, object.reason)).collect();
+    let more = if rejected.len() > SHOWN { ", …" } else { "" };
+    let (objects, guarded) = match rejected.len() {
+        1 => ("1 object".to_owned(), "what it guards"),
+        count => (format!("{count} objects"), "what they guard"),
+    };
+    notices::tell(&format!(
+        "{objects} cannot be used, and {guarded} is denied: {}{more}; `tidegate doctor` names all, with a remedy",
+        named.join(", ")
+    ));
 }
 
 fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) -> anyhow::Result<()> {
