@@ -60,6 +60,14 @@ fn cases() -> Vec<(Value, &'static str)> {
         (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
         (plugin("file-logger", json!({"path": "/nonexistent/x/l.log"})), "the folder /nonexistent/x does not exist"),
         (plugin("file-logger", json!({"path": "/tmp"})), "file-logger: path: /tmp is a folder"),
+        (
+            plugin("request-validation", json!({"body_schema": {"type": "object", "maxLength": 3}})),
+            "body_schema at #: \"maxLength\" has no effect beside type object",
+        ),
+        (
+            plugin("request-validation", json!({"body_schema": {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}}}})),
+            "",
+        ),
         (plugin("client-control", json!({})), "client-control: it has no effect without max_body_size"),
         (plugin("gzip", json!({"types": ["text/*"]})), "gzip: types: text/* compresses nothing"),
         (plugin("gzip", json!({"types": ["text/css"]})), ""),
