@@ -38,10 +38,21 @@ fn redirects_to_a_path_are_judged_by_absolute_redirect() {
 }
 
 #[test]
-fn lines_of_one_field_are_told() {
-    let text = "server { listen 80; location / { proxy_set_header X-A 1; proxy_set_header x-a 2; proxy_pass http://127.0.0.1:1; } }";
-    let (done, report) = import(text);
-    assert!(!done && report.contains("proxy_set_header: of several lines of x-a the last is sent"), "{report}");
+fn all_lines_of_a_field_are_sent() {
+    let upstream = Upstream::start();
+    let text = format!(
+        "server {{ listen 80; location / {{ proxy_set_header X-A 1; proxy_set_header x-a \"\"; proxy_set_header x-a $arg_b;
+           proxy_set_header X-User $remote_user; proxy_pass http://{}; }} }}",
+        upstream.address
+    );
+    let gateway = Gateway::start_from("nginx", &text);
+    let request = "GET /?b=2 HTTP/1.1\r\nHost: h\r\nX-A: 0\r\nAuthorization: Basic YWRtOng=\r\nConnection: close\r\n\r\n";
+    gateway.client().request(request).expect("an answer");
+    let seen = upstream.wait_for(1);
+    let text = seen.first().expect("a request").text();
+    let lines: Vec<&str> = text.lines().filter(|line| line.to_lowercase().starts_with("x-a: ")).collect();
+    assert_eq!(lines.iter().map(|line| &line[5..]).collect::<Vec<_>>(), ["1", "2"], "{text}");
+    assert!(text.to_lowercase().contains("x-user: adm"), "{text}");
 }
 
 /// The steps of a server are no reason to close what none of its locations takes.

@@ -92,7 +92,7 @@ pub(crate) fn pass(
             return Err(Stop::closed("nginx refuses a `proxy_pass` with a path here too"));
         }
     };
-    request_headers(chain, variables, sent == Sent::Whole, &mut plugins, report)?;
+    request_headers(chain, variables, sent == Sent::Whole, &mut plugins)?;
     Ok(Branch { sent, upgrades: upgrades(chain), ..Branch::new(plugins, Some(upstream)) })
 }
 
@@ -132,7 +132,6 @@ fn request_headers(
     variables: &Variables,
     keeps_path: bool,
     plugins: &mut Map<String, Value>,
-    report: &mut Report,
 ) -> Made<()> {
     let (mut set, mut remove) = (Map::new(), Vec::new());
     for header in chain.any_of(&["proxy_set_header", "grpc_set_header"]) {
@@ -167,13 +166,16 @@ fn request_headers(
             "" => remove.push(name.to_owned()),
             _ => {
                 let same = set.keys().find(|other| other.eq_ignore_ascii_case(name)).cloned();
-                if let Some(same) = same {
-                    set.remove(&same);
-                    let how = format!("of several lines of {name} the last is sent; nginx sends all");
-                    report.approximated(&header.at, "proxy_set_header", &how);
-                }
-                set.insert(name.to_owned(), in_templates(&text).into());
+                let lines = set.entry(same.unwrap_or_else(|| name.to_owned())).or_insert_with(|| json!([]));
+                lines.as_array_mut().into_iter().for_each(|lines| lines.push(in_templates(&text).into()));
             }
+        }
+    }
+    // An empty line is no line beside others.
+    remove.retain(|name| !set.keys().any(|other| other.eq_ignore_ascii_case(name)));
+    for lines in set.values_mut() {
+        if let Some([only]) = lines.as_array().map(Vec::as_slice) {
+            *lines = only.clone();
         }
     }
     if !set.is_empty() || !remove.is_empty() {
