@@ -158,9 +158,7 @@ impl Form {
     fn of(schema: &Value) -> Form {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
         match schema.get("enum").and_then(Value::as_array) {
-            Some(values) => {
-                Form::OneOf(values.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-            }
+            Some(values) => Form::OneOf(values.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
             None if matches!(kind, "integer" | "number") => Form::Number,
             None => Form::Any,
         }
@@ -209,7 +207,8 @@ impl Table {
 
     /// A name stands before a parameter: `/plugins/list` is no plugin.
     fn find(&self, method: &str, segments: &[&str]) -> Option<&Operation> {
-        let fitting = self.0.iter().filter(|operation| operation.method == method && operation.fits(segments));
+        let fitting =
+            self.0.iter().filter(|operation| operation.method == method && operation.fits(segments));
         fitting.max_by_key(|operation| operation.path.iter().filter(|part| !is_parameter(part)).count())
     }
 }
@@ -274,7 +273,11 @@ mod tests {
     #[test]
     fn others_are_refused_or_warned_of() {
         for (method, target, said) in [
-            ("PUT", "/routes/1?wiat=applied", "unknown argument wiat; nothing was written; did you mean wait?"),
+            (
+                "PUT",
+                "/routes/1?wiat=applied",
+                "unknown argument wiat; nothing was written; did you mean wait?",
+            ),
             ("DELETE", "/routes/1?forec=true", "did you mean force?"),
             ("DELETE", "/routes/1?force=yes", "should be true or false"),
             ("POST", "/rollback?dry_run=true", "there are wait and wait_timeout"),

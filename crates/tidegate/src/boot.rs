@@ -199,8 +199,9 @@ fn tell_rejected(control: &Control) {
         return;
     }
     let named = rejected.iter().take(SHOWN);
-    let named: Vec<String> =
-        named.map(|object| format!("{}/{} ({})", object.kind.directory(), object.id, object.reason)).collect();
+    let named: Vec<String> = named
+        .map(|object| format!("{}/{} ({})", object.kind.directory(), object.id, object.reason))
+        .collect();
     let more = if rejected.len() > SHOWN { ", …" } else { "" };
     let (objects, guarded) = match rejected.len() {
         1 => ("1 object".to_owned(), "what it guards"),

@@ -58,21 +58,30 @@ fn cases() -> Vec<(Value, &'static str)> {
             "fault-injection: abort has no effect: its percentage is 0",
         ),
         (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
-        (plugin("file-logger", json!({"path": "/nonexistent/x/l.log"})), "the folder /nonexistent/x does not exist"),
+        (
+            plugin("file-logger", json!({"path": "/nonexistent/x/l.log"})),
+            "the folder /nonexistent/x does not exist",
+        ),
         (plugin("file-logger", json!({"path": "/tmp"})), "file-logger: path: /tmp is a folder"),
         (
             plugin("request-validation", json!({"body_schema": {"type": "object", "maxLength": 3}})),
             "body_schema at #: \"maxLength\" has no effect beside type object",
         ),
         (
-            plugin("request-validation", json!({"body_schema": {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}}}})),
+            plugin(
+                "request-validation",
+                json!({"body_schema": {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}}}}),
+            ),
             "",
         ),
         (plugin("client-control", json!({})), "client-control: it has no effect without max_body_size"),
         (plugin("gzip", json!({"types": ["text/*"]})), "gzip: types: text/* compresses nothing"),
         (plugin("gzip", json!({"types": ["text/css"]})), ""),
         (
-            plugin("response-rewrite", json!({"headers": {"set": {"content-length": "5"}, "add": ["Connection: upgrade"]}})),
+            plugin(
+                "response-rewrite",
+                json!({"headers": {"set": {"content-length": "5"}, "add": ["Connection: upgrade"]}}),
+            ),
             "response-rewrite: headers: Connection, Content-Length has no effect: the gateway frames messages itself",
         ),
         (plugin("response-rewrite", json!({"headers": {"set": {"X-A": "Connection: 5"}}})), ""),
@@ -81,7 +90,10 @@ fn cases() -> Vec<(Value, &'static str)> {
             "proxy-rewrite: headers: Transfer-Encoding has no effect",
         ),
         (
-            plugin("workflow", json!({"rules": [{"actions": [["return", {"code": 403}]]}, {"case": [["uri", "==", "/x"]], "actions": [["return", {"code": 404}]]}]})),
+            plugin(
+                "workflow",
+                json!({"rules": [{"actions": [["return", {"code": 403}]]}, {"case": [["uri", "==", "/x"]], "actions": [["return", {"code": 404}]]}]}),
+            ),
             "workflow: the rules behind rule 1 never run: it has no case",
         ),
         (

@@ -48,7 +48,10 @@ fn a_read_says_what_it_does_not_go_by() {
         assert!(answer.status() == 400 && text.contains(said), "{target}: {text}");
     }
     for (target, said) in [
-        ("/routes?sort=name", "argument sort has no effect; there are page, page_size, name, label, uri and filter"),
+        (
+            "/routes?sort=name",
+            "argument sort has no effect; there are page, page_size, name, label, uri and filter",
+        ),
         ("/routes?page=2", "argument page has no effect without page_size"),
         ("/routes?page=&page_size=20", "argument page is empty and has no effect"),
         ("/routes?filter=nmae%3Dx", "argument filter: it knows service_id=ID and upstream_id=ID"),

@@ -72,7 +72,8 @@ fn routes_of_nginx_keep_their_names() {
     let other = names.iter().find(|id| id.contains("-old-")).expect("a route");
     scene.change("PATCH", &format!("routes/{changed}"), r#"{"desc":"by hand"}"#);
     let without = file("", "deny all;", "");
-    let named = format!("does not have: routes/{changed} (changed by hand since), routes/{other}. They would stay");
+    let named =
+        format!("does not have: routes/{changed} (changed by hand since), routes/{other}. They would stay");
     scene.refused("nginx", &without, &[&named, "--replace", "--keep"]);
     scene.applied("nginx", &without, &["--replace"]);
     assert_eq!((scene.status("/admin/x"), scene.status("/")), (403, 200));

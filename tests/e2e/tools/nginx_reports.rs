@@ -20,9 +20,12 @@ fn import(text: &str) -> (bool, String) {
 #[test]
 fn redirects_to_a_path_are_judged_by_absolute_redirect() {
     let file = |http: &str, target: &str| {
-        format!("http {{ {http} server {{ listen 80; location = /x {{ return 301 {target}; }} location / {{ return 404; }} }} }}")
+        format!(
+            "http {{ {http} server {{ listen 80; location = /x {{ return 301 {target}; }} location / {{ return 404; }} }} }}"
+        )
     };
-    let general = "approximated: redirects: Location is a path where nginx puts the address that was asked before it";
+    let general =
+        "approximated: redirects: Location is a path where nginx puts the address that was asked before it";
     for (http, target, strict, said, unsaid) in [
         ("absolute_redirect off;", "/y", true, "2 of 2 locations behave as in nginx", general),
         ("", "/y", true, general, "not supported"),
@@ -64,7 +67,8 @@ fn what_no_location_takes_is_served_behind_the_steps_of_the_server() {
     assert!(!report.contains("closed"), "{report}");
     let gateway = Gateway::start_from("nginx", text);
     let status = |agent: &str| {
-        let request = format!("GET /other HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET /other HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
         gateway.client().request(&request).expect("an answer").status()
     };
     assert_eq!((status("sqlmap/1"), status("firefox")), (403, 404));
@@ -94,5 +98,8 @@ fn a_group_of_one_server_can_be_asked() {
     };
     assert_eq!((status("good"), status("bad")), (200, 401));
     let (_, report) = import(&text("; server 127.0.0.1:9"));
-    assert!(report.contains("its upstream is a group of several servers; write the address of one"), "{report}");
+    assert!(
+        report.contains("its upstream is a group of several servers; write the address of one"),
+        "{report}"
+    );
 }

@@ -126,7 +126,8 @@ impl Counts {
             open.clock.waiting_since().map(|since| (open.has_key, since, *number))
         });
         let longest = waiting.min().map(|(_, _, number)| number);
-        let Some(number) = longest.filter(|number| self.open.get(number).is_some_and(|open| open.clock.close()))
+        let Some(number) =
+            longest.filter(|number| self.open.get(number).is_some_and(|open| open.clock.close()))
         else {
             return Err("connections");
         };
@@ -187,7 +188,8 @@ impl Doors {
             }
         }
         let most_strangers = self.bounds.connections - self.bounds.connections / 4;
-        if (is_stranger && counts.strangers >= most_strangers) || counts.open.len() >= self.bounds.connections {
+        if (is_stranger && counts.strangers >= most_strangers) || counts.open.len() >= self.bounds.connections
+        {
             counts.make_room(is_stranger)?;
         }
         if !is_listed {
@@ -199,7 +201,9 @@ impl Doors {
         let Bounds { head, send, idle, .. } = self.bounds;
         let clock = Clock::new(head, send, idle);
         let of_it = clock.clone();
-        counts.open.insert(number, Open { address, is_counted: !is_listed, is_stranger, has_key: false, clock });
+        counts
+            .open
+            .insert(number, Open { address, is_counted: !is_listed, is_stranger, has_key: false, clock });
         Ok(ConnectionPermit { doors: self.clone(), number, clock: of_it })
     }
 
@@ -309,7 +313,8 @@ mod tests {
         ask(&strangers);
         assert_eq!(doors.counts().open.len(), 6);
         assert!(doors.admit(other).is_none());
-        let back = [doors.admit(operator), doors.admit(address("127.0.0.1"))].map(|permit| permit.expect("room"));
+        let back =
+            [doors.admit(operator), doors.admit(address("127.0.0.1"))].map(|permit| permit.expect("room"));
         ask(&back);
         assert!(doors.admit(address("::1")).is_none(), "8 in all");
         let mut counts = doors.counts();

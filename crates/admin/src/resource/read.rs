@@ -64,7 +64,9 @@ fn in_vain(given: &[(String, String)], kind: Kind, version: ApiVersion) -> Vec<S
     if let Some(filter) = argument(given, "filter").filter(|_| is_filtered(kind))
         && !arguments(&filter).iter().all(|(name, _)| is_filter(name))
     {
-        found.push("argument filter: it knows service_id=ID and upstream_id=ID; others have no effect".to_owned());
+        found.push(
+            "argument filter: it knows service_id=ID and upstream_id=ID; others have no effect".to_owned(),
+        );
     }
     found
 }

@@ -190,7 +190,9 @@ impl<'a> Chain<'a> {
     /// address that was asked.
     fn leaves_paths(&self, directive: &Directive) -> bool {
         match (directive.name.as_str(), directive.argument(0)) {
-            ("absolute_redirect", _) | ("port_in_redirect", "on") | ("server_name_in_redirect", "off") => true,
+            ("absolute_redirect", _) | ("port_in_redirect", "on") | ("server_name_in_redirect", "off") => {
+                true
+            }
             ("port_in_redirect" | "server_name_in_redirect", _) => self.redirects_are_paths(),
             _ => false,
         }

@@ -211,7 +211,8 @@ const PREFIXES: [&str; 9] = [
 /// Protocols whose `_pass` closes what uses it.
 const CLOSED_HANDLERS: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "memcached_"];
 
-const IN_REDIRECTS: &str = "redirects to a path are sent as a path: clients stay at the name and port that they asked";
+const IN_REDIRECTS: &str =
+    "redirects to a path are sent as a path: clients stay at the name and port that they asked";
 
 /// What clients may notice, with how.
 const ANSWERS: [(&str, &str); 26] = [

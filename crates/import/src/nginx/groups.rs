@@ -88,7 +88,8 @@ pub(super) fn only_server(group: &Directive) -> Option<String> {
     ];
     let mut servers = group.all("server");
     let (Some(server), None) = (servers.next(), servers.next()) else { return None };
-    let is_plain = |word: &String| ["weight=", "max_fails=", "fail_timeout="].iter().any(|name| word.starts_with(name));
+    let is_plain =
+        |word: &String| ["weight=", "max_fails=", "fail_timeout="].iter().any(|name| word.starts_with(name));
     let knows_all = group.block.iter().all(|one| OF_NO_MATTER.contains(&one.name.as_str()));
     if !knows_all || !server.arguments.iter().skip(1).all(is_plain) {
         return None;

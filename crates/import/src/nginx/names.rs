@@ -48,7 +48,8 @@ fn words(path: &str) -> String {
 
 /// FNV-1a, folded to 16 bits: names are the same on every machine.
 fn folded(text: &str) -> u16 {
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash =
+        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash >> 16) as u16 ^ (hash & 0xffff) as u16
 }
 

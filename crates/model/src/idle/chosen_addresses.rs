@@ -14,10 +14,13 @@ pub(super) fn of(object: &Object, all: &dyn Objects) -> Option<String> {
         return None;
     }
     let values = together(object, all);
-    let find = |name: &str| values.iter().find_map(|value| plugins(value)?.get(name)).filter(|conf| !is_disabled(conf));
+    let find = |name: &str| {
+        values.iter().find_map(|value| plugins(value)?.get(name)).filter(|conf| !is_disabled(conf))
+    };
     let real_ip = find(REAL_IP).filter(|conf| trusts_everybody(conf))?;
     let source = real_ip.get("source").and_then(Value::as_str).filter(|source| is_chosen(source))?;
-    let by_address = GUARDS.into_iter().filter(|name| find(name).is_some_and(|conf| goes_by_address(name, conf)));
+    let by_address =
+        GUARDS.into_iter().filter(|name| find(name).is_some_and(|conf| goes_by_address(name, conf)));
     let named: Vec<&str> = by_address.collect();
     let also = if object.kind == Kind::GlobalRule { elsewhere(&named, all) } else { None };
     let named = if named.is_empty() { also? } else { named.join(", ") };

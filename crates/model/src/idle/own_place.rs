@@ -19,7 +19,9 @@ pub(super) fn of(value: &Value, matching: Matching) -> Vec<String> {
         return Vec::new();
     }
     let conditions = all.filter_map(|condition| match condition.as_array()?.as_slice() {
-        [Value::String(name), Value::String(operator), right] => Some((name.as_str(), operator.as_str(), right)),
+        [Value::String(name), Value::String(operator), right] => {
+            Some((name.as_str(), operator.as_str(), right))
+        }
         _ => None,
     });
     conditions.filter_map(|(name, operator, right)| test(value, name, operator, right, matching)).collect()
@@ -32,7 +34,9 @@ pub(super) fn patterns(object: &Object, matching: Matching) -> Vec<String> {
     }
     let value = object.value();
     let uris = texts(&value, "uri", "uris");
-    if uris.is_empty() || uris.iter().any(|uri| uri.contains('*') || (matching.parameters && uri.contains(':'))) {
+    if uris.is_empty()
+        || uris.iter().any(|uri| uri.contains('*') || (matching.parameters && uri.contains(':')))
+    {
         return Vec::new();
     }
     let paths: Vec<String> = uris.iter().map(|uri| compared(uri, matching)).collect();
@@ -95,7 +99,10 @@ fn path_fits(own: &str, path: &str, matching: Matching) -> bool {
 
 fn host_fits(own: &str, name: &str, _: Matching) -> bool {
     let own = own.to_ascii_lowercase();
-    let own = own.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(own.as_str(), |(name, _)| name);
+    let own = own
+        .rsplit_once(':')
+        .filter(|(_, port)| port.parse::<u16>().is_ok())
+        .map_or(own.as_str(), |(name, _)| name);
     match own.strip_prefix('*') {
         Some(end) => name.ends_with(end.trim_start_matches('.')),
         None => own == name,

@@ -104,7 +104,9 @@ fn remarks(conf: &Value) -> Vec<String> {
     let takes_all = |rule: &Value| rule.get("case").is_none() && actions(rule).next().is_some();
     let last = rules(conf).find(|(_, rule)| takes_all(rule)).map(|(number, _)| number);
     let behind = last.filter(|last| rules(conf).count() > *last).map(|last| {
-        format!("the rules behind rule {last} never run: it has no case, and the first rule that holds counts")
+        format!(
+            "the rules behind rule {last} never run: it has no case, and the first rule that holds counts"
+        )
     });
     let idle = idle.chain(behind);
     let several = rules(conf).filter(|(_, rule)| actions(rule).count() > 1);

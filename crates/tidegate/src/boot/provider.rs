@@ -317,7 +317,9 @@ fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store
             let hint = nearest::hint(name, catalog.defs().map(|def| def.name));
             error_log::log(
                 error_log::Level::Warn,
-                format_args!("{file}: plugins: there is no plugin {name}{hint}; objects that use it are rejected"),
+                format_args!(
+                    "{file}: plugins: there is no plugin {name}{hint}; objects that use it are rejected"
+                ),
             );
         }
         catalog.enable(Some(list.map_or(&configured, |list| &list.http)));

@@ -79,7 +79,9 @@ fn strangers_leave_room_for_the_operator() {
     let mut strangers = open_many(&gateway, STRANGER, 20);
     assert_eq!((strangers.len(), still_open(&mut operators)), (20, 2));
     assert_eq!(still_open(&mut strangers), 6);
-    gateway.wait_for_log("which had waited longest for a request: deployment.admin.limits.connections is reached");
+    gateway.wait_for_log(
+        "which had waited longest for a request: deployment.admin.limits.connections is reached",
+    );
 }
 
 /// Addresses without a key must not lock out who has shown one, nor the machine itself, where everybody may connect.
@@ -112,7 +114,8 @@ fn heads_that_never_end_lock_nobody_out() {
         };
         let held: Vec<Client> = (0..400).filter_map(slow).collect();
         for _ in 0..3 {
-            let mut client = Client::connect_from(OPERATOR.parse().expect("an address"), address).expect("connects");
+            let mut client =
+                Client::connect_from(OPERATOR.parse().expect("an address"), address).expect("connects");
             let status = client.get("localhost", path).map(|answer| answer.status()).expect("an answer");
             assert!([200, 401].contains(&status), "{path}: {status}");
         }

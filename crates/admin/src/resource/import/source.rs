@@ -150,7 +150,9 @@ impl Source {
         outlook.changed.sort_by(|left, right| left.key.cmp(&right.key));
         // What a person has changed is named first.
         let touched = &outlook.touched;
-        outlook.left.sort_by(|one, other| (!touched.contains(one), one).cmp(&(!touched.contains(other), other)));
+        outlook
+            .left
+            .sort_by(|one, other| (!touched.contains(one), one).cmp(&(!touched.contains(other), other)));
         outlook
     }
 

@@ -42,7 +42,8 @@ pub(super) fn fault(path: &Path) -> Option<String> {
         return Some(format!("{} is a folder: nothing is written; name a file in it", path.display()));
     }
     let folder = path.parent()?;
-    let is_absent = std::fs::metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let is_absent =
+        std::fs::metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
     is_absent.then(|| format!("the folder {} does not exist: nothing is written; make it", folder.display()))
 }
 

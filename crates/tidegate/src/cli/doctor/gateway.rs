@@ -149,7 +149,8 @@ fn open_files(settings: &Settings) -> Check {
     let wanted = connections.max(asked.unwrap_or(0));
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let also = asked.map(|asked| format!(", and worker_rlimit_nofile asks for {asked}")).unwrap_or_default();
-    let seen = format!("{hard} descriptors may be open, and a worker may have {connections} connections{also}");
+    let seen =
+        format!("{hard} descriptors may be open, and a worker may have {connections} connections{also}");
     match hard >= wanted {
         true => Check::good(NAME, seen),
         false => Check::bad(
