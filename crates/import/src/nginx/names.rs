@@ -50,7 +50,8 @@ fn words(path: &str) -> String {
 fn folded(text: &str) -> u16 {
     let hash =
         text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    (hash >> 16) as u16 ^ (hash & 0xffff) as u16
+    let [a, b, c, d] = hash.to_be_bytes();
+    u16::from_be_bytes([a ^ c, b ^ d])
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn unsent(headers: Option<&Value>) -> Option<String> {
     });
     let names: Vec<&str> = names.collect();
     let own = |known: &&str| names.iter().any(|name| name.eq_ignore_ascii_case(known));
-    let found: Vec<&str> = OWN_FIELDS.into_iter().filter(|known| own(&known)).collect();
+    let found: Vec<&str> = OWN_FIELDS.into_iter().filter(own).collect();
     (!found.is_empty())
         .then(|| format!("headers: {} has no effect: the gateway frames messages itself", found.join(", ")))
 }

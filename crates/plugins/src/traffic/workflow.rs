@@ -95,13 +95,16 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     Ok(())
 }
 
+fn takes_all(rule: &Value) -> bool {
+    rule.get("case").is_none() && actions(rule).next().is_some()
+}
+
 fn remarks(conf: &Value) -> Vec<String> {
     if conf.get("rules").is_none_or(lua::is_empty) {
         return vec!["it has no rules and no effect".to_owned()];
     }
     let idle = rules(conf).filter(|(_, rule)| rule.get("actions").is_none_or(lua::is_empty));
     let idle = idle.map(|(number, _)| format!("rule {number} has no effect: it has no actions"));
-    let takes_all = |rule: &Value| rule.get("case").is_none() && actions(rule).next().is_some();
     let last = rules(conf).find(|(_, rule)| takes_all(rule)).map(|(number, _)| number);
     let behind = last.filter(|last| rules(conf).count() > *last).map(|last| {
         format!(
