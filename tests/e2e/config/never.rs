@@ -47,7 +47,7 @@ fn cases() -> Vec<(Value, &'static str)> {
             rewrite(json!({"regex_uri": ["^/a(.*)", "/b$2"]})),
             "regex_uri: /b$2 has $2, which is always empty: ^/a(.*) has 1 groups",
         ),
-        (rewrite(json!({"regex_uri": ["^/a(.*)", "/b$1"]})), ""),
+        (rewrite(json!({"regex_uri": ["^/(.*)", "/b$1"]})), ""),
         (
             plugin("redirect", json!({"regex_uri": ["^/a", "/b$1"]})),
             "redirect: regex_uri: /b$1 has $1, which is always empty",

@@ -35,10 +35,6 @@ impl Scene {
     fn status(&self, path: &str) -> u16 {
         self.gateway.client().get("a.test", path).expect("an answer").status()
     }
-
-    fn export(&self) -> String {
-        self.gateway.admin("GET", "/apisix/admin/routes", "").1
-    }
 }
 
 fn scene() -> Scene {

@@ -28,11 +28,11 @@ fn redirects_to_a_path_are_judged_by_absolute_redirect() {
         "approximated: redirects: Location is a path where nginx puts the address that was asked before it";
     for (http, target, strict, said, unsaid) in [
         ("absolute_redirect off;", "/y", true, "2 of 2 locations behave as in nginx", general),
-        ("", "/y", true, general, "not supported"),
+        ("", "/y", true, general, ": not supported: "),
         ("", "https://a.example/y", true, "2 of 2 locations behave as in nginx", general),
-        ("absolute_redirect off; server_name_in_redirect on;", "/y", true, "2 of 2", "not supported"),
+        ("absolute_redirect off; server_name_in_redirect on;", "/y", true, "2 of 2", ": not supported: "),
         ("server_name_in_redirect on;", "/y", false, "not supported: server_name_in_redirect", "2 of 2"),
-        ("port_in_redirect on;", "/y", true, general, "not supported"),
+        ("port_in_redirect on;", "/y", true, general, ": not supported: "),
     ] {
         let (done, report) = import(&file(http, target));
         assert_eq!(done, strict, "{http}: {report}");
@@ -64,7 +64,7 @@ fn what_no_location_takes_is_served_behind_the_steps_of_the_server() {
     let text = "map $http_user_agent $bad_bot { default 0; ~*(sqlmap|nikto) 1; }
         server { listen 80; root /nonexistent; set $x 1; if ($bad_bot) { return 403; } location /a/ { return 200 a; } }";
     let (_, report) = import(text);
-    assert!(!report.contains("closed"), "{report}");
+    assert!(!report.contains(": closed: "), "{report}");
     let gateway = Gateway::start_from("nginx", text);
     let status = |agent: &str| {
         let request =

@@ -301,7 +301,7 @@ mod tests {
 
     /// They are no longer only waiting for a request.
     fn ask(permits: &[ConnectionPermit]) {
-        permits.iter().for_each(|permit| drop(permit.clock.request()));
+        assert!(permits.iter().filter(|permit| permit.clock.request()).count() <= permits.len());
     }
 
     #[test]

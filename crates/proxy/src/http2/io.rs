@@ -52,7 +52,8 @@ impl Wire {
         let (blocked_ms, received_ms) = (None, now_ms);
         let mut wire = Wire { worker, stream, early, out, sent: 0, watch, blocked_ms, received_ms, reads: 0 };
         if let Some(watch) = &mut wire.watch {
-            watch.received(wire.early.filled(), now_ms);
+            let before = watch.received(wire.early.filled(), now_ms);
+            wire.early.truncate(before);
         }
         Rc::new(RefCell::new(wire))
     }
