@@ -205,7 +205,7 @@ impl Table {
         arguments.into_iter().filter(|argument| seen.insert(argument.name.clone())).collect()
     }
 
-    /// A name stands before a parameter: `/plugins/list` is no plugin.
+    /// A name stands before a parameter: `/plugins/list` is not a plugin.
     fn find(&self, method: &str, segments: &[&str]) -> Option<&Operation> {
         let fitting =
             self.0.iter().filter(|operation| operation.method == method && operation.fits(segments));

@@ -154,10 +154,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
-    if options.predecessor.is_none() {
-        tell_rejected(&control);
-    }
-    announce_ready(&settings, &signals, &mut options)?;
+    announce_ready(&settings, &signals, &mut options, &control)?;
     sockets.serve();
     if options.predecessor.is_none() {
         welcome(&settings, &options, &workers, &provider, &catalog, (without_tls.as_deref(), control_api));
@@ -192,7 +189,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
 }
 
 /// The error log has said it, too; `start` repeats it.
-fn tell_rejected(control: &Control) {
+fn print_rejected(control: &Control) {
     const SHOWN: usize = 5;
     let rejected = control.rejected.borrow().clone();
     if rejected.is_empty() {
@@ -207,7 +204,7 @@ fn tell_rejected(control: &Control) {
         1 => ("1 object".to_owned(), "what it guards"),
         count => (format!("{count} objects"), "what they guard"),
     };
-    notices::tell(&format!(
+    notices::print_logged(&format!(
         "{objects} cannot be used, and {guarded} is denied: {}{more}; `tidegate doctor` names all, with a remedy",
         named.join(", ")
     ));
@@ -324,7 +321,11 @@ fn announce_ready(
     settings: &Settings,
     signals: &signals::Signals,
     options: &mut RunOptions,
+    control: &Control,
 ) -> anyhow::Result<()> {
+    if options.predecessor.is_none() {
+        print_rejected(control);
+    }
     options.pid_file.write().context("cannot write the pid file")?;
     let events = signals.event_sender();
     let send = move |command, reply| events.send(signals::Event::Command(command, reply));

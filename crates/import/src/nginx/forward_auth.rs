@@ -124,16 +124,7 @@ pub(super) fn convert<'a>(
         return Err(not("its question has no fields of the client"));
     }
     let target = proxy::target(pass, variables)?;
-    if target.scheme.starts_with("grpc") {
-        return Err(not("it is asked by gRPC"));
-    }
-    let group = at.context.groups.get(target.authority.as_str());
-    let server = match group {
-        None => target.authority.clone(),
-        Some(group) => groups::only_server(group).ok_or_else(|| {
-            not("its upstream is a group of several servers; write the address of one in `proxy_pass`")
-        })?,
-    };
+    let server = server_of(&target, at, &not)?;
     let rest = match (&location.place, &target.path) {
         (_, None) => path.to_owned(),
         (LocationMatch::Exact(_), Some(base)) => base.clone(),
@@ -143,7 +134,7 @@ pub(super) fn convert<'a>(
         _ => return Err(not("its location is a regular expression")),
     };
     let mut extra = extra_fields(asked, variables, &not)?;
-    if group.is_some() && !extra.keys().any(|name| name.eq_ignore_ascii_case("host")) {
+    if server != target.authority && !extra.keys().any(|name| name.eq_ignore_ascii_case("host")) {
         // nginx sends the name that `proxy_pass` has.
         extra.insert("Host".to_owned(), target.authority.clone().into());
     }
@@ -165,6 +156,18 @@ pub(super) fn convert<'a>(
     let how = "the fields Authorization, Cookie and those of browsers and keys are sent; other fields of the client are not";
     report.approximated(&pass.at, "auth_request", how);
     Ok(Map::from_iter([("forward-auth".to_owned(), conf)]))
+}
+
+/// The address that is asked. Of a group there must be one.
+fn server_of(target: &proxy::Target, at: &At<'_, '_>, not: &impl Fn(&str) -> Stop) -> Made<String> {
+    if target.scheme.starts_with("grpc") {
+        return Err(not("it is asked by gRPC"));
+    }
+    let Some(group) = at.context.groups.get(target.authority.as_str()) else {
+        return Ok(target.authority.clone());
+    };
+    let several = "its upstream is a group of several servers; write the address of one in `proxy_pass`";
+    groups::only_server(group).ok_or_else(|| not(several))
 }
 
 /// The variables of the question, which starts with the steps of the server and shares what they set with the request.

@@ -171,7 +171,7 @@ fn request_headers(
             }
         }
     }
-    // An empty line is no line beside others.
+    // An empty line is not sent beside others.
     remove.retain(|name| !set.keys().any(|other| other.eq_ignore_ascii_case(name)));
     for lines in set.values_mut() {
         if let Some([only]) = lines.as_array().map(Vec::as_slice) {

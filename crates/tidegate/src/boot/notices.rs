@@ -33,7 +33,7 @@ pub(crate) fn alarm(message: &str) {
 }
 
 /// What the error log has already.
-pub(crate) fn tell(message: &str) {
+pub(crate) fn print_logged(message: &str) {
     if !LOGS_TO_STDERR.load(Relaxed) {
         print(message);
     }
