@@ -62,7 +62,7 @@ fn all_lines_of_a_field_are_sent() {
 #[test]
 fn what_no_location_takes_is_served_behind_the_steps_of_the_server() {
     let text = "map $http_user_agent $bad_bot { default 0; ~*(sqlmap|nikto) 1; }
-        server { listen 80; root /nonexistent; set $x 1; if ($bad_bot) { return 403; } location /a/ { return 200 a; } }";
+        server { listen 80; root /usr/share; set $x 1; if ($bad_bot) { return 403; } location /a/ { return 200 a; } }";
     let (_, report) = import(text);
     assert!(!report.contains(": closed: "), "{report}");
     let gateway = Gateway::start_from("nginx", text);

@@ -74,6 +74,9 @@ fn extra_fields(
 
 /// What decides nothing about the question.
 fn take_what_is_no_matter(asked: &Chain<'_>) {
+    asked.take(&["internal", "proxy_pass_request_body", "proxy_pass_request_headers"]);
+    // It is not asked again.
+    asked.take(&["auth_request", "auth_request_set"]);
     asked.take(&OF_OUR_OWN_ASKING);
     asked.take(&OF_ANSWERS);
     asked.take(&GZIP);
@@ -104,9 +107,7 @@ pub(super) fn convert<'a>(
     }
     let asked = &location.chain;
     let Some(pass) = asked.own_one("proxy_pass") else { return Err(not("its location has no `proxy_pass`")) };
-    asked.take(&["internal", "proxy_pass_request_body", "proxy_pass_request_headers"]);
-    // The guards of its own location apply to nginx's question as well; `auth_request` is not asked again.
-    asked.take(&["auth_request", "auth_request_set"]);
+    // The guards of its own location apply to nginx's question as well.
     if !asked.any_of(&["allow", "deny"]).is_empty()
         || asked.one("auth_basic").is_some_and(|basic| basic.argument(0) != "off")
     {
