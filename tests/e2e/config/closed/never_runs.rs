@@ -122,8 +122,8 @@ fn a_condition_that_no_request_meets_is_told() {
         json!(["host", "~~", r"(?i)^A\.T$"]),
         json!(["host", "~*", r"^A\.T$"]),
         json!(["host", "~~", r"^\D[A-Z]?t$"]),
-        json!(["server_port", "==", 80]),
-        json!(["server_port", "==", "80"]),
+        json!(["server_port", "==", gateway.http.port()]),
+        json!(["server_port", "==", gateway.http.port().to_string()]),
         json!(["http_x_a", "==", null]),
     ] {
         let route = json!({"uri": "/q", "vars": [condition], "plugins": {"key-auth": {}}});
