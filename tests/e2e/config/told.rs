@@ -44,7 +44,7 @@ fn a_start_names_what_it_cannot_use() {
 fn a_name_in_the_list_of_a_file_that_no_plugin_has_is_told() {
     let text = "plugins: [{name: key-auht}, {name: mocking}]\nroutes: []\n";
     let gateway = Gateway::start(YAML_PROVIDER, Some(text));
-    let said = "conf/apisix.yaml: plugins: there is no plugin key-auht; did you mean key-auth?; objects that use it are rejected";
+    let said = "conf/apisix.yaml: plugins: unknown plugin key-auht; did you mean key-auth?; objects that use it are rejected";
     gateway.wait_for_log(said);
     let (_, test) = gateway.verb("test");
     assert!(test.contains(said), "{test}");

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tidegate_testkit::Gateway;
 use tidegate_testkit::gateway::{EMBEDDED, binary};
 
-/// Its client has told that it failed: whoever undid the change would get it all the same.
+/// The client reported a timeout. An operator who then undid the change must not get the takeover after all.
 #[test]
 fn a_command_whose_client_has_left_is_not_carried_out() {
     let gateway = Gateway::start(EMBEDDED, None);

@@ -1,9 +1,9 @@
 //! What connections to a listener may take up before a client has shown a key, and in total.
 //!
-//! A connection is a stranger's until it shows a key, unless its address is on the list, has shown a key within the last
-//! minutes, or is the machine's own. Strangers together leave a quarter of the connections to the others, and an address that is
-//! not on the list has few without a key: a client cannot lock the operator out. Where there is no room, the connection that has
-//! waited longest for a request gives its place up: programs without a key on the machine itself cannot either.
+//! A connection is unauthenticated until it shows a key, unless its address is on the allow list, has shown a key within the last
+//! minutes, or is local. A quarter of the connections is reserved for those that are not, and an address off the list gets only a few
+//! without a key, so no client can lock the operator out. When all are taken, the connection that has waited longest for a request
+//! is closed, so local programs without a key cannot lock the operator out either.
 
 use std::{
     collections::HashMap,

@@ -5,12 +5,14 @@
 mod administration;
 mod clients;
 mod computing;
+mod http2;
 mod kept;
 mod plugins;
 
 use administration::{ADMIN, STORE};
-use clients::{BODIES, CONNECTIONS, HEADS, HTTP2, UPSTREAMS};
+use clients::{BODIES, CONNECTIONS, HEADS, UPSTREAMS};
 use computing::{CONDITIONS, LUA, WASM};
+use http2::HTTP2;
 use kept::{CACHES, LOGS};
 use plugins::PLUGINS;
 

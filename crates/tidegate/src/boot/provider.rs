@@ -318,7 +318,7 @@ fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store
             error_log::log(
                 error_log::Level::Warn,
                 format_args!(
-                    "{file}: plugins: there is no plugin {name}{hint}; objects that use it are rejected"
+                    "{file}: plugins: unknown plugin {name}{hint}; objects that use it are rejected"
                 ),
             );
         }

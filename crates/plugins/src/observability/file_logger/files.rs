@@ -28,7 +28,7 @@ pub(super) fn open(path: &str) -> Result<Arc<LineSink>, String> {
     Ok(file)
 }
 
-/// The place of that path; `None`: it is relative, and there is no installation around.
+/// A relative path starts at the prefix. `None` for one outside of a running gateway, where no prefix is known.
 pub(super) fn place(path: &str) -> Option<PathBuf> {
     match host() {
         Some(host) => Some(host.prefix.join(path)),
