@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
         let mut writer = Writer {
             request,
             client,
-            filters: chains.filter(|chains| chains.has_body_filter()),
+            filters: chains.filter(|chains| chains.filters_body(request)),
             frame,
             out: Outgoing::new(client),
             head_bytes: 0,
