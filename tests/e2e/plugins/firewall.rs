@@ -223,7 +223,7 @@ fn what_routes_do_not_say_is_in_the_metadata() {
     firewall.asked.try_iter().for_each(drop);
     let asked = |host: &str| {
         let body = "x".repeat(2000);
-        assert_eq!(send(&gateway, host, "/fine", "X-Forwarded-For: 192.0.2.7\r\n", &body).status(), 200);
+        assert_eq!(send(&gateway, host, "/fine", "X-Real-IP: 192.0.2.7\r\n", &body).status(), 200);
         let frames = firewall.asked.recv().expect("a question");
         let about = frames.iter().find(|(tag, _)| *tag == 3).expect("who asks");
         (frames[1].1.len(), String::from_utf8_lossy(&about.1).contains("192.0.2.7"))
