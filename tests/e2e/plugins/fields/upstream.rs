@@ -66,10 +66,10 @@ impl Upstream {
 }
 
 fn serve_tls(mut secure: ServerConnection, mut socket: TcpStream, shared: &Shared) {
-    if secure.complete_io(&mut socket).is_ok()
-        && let Some(name) = secure.server_name()
-    {
-        let text = format!("TLS for {name}\r\n");
+    if secure.complete_io(&mut socket).is_ok() {
+        let name = secure.server_name().unwrap_or("nobody");
+        let certificate = if secure.peer_certificates().is_some() { "a" } else { "no" };
+        let text = format!("TLS for {name}, with {certificate} certificate\r\n");
         shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
     serve(StreamOwned::new(secure, socket), shared);
