@@ -553,7 +553,8 @@ impl Compiler {
         let object = self.object(Kind::PluginMetadata, plugin)?;
         let value = object.fault.as_ref().is_none_or(|fault| !fault.in_text).then(|| object.value())?;
         #[cfg(debug_assertions)]
-        if let Some(mutant) = mutant::of(&*self.catalog, plugin, tidegate_model::SchemaKind::Metadata, &value) {
+        if let Some(mutant) = mutant::of(&*self.catalog, plugin, tidegate_model::SchemaKind::Metadata, &value)
+        {
             return Some(Arc::new(mutant));
         }
         Some(value)

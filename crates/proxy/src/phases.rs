@@ -366,8 +366,7 @@ impl RequestChains {
 
     /// Whether a plugin looks at the body of this response.
     pub(crate) fn filters_body(&self, request: &Request) -> bool {
-        let filters =
-            |one: &Arc<Instance>| one.pre_function.is_some() || one.plugin.filters_body(request);
+        let filters = |one: &Arc<Instance>| one.pre_function.is_some() || one.plugin.filters_body(request);
         self.has_body_filter() && self.of_phase(Phases::BODY_FILTER).any(filters)
     }
 

@@ -120,10 +120,15 @@ impl Settings {
     }
 
     /// With what fields of other plugins do not say.
-    pub(super) fn with(self, server_name: Option<&str>, response_timeout: Duration) -> Result<Settings, String> {
+    pub(super) fn with(
+        self,
+        server_name: Option<&str>,
+        response_timeout: Duration,
+    ) -> Result<Settings, String> {
         let checked = server_name.map(|name| ServerName::try_from(name.to_owned())).transpose();
         let checked = checked.map_err(|_| "server_name is neither a host name nor an address".to_owned())?;
-        let name = format!("{}#{}#{}", self.name, response_timeout.as_millis(), server_name.unwrap_or_default());
+        let name =
+            format!("{}#{}#{}", self.name, response_timeout.as_millis(), server_name.unwrap_or_default());
         Ok(Settings { name: name.into(), server_name: checked, response_timeout, ..self })
     }
 

@@ -94,10 +94,7 @@ fn failed(plugin: &Wasm, reason: &str) -> Box<Reply> {
 /// Refuses a request for which none of the module's callbacks runs any more.
 fn without_context(plugin: &Wasm, conf: &Conf, request: &mut Request, reason: &str) -> Box<Reply> {
     Streams::refuse(request, conf.serial);
-    error_log::log(
-        Level::Error,
-        format_args!("{}: failed to fetch wasm plugin ctx: {reason}", plugin.name),
-    );
+    error_log::log(Level::Error, format_args!("{}: failed to fetch wasm plugin ctx: {reason}", plugin.name));
     Box::new(Reply::page(503))
 }
 
@@ -109,9 +106,8 @@ fn begin(
 ) -> Result<Begun, Box<Reply>> {
     let context = {
         let mut instance = hosted.instance.borrow_mut();
-        let context = instance
-            .context_of(conf)
-            .map_err(|reason| without_context(plugin, conf, request, &reason))?;
+        let context =
+            instance.context_of(conf).map_err(|reason| without_context(plugin, conf, request, &reason))?;
         instance.begin_stream(context)
     };
     let id = context.map_err(|reason| {

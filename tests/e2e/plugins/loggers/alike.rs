@@ -83,14 +83,12 @@ static LOGGERS: [Logger; 17] = [
         json!({"host": "127.0.0.1", "port": at.port(), "project": "p", "logstore": "l", "access_key_id": "i",
             "access_key_secret": "s", "ssl_verify": false})
     }),
-    logger("tencent-cloud-cls", Way::Protobuf, |at| {
-        json!({"cls_host": at.to_string(), "cls_topic": "t", "scheme": "http", "secret_id": "i", "secret_key": "k"})
-    }),
     logger(
-        "rocketmq-logger",
-        Way::RocketMq,
-        |at| json!({"nameserver_list": [at.to_string()], "topic": "t"}),
+        "tencent-cloud-cls",
+        Way::Protobuf,
+        |at| json!({"cls_host": at.to_string(), "cls_topic": "t", "scheme": "http", "secret_id": "i", "secret_key": "k"}),
     ),
+    logger("rocketmq-logger", Way::RocketMq, |at| json!({"nameserver_list": [at.to_string()], "topic": "t"})),
     Logger {
         metadata: |at| json!({"host": at.to_string(), "protocol": "http"}),
         ..logger("loggly", Way::Http, |_| json!({"customer_token": "t"}))

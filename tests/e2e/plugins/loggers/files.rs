@@ -17,7 +17,10 @@ fn entries_that_match_are_in_the_file_of_the_metadata() {
     });
     let gateway = Gateway::start(YAML_PROVIDER, Some(&objects.to_string()));
     for name in ["jill", "jack"] {
-        assert_eq!(gateway.client().get("a.test", &format!("/?name={name}")).expect("a response").status(), 200);
+        assert_eq!(
+            gateway.client().get("a.test", &format!("/?name={name}")).expect("a response").status(),
+            200
+        );
     }
     let file = gateway.prefix().join("logs/of-all.log");
     let text = || fs::read_to_string(&file).unwrap_or_default();

@@ -152,9 +152,7 @@ fn a_paused_response_whose_instance_fails_at_another_request_is_refused() {
             "proxy_on_request_headers",
             3,
             Some(0),
-            &format!(
-                "(call $fail_unless (call $header (i32.const 0) {trap} (i32.const 0) (i32.const 4)))"
-            ),
+            &format!("(call $fail_unless (call $header (i32.const 0) {trap} (i32.const 0) (i32.const 4)))"),
         )
         .on(
             "proxy_on_response_headers",
@@ -171,7 +169,9 @@ fn a_paused_response_whose_instance_fails_at_another_request_is_refused() {
     let mut paused: Vec<_> = (0..8)
         .map(|number| {
             let mut client = fixture.gateway.client();
-            client.send(format!("GET /pausing/held{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).expect("sent");
+            client
+                .send(format!("GET /pausing/held{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes())
+                .expect("sent");
             fixture.gateway.wait_for_log(&format!("wasm plugin pausing: /pausing/held{number}"));
             client
         })
@@ -181,7 +181,9 @@ fn a_paused_response_whose_instance_fails_at_another_request_is_refused() {
     let answer = paused[0].response().expect("a response");
     assert_eq!(answer.status(), 503);
     assert!(!answer.body_text().contains("hello"), "{}", answer.body_text());
-    fixture.gateway.wait_for_log("pausing: failed to run wasm plugin: its instance failed at another request");
+    fixture
+        .gateway
+        .wait_for_log("pausing: failed to run wasm plugin: its instance failed at another request");
 }
 
 #[test]
