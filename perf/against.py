@@ -16,6 +16,7 @@ import re
 import statistics
 import sys
 import tempfile
+import time
 
 from harness import figures, http2, load, nginx, processes, throughput, tidegate, tls, turns
 
@@ -122,12 +123,25 @@ def once(folder, who, binary, upstream_ports, pair, name, count):
         http2.load(server, server.tls_port, count, FRAMES[name], connections=1)
     else:
         one_by_one(port, name, count)
+    wait_for_other_threads(server)
     server.stop()
     with open(out) as file:
         total = re.search(r"^(?:summary|totals): (\d+)", file.read(), re.MULTILINE)
     if not total:
         raise SystemExit(f"callgrind counted nothing:\n{server.output()}")
     return int(total.group(1))
+
+
+def wait_for_other_threads(server, patience=60):
+    """Until the thread that looks for fields without effect is through: a stop ends its work early, and with it what callgrind counts."""
+    before, until = None, time.monotonic() + patience
+    while time.monotonic() < until:
+        now = server.thread_ticks("field-log")
+        if now == before:
+            return
+        before = now
+        time.sleep(2)
+    raise SystemExit("the start did not end: other threads were still at work")
 
 
 def one_by_one(port, name, count):

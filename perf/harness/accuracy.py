@@ -32,7 +32,7 @@ end
 
 def server_binary(root):
     """Built here: it is an example of the test kit, not a part of the product."""
-    subprocess.run(["cargo", "build", "--release", "-q", "-p", "testkit", "--example", "delays"], cwd=root, check=True)
+    subprocess.run(["cargo", "build", "--release", "-q", "-p", "tidegate-testkit", "--example", "delays"], cwd=root, check=True)
     target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(root, "target")
     return os.path.join(target, "release", "examples", "delays")
 

@@ -1,5 +1,6 @@
 """Pinned child processes, and what the kernel knows about them."""
 
+import glob
 import os
 import resource
 import signal
@@ -107,6 +108,17 @@ class Server:
                 continue
             total += int(fields[11]) + int(fields[12])
         return total / TICKS
+
+    def thread_ticks(self, name):
+        """User and system time of the threads of that name, in the kernel's ticks."""
+        total = 0
+        for stat in (path for pid in self.pids() for path in glob.glob(f"/proc/{pid}/task/*/stat")):
+            with open(stat) as file:
+                text = file.read()
+            if f"({name})" in text:
+                fields = text.rpartition(")")[2].split()
+                total += int(fields[11]) + int(fields[12])
+        return total
 
     def memory_bytes(self):
         """(resident, proportional) set size."""

@@ -4,6 +4,7 @@ pub(crate) mod ciphers;
 mod client;
 mod expiry;
 pub(crate) mod servers;
+mod session_cache;
 mod sessions;
 
 use std::sync::Arc;

@@ -81,6 +81,7 @@ pub mod messages;
 pub mod multipart;
 pub mod outcome;
 mod plugin_file;
+pub mod poll_clock;
 pub mod protocol;
 pub mod remaking;
 pub mod reply;

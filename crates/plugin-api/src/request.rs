@@ -18,6 +18,7 @@ use crate::{
     connection::ConnectionInfo,
     edits::{Asserted, UpstreamEdits},
     outcome::RequestLog,
+    poll_clock,
     route::Matched,
     variables::BodyValues,
 };
@@ -53,7 +54,7 @@ impl Request {
             early_headers: Head::new(),
             extensions: Extensions::default(),
             variables: SmallVec::new(),
-            started: Instant::now(),
+            started: poll_clock::now(),
             outcome: RequestLog::default(),
             id: OnceCell::new(),
             worker,

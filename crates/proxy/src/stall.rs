@@ -12,25 +12,21 @@
 pub(super) mod record;
 
 use std::{
-    cell::Cell,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
+use tidegate_plugin_api::poll_clock;
+
 use crate::runtime::Runtime;
 
 pub(crate) use self::record::LIMIT;
 
-thread_local! {
-    /// When the current poll began.
-    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
 /// The loop has slept and wakes up. For the runtime's hook.
 pub(crate) fn awake() {
-    BEGUN.set(Some(Instant::now()));
+    poll_clock::begin(Instant::now());
 }
 
 /// A task whose polls are timed.
@@ -60,7 +56,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
         let result = this.task.poll(context);
         let now = Instant::now();
         let took =
-            BEGUN.replace(Some(now)).map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
+            poll_clock::begin(now).map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         if took >= LIMIT {
             this.worker.stalls.report(this.worker.index, &this.worker.stats, this.what, now, took);
         }

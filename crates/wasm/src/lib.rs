@@ -10,6 +10,9 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// Whether this program runs modules, or refuses their configuration.
+pub const IS_BUILT_IN: bool = cfg!(feature = "runtime");
+
 #[cfg(not(feature = "runtime"))]
 mod absent;
 mod loaded;

@@ -19,7 +19,10 @@ fn version_names_commit_date_profile_and_features() {
     assert_eq!(lines.first(), Some(&env!("CARGO_PKG_VERSION")), "scripts read the first line");
     let names: Vec<&str> = lines.iter().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["commit", "date", "profile", "features", "without"], "{text}");
-    assert!(text.contains("features  lua, grpc-transcode, kubernetes, etcd, redis, bench, import"), "{text}");
+    assert!(
+        text.contains("features  lua, grpc-transcode, kubernetes, etcd, redis, bench, import, wasm"),
+        "{text}"
+    );
     assert_eq!(tidegate(&["--version"]), format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
 }
 

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use rustls::{
     ServerConfig,
-    server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions},
+    server::{ProducesTickets, StoresServerSessions},
 };
 use tidegate_model::resources;
 
-/// Sessions that are kept at most, the oldest go first. Some hundred bytes each, more with a client's certificate.
-const KEPT: usize = 20_000;
+use super::session_cache::SessionCache;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Asked {
@@ -58,7 +57,7 @@ impl Sessions {
                 true => Some(rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| error.to_string())?),
                 false => None,
             };
-            let keeping = Keeping { sessions: ServerSessionMemoryCache::new(KEPT), ticketer };
+            let keeping = Keeping { sessions: Arc::new(SessionCache::new()), ticketer };
             self.made.insert(asked.clone(), keeping);
         }
         if let Some(keeping) = self.made.get(&asked) {

@@ -6,7 +6,7 @@ use super::{
         Row,
         Unit::{Bytes, Count, Milliseconds},
     },
-    BAD, CLOSED, GONE_502, NOTHING, TOO_LARGE, row,
+    BAD, CLOSED, FULL_HANDSHAKE, GONE_502, NOTHING, TOO_LARGE, row,
 };
 
 pub(super) const CONNECTIONS: &[Row] = &[
@@ -47,6 +47,16 @@ pub(super) const CONNECTIONS: &[Row] = &[
         ["Time for a TLS handshake", "TLS 握手的时间"],
         Key("apisix.client_limits.handshake_timeout"),
         CLOSED,
+    ),
+    row(
+        ["Sessions of TLS to resume", "可恢复的 TLS 会话"],
+        Const("compiler/src/certificates/session_cache.rs", "SESSIONS", Count),
+        FULL_HANDSHAKE,
+    ),
+    row(
+        ["Their memory", "其内存"],
+        Const("compiler/src/certificates/session_cache.rs", "BYTES", Bytes),
+        FULL_HANDSHAKE,
     ),
     row(
         ["Sessions of UDP", "UDP 会话"],

@@ -27,6 +27,7 @@ const UNDECIDED: [&str; 2] = ["the request is refused, and a log line", "请求�
 const NOTHING: [&str; 2] = ["nothing", "无影响"];
 const GONE_502: [&str; 2] = ["502", "502"];
 const NOT_SENT: [&str; 2] = ["502 instead of the response, and a log line", "以 502 代替该应答，并写日志"];
+const FULL_HANDSHAKE: [&str; 2] = ["a full handshake the next time", "下一次为完整握手"];
 const FORGOTTEN: [&str; 2] = ["nothing; the oldest are forgotten", "无影响；最旧的被遗忘"];
 const DROPPED: [&str; 2] = ["nothing; entries are dropped and counted", "无影响；条目被丢弃并计数"];
 

@@ -12,7 +12,7 @@ mod groups;
 pub(crate) mod headers;
 pub(crate) mod remote;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use amount::Amount;
 use counters::{Counters, Quota, Taken};
@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use tidegate_clients::redis::RedisClient;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, poll_clock,
     step::Verdict,
     variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
 };
@@ -284,7 +284,7 @@ impl LimitCount {
             }
         };
         if self.counting.is_in_memory() {
-            let now = monotonic_seconds(Instant::now());
+            let now = monotonic_seconds(poll_clock::now());
             for rule in &applied {
                 let taken = Counters::global().take(&rule.key, rule.quota, cost, now);
                 if let Err(reply) = self.verdict(request, rule, taken) {

@@ -12,7 +12,8 @@ use std::{
 use bytes::Buf;
 use tidegate_balancing::retry;
 use tidegate_plugin_api::{
-    BodyError, Request, RequestBody, Source, UpstreamHandle, hops, outcome::Attempt, upstream::Peer,
+    BodyError, Request, RequestBody, Source, UpstreamHandle, hops, outcome::Attempt, poll_clock,
+    upstream::Peer,
 };
 use tidegate_protocol::{BodyLength, HeaderId, Method, chunked, connection::ConnectionOptions};
 
@@ -245,7 +246,8 @@ fn finish_head(
     }
     let options = ConnectionOptions::of(&head.headers);
     let persists = tidegate_protocol::framing::response_persists(head, options, length);
-    let header_seconds = upstream.started.elapsed().as_secs_f64();
+    // The head is there since the poll began.
+    let header_seconds = poll_clock::now().saturating_duration_since(upstream.started).as_secs_f64();
     if options.nominates {
         tidegate_protocol::framing::remove_nominated(&mut head.headers);
     }

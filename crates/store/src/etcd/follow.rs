@@ -166,8 +166,8 @@ impl Session<'_> {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ended::Lost("the watch was closed".to_owned()),
                 Err(error) => {
-                    shared.pings.heed(&error);
-                    return Ended::Lost(connection::reason(&error));
+                    let too_many = shared.pings.heed(&error);
+                    return Ended::Lost(too_many.unwrap_or_else(|| connection::reason(&error)));
                 }
             };
             signs.heard();

@@ -61,17 +61,22 @@ impl Pings {
         }
     }
 
-    /// Sends fewer once a connection ended because the member calls them too many.
-    pub(super) fn heed(&self, status: &Status) {
+    /// Sends fewer once a connection ended because the member calls them too many; says so.
+    pub(super) fn heed(&self, status: &Status) -> Option<String> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(status);
         while let Some(error) = cause {
             let reason = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason);
             if reason == Some(h2::Reason::ENHANCE_YOUR_CALM) {
-                self.0.store((self.0.load(Relaxed) * 2).clamp(CALM_SECONDS, MOST_SECONDS), Relaxed);
-                return;
+                let before = self.0.load(Relaxed);
+                let since = (before * 2).clamp(CALM_SECONDS, MOST_SECONDS);
+                self.0.store(since, Relaxed);
+                return Some(format!(
+                    "it closes connections with a PING every {before} s; from now on every {since} s"
+                ));
             }
             cause = error.source();
         }
+        None
     }
 }
 
@@ -359,9 +364,10 @@ mod tests {
     fn a_member_that_wants_fewer_gets_fewer() {
         let pings = Pings::default();
         let calm = h2::Error::from(h2::Reason::ENHANCE_YOUR_CALM);
-        pings.heed(&Status::from_error(Box::new(calm)));
+        let said = pings.heed(&Status::from_error(Box::new(calm))).expect("a reason");
+        assert!(said.contains(&format!("every {SECONDS} s; from now on every {CALM_SECONDS} s")), "{said}");
         assert_eq!(pings.0.load(Relaxed), CALM_SECONDS);
-        pings.heed(&Status::from_error(Box::new(h2::Error::from(h2::Reason::NO_ERROR))));
+        assert_eq!(pings.heed(&Status::from_error(Box::new(h2::Error::from(h2::Reason::NO_ERROR)))), None);
         assert_eq!(pings.0.load(Relaxed), CALM_SECONDS);
     }
 }

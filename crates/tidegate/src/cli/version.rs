@@ -3,7 +3,7 @@
 use super::stdout;
 
 /// Each cargo feature of the program, and whether it is in.
-const FEATURES: [(&str, bool); 7] = [
+const FEATURES: [(&str, bool); 8] = [
     ("lua", cfg!(feature = "lua")),
     ("grpc-transcode", cfg!(feature = "grpc-transcode")),
     ("kubernetes", cfg!(feature = "kubernetes")),
@@ -11,6 +11,7 @@ const FEATURES: [(&str, bool); 7] = [
     ("redis", cfg!(feature = "redis")),
     ("bench", cfg!(feature = "bench")),
     ("import", cfg!(feature = "import")),
+    ("wasm", tidegate_wasm::IS_BUILT_IN),
 ];
 
 pub(super) fn run() -> anyhow::Result<()> {
@@ -40,8 +41,13 @@ mod tests {
     #[test]
     fn every_feature_is_listed() {
         let manifest = include_str!("../../Cargo.toml");
-        let line = manifest.lines().find_map(|line| line.strip_prefix("default = ["));
-        let listed: Vec<&str> = line.unwrap_or_default().split('"').skip(1).step_by(2).collect();
+        let section = manifest
+            .split_once("\n[features]\n")
+            .and_then(|(_, rest)| rest.split("\n\n").next())
+            .unwrap_or_default();
+        let names =
+            section.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
+        let listed: Vec<&str> = names.map(|(name, _)| name).filter(|name| *name != "default").collect();
         assert_eq!(listed, FEATURES.map(|(name, _)| name));
     }
 }

@@ -159,7 +159,7 @@ impl Clock {
     ) -> Step<'a> {
         let current = self.current(counting, request, unix_seconds());
         if counting.is_in_memory() {
-            let now = monotonic_seconds(std::time::Instant::now());
+            let now = monotonic_seconds(tidegate_plugin_api::poll_clock::now());
             let take = |cost: f64| -> Vec<Taken> {
                 let one = |one: &Current| Counters::global().take(&one.key, one.quota(), cost, now);
                 current.iter().map(one).collect()

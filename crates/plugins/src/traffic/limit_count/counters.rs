@@ -73,7 +73,12 @@ impl Quota {
 
     /// Two aligned windows: the one before counts with the share of it that still lies within one window of now.
     fn sliding(self, counter: &mut Window, cost: f64, now: f64) -> Taken {
-        let ends = (now / self.window).floor() * self.window + self.window;
+        let mut now = now;
+        let mut ends = (now / self.window).floor() * self.window + self.window;
+        if counter.ends == ends + self.window {
+            // Another worker, whose poll began later, has opened the next window.
+            (now, ends) = (ends, counter.ends);
+        }
         if counter.ends != ends {
             let adjacent = counter.ends + self.window == ends;
             *counter = Window { ends, taken: 0.0, previous: if adjacent { counter.taken } else { 0.0 } };
@@ -110,6 +115,15 @@ mod tests {
 
     const FIXED: Quota = Quota { limit: 2.0, window: 60.0, sliding: false };
     const SLIDING: Quota = Quota { limit: 4.0, window: 10.0, sliding: true };
+
+    #[test]
+    fn a_worker_that_is_late_does_not_open_the_window_before_again() {
+        let counters = Counters(Shards::new("test"));
+        let allowed = |now| counters.take(b"k", SLIDING, 1.0, now).allowed;
+        assert!((0..4).all(|_| allowed(12.0)));
+        assert!(!allowed(20.0), "all of the window before counts");
+        assert!(!allowed(19.9) && !allowed(20.0));
+    }
 
     #[test]
     fn a_fixed_window_starts_with_its_first_request() {

@@ -1,8 +1,9 @@
 //! The leaky bucket. Amounts are thousandths of a request, as nginx counts them.
 
-use std::{sync::LazyLock, time::Instant};
+use std::sync::LazyLock;
 
 use tidegate_clients::redis::{Argument, RedisClient, Script};
+use tidegate_plugin_api::poll_clock;
 
 use crate::common::{
     clock::{monotonic_seconds, unix_seconds},
@@ -46,17 +47,18 @@ impl Buckets {
 
     /// The seconds to wait, or `None` when the bucket would overflow.
     pub(super) fn take(&self, key: &[u8], bucket: Bucket) -> Option<f64> {
-        let now = monotonic_seconds(Instant::now());
+        let now = monotonic_seconds(poll_clock::now());
         self.0.edit(&Key::new(key), now, |level| take(level, bucket, now))
     }
 }
 
 fn take(level: &mut Level, bucket: Bucket, now: f64) -> Option<f64> {
     let (rate, burst) = (bucket.rate * 1000.0, bucket.burst * 1000.0);
-    let now_ms = (now * 1000.0).floor();
+    // Polls of other workers may have begun later.
+    let now_ms = (now * 1000.0).floor().max(level.last_ms);
     // A new bucket takes its first request for nothing.
     let excess = match level.excess {
-        Some(before) => (before - rate * (now_ms - level.last_ms).abs() / 1000.0 + 1000.0).max(0.0),
+        Some(before) => (before - rate * (now_ms - level.last_ms) / 1000.0 + 1000.0).max(0.0),
         None => 0.0,
     };
     if excess > burst {
