@@ -4,6 +4,7 @@ pub(crate) mod admin_bounds;
 mod admin_keys;
 mod admin_lists;
 mod api_document;
+mod arguments;
 mod audit;
 mod changed_keys;
 mod command_line;

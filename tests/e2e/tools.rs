@@ -40,6 +40,7 @@ mod nginx_guards;
 mod nginx_limits;
 mod nginx_listeners;
 mod nginx_referers;
+mod nginx_reports;
 mod nginx_rewrites;
 mod proxy;
 mod split_debug;

@@ -26,21 +26,9 @@ use tidegate_model::{Kind, remedy};
 use self::body::read_body;
 use crate::{
     AdminApi, ApiVersion,
-    message::{Request, Response, arguments},
+    message::{Request, Response},
     resource::{self, target::Target},
 };
-
-/// The argument of a write by which its client means not to write, in any spelling. Taken for nothing, it would write.
-fn dry_run(request: &Request) -> Option<String> {
-    let is_meant = |name: &str| {
-        let letters =
-            name.chars().filter(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_lowercase());
-        letters.eq("dryrun".chars())
-    };
-    let writes = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-    let mut given = arguments(&request.query).into_iter().map(|(name, _)| name);
-    given.find(|name| writes && is_meant(name))
-}
 
 impl AdminApi {
     /// As the listener does it.
@@ -56,10 +44,6 @@ impl AdminApi {
     async fn dispatch(&self, request: &Request) -> Response {
         let path = request.decoded_path();
         let Some(segments) = entrance::segments(&path) else { return Response::page(404) };
-        if let Some(name) = dry_run(request).filter(|name| segments != ["import"] || name != "dry_run") {
-            let message = format!("unknown argument {name}; nothing was written");
-            return Response::error(400, &message);
-        }
         if (request.method.as_str(), segments.as_slice()) == ("GET", &["openapi.json"]) {
             return self.openapi().await;
         }

@@ -20,6 +20,7 @@ use self::{
 };
 use crate::{
     api::plugins::all,
+    arguments,
     documents::{Documents, Holds},
     message::{Head, Response},
 };
@@ -44,7 +45,10 @@ impl ControlApi {
         let audit = self.parts.audit.as_ref().filter(|_| !matches!(request.method.as_str(), "GET" | "HEAD"));
         let mut attempt = audit.map(|audit| audit.attempt("control", &request, None));
         let response = match self.parts.hosts.check(&request) {
-            Ok(()) => self.answer(&request).await,
+            Ok(()) => {
+                let warnings = arguments::warn_of(&request, &request.decoded_path());
+                arguments::warn(self.answer(&request).await, &warnings)
+            }
             Err(refused) => refused,
         };
         if let Some(attempt) = &mut attempt {

@@ -8,6 +8,7 @@
 
 mod admin_api;
 pub mod api;
+mod arguments;
 mod at_length;
 mod audit;
 mod caller;

@@ -20,7 +20,6 @@ use tidegate_telemetry::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
-    time::Instant,
 };
 
 pub use self::{
@@ -155,22 +154,23 @@ pub async fn serve_with<S: Service>(
             }
         };
         let Some(place) = doors.admit(peer.ip()) else { continue };
-        let accepted = Instant::now();
         let (service, accept, phase) = (service.clone(), accept.clone(), phase.clone());
         let doors = doors.clone();
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
-            let limit = doors.bounds.head;
-            match tokio::time::timeout_at(accepted + limit, accept(stream)).await {
-                Ok(Some(stream)) => {
-                    let client = connection::Client::new(peer.ip(), place, doors, accepted, phase.clone());
-                    connection::serve(stream, client, service, phase).await;
+            let accepted = tokio::select! {
+                accepted = accept(stream) => accepted,
+                () = place.clock.expired() => {
+                    if !place.clock.is_closed() {
+                        let limit = doors.bounds.head.as_secs_f64();
+                        log(Level::Info, format_args!("TLS handshake with {peer} not finished within {limit} s"));
+                    }
+                    None
                 }
-                Ok(None) => {}
-                Err(_) => log(
-                    Level::Info,
-                    format_args!("TLS handshake with {peer} not finished within {} s", limit.as_secs_f64()),
-                ),
+            };
+            if let Some(stream) = accepted {
+                let client = connection::Client::new(peer.ip(), place, doors, phase.clone());
+                connection::serve(stream, client, service, phase).await;
             }
         });
     }

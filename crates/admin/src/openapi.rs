@@ -28,19 +28,7 @@ pub enum Offers {
 
 /// The document, with the schemas of the enabled plugins.
 pub fn document(plugins: &dyn PluginCatalog, offers: Offers) -> Value {
-    let mut paths = Paths::default();
-    match offers {
-        Offers::Resources => {
-            resources::add(&mut paths);
-            objects::add(&mut paths);
-            whole::add(&mut paths);
-            people::add_users(&mut paths);
-        }
-        Offers::Configurations => whole::add_configurations(&mut paths),
-    }
-    whole::add_shared(&mut paths);
-    people::add_sessions(&mut paths);
-    figures::add(&mut paths);
+    let mut paths = paths_of_admin(offers);
     control::add(&mut paths);
     json!({
         "openapi": "3.1.0",
@@ -66,6 +54,35 @@ pub fn document(plugins: &dyn PluginCatalog, offers: Offers) -> Value {
             },
         },
     })
+}
+
+fn paths_of_admin(offers: Offers) -> Paths {
+    let mut paths = Paths::default();
+    match offers {
+        Offers::Resources => {
+            resources::add(&mut paths);
+            objects::add(&mut paths);
+            whole::add(&mut paths);
+            people::add_users(&mut paths);
+        }
+        Offers::Configurations => whole::add_configurations(&mut paths),
+    }
+    whole::add_shared(&mut paths);
+    people::add_sessions(&mut paths);
+    figures::add(&mut paths);
+    paths
+}
+
+/// Of the Admin API, whatever it offers.
+pub(crate) fn admin_paths() -> [Value; 2] {
+    [Offers::Resources, Offers::Configurations].map(|offers| paths_of_admin(offers).finish())
+}
+
+/// Of the Control API.
+pub(crate) fn control_paths() -> [Value; 1] {
+    let mut paths = Paths::default();
+    control::add(&mut paths);
+    [paths.finish()]
 }
 
 fn tags() -> Vec<Value> {

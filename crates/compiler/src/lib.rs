@@ -101,6 +101,7 @@ impl Options {
             encoded_slash: self.options.match_uri_encoded_slash,
             is_document: false,
             stream: self.stream.is_some(),
+            ..Matching::default()
         }
     }
 }

@@ -35,6 +35,7 @@ mod locations;
 mod made;
 mod map;
 mod maps;
+mod names;
 mod networks;
 mod parse;
 mod patterns;

@@ -126,7 +126,9 @@ impl Report {
 
     /// What differs with every file that has such a part.
     pub(crate) fn differs_always(&mut self, subject: &'static str, how: &'static str) {
-        self.general.push((subject, how));
+        if !self.general.contains(&(subject, how)) {
+            self.general.push((subject, how));
+        }
     }
 
     /// Takes over what was noted on the side.
@@ -134,7 +136,7 @@ impl Report {
         for entry in other.entries {
             self.push(entry);
         }
-        self.general.extend(other.general);
+        other.general.into_iter().for_each(|(subject, how)| self.differs_always(subject, how));
     }
 
     /// A verdict counts parts: `31 of 34 {plural} behave as in {like}`.

@@ -2,9 +2,11 @@
 //! written, and when it is loaded.
 
 mod branches;
+mod chosen_addresses;
 mod conditions;
 mod matching;
 mod names;
+mod own_place;
 mod public;
 mod references;
 mod sessions;
@@ -91,7 +93,7 @@ impl Field {
 }
 
 pub use self::{
-    matching::Matching,
+    matching::{Matching, Ports},
     names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
 };
@@ -109,11 +111,13 @@ pub fn of(
         found.extend(encrypted(object, catalog));
     }
     found.extend(masked(object, catalog));
+    found.extend(own_place::patterns(object, matching));
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
-    found.extend(sessions::of(object));
+    found.extend(sessions::of(object, matching));
     found.extend(names::of(object, catalog, all));
+    found.extend(chosen_addresses::of(object, all));
     found.extend(remarks(object, catalog));
     found.extend(script(object, catalog));
     found.extend(unknown::of(object, catalog));

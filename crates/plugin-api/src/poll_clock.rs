@@ -15,7 +15,7 @@ pub fn begin(at: Instant) -> Option<Instant> {
     BEGAN.replace(Some(at))
 }
 
-/// When the poll at hand began; on threads that are no workers, now.
+/// When the poll at hand began; on other threads than workers, now.
 pub fn now() -> Instant {
     BEGAN.get().unwrap_or_else(Instant::now)
 }

@@ -65,6 +65,11 @@ impl Buffer {
         self.end += count.min(self.data.len() - self.end as usize) as u32;
     }
 
+    /// Keeps the first `count` bytes.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.end = self.start + count.min(self.len()) as u32;
+    }
+
     pub(crate) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }

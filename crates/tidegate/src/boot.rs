@@ -119,7 +119,7 @@ pub(crate) struct RunOptions {
 /// Serves until a signal says stop, or a successor has taken over.
 pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
-    limit_descriptors(&settings);
+    options.warnings.extend(limit_descriptors(&settings));
     let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
     let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
     let purpose = Purpose::Serve(options.predecessor.as_ref());
@@ -154,7 +154,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
-    announce_ready(&settings, &signals, &mut options)?;
+    announce_ready(&settings, &signals, &mut options, &control)?;
     sockets.serve();
     if options.predecessor.is_none() {
         welcome(&settings, &options, &workers, &provider, &catalog, (without_tls.as_deref(), control_api));
@@ -188,6 +188,28 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     Ok(())
 }
 
+/// The error log has said it, too; `start` repeats it.
+fn print_rejected(control: &Control) {
+    const SHOWN: usize = 5;
+    let rejected = control.rejected.borrow().clone();
+    if rejected.is_empty() {
+        return;
+    }
+    let named = rejected.iter().take(SHOWN);
+    let named: Vec<String> = named
+        .map(|object| format!("{}/{} ({})", object.kind.directory(), object.id, object.reason))
+        .collect();
+    let more = if rejected.len() > SHOWN { ", …" } else { "" };
+    let (objects, guarded) = match rejected.len() {
+        1 => ("1 object".to_owned(), "what it guards"),
+        count => (format!("{count} objects"), "what they guard"),
+    };
+    notices::print_logged(&format!(
+        "{objects} cannot be used, and {guarded} is denied: {}{more}; `tidegate doctor` names all, with a remedy",
+        named.join(", ")
+    ));
+}
+
 fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) -> anyhow::Result<()> {
     let events = signals.event_sender();
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")
@@ -216,13 +238,20 @@ fn flush_logs() {
     }
 }
 
-fn limit_descriptors(settings: &Settings) {
-    raise_descriptor_limit(settings.nginx.worker_rlimit_nofile);
+/// What to say where the system allows fewer than config.yaml asks for.
+fn limit_descriptors(settings: &Settings) -> Option<String> {
+    const KEY: &str = "nginx_config.worker_rlimit_nofile";
+    let wanted = settings.nginx.worker_rlimit_nofile;
+    raise_descriptor_limit(wanted);
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    tidegate_plugin_api::descriptors::set_limit(
-        descriptors.unwrap_or(u64::MAX),
-        settings.admin.limits.reserved_descriptors,
+    let descriptors = descriptors.unwrap_or(u64::MAX);
+    tidegate_plugin_api::descriptors::set_limit(descriptors, settings.admin.limits.reserved_descriptors);
+    let fewer = descriptors < wanted && settings.places.is_set(KEY);
+    let text = format!(
+        "{KEY}: the system allows {descriptors} open files, not {wanted}; raise LimitNOFILE of the systemd unit or ulimit -Hn, or \
+         lower the key"
     );
+    fewer.then(|| settings.places.message(KEY, &text))
 }
 
 /// The banner, or the one line of a command that says more itself; then the supervisor may know.
@@ -292,7 +321,11 @@ fn announce_ready(
     settings: &Settings,
     signals: &signals::Signals,
     options: &mut RunOptions,
+    control: &Control,
 ) -> anyhow::Result<()> {
+    if options.predecessor.is_none() {
+        print_rejected(control);
+    }
     options.pid_file.write().context("cannot write the pid file")?;
     let events = signals.event_sender();
     let send = move |command, reply| events.send(signals::Event::Command(command, reply));

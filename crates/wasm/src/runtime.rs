@@ -12,6 +12,7 @@ mod hosted;
 mod instance;
 mod metrics;
 mod module;
+mod names;
 mod plugin;
 mod pool;
 mod properties;

@@ -47,7 +47,7 @@ fn cases() -> Vec<(Value, &'static str)> {
             rewrite(json!({"regex_uri": ["^/a(.*)", "/b$2"]})),
             "regex_uri: /b$2 has $2, which is always empty: ^/a(.*) has 1 groups",
         ),
-        (rewrite(json!({"regex_uri": ["^/a(.*)", "/b$1"]})), ""),
+        (rewrite(json!({"regex_uri": ["^/(.*)", "/b$1"]})), ""),
         (
             plugin("redirect", json!({"regex_uri": ["^/a", "/b$1"]})),
             "redirect: regex_uri: /b$1 has $1, which is always empty",
@@ -58,6 +58,71 @@ fn cases() -> Vec<(Value, &'static str)> {
             "fault-injection: abort has no effect: its percentage is 0",
         ),
         (plugin("fault-injection", json!({"abort": {"http_status": 403, "percentage": 1}})), ""),
+        (
+            plugin("file-logger", json!({"path": "/nonexistent/x/l.log"})),
+            "the folder /nonexistent/x does not exist",
+        ),
+        (plugin("file-logger", json!({"path": "/tmp"})), "file-logger: path: /tmp is a folder"),
+        (
+            plugin("request-validation", json!({"body_schema": {"type": "object", "maxLength": 3}})),
+            "body_schema at #: \"maxLength\" has no effect beside type object",
+        ),
+        (
+            plugin(
+                "request-validation",
+                json!({"body_schema": {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}}}}),
+            ),
+            "",
+        ),
+        (plugin("client-control", json!({})), "client-control: it has no effect without max_body_size"),
+        (plugin("gzip", json!({"types": ["text/*"]})), "gzip: types: text/* compresses nothing"),
+        (plugin("gzip", json!({"types": ["text/css"]})), ""),
+        (
+            plugin(
+                "response-rewrite",
+                json!({"headers": {"set": {"content-length": "5"}, "add": ["Connection: upgrade"]}}),
+            ),
+            "response-rewrite: headers: Connection, Content-Length has no effect: the gateway frames messages itself",
+        ),
+        (plugin("response-rewrite", json!({"headers": {"set": {"X-A": "Connection: 5"}}})), ""),
+        (
+            rewrite(json!({"headers": {"set": {"Transfer-Encoding": "chunked"}}})),
+            "proxy-rewrite: headers: Transfer-Encoding has no effect",
+        ),
+        (
+            plugin(
+                "workflow",
+                json!({"rules": [{"actions": [["return", {"code": 403}]]}, {"case": [["uri", "==", "/x"]], "actions": [["return", {"code": 404}]]}]}),
+            ),
+            "workflow: the rules behind rule 1 never run: it has no case",
+        ),
+        (
+            rewrite(json!({"regex_uri": ["^/elsewhere/(.*)", "/b/$1"]})),
+            "proxy-rewrite: regex_uri: ^/elsewhere/(.*) matches no uri of the route",
+        ),
+        (
+            json!({"vars": [["uri", "==", "/elsewhere"]]}),
+            "the condition uri == /elsewhere never holds: no uri of the route matches it",
+        ),
+        (json!({"vars": [["arg_x", "==", "1"], ["uri", "~~", "^/."]]}), ""),
+        (
+            json!({"host": "a.test", "vars": [["host", "in", ["b.test"]]]}),
+            "the condition host in [\"b.test\"] never holds: no host of the route matches it",
+        ),
+        (
+            json!({"vars": [["server_port", "==", "1"]]}),
+            "the condition server_port == 1 never holds: the gateway listens for requests on port ",
+        ),
+        (
+            json!({"plugins": {"real-ip": {"source": "http_x_forwarded_for"}, "ip-restriction": {"whitelist": ["10.1.1.1"]}}}),
+            "plugin real-ip: every client chooses the address that ip-restriction goes by, with http_x_forwarded_for; name the",
+        ),
+        (
+            json!({"plugins": {"real-ip": {"source": "http_x_forwarded_for", "trusted_addresses": ["10.0.0.0/8"]},
+                "ip-restriction": {"whitelist": ["10.1.1.1"]}}}),
+            "",
+        ),
+        (json!({"plugins": {"real-ip": {"source": "http_x_forwarded_for"}}}), ""),
     ]
 }
 
@@ -101,4 +166,28 @@ fn so_do_a_start_and_a_test() {
             gateway.wait_for_log(expected);
         }
     }
+}
+
+/// Of another object, too: the plugins run together.
+#[test]
+fn an_address_that_clients_choose_is_told_wherever_it_is_chosen() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let told = |path: &str, body: Value| {
+        let body = body.to_string();
+        let put = format!(
+            "PUT /apisix/admin/{path} HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = Client::connect(gateway.admin).expect("a connection").request(&put).expect("an answer");
+        assert!(matches!(answer.status(), 200 | 201), "{}", answer.body_text());
+        answer.header("X-Tidegate-Warning").unwrap_or_default().to_owned()
+    };
+    let chosen = "every client chooses the address that ip-restriction goes by, with http_x_real_ip";
+    let real_ip = json!({"real-ip": {"source": "http_x_real_ip"}});
+    assert_eq!(told("services/s", json!({"plugins": real_ip})), "");
+    let route = json!({"uri": "/a", "service_id": "s", "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": {"ip-restriction": {"whitelist": ["10.1.1.1"]}}});
+    let said = told("routes/1", route);
+    assert!(said.contains(chosen), "{said}");
+    let said = told("global_rules/g", json!({"plugins": real_ip}));
+    assert!(said.contains(chosen), "{said}");
 }

@@ -27,6 +27,30 @@ fn a_port_that_is_taken_is_told_with_its_process() {
     gateway.process.wait_for_output(&format!("process {pid} ("));
 }
 
+/// On the terminal of `run` and `start`, too.
+#[test]
+fn a_start_names_what_it_cannot_use() {
+    let text = "routes:\n- {id: bad, uri: /bad, plugins: {kye-auth: {}}}\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(text));
+    let said = "tidegate: warning: 1 object cannot be used, and what it guards is denied: routes/bad (";
+    gateway.process.wait_for_output(said);
+    let gateway = Gateway::start(YAML_PROVIDER, Some("routes: []\n"));
+    gateway.process.wait_for_output("tidegate ");
+    assert!(!gateway.process.output().contains("cannot be used"), "{}", gateway.process.output());
+}
+
+/// As in the list of config.yaml.
+#[test]
+fn a_name_in_the_list_of_a_file_that_no_plugin_has_is_told() {
+    let text = "plugins: [{name: key-auht}, {name: mocking}]\nroutes: []\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(text));
+    let said = "conf/apisix.yaml: plugins: there is no plugin key-auht; did you mean key-auth?; objects that use it are rejected";
+    gateway.wait_for_log(said);
+    let (_, test) = gateway.verb("test");
+    assert!(test.contains(said), "{test}");
+    assert!(!test.contains("no plugin mocking"), "{test}");
+}
+
 #[test]
 fn a_wrong_object_of_a_file_is_told_with_its_place() {
     let mock = "mocking: {response_example: x}";

@@ -72,6 +72,35 @@ fn floods_of_small_frames_end_the_connection() {
     wait_for_floods(&gateway, 4);
 }
 
+/// No more are answered than the limit allows, however many come at once.
+#[test]
+fn a_burst_is_answered_as_far_as_the_limit() {
+    let upstream = Upstream::start();
+    let gateway = gateway(&upstream);
+    for (kind, payload) in [(PING, &[0; 8][..]), (SETTINGS, &[])] {
+        let mut client = Http2Client::connect(gateway.http, &[]).expect("connects");
+        let mut reader = client.try_clone().expect("a second handle");
+        let reading = std::thread::spawn(move || {
+            let mut answers = 0;
+            while let Ok(frame) = reader.read() {
+                answers += usize::from(frame.kind == kind && frame.flags & ACK != 0);
+                if frame.kind == GOAWAY {
+                    assert_eq!(frame.code(), Some(ENHANCE_YOUR_CALM));
+                    break;
+                }
+            }
+            answers
+        });
+        // The connection may end while it is being sent.
+        let _ = client.send_raw(&frame(kind, 0, 0, payload).repeat(20_000));
+        let answers = reading.join().expect("reads");
+        // The client's own SETTINGS and their acknowledgement count, and a second refills a hundred.
+        assert!(answers <= 1200, "{kind}: {answers} answers");
+    }
+    wait_for_floods(&gateway, 2);
+    check_others(&gateway);
+}
+
 #[test]
 fn rapid_reset_ends_the_connection() {
     // CVE-2023-44487

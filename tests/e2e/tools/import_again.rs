@@ -35,10 +35,6 @@ impl Scene {
     fn status(&self, path: &str) -> u16 {
         self.gateway.client().get("a.test", path).expect("an answer").status()
     }
-
-    fn export(&self) -> String {
-        self.gateway.admin("GET", "/apisix/admin/routes", "").1
-    }
 }
 
 fn scene() -> Scene {
@@ -47,33 +43,38 @@ fn scene() -> Scene {
     Scene { gateway }
 }
 
+/// The names of its routes do not depend on lines: what is left is what the file no longer has.
 #[test]
-fn guards_of_a_changed_nginx_file_are_not_behind_its_old_routes() {
+fn routes_of_nginx_keep_their_names() {
     let upstream = servers::nginx("location / { return 200 ok; }");
     let scene = scene();
-    let file = |comment: &str, guard: &str| {
+    let file = |comment: &str, guard: &str, old: &str| {
         let port = scene.gateway.http.port();
         format!(
-            "events {{}}\nhttp {{\nserver {{\nlisten 127.0.0.1:{port};\n{comment}location /admin/ {{ {guard} proxy_pass http://{}; }}\n\
+            "events {{}}\nhttp {{\nserver {{\nlisten 127.0.0.1:{port};\n{comment}{old}location /admin/ {{ {guard} proxy_pass http://{}; }}\n\
              location / {{ proxy_pass http://{0}; }}\n}}\n}}\n",
             upstream.address
         )
     };
-    let (done, said) = scene.apply("nginx", &file("", ""), &[]);
-    assert!(done, "{said}");
-    assert_eq!(scene.status("/admin/x"), 200);
-    let changed = file("# moved\n# down\n", "deny all;");
-    let before = scene.export();
-    let (done, said) = scene.apply("nginx", &changed, &[]);
-    assert!(!done && said.contains("earlier import of nginx wrote objects"), "{said}");
-    assert!(said.contains("--replace") && said.contains("--keep") && said.contains("routes/"), "{said}");
-    assert_eq!(scene.export(), before, "nothing was written");
-    let (done, said) = scene.apply("nginx", &changed, &["--replace"]);
-    assert!(done, "{said}");
+    let old = "location /old/ { return 200 old; }\nlocation /older/ { return 200 older; }\n";
+    scene.applied("nginx", &file("", "", old), &[]);
+    let names = scene.ids("routes");
+    assert_eq!((scene.status("/admin/x"), scene.status("/old/x")), (200, 200));
+    // Lines move, a guard comes: the route of before has it.
+    scene.applied("nginx", &file("# moved\n# down\n", "deny all;", old), &[]);
+    assert_eq!((scene.status("/admin/x"), scene.ids("routes")), (403, names.clone()));
+    // Two locations go: they alone are named, the one that was changed by hand first.
+    let changed = names.iter().find(|id| id.contains("older")).expect("a route");
+    let other = names.iter().find(|id| id.contains("-old-")).expect("a route");
+    scene.change("PATCH", &format!("routes/{changed}"), r#"{"desc":"by hand"}"#);
+    let without = file("", "deny all;", "");
+    let named =
+        format!("does not have: routes/{changed} (changed by hand since), routes/{other}. They would stay");
+    scene.refused("nginx", &without, &[&named, "--replace", "--keep"]);
+    scene.applied("nginx", &without, &["--replace"]);
     assert_eq!((scene.status("/admin/x"), scene.status("/")), (403, 200));
-    // The same file again changes nothing.
-    let (done, said) = scene.apply("nginx", &changed, &[]);
-    assert!(done && said.contains("0 objects changed"), "{said}");
+    assert_eq!(scene.ids("routes").len(), names.len() - 2);
+    assert!(scene.applied("nginx", &without, &[]).contains("0 objects changed"));
 }
 
 #[test]

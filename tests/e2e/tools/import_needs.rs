@@ -180,6 +180,17 @@ fn what_is_applied_needs_the_same() {
     );
     let (fine, said) = apply(&["--admin-key", ADMIN_KEY]);
     assert!(fine && said.contains(&format!("source: set {BELIEVED}: []")), "{said}");
+    // In its folder, its address and key tell that it is that one.
+    let here = |key: &str| {
+        let mut command = Command::new(binary());
+        command.args(["import", "nginx", "--apply", "--admin", &admin, "--admin-key", key]).arg(&source);
+        let output = command.current_dir(gateway.prefix()).output().expect("runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = here(ADMIN_KEY);
+    assert!(said.contains("conf/config.yaml:") && !said.contains("source: set"), "{said}");
+    let said = here("another-key");
+    assert!(said.contains("source: set") && !said.contains("conf/config.yaml:"), "{said}");
 }
 
 /// `run --from` sets it by itself.

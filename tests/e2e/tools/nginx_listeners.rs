@@ -115,8 +115,8 @@ fn what_is_applied_answers_at_the_ports_of_the_file() {
     assert!(output.status.success(), "{said}");
     assert!(said.trim_end().ends_with(", {ip: \"127.0.0.1\", port: 8081}]"), "{said}");
     assert!(said.contains("*:8082") && said.contains("where the gateway listens there"), "{said}");
-    let route = gateway.admin("GET", "/apisix/admin/routes/default", "").1;
-    assert!(route.contains("server_port"), "{route}");
+    let routes = gateway.admin("GET", "/apisix/admin/routes", "").1;
+    assert!(routes.contains("default-server-") && routes.contains("server_port"), "{routes}");
     assert_eq!(ask(gateway.http, "h").1, "public");
     assert_eq!(ask(gateway.http, "other").1, "public");
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     admin_api::{AdminApi, PREFIX},
+    arguments,
     at_length::at_length,
     audit::Attempt,
     caller::Caller,
@@ -26,6 +27,8 @@ pub struct Entered {
     wait: Option<Wait>,
     attempt: Option<Attempt>,
     body_limit: u64,
+    /// Arguments of the query that have no effect.
+    warnings: Vec<String>,
 }
 
 impl Entered {
@@ -50,10 +53,11 @@ impl AdminApi {
         let known = authenticated.as_ref().ok().and_then(Option::as_ref);
         let audit = self.audit.as_ref().filter(|_| changes_something(&head));
         let mut attempt = audit.map(|audit| audit.attempt("admin", &head, known));
-        match self.permit(&head, authenticated).and_then(|caller| Ok((caller, Wait::of(&head)?))) {
-            Ok((caller, wait)) => {
+        let permitted = self.permit(&head, authenticated);
+        match permitted.and_then(|caller| Ok((caller, check_arguments(&head)?, Wait::of(&head)?))) {
+            Ok((caller, warnings, wait)) => {
                 let body_limit = self.body_limit(&head);
-                Ok(Entered { head, caller, wait, attempt, body_limit })
+                Ok(Entered { head, caller, wait, attempt, body_limit, warnings })
             }
             Err(refused) => {
                 if let Some(attempt) = &mut attempt {
@@ -67,7 +71,7 @@ impl AdminApi {
     /// `body`: what there is of it, or what to answer because it could not be had. A change has its line in the audit log
     /// before the request waits for the workers to have it.
     pub async fn answer(&self, entered: Entered, body: Result<RequestBody, Response>) -> Response {
-        let Entered { head, caller, wait, mut attempt, .. } = entered;
+        let Entered { head, caller, wait, mut attempt, warnings, .. } = entered;
         if self.settings.console && console::owns(&head.path) {
             let response = console::respond(&head, &self.documents).await;
             return response.with_header("Server", self.settings.server());
@@ -87,7 +91,7 @@ impl AdminApi {
         if let Some(wait) = &wait {
             response = self.hold(response, wait).await;
         }
-        self.with_headers(&method, self.said_if_behind(response))
+        self.with_headers(&method, arguments::warn(self.said_if_behind(response), &warnings))
     }
 
     /// Dispatches a request whose body has not too many values.
@@ -110,7 +114,7 @@ impl AdminApi {
             // Connections of who has signed in are not counted with those of strangers.
             Ok(()) => {
                 let caller = self.session_of(&head, false).map(|found| found.caller);
-                Ok(Entered { head, caller, wait: None, attempt: None, body_limit: 0 })
+                Ok(Entered { head, caller, wait: None, attempt: None, body_limit: 0, warnings: Vec::new() })
             }
             Err(refused) => Err(refused.with_header("Server", self.settings.server())),
         }
@@ -230,6 +234,11 @@ pub(super) fn segments(path: &str) -> Option<Vec<&str>> {
         segments.pop();
     }
     Some(segments)
+}
+
+fn check_arguments(head: &Head) -> Result<Vec<String>, Response> {
+    let path = head.decoded_path();
+    arguments::check(head, &segments(&path).unwrap_or_default())
 }
 
 /// Whether a person is behind a request: the console asks for these by itself.

@@ -2,7 +2,8 @@
 //!
 //! A connection is a stranger's until it shows a key, unless its address is on the list, has shown a key within the last
 //! minutes, or is the machine's own. Strangers together leave a quarter of the connections to the others, and an address that is
-//! not on the list has few without a key: a client cannot lock the operator out.
+//! not on the list has few without a key: a client cannot lock the operator out. Where there is no room, the connection that has
+//! waited longest for a request gives its place up: programs without a key on the machine itself cannot either.
 
 use std::{
     collections::HashMap,
@@ -18,14 +19,20 @@ use tidegate_telemetry::{
 };
 use tokio::sync::Semaphore;
 
+use super::clock::Clock;
+
 /// An address that has shown a key may come back for so long in place of strangers.
 const KNOWN_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// So many are remembered. Only keys that are right add one.
 const MOST_KNOWN: usize = 1024;
 
+/// Of more, not all are looked at for one that gives its place up.
+const MOST_LOOKED_AT: usize = 1024;
+
 /// Ten lines in ten seconds.
 static REFUSED: Limiter = Limiter::new(10, 10_000);
+static CLOSED: Limiter = Limiter::new(10, 10_000);
 
 /// The settings: `deployment.admin.limits`.
 #[derive(Clone, Debug)]
@@ -72,7 +79,9 @@ pub(super) struct Doors {
 
 #[derive(Default)]
 struct Counts {
-    open: usize,
+    open: HashMap<u64, Open>,
+    /// The number of the newest.
+    newest: u64,
     strangers: usize,
     /// Connections without a key, of addresses that are not on the list. Hashed with a random seed: clients choose addresses.
     addresses: HashMap<IpAddr, u32>,
@@ -80,13 +89,20 @@ struct Counts {
     known: HashMap<IpAddr, Instant>,
 }
 
-/// An open connection; dropping it makes room.
-pub(super) struct ConnectionPermit {
-    doors: Arc<Doors>,
+struct Open {
     /// To be remembered once it shows a key; that of a listed address is not counted.
     address: IpAddr,
     is_counted: bool,
     is_stranger: bool,
+    has_key: bool,
+    clock: Arc<Clock>,
+}
+
+/// An open connection; dropping it makes room.
+pub(super) struct ConnectionPermit {
+    doors: Arc<Doors>,
+    number: u64,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl Counts {
@@ -100,6 +116,45 @@ impl Counts {
             oldest.map(|oldest| self.known.remove(&oldest));
         }
         self.known.insert(address, Instant::now());
+    }
+
+    /// Ends the connection that has waited longest for a request, first of those that have shown no key. A stranger takes the place
+    /// of strangers only. The error: none waits.
+    fn make_room(&mut self, for_stranger: bool) -> Result<(), &'static str> {
+        let fitting = self.open.iter().filter(|(_, open)| open.is_stranger || !for_stranger);
+        let waiting = fitting.take(MOST_LOOKED_AT).filter_map(|(number, open)| {
+            open.clock.waiting_since().map(|since| (open.has_key, since, *number))
+        });
+        let longest = waiting.min().map(|(_, _, number)| number);
+        let Some(number) =
+            longest.filter(|number| self.open.get(number).is_some_and(|open| open.clock.close()))
+        else {
+            return Err("connections");
+        };
+        let address = self.open.get(&number).map(|open| open.address);
+        self.leave(number);
+        address.into_iter().for_each(closed);
+        Ok(())
+    }
+
+    /// It no longer counts as one without a key.
+    fn release(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        self.strangers -= usize::from(std::mem::take(&mut open.is_stranger));
+        if !std::mem::take(&mut open.is_counted) {
+            return;
+        }
+        if let Some(count) = self.addresses.get_mut(&open.address) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&open.address);
+            }
+        }
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.release(number);
+        self.open.remove(&number);
     }
 }
 
@@ -125,24 +180,31 @@ impl Doors {
             OWN.contains(&peer) || self.bounds.listed.iter().any(|network| network.contains(&peer));
         let address = network(peer);
         let mut counts = self.counts();
-        if counts.open >= self.bounds.connections {
-            return Err("connections");
-        }
         let is_stranger = !is_listed && !counts.is_known(address);
-        if is_stranger && counts.strangers >= self.bounds.connections - self.bounds.connections / 4 {
-            return Err("connections");
-        }
         if !is_listed {
             let limit = self.bounds.connections_per_address;
-            let of_address = counts.addresses.get(&address).copied().unwrap_or(0);
-            if limit > 0 && of_address >= limit {
+            if limit > 0 && counts.addresses.get(&address).is_some_and(|of_address| *of_address >= limit) {
                 return Err("connections_per_address");
             }
-            counts.addresses.insert(address, of_address + 1);
         }
-        counts.open += 1;
+        let most_strangers = self.bounds.connections - self.bounds.connections / 4;
+        if (is_stranger && counts.strangers >= most_strangers) || counts.open.len() >= self.bounds.connections
+        {
+            counts.make_room(is_stranger)?;
+        }
+        if !is_listed {
+            *counts.addresses.entry(address).or_default() += 1;
+        }
+        counts.newest += 1;
+        let number = counts.newest;
         counts.strangers += usize::from(is_stranger);
-        Ok(ConnectionPermit { doors: self.clone(), address, is_counted: !is_listed, is_stranger })
+        let Bounds { head, send, idle, .. } = self.bounds;
+        let clock = Clock::new(head, send, idle);
+        let of_it = clock.clone();
+        counts
+            .open
+            .insert(number, Open { address, is_counted: !is_listed, is_stranger, has_key: false, clock });
+        Ok(ConnectionPermit { doors: self.clone(), number, clock: of_it })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -152,31 +214,20 @@ impl Doors {
 
 impl ConnectionPermit {
     /// Its client has shown its key.
-    pub(crate) fn showed_key(&mut self) {
-        self.doors.counts().remember(self.address);
-        self.release();
-    }
-
-    /// It no longer counts as one without a key.
-    fn release(&mut self) {
+    pub(crate) fn showed_key(&self) {
         let mut counts = self.doors.counts();
-        counts.strangers -= usize::from(std::mem::take(&mut self.is_stranger));
-        if !std::mem::take(&mut self.is_counted) {
-            return;
-        }
-        if let Some(count) = counts.addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.addresses.remove(&self.address);
-            }
-        }
+        let Some(open) = counts.open.get_mut(&self.number) else { return };
+        open.has_key = true;
+        let address = open.address;
+        counts.remember(address);
+        counts.release(self.number);
     }
 }
 
 impl Drop for ConnectionPermit {
+    /// One that gave its place up is gone already.
     fn drop(&mut self) {
-        self.release();
-        self.doors.counts().open -= 1;
+        self.doors.counts().leave(self.number);
     }
 }
 
@@ -202,6 +253,17 @@ fn refused(peer: IpAddr, key: &str) {
     );
 }
 
+fn closed(peer: IpAddr) {
+    let Some(more) = CLOSED.pass() else { return };
+    log(
+        Level::Warn,
+        format_args!(
+            "connection from {peer} closed, which had waited longest for a request: deployment.admin.limits.connections is \
+             reached ({more} more were not logged)"
+        ),
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +280,7 @@ mod tests {
     #[test]
     fn a_stranger_has_few_until_a_key_is_shown() {
         let doors = doors(100);
-        let mut first = doors.admit(address("192.0.2.1")).expect("room");
+        let first = doors.admit(address("192.0.2.1")).expect("room");
         let _second = doors.admit(address("::ffff:192.0.2.1")).expect("room");
         assert!(doors.admit(address("192.0.2.1")).is_none());
         first.showed_key();
@@ -233,17 +295,27 @@ mod tests {
         assert_eq!(many.len(), 50, "the list knows no limit of an address");
     }
 
+    fn strangers(doors: &Arc<Doors>) -> Vec<ConnectionPermit> {
+        (0..20).filter_map(|host| doors.admit(IpAddr::from([192, 0, 2, host]))).collect()
+    }
+
+    /// They are no longer only waiting for a request.
+    fn ask(permits: &[ConnectionPermit]) {
+        assert!(permits.iter().filter(|permit| permit.clock.request()).count() <= permits.len());
+    }
+
     #[test]
     fn an_address_that_has_shown_a_key_comes_back() {
         let doors = doors(8);
         let (operator, other) = (address("192.0.2.200"), address("192.0.2.201"));
         doors.admit(operator).expect("room").showed_key();
-        let strangers: Vec<_> =
-            (0..20).filter_map(|host| doors.admit(IpAddr::from([192, 0, 2, host]))).collect();
-        assert_eq!(strangers.len(), 6);
+        let strangers = strangers(&doors);
+        ask(&strangers);
+        assert_eq!(doors.counts().open.len(), 6);
         assert!(doors.admit(other).is_none());
-        let back = (doors.admit(operator), doors.admit(address("127.0.0.1")));
-        assert!(back.0.is_some() && back.1.is_some());
+        let back =
+            [doors.admit(operator), doors.admit(address("127.0.0.1"))].map(|permit| permit.expect("room"));
+        ask(&back);
         assert!(doors.admit(address("::1")).is_none(), "8 in all");
         let mut counts = doors.counts();
         (0..=u16::MAX).for_each(|host| {
@@ -256,13 +328,31 @@ mod tests {
     #[test]
     fn strangers_leave_a_quarter() {
         let doors = doors(8);
-        let strangers: Vec<_> =
-            (0..20).filter_map(|host| doors.admit(IpAddr::from([192, 0, 2, host]))).collect();
-        assert_eq!(strangers.len(), 6);
+        let strangers = strangers(&doors);
+        assert_eq!((strangers.len(), doors.counts().open.len()), (20, 6));
+        ask(&strangers);
         let listed: Vec<_> = (0..20).filter_map(|host| doors.admit(IpAddr::from([10, 0, 0, host]))).collect();
-        assert_eq!(listed.len(), 2);
+        ask(&listed);
+        assert_eq!(doors.counts().open.len(), 8);
+        assert!(doors.admit(address("10.0.0.1")).is_none(), "each has a request");
         drop((strangers, listed));
         let counts = doors.counts();
-        assert_eq!((counts.open, counts.strangers, counts.addresses.len()), (0, 0, 0));
+        assert_eq!((counts.open.len(), counts.strangers, counts.addresses.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn who_has_waited_longest_gives_way() {
+        let doors = doors(4);
+        let own = || doors.admit(address("127.0.0.1")).expect("room");
+        let (busy, known, first, second) = (own(), own(), own(), own());
+        assert!(busy.clock.request());
+        known.showed_key();
+        let next = own();
+        assert!(!first.clock.request(), "the oldest without a key or request");
+        assert!(second.clock.request() && next.clock.request());
+        let _last = own();
+        assert!(!known.clock.request(), "then the oldest with a key");
+        drop((first, known));
+        assert_eq!(doors.counts().open.len(), 4);
     }
 }

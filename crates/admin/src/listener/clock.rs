@@ -4,6 +4,8 @@
 //! accepted -> Head -> (a request is answered: no limit of ours) -> Taking -> Idle -> Head
 //! ```
 //!
+//! A connection in `Head` or `Idle` may be closed before its time, where connections run out.
+//!
 //! The library that speaks HTTP has one time limit for a head and for the idleness before it; here they are two.
 
 use std::{
@@ -20,8 +22,6 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::Bounds;
-
 /// For an answer, which may be large: a list of everything, a page of metrics.
 const LONGEST_TAKING: Duration = Duration::from_secs(120);
 
@@ -34,10 +34,14 @@ enum Stage {
     /// The client takes the answer.
     Taking,
     Idle,
+    /// It gave its place up to another connection.
+    Closed,
 }
 
 pub(super) struct Clock {
     state: Mutex<(Stage, Instant)>,
+    /// Since when no request is under way: accepted, or answered.
+    waiting_since: Mutex<Instant>,
     /// When an answer has to be taken, however slowly its parts are.
     taken_by: Mutex<Instant>,
     /// The deadline is nearer now: the waiting task has to look again.
@@ -48,15 +52,17 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// From the moment a connection was accepted.
-    pub(super) fn new(accepted: Instant, bounds: &Bounds) -> Arc<Clock> {
+    /// From the moment a connection was accepted. The limits are for a head, for taking an answer, and between two requests.
+    pub(super) fn new(head: Duration, send: Duration, idle: Duration) -> Arc<Clock> {
+        let accepted = Instant::now();
         Arc::new(Clock {
-            state: Mutex::new((Stage::Head, accepted + bounds.head)),
+            state: Mutex::new((Stage::Head, accepted + head)),
+            waiting_since: Mutex::new(accepted),
             taken_by: Mutex::new(accepted),
             nearer: Notify::new(),
-            head: bounds.head,
-            send: bounds.send,
-            idle: bounds.idle,
+            head,
+            send,
+            idle,
         })
     }
 
@@ -67,13 +73,14 @@ impl Clock {
             let over = async {
                 match stage {
                     Stage::Request => std::future::pending().await,
+                    Stage::Closed => {}
                     _ => sleep_until(deadline).await,
                 }
             };
             tokio::select! {
                 () = over => {
                     let (stage, deadline) = *self.state();
-                    if stage != Stage::Request && deadline <= Instant::now() {
+                    if stage == Stage::Closed || (stage != Stage::Request && deadline <= Instant::now()) {
                         return;
                     }
                 }
@@ -82,9 +89,35 @@ impl Clock {
         }
     }
 
-    /// A head is complete.
-    pub(super) fn request(&self) {
-        self.state().0 = Stage::Request;
+    /// A head is complete. `false`: too late, the connection is closed.
+    pub(super) fn request(&self) -> bool {
+        let mut state = self.state();
+        if state.0 != Stage::Closed {
+            state.0 = Stage::Request;
+        }
+        state.0 == Stage::Request
+    }
+
+    /// Since when the connection waits for a request; `None`: it has one.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        let waits = matches!(self.state().0, Stage::Head | Stage::Idle);
+        waits.then(|| *self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether it gave its place up.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().0 == Stage::Closed
+    }
+
+    /// Ends a connection that waits for a request. `false`: it has one by now.
+    pub(super) fn close(&self) -> bool {
+        let mut state = self.state();
+        let waits = matches!(state.0, Stage::Head | Stage::Idle);
+        if waits {
+            state.0 = Stage::Closed;
+            self.nearer.notify_one();
+        }
+        waits
     }
 
     /// Whether the client may be sending a head: it has only connected, or begun.
@@ -114,13 +147,17 @@ impl Clock {
 
     fn flushed(&self) {
         if self.state().0 == Stage::Taking {
+            *self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             self.set(Stage::Idle, self.idle);
         }
     }
 
     fn set(&self, stage: Stage, limit: Duration) {
-        *self.state() = (stage, Instant::now() + limit);
-        self.nearer.notify_one();
+        let mut state = self.state();
+        if state.0 != Stage::Closed {
+            *state = (stage, Instant::now() + limit);
+            self.nearer.notify_one();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, (Stage, Instant)> {

@@ -49,7 +49,7 @@ const LAST_HEAD: Duration = Duration::from_secs(2);
 /// Who is at the other end.
 pub(super) struct Client {
     peer: IpAddr,
-    place: Mutex<ConnectionPermit>,
+    place: ConnectionPermit,
     doors: Arc<Doors>,
     clock: Arc<Clock>,
     phase: watch::Receiver<Phase>,
@@ -73,11 +73,9 @@ impl Client {
         peer: IpAddr,
         place: ConnectionPermit,
         doors: Arc<Doors>,
-        accepted: Instant,
         phase: watch::Receiver<Phase>,
     ) -> Arc<Client> {
-        let clock = Clock::new(accepted, &doors.bounds);
-        let (place, rest) = (Mutex::new(place), Mutex::new(Rest::Nothing));
+        let (clock, rest) = (place.clock.clone(), Mutex::new(Rest::Nothing));
         Arc::new(Client { peer, place, doors, clock, phase, rest })
     }
 
@@ -101,9 +99,13 @@ pub(super) async fn serve<S: Service>(
     let answer = service_fn(move |request| -> Answering {
         let (service, client, now) = (service.clone(), asked.clone(), now.clone());
         Box::pin(async move {
-            client.clock.request();
+            let is_in_time = client.clock.request();
             let is_over = *now.borrow() == Phase::Closing;
-            let mut response = match service.handed_over().filter(|_| is_over) {
+            let refused = match is_in_time {
+                true => service.handed_over().filter(|_| is_over),
+                false => Some(Response::error(503, "too many connections; try again")),
+            };
+            let mut response = match refused {
                 Some(response) => write(response, rest(request.body(), Rest::OfStranger), &client),
                 None => answer(request, &client, service.as_ref()).await,
             };
@@ -178,7 +180,7 @@ async fn answer<S: Service>(
         false => Rest::OfStranger,
     };
     if client_or_stranger == Rest::OfClient {
-        client.place.lock().unwrap_or_else(PoisonError::into_inner).showed_key();
+        client.place.showed_key();
     }
     match S::body_limit(&entered) {
         0 => {

@@ -62,11 +62,12 @@ fn list(resource: &Resource) -> Operation {
         )
         .query("page_size", "Objects on a page", json!({"type": "integer", "minimum": 10, "maximum": 500}))
         .query("name", "A regular expression that the name matches", pattern.clone())
-        .query("label", "The name of a label that the object has", pattern.clone());
-    if resource.kind == Kind::Route {
-        operation =
-            operation.query("uri", "A regular expression that a path of the route matches", pattern.clone());
-    }
+        .query("label", "The name of a label that the object has", pattern.clone())
+        .query(
+            "uri",
+            "A regular expression that a path of the object matches; routes have paths",
+            pattern.clone(),
+        );
     if matches!(resource.kind, Kind::Route | Kind::StreamRoute) {
         let about = "service_id=ID or upstream_id=ID, encoded as a value of a query";
         operation = operation.query("filter", about, pattern);

@@ -25,11 +25,10 @@ use crate::{
     AdminApi,
     api::body::IMPORT_LIMIT,
     at_length::at_length,
-    message::{Request, RequestBody, Response, arguments},
+    message::{Request, RequestBody, Response},
 };
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
-    check_arguments(request)?;
     let order = Order::of(api, request)?;
     let mode = match request.argument("mode").as_deref() {
         None | Some("merge") => Mode::Merge,
@@ -71,24 +70,6 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         }
     }
     Err(busy())
-}
-
-/// `dryrun=true`, taken for nothing, would write.
-fn check_arguments(request: &Request) -> Result<(), Response> {
-    const KNOWN: [&str; 7] = ["mode", "source", "earlier", "dry_run", "wait", "wait_timeout", "api_key"];
-    let given: Vec<String> = arguments(&request.query).into_iter().map(|(name, _)| name).collect();
-    if let Some(name) =
-        given.iter().enumerate().find_map(|(at, name)| given[..at].contains(name).then_some(name))
-    {
-        return Err(Response::error(400, &format!("argument {name} is given twice")));
-    }
-    match given.into_iter().find(|name| !KNOWN.contains(&name.as_str())) {
-        Some(name) => {
-            let hint = nearest::hint(&name, KNOWN);
-            Err(Response::error(400, &format!("unknown argument {name}{hint}")))
-        }
-        None => Ok(()),
-    }
 }
 
 /// YAML, or with a content type of JSON that.

@@ -9,6 +9,7 @@ use tidegate_store::Store;
 use super::{answers::not_found, envelope, target::Target};
 use crate::{
     AdminApi, ApiVersion,
+    arguments::warn,
     documents::Holds,
     message::{Request, Response, arguments},
     permission::scope::Rights,
@@ -32,13 +33,50 @@ pub(super) async fn get(api: &AdminApi, request: &Request, target: Target) -> Re
     let owner = target.owner.as_deref().unwrap_or_default();
     let scope = rights.scope.as_ref().map(|scope| scope.labels());
     let question = format!("{} {owner:?} {given:?} {} {scope:?}", target.kind.directory(), reader.masked);
+    let warnings = in_vain(&given, target.kind, api.settings.version);
     let (masked, store) = (reader.masked, api.store.clone());
     let (settings, plugins) = (api.settings.clone(), api.plugins().clone());
     let make = move || {
         let reader = envelope::Reader { settings: &settings, plugins: plugins.as_ref(), masked };
         lists(store.as_ref(), &reader, &target, &given, &rights)
     };
-    api.documents.get(question, Holds::AtRevision(api.stored_revision()), make).await
+    let response = api.documents.get(question, Holds::AtRevision(api.stored_revision()), make).await;
+    warn(response, &warnings)
+}
+
+/// What of the arguments the list does not go by.
+fn in_vain(given: &[(String, String)], kind: Kind, version: ApiVersion) -> Vec<String> {
+    if version == ApiVersion::V2 {
+        let unused = "filters and pages have no effect with admin_api_version v2";
+        return if given.is_empty() { Vec::new() } else { vec![unused.to_owned()] };
+    }
+    let mut found = Vec::new();
+    for (name, other) in [("page", "page_size"), ("page_size", "page")] {
+        if argument(given, name).is_some() && argument(given, other).is_none() {
+            found.push(format!("argument {name} has no effect without {other}"));
+        }
+    }
+    for name in ["name", "uri"] {
+        if argument(given, name).is_some_and(|pattern| Regex::new(&pattern).is_err()) {
+            found.push(format!("argument {name} matches nothing: it is not a regular expression"));
+        }
+    }
+    if let Some(filter) = argument(given, "filter").filter(|_| is_filtered(kind))
+        && !arguments(&filter).iter().all(|(name, _)| is_filter(name))
+    {
+        found.push(
+            "argument filter: it knows service_id=ID and upstream_id=ID; others have no effect".to_owned(),
+        );
+    }
+    found
+}
+
+fn is_filtered(kind: Kind) -> bool {
+    matches!(kind, Kind::Route | Kind::StreamRoute)
+}
+
+fn is_filter(name: &str) -> bool {
+    matches!(name, "service_id" | "upstream_id")
 }
 
 /// Those that make a list another one.
@@ -128,9 +166,7 @@ impl Filter {
         }
         let pattern = |name: &str| argument(given, name).map(|pattern| Regex::new(&pattern).ok());
         let fields = argument(given, "filter").map(|filter| arguments(&filter)).unwrap_or_default();
-        let known = matches!(kind, Kind::Route | Kind::StreamRoute);
-        let usable =
-            |(name, _): &(String, String)| known && matches!(name.as_str(), "service_id" | "upstream_id");
+        let usable = |(name, _): &(String, String)| is_filtered(kind) && is_filter(name);
         Some(Filter {
             name: pattern("name"),
             uri: pattern("uri"),

@@ -81,6 +81,9 @@ pub(super) fn returned(
     let text = in_templates(&variables.text(text)?);
     let mut branch = match status {
         301 | 302 | 303 | 307 | 308 if !text.is_empty() => {
+            if text.starts_with(['/', '$']) && !text.starts_with("$scheme") {
+                chain.redirects_to_path(report);
+            }
             let redirect = json!({"uri": text.replace("$uri", "${uri}"), "ret_code": status});
             Branch::new(Map::from_iter([("redirect".to_owned(), redirect)]), None)
         }

@@ -172,7 +172,8 @@ impl<'a> Chain<'a> {
                 if elsewhere || taken.contains(name) {
                     continue;
                 }
-                match effect(name, handler) {
+                let effect = if self.leaves_paths(directive) { Effect::None } else { effect(name, handler) };
+                match effect {
                     Effect::None => report.ignored(&directive.at, name, effects::remark(name)),
                     Effect::Answers(how) => {
                         differs = true;
@@ -183,6 +184,33 @@ impl<'a> Chain<'a> {
             }
         }
         Ok(differs)
+    }
+
+    /// Whether a directive about the addresses in redirects leaves them as the gateway sends them: a path alone, which leads to the
+    /// address that was asked.
+    fn leaves_paths(&self, directive: &Directive) -> bool {
+        match (directive.name.as_str(), directive.argument(0)) {
+            ("absolute_redirect", _) | ("port_in_redirect", "on") | ("server_name_in_redirect", "off") => {
+                true
+            }
+            ("port_in_redirect" | "server_name_in_redirect", _) => self.redirects_are_paths(),
+            _ => false,
+        }
+    }
+
+    fn redirects_are_paths(&self) -> bool {
+        let mut all = self.blocks.iter().flat_map(|(_, block)| block.iter());
+        all.find(|one| one.name == "absolute_redirect").is_some_and(|one| one.argument(0) == "off")
+    }
+
+    /// Says once what holds for redirects to a path.
+    pub(crate) fn redirects_to_path(&self, report: &mut Report) {
+        if !self.redirects_are_paths() {
+            report.differs_always(
+                "redirects",
+                "Location is a path where nginx puts the address that was asked before it, for want of `absolute_redirect off`",
+            );
+        }
     }
 
     /// Whether what an outer block says of this name counts here.

@@ -99,6 +99,7 @@ fn handled<'a>(
         proxy::extras(chain, variables, at.context, &mut plugins, report)?;
         let branches = error_pages::files(at, chain, files, &plugins, variables, report)?;
         chain.check(Handler::Files, report)?;
+        chain.redirects_to_path(report);
         branches
     } else {
         // A handler that is not known names itself; else nothing is served.

@@ -211,9 +211,11 @@ const PREFIXES: [&str; 9] = [
 /// Protocols whose `_pass` closes what uses it.
 const CLOSED_HANDLERS: [&str; 4] = ["fastcgi_", "uwsgi_", "scgi_", "memcached_"];
 
+const IN_REDIRECTS: &str =
+    "redirects to a path are sent as a path: clients stay at the name and port that they asked";
+
 /// What clients may notice, with how.
-const ANSWERS: [(&str, &str); 27] = [
-    ("absolute_redirect", "redirects to a path are sent as a path"),
+const ANSWERS: [(&str, &str); 26] = [
     ("add_trailer", "trailers are not added"),
     ("charset", "the character set of answers may differ"),
     ("charset_types", "the character set of answers may differ"),
@@ -228,14 +230,14 @@ const ANSWERS: [(&str, &str); 27] = [
     ("msie_padding", "old browsers get the same answers as others"),
     ("msie_refresh", "old browsers get the same answers as others"),
     ("override_charset", "the character set of answers may differ"),
-    ("port_in_redirect", "redirects to a path are sent as a path"),
+    ("port_in_redirect", IN_REDIRECTS),
     ("proxy_bind", "connections leave from the system's address"),
     ("proxy_force_ranges", "ranges are up to the upstream"),
     ("proxy_limit_rate", "the upstream is read as fast as it sends"),
     ("proxy_next_upstream", "other nodes are tried after failed connections and timeouts"),
     ("proxy_next_upstream_timeout", "other nodes are tried after failed connections and timeouts"),
     ("proxy_next_upstream_tries", "other nodes are tried after failed connections and timeouts"),
-    ("server_name_in_redirect", "redirects to a path are sent as a path"),
+    ("server_name_in_redirect", IN_REDIRECTS),
     ("source_charset", "the character set of answers may differ"),
     ("ssl_early_data", "early data is not taken"),
     ("stream", "TCP and UDP are not proxied"),

@@ -7,6 +7,7 @@ use super::{
     answers::GZIP,
     at::{At, is_step},
     chain::{Chain, Handler},
+    groups,
     made::{Made, Stop},
     places::LocationMatch,
     proxy,
@@ -60,9 +61,9 @@ fn extra_fields(
         if has_own_variables(value) {
             return Err(not(&format!("`{}` has variables of the question itself", header.title())));
         }
-        if value.is_empty()
-            || ["host", "content-length", "connection"].contains(&name.to_lowercase().as_str())
-        {
+        let is_host_of_its_own = name.eq_ignore_ascii_case("host") && value == "$proxy_host";
+        let is_framing = ["content-length", "connection"].contains(&name.to_lowercase().as_str());
+        if value.is_empty() || is_framing || is_host_of_its_own {
             continue;
         }
         let text = variables.text(&value.replace("$proxy_add_x_forwarded_for", "$remote_addr"))?;
@@ -123,9 +124,7 @@ pub(super) fn convert<'a>(
         return Err(not("its question has no fields of the client"));
     }
     let target = proxy::target(pass, variables)?;
-    if at.context.groups.contains_key(target.authority.as_str()) || target.scheme.starts_with("grpc") {
-        return Err(not("its upstream is a group; write the address of its server in `proxy_pass`"));
-    }
+    let server = server_of(&target, at, &not)?;
     let rest = match (&location.place, &target.path) {
         (_, None) => path.to_owned(),
         (LocationMatch::Exact(_), Some(base)) => base.clone(),
@@ -134,13 +133,17 @@ pub(super) fn convert<'a>(
         }
         _ => return Err(not("its location is a regular expression")),
     };
-    let extra = extra_fields(asked, variables, &not)?;
+    let mut extra = extra_fields(asked, variables, &not)?;
+    if server != target.authority && !extra.keys().any(|name| name.eq_ignore_ascii_case("host")) {
+        // nginx sends the name that `proxy_pass` has.
+        extra.insert("Host".to_owned(), target.authority.clone().into());
+    }
     asked.check(Handler::Proxy, report).map_err(|stop| match stop {
         Stop::Closed(why) => not(&format!("{why} in its location")),
         split => split,
     })?;
     let mut conf = json!({
-        "uri": format!("{}://{}{rest}", target.scheme, target.authority),
+        "uri": format!("{}://{server}{rest}", target.scheme),
         "ssl_verify": false,
         "request_headers": FIELDS,
         "client_headers": ["WWW-Authenticate"],
@@ -153,6 +156,18 @@ pub(super) fn convert<'a>(
     let how = "the fields Authorization, Cookie and those of browsers and keys are sent; other fields of the client are not";
     report.approximated(&pass.at, "auth_request", how);
     Ok(Map::from_iter([("forward-auth".to_owned(), conf)]))
+}
+
+/// The address that is asked. Of a group there must be one.
+fn server_of(target: &proxy::Target, at: &At<'_, '_>, not: &impl Fn(&str) -> Stop) -> Made<String> {
+    if target.scheme.starts_with("grpc") {
+        return Err(not("it is asked by gRPC"));
+    }
+    let Some(group) = at.context.groups.get(target.authority.as_str()) else {
+        return Ok(target.authority.clone());
+    };
+    let several = "its upstream is a group of several servers; write the address of one in `proxy_pass`";
+    groups::only_server(group).ok_or_else(|| not(several))
 }
 
 /// The variables of the question, which starts with the steps of the server and shares what they set with the request.

@@ -73,6 +73,32 @@ pub(super) fn group(group: &Directive, scheme: &str, report: &mut Report) -> Mad
     Ok(upstream)
 }
 
+/// The address of the one server of a group in which nothing else can be chosen; nginx counts no failures of a single one.
+pub(super) fn only_server(group: &Directive) -> Option<String> {
+    const OF_NO_MATTER: [&str; 9] = [
+        "server",
+        "zone",
+        "keepalive",
+        "keepalive_requests",
+        "keepalive_timeout",
+        "keepalive_time",
+        "least_conn",
+        "ip_hash",
+        "random",
+    ];
+    let mut servers = group.all("server");
+    let (Some(server), None) = (servers.next(), servers.next()) else { return None };
+    let is_plain =
+        |word: &String| ["weight=", "max_fails=", "fail_timeout="].iter().any(|name| word.starts_with(name));
+    let knows_all = group.block.iter().all(|one| OF_NO_MATTER.contains(&one.name.as_str()));
+    if !knows_all || !server.arguments.iter().skip(1).all(is_plain) {
+        return None;
+    }
+    let node = node(server.argument(0), "http", 1).ok()?;
+    let (host, port) = (node["host"].as_str()?, node["port"].as_u64()?);
+    Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
 /// Variables that stand alone as keys here; others are combinations of one.
 const KEYS: [&str; 5] = ["uri", "server_addr", "remote_port", "remote_addr", "host"];
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::Report;
 
-const STEPS: [&str; 5] = ["return", "rewrite", "if", "set", "break"];
+pub(super) const STEPS: [&str; 5] = ["return", "rewrite", "if", "set", "break"];
 
 /// What nginx looks at after the rewrite phase, so that `return` is earlier than all of it.
 const LATER: [&str; 20] = [

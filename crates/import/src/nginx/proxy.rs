@@ -164,7 +164,18 @@ fn request_headers(
         };
         match text.as_str() {
             "" => remove.push(name.to_owned()),
-            _ => _ = set.insert(name.to_owned(), in_templates(&text).into()),
+            _ => {
+                let same = set.keys().find(|other| other.eq_ignore_ascii_case(name)).cloned();
+                let lines = set.entry(same.unwrap_or_else(|| name.to_owned())).or_insert_with(|| json!([]));
+                lines.as_array_mut().into_iter().for_each(|lines| lines.push(in_templates(&text).into()));
+            }
+        }
+    }
+    // An empty line is not sent beside others.
+    remove.retain(|name| !set.keys().any(|other| other.eq_ignore_ascii_case(name)));
+    for lines in set.values_mut() {
+        if let Some([only]) = lines.as_array().map(Vec::as_slice) {
+            *lines = only.clone();
         }
     }
     if !set.is_empty() || !remove.is_empty() {

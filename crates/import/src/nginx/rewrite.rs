@@ -101,6 +101,9 @@ fn one<'a>(
     };
     let subject = format!("rewrite {}", directive.argument(0));
     if let Kind::Redirect(status) = kind {
+        if !is_absolute(&replacement) {
+            chain.redirects_to_path(report);
+        }
         let plugins = redirect(directive.argument(0), &replacement, status)?;
         let mut branches = Vec::new();
         if let Some((held, chain)) = settings {

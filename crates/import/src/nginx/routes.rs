@@ -130,6 +130,7 @@ fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imp
         let (status, mut plugins) = if location.chain.one("internal").is_some() {
             (404, Branch::status(404).plugins)
         } else {
+            location.chain.redirects_to_path(&mut imported.report);
             let redirect = json!({"uri": format!("{bare}/"), "ret_code": 301, "append_query_string": true});
             (301, Map::from_iter([("redirect".to_owned(), redirect)]))
         };

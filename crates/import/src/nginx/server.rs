@@ -50,7 +50,7 @@ impl<'a> Server<'_, 'a> {
         };
         let regexes = self.locations.regexes();
         let own = Block {
-            name: name.to_owned(),
+            name: self.own_name(name, "server"),
             subject: format!("server {name}"),
             at: self.directive.at.clone(),
             uris: self.all_uris(),
@@ -155,8 +155,10 @@ impl<'a> Server<'_, 'a> {
     ) -> Option<Block> {
         let place = LocationMatch::Prefix { path: "/".to_owned(), ends: false };
         let chain = self.chain();
+        // They ran before a location was looked for.
+        chain.take(&program::STEPS);
         let block = |branches: Vec<Branch>| Block {
-            name: format!("{name}-else"),
+            name: self.own_name(name, "else"),
             subject: format!("server {name}"),
             at: self.directive.at.clone(),
             uris: vec!["/*".to_owned()],

@@ -37,11 +37,11 @@ fn report_and_body_name_the_closed_route() {
         let (id, body) = &closed[0];
         assert_eq!(
             (id.as_str(), body.trim_end()),
-            ("shop.example-2-1", "closed by import (shop.example-2-1)")
+            ("shop.example-blog-4bab-1", "closed by import (shop.example-blog-4bab-1)")
         );
         let report = imported.report.text("f");
         let why = "f:2: closed: location /blog/: in part; `rewrite ^/blog/(.*)$ /api/posts/$1 last`: which location takes \
-                   `/api/posts/` is unknown: `location ~ \\.php$` of line 4 may take a part of such paths (shop.example-2-1)";
+                   `/api/posts/` is unknown: `location ~ \\.php$` of line 4 may take a part of such paths (shop.example-blog-4bab-1)";
         assert!(report.contains(why), "{report}");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Matching,
+    Matching, own_place,
     values::{is_text, never_equal, never_matches, never_number},
 };
 use crate::{Kind, Object, PluginCatalog, schema::rules::is_secret_reference};
@@ -41,6 +41,7 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     let value = object.value();
     each(&value, &mut |condition| found.extend(test(condition, matching, catalog)));
     if let Some(vars) = value.get("vars").filter(|_| object.kind == Kind::Route) {
+        found.extend(own_place::of(&value, matching));
         late(vars, "vars", "when routes are matched, before authentication and the upstream", &mut found);
         each(vars, &mut |Condition { name, right, .. }| {
             if MATCHED.contains(&name) || matching.parameters && name.starts_with(PARAMETERS) {

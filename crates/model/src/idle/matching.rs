@@ -16,6 +16,49 @@ pub struct Matching {
     pub is_document: bool,
     /// Sessions of TCP and UDP are proxied (`apisix.proxy_mode`).
     pub stream: bool,
+    /// Where requests arrive.
+    pub ports: Ports,
+    /// Where sessions arrive.
+    pub stream_ports: Ports,
+}
+
+/// The ports that a gateway listens on. They are unknown where the system chooses one, where other gateways serve the objects,
+/// and where there are more than a message could name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ports(Option<([u16; Ports::MOST], usize)>);
+
+impl Ports {
+    const MOST: usize = 16;
+
+    /// Of listeners.
+    pub fn of(ports: impl IntoIterator<Item = u16>) -> Ports {
+        let (mut list, mut count) = ([0; Ports::MOST], 0);
+        for port in ports {
+            let known = list.get(..count).unwrap_or_default();
+            if known.contains(&port) {
+                continue;
+            }
+            let Some(next) = list.get_mut(count).filter(|_| port != 0) else { return Ports(None) };
+            *next = port;
+            count += 1;
+        }
+        Ports(Some((list, count)))
+    }
+
+    /// Where the gateway listens instead of on this port; `None`: it listens there, or this is unknown.
+    pub(super) fn instead_of(&self, port: u64) -> Option<String> {
+        let (list, count) = self.0.as_ref()?;
+        let ports = list.get(..*count)?;
+        if ports.iter().any(|own| u64::from(*own) == port) {
+            return None;
+        }
+        let shown: Vec<String> = ports.iter().map(u16::to_string).collect();
+        Some(match shown.as_slice() {
+            [] => "no port".to_owned(),
+            [only] => format!("port {only} only"),
+            [others @ .., last] => format!("ports {} and {last} only", others.join(", ")),
+        })
+    }
 }
 
 /// The path as requests have it when they are compared. With `match_uri_encoded_slash` `%2F` stays.

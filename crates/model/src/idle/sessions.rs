@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::without::each_inline_upstream;
+use super::{Matching, without::each_inline_upstream};
 use crate::{Kind, Object};
 
 /// Variables that only requests have, and that keys of hashes may name.
 const OF_REQUESTS: [&str; 6] = ["uri", "request_uri", "query_string", "host", "hostname", "server_name"];
 
-pub(super) fn of(object: &Object) -> Vec<String> {
+pub(super) fn of(object: &Object, matching: Matching) -> Vec<String> {
     if object.kind != Kind::StreamRoute {
         return Vec::new();
     }
     let value = object.value();
-    let mut found: Vec<String> = name(&value).into_iter().collect();
+    let mut found: Vec<String> = name(&value).into_iter().chain(port(&value, matching)).collect();
     value.get("upstream").into_iter().for_each(|value| upstream(value, "upstream.", &mut found));
     if let Some(conf) = value.pointer("/plugins/traffic-split") {
         each_inline_upstream(conf, &mut |value, path| upstream(value, path, &mut found));
@@ -27,6 +27,14 @@ fn name(value: &Value) -> Option<String> {
     let bare = name.trim_start_matches('[').trim_end_matches([']', '.']);
     let is_address = bare.parse::<std::net::IpAddr>().is_ok();
     is_address.then(|| format!("sni {name} matches no session: clients send no address as a server name"))
+}
+
+fn port(value: &Value, matching: Matching) -> Option<String> {
+    let port = value.get("server_port")?.as_u64()?;
+    let instead = matching.stream_ports.instead_of(port).filter(|_| matching.stream)?;
+    Some(format!(
+        "server_port {port} matches no session: the gateway listens for sessions on {instead}; add the port to apisix.stream_proxy"
+    ))
 }
 
 fn upstream(value: &Value, path: &str, found: &mut Vec<String>) {
@@ -104,7 +112,7 @@ mod tests {
                 fault: None,
                 unread: None,
             };
-            let found = of(&object);
+            let found = of(&object, Matching::default());
             assert_eq!(found.len(), expected.len(), "{found:?}");
             for (found, expected) in found.iter().zip(*expected) {
                 assert!(found.starts_with(*expected), "{found}");

@@ -89,7 +89,9 @@ pub(super) fn never_equal(name: &str, right: &Value, coerced: bool, matching: Ma
         Value::Null if ALWAYS.contains(&name) => Some(format!("{name} has a value in every request")),
         Value::Null => None,
         Value::String(text) => never_text(name, text, matching),
-        Value::Number(_) if coerced => never_number(name),
+        Value::Number(number) if coerced => {
+            never_number(name).or_else(|| never_port(name, number.as_u64()?, matching))
+        }
         other => Some(format!("{name} is a text; write \"{other}\"")),
     }
 }
@@ -126,7 +128,7 @@ fn never_text(name: &str, text: &str, matching: Matching) -> Option<String> {
         }
         // Methods are compared as they are sent, and no client sends `get`.
         Form::Method => write(&text.trim().to_ascii_uppercase()),
-        Form::Decimal => never_decimal(text),
+        Form::Decimal => never_decimal(text).or_else(|| never_port(name, text.parse().ok()?, matching)),
         Form::Address => never_address(text),
         Form::Consumer => (!super::names::is_name(text, ""))
             .then(|| "consumer names have only letters, digits, _ and -".to_owned()),
@@ -163,6 +165,11 @@ fn never_decimal(text: &str) -> Option<String> {
     let significant = digits.trim_start_matches('0');
     let canonical = if significant.is_empty() { "0" } else { significant };
     (canonical != text).then(|| format!("write {canonical}"))
+}
+
+fn never_port(name: &str, port: u64, matching: Matching) -> Option<String> {
+    let instead = matching.ports.instead_of(port).filter(|_| name == "server_port")?;
+    Some(format!("the gateway listens for requests on {instead}"))
 }
 
 fn never_address(text: &str) -> Option<String> {

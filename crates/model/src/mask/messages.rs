@@ -28,7 +28,9 @@ const NAMES: [&str; 9] = [
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
 /// be described without them.
-const CONDITIONS: [&str; 10] = [
+const CONDITIONS: [&str; 12] = [
+    "types",
+    "source",
     "allow_origins",
     "cache_bypass",
     "no_cache",

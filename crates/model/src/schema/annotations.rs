@@ -50,3 +50,34 @@ pub(super) fn find_unknown_keywords<'a>(
         }
     }
 }
+
+/// Keywords that look at values of one type only.
+const OF_TYPES: [(&[&str], &[&str]); 4] = [
+    (&["string"], &["minLength", "maxLength", "pattern"]),
+    (&["array"], &["items", "additionalItems", "contains", "minItems", "maxItems", "uniqueItems"]),
+    (
+        &["object"],
+        &[
+            "properties",
+            "patternProperties",
+            "additionalProperties",
+            "propertyNames",
+            "required",
+            "minProperties",
+            "maxProperties",
+            "dependencies",
+        ],
+    ),
+    (&["number", "integer"], &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+];
+
+/// Adds the keywords among `rules` that look at no value of the type beside them.
+pub(super) fn find_keywords_of_other_types(rules: &Map<String, Value>, at: &str, found: &mut Vec<String>) {
+    let Some(own) = rules.get("type").and_then(Value::as_str) else { return };
+    let others = OF_TYPES.iter().filter(|(types, _)| !types.contains(&own));
+    for name in others.flat_map(|(_, keywords)| *keywords).filter(|name| rules.contains_key(**name)) {
+        if found.len() < MOST {
+            found.push(format!("{at}: {name:?} has no effect beside type {own}"));
+        }
+    }
+}

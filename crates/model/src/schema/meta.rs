@@ -144,6 +144,7 @@ impl<'a> Walk<'a> {
             KEYWORDS.iter().map(|(name, _)| *name),
             &mut self.unknown,
         );
+        annotations::find_keywords_of_other_types(rules, at, &mut self.unknown);
         for (name, kind) in KEYWORDS {
             if let Some(value) = rules.get(*name) {
                 self.keyword(rules, name, *kind, value, &step(at, name))?;

@@ -17,6 +17,20 @@ pub struct Conf {
     vary: bool,
 }
 
+/// Types that no answer has.
+pub(crate) fn remarks(conf: &Value) -> Vec<String> {
+    let types = conf.get("types").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let never = types.filter(|one| one.contains(['*', ';']));
+    never
+        .map(|one| {
+            format!(
+                "types: {one} compresses nothing: media types are compared as a whole, without parameters; types \"*\" in place of \
+                 the list is all of them"
+            )
+        })
+        .collect()
+}
+
 pub(crate) struct Eligible {
     /// `None`: any.
     types: Option<Vec<String>>,

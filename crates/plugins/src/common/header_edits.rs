@@ -33,5 +33,31 @@ pub(crate) fn remarks(conf: &Value) -> Vec<String> {
     let texts = ["add", "set", "remove"]
         .into_iter()
         .filter(|name| headers.and_then(|headers| headers.get(name)).is_some_and(Value::is_string));
-    texts.map(|name| format!("headers.{name} is a text: it sets a header with the name {name}")).collect()
+    let texts = texts.map(|name| format!("headers.{name} is a text: it sets a header with the name {name}"));
+    texts.chain(unsent(headers)).collect()
+}
+
+/// Fields of one connection, and of the framing on it.
+const OWN_FIELDS: [&str; 5] =
+    ["Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Content-Length"];
+
+/// Fields that the gateway writes itself, whatever a configuration says.
+fn unsent(headers: Option<&Value>) -> Option<String> {
+    let headers = headers?;
+    let is_edit = has_operations(headers);
+    let parts = ["add", "set"].into_iter().filter_map(|name| headers.get(name)).filter(|_| is_edit);
+    let parts: Vec<&Value> = if is_edit { parts.collect() } else { vec![headers] };
+    let names = parts.iter().flat_map(|part| match part {
+        Value::Object(fields) => fields.keys().map(String::as_str).collect::<Vec<_>>(),
+        Value::Array(lines) => {
+            let names = lines.iter().filter_map(|line| line.as_str()?.split_once(':'));
+            names.map(|(name, _)| name.trim()).collect()
+        }
+        _ => Vec::new(),
+    });
+    let names: Vec<&str> = names.collect();
+    let own = |known: &&str| names.iter().any(|name| name.eq_ignore_ascii_case(known));
+    let found: Vec<&str> = OWN_FIELDS.into_iter().filter(own).collect();
+    (!found.is_empty())
+        .then(|| format!("headers: {} has no effect: the gateway frames messages itself", found.join(", ")))
 }

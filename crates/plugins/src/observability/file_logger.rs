@@ -25,6 +25,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("file_logger.metadata.json")),
     phases: LogEntry::ALL_PHASES,
     check,
+    remarks,
     build,
     for_admins: Some("it writes files of the machine"),
     ..PluginDef::DEFAULT
@@ -41,6 +42,12 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
             .map_err(|reason| format!("failed to validate the 'match' expression: {reason}")),
         None => Ok(()),
     }
+}
+
+/// The first request would show it in the error log only.
+fn remarks(conf: &Value) -> Vec<String> {
+    let path = conf.get("path").and_then(Value::as_str).and_then(files::place);
+    path.and_then(|path| files::fault(&path)).into_iter().map(|fault| format!("path: {fault}")).collect()
 }
 
 struct FileLogger {

@@ -24,6 +24,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     guards: false,
     schema: include_str!("brotli.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    remarks: compression::remarks,
     build,
     ..PluginDef::DEFAULT
 };

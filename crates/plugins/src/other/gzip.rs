@@ -20,6 +20,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     guards: false,
     schema: include_str!("gzip.json"),
     phases: Phases::HEADER_FILTER.and(Phases::BODY_FILTER),
+    remarks: compression::remarks,
     build,
     ..PluginDef::DEFAULT
 };

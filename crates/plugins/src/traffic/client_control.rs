@@ -15,6 +15,10 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     priority: 22000,
     schema: include_str!("client_control.json"),
     phases: Phases::REWRITE,
+    remarks: |conf| match conf.get("max_body_size") {
+        None => vec!["it has no effect without max_body_size".to_owned()],
+        Some(_) => Vec::new(),
+    },
     build,
     ..PluginDef::DEFAULT
 };

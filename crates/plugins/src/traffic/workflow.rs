@@ -95,12 +95,23 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     Ok(())
 }
 
+fn takes_all(rule: &Value) -> bool {
+    rule.get("case").is_none() && actions(rule).next().is_some()
+}
+
 fn remarks(conf: &Value) -> Vec<String> {
     if conf.get("rules").is_none_or(lua::is_empty) {
         return vec!["it has no rules and no effect".to_owned()];
     }
     let idle = rules(conf).filter(|(_, rule)| rule.get("actions").is_none_or(lua::is_empty));
     let idle = idle.map(|(number, _)| format!("rule {number} has no effect: it has no actions"));
+    let last = rules(conf).find(|(_, rule)| takes_all(rule)).map(|(number, _)| number);
+    let behind = last.filter(|last| rules(conf).count() > *last).map(|last| {
+        format!(
+            "the rules behind rule {last} never run: it has no case, and the first rule that holds counts"
+        )
+    });
+    let idle = idle.chain(behind);
     let several = rules(conf).filter(|(_, rule)| actions(rule).count() > 1);
     idle.chain(several.map(|(number, _)| format!("rule {number}: only its first action runs"))).collect()
 }

@@ -69,14 +69,18 @@ impl FrameWatch {
         self.useful_bytes += bytes as u64;
     }
 
-    pub(crate) fn received(&mut self, mut bytes: &[u8], now_ms: u64) {
+    /// Returns how many of the bytes stand before the frame that makes a flood: `h2` would answer those behind it.
+    pub(crate) fn received(&mut self, all: &[u8], now_ms: u64) -> usize {
+        let mut bytes = all;
         loop {
             let skipped = bytes.len().min(self.skip as usize);
             self.skip -= skipped as u32;
             bytes = bytes.get(skipped..).unwrap_or_default();
             if bytes.is_empty() {
-                return;
+                return all.len();
             }
+            // Of a header that began in earlier bytes, nothing stands before.
+            let before = if self.have == 0 { all.len() - bytes.len() } else { 0 };
             let wanted = (HEADER_BYTES - self.have).min(bytes.len());
             let (part, rest) = bytes.split_at(wanted);
             if let Some(room) = self.header.get_mut(self.have..self.have + wanted) {
@@ -85,10 +89,13 @@ impl FrameWatch {
             self.have += wanted;
             bytes = rest;
             if self.have < HEADER_BYTES {
-                return;
+                return all.len();
             }
             self.have = 0;
             self.frame(now_ms);
+            if self.flood.is_some() {
+                return before;
+            }
         }
     }
 
@@ -211,6 +218,26 @@ mod tests {
         assert_eq!(allowed(1, 30, 4096), usize::MAX, "headers");
         assert_eq!(allowed(9, 16_384, 4096), usize::MAX, "the fields of a head go on");
         assert_eq!(allowed(8, 4, 4096), (1 << 20) / 13, "window updates");
+    }
+
+    #[test]
+    fn what_stands_behind_a_flood_is_cut_off() {
+        let limits = Http2 { max_control_frames: 7, ..Http2::default() };
+        let one = frame(6, 8).len();
+        for cut in [one * 20, one * 3, 10] {
+            let mut watch = FrameWatch::new(&limits);
+            watch.received(&[b'x'; PREFACE_BYTES as usize], 0);
+            let all = frame(6, 8).repeat(20);
+            let mut passed = 0;
+            for piece in all.chunks(cut) {
+                passed += watch.received(piece, 0);
+                if watch.flood().is_some() {
+                    break;
+                }
+            }
+            // A piece of a header may have been passed on already; no frame is complete with it.
+            assert!((one * 7..one * 8).contains(&passed), "{cut}: {passed}");
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl Wire {
         let (blocked_ms, received_ms) = (None, now_ms);
         let mut wire = Wire { worker, stream, early, out, sent: 0, watch, blocked_ms, received_ms, reads: 0 };
         if let Some(watch) = &mut wire.watch {
-            watch.received(wire.early.filled(), now_ms);
+            let before = watch.received(wire.early.filled(), now_ms);
+            wire.early.truncate(before);
         }
         Rc::new(RefCell::new(wire))
     }
@@ -128,13 +129,24 @@ impl Wire {
             }
             return Poll::Ready(Ok(()));
         }
+        if self.flood().is_some() {
+            // The connection's task ends it; what the client sends is not answered any more.
+            return Poll::Pending;
+        }
         let start = buffer.filled().len();
         ready!(self.stream.poll_read_buffer(context, buffer))?;
         let now_ms = self.worker.deadlines.now_ms();
         self.received_ms = now_ms;
         self.reads += u64::from(buffer.filled().len() > start);
         if let Some(watch) = &mut self.watch {
-            watch.received(buffer.filled().get(start..).unwrap_or_default(), now_ms);
+            let received = buffer.filled().get(start..).unwrap_or_default();
+            let (count, before) = (received.len(), watch.received(received, now_ms));
+            if before < count {
+                buffer.set_filled(start + before);
+                if before == 0 {
+                    return Poll::Pending;
+                }
+            }
         }
         Poll::Ready(Ok(()))
     }

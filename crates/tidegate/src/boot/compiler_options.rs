@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_compiler::{Options, UpstreamTrust};
-use tidegate_config::{Provider, Settings, settings::HttpRouter};
-use tidegate_model::idle::Matching;
+use tidegate_config::{Provider, Role, Settings, settings::HttpRouter};
+use tidegate_model::idle::{Matching, Ports};
 use tidegate_plugin_api::{
     Catalog,
     route::RouterOptions,
@@ -52,5 +52,24 @@ pub(super) fn of(settings: &Settings, stream: Option<Arc<Catalog>>) -> Options {
 /// How routes are matched.
 pub(super) fn matching(settings: &Settings) -> Matching {
     let is_document = matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven);
-    Matching { is_document, stream: settings.stream.enable, ..of(settings, None).matching() }
+    // Other gateways serve these objects, too.
+    let are_shared = settings.role == Role::ControlPlane || settings.provider == Provider::Etcd;
+    let (ports, stream_ports) = match are_shared {
+        true => Default::default(),
+        false => (ports(settings), stream_ports(settings)),
+    };
+    let stream = settings.stream.enable;
+    Matching { is_document, stream, ports, stream_ports, ..of(settings, None).matching() }
+}
+
+fn ports(settings: &Settings) -> Ports {
+    let apisix = &settings.apisix;
+    let tls = apisix.tls.listen.iter().filter(|_| apisix.tls.enable);
+    Ports::of(apisix.node_listen.iter().chain(tls).map(|listener| listener.port))
+}
+
+fn stream_ports(settings: &Settings) -> Ports {
+    let stream = &settings.stream;
+    let tcp = stream.tcp.iter().map(|tcp| tcp.listener.port);
+    Ports::of(tcp.chain(stream.udp.iter().map(|listener| listener.port)))
 }

@@ -32,6 +32,13 @@ pub(crate) fn alarm(message: &str) {
     }
 }
 
+/// What the error log has already.
+pub(crate) fn print_logged(message: &str) {
+    if !LOGS_TO_STDERR.load(Relaxed) {
+        print(message);
+    }
+}
+
 /// Before the logs are open, or where there are none.
 pub(crate) fn print(message: &str) {
     crate::say::complain!("{MARK}{message}");

@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tidegate_config::Settings;
+use tidegate_model::nearest;
 use tidegate_plugin_api::Catalog;
 use tidegate_store::{
     ApiDriven, Embedded, Etcd, FAULTS_OF_ITEMS, File, LastGood, Store, StoreError, embedded::Opened,
@@ -308,5 +309,19 @@ fn open_store(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Ope
 /// The file's plugin list counts for the objects beside it; without one config.yaml's does.
 fn choose_plugins(settings: &Settings, catalog: &Arc<Catalog>) -> tidegate_store::file::ChoosePlugins {
     let (configured, catalog) = (settings.plugins.clone(), catalog.clone());
-    Box::new(move |list| catalog.enable(Some(list.map_or(&configured, |list| &list.http))))
+    let yaml = settings.provider == tidegate_config::Provider::Yaml;
+    let file = if yaml { &settings.files.resources_yaml } else { &settings.files.resources_json };
+    let file = file.display().to_string();
+    Box::new(move |list| {
+        for name in list.iter().flat_map(|list| &list.http).filter(|name| catalog.def(name).is_none()) {
+            let hint = nearest::hint(name, catalog.defs().map(|def| def.name));
+            error_log::log(
+                error_log::Level::Warn,
+                format_args!(
+                    "{file}: plugins: there is no plugin {name}{hint}; objects that use it are rejected"
+                ),
+            );
+        }
+        catalog.enable(Some(list.map_or(&configured, |list| &list.http)));
+    })
 }

@@ -130,13 +130,27 @@ fn only_with_apply(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Of the gateway that is applied to, where it is the one of this folder.
 fn own_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<Option<Settings>> {
-    if arguments.admin_key.is_some() {
-        return Ok(None);
-    }
-    let settings = place
-        .load_with_key()
-        .context("--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway")?;
-    Ok(Some(settings))
+    let settings = place.load_with_key();
+    let Some(key) = &arguments.admin_key else {
+        let what = "--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway";
+        return settings.context(what).map(Some);
+    };
+    let admin = arguments.admin.as_deref().unwrap_or(ADMIN);
+    Ok(settings.ok().filter(|settings| is_applied_to(settings, key, admin)))
+}
+
+/// Whether the gateway of these settings is at this address and takes this key.
+fn is_applied_to(settings: &Settings, key: &str, admin: &str) -> bool {
+    let takes = match &settings.admin.access {
+        Access::Open => true,
+        Access::Keys(keys) => keys.iter().any(|own| own.value() == Some(key)),
+    };
+    let Some((listen, (host, port))) = settings.admin.listen.as_ref().zip(admin.rsplit_once(':')) else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_local = host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+    takes && port.parse() == Ok(listen.port) && (host == listen.ip || is_local)
 }
 
 /// Of the gateway that gets the file, where it is known. With a config.yaml that cannot be read it is not.

@@ -14,10 +14,11 @@ mod wasi;
 
 use std::time::Duration;
 
+use tidegate_model::nearest::nearest;
 use wasmtime::{ExternType, Linker, Module, Store, Val};
 
 use self::abi::{ENV, Status};
-use super::{room::Room, state::State};
+use super::{names::NOT_OFFERED, room::Room, state::State};
 
 pub(super) use abi::Exit;
 pub(super) use fields::count_of_call;
@@ -47,9 +48,9 @@ pub(super) fn install_absent(linker: &mut Linker<State>, module: &Module) -> Res
         }
         let answer = match space {
             wasi::SPACE | wasi::OLD_SPACE => NOT_SUPPORTED,
-            ENV if name.starts_with("proxy_") => Status::Unimplemented as i32,
+            ENV if NOT_OFFERED.contains(&name) => Status::Unimplemented as i32,
             _ => {
-                unknown.push(format!("{space}.{name}"));
+                unknown.push(format!("{space}.{name}{}", hint(linker, &mut store, name)));
                 continue;
             }
         };
@@ -67,4 +68,10 @@ pub(super) fn install_absent(linker: &mut Linker<State>, module: &Module) -> Res
         true => Ok(()),
         false => Err(format!("it imports what is not offered: {}", unknown.join(", "))),
     }
+}
+
+fn hint(linker: &Linker<State>, store: &mut Store<State>, name: &str) -> String {
+    let offered: Vec<&str> =
+        linker.iter(store).filter(|(space, ..)| *space == ENV).map(|(_, name, _)| name).collect();
+    nearest(name, offered).map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use wasmtime::{
     WasmResults,
 };
 
-use super::{engine, host, state::State};
+use super::{engine, host, names, state::State};
 
 /// The bytes of one module.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -49,6 +49,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<InstancePre<State>, String> {
     let mut linker = Linker::new(engine);
     host::install(&mut linker).map_err(|error| format!("{error:#}"))?;
     host::install_absent(&mut linker, &module)?;
+    names::check_callbacks(&module)?;
     linker.instantiate_pre(&module).map_err(|error| format!("{error:#}"))
 }
 

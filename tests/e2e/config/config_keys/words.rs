@@ -72,6 +72,43 @@ fn listeners_that_would_not_exist_keep_the_gateway_from_starting() {
     refuses(&xds, "config_provider: xds is refused");
 }
 
+/// No session reaches a stream route of a port at which nothing listens.
+#[test]
+fn a_stream_route_of_another_port_is_told() {
+    let port = tidegate_testkit::free_port();
+    let streams = [
+        ("apisix.proxy_mode", json!("http&stream")),
+        ("apisix.stream_proxy.tcp", json!([format!("127.0.0.1:{port}")])),
+    ];
+    let gateway = Gateway::start(&embedded(&streams), None);
+    for (number, expected) in
+        [(port, ""), (1, "server_port 1 matches no session: the gateway listens for sessions on port")]
+    {
+        let body = json!({"server_port": number, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
+        let put = format!(
+            "PUT /apisix/admin/stream_routes/1 HTTP/1.1\r\nHost: h\r\nX-API-KEY: test-admin-key\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = Client::connect(gateway.admin).expect("connects").request(&put).expect("an answer");
+        let told = answer.header("X-Tidegate-Warning").unwrap_or_default();
+        assert!(matches!(answer.status(), 200 | 201), "{}", answer.body_text());
+        assert!(
+            if expected.is_empty() { told.is_empty() } else { told.contains(expected) },
+            "{number}: {told}"
+        );
+    }
+}
+
+/// The system has the last word on open files.
+#[test]
+fn a_limit_that_the_system_does_not_allow_is_told() {
+    let gateway = Gateway::start(
+        &standalone(&[("nginx_config.worker_rlimit_nofile", json!(999_999_999))]),
+        Some("routes: []\n"),
+    );
+    gateway.process.wait_for_output("nginx_config.worker_rlimit_nofile: the system allows ");
+}
+
 #[test]
 fn stream_routes_are_refused_wherever_they_come_from() {
     let gateway = Gateway::start(EMBEDDED, None);

@@ -232,15 +232,32 @@ fn a_failing_filter_of_responses_lets_nothing_through() {
 
 #[test]
 fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
-    let unknown = wat::parse_str(
-        r#"(module (import "env" "mystery" (func)) (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1")))"#,
-    )
-    .expect("a module");
     let foreign = wat::parse_str(r#"(module (memory (export "memory") 1))"#).expect("a module");
+    let importing = |name: &str| {
+        let text = format!(
+            r#"(module (import "env" "{name}" (func)) (memory (export "memory") 1) (func (export "proxy_abi_version_0_2_1")))"#
+        );
+        wat::parse_str(text).expect("a module")
+    };
     let cases = [
         ("absent", Vec::new(), "absent.wasm: No such file or directory"),
         ("broken", b"\0asm broken".to_vec(), "broken.wasm: "),
-        ("unknown", unknown, "it imports what is not offered: env.mystery"),
+        ("unknown", importing("mystery"), "it imports what is not offered: env.mystery"),
+        (
+            "misspelled",
+            importing("proxy_get_buffer_bytet"),
+            "it imports what is not offered: env.proxy_get_buffer_bytet (did you mean proxy_get_buffer_bytes?)",
+        ),
+        (
+            "uncalled",
+            Module::default().on("proxy_on_request_header", 3, Some(0), "").build(),
+            "its function proxy_on_request_header is never called; did you mean proxy_on_request_headers?",
+        ),
+        (
+            "idle",
+            Module::default().on("proxy_on_vm_start", 2, Some(1), "").build(),
+            "none of its functions runs: it exports none of proxy_on_request_headers, ",
+        ),
         ("foreign", foreign, "it is not a module of proxy-wasm"),
         (
             "older",
@@ -268,7 +285,10 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
 
 #[test]
 fn a_module_that_says_no_denies_its_route() {
-    let saying_no = |name: &str| Module::default().on(name, 2, Some(0), "").build();
+    let saying_no = |name: &str| {
+        let filter = Module::default().on("proxy_on_request_headers", 3, Some(0), "");
+        filter.on(name, 2, Some(0), "").build()
+    };
     let modules = vec![
         ("start", saying_no("proxy_on_vm_start")),
         ("conf", saying_no("proxy_on_configure")),

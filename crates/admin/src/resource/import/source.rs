@@ -84,11 +84,11 @@ impl Source {
         let seal = Seal { keyring: api.settings.keyring.as_deref(), catalog: catalog.as_ref() };
         let mut outlook = at_length(|| self.compare(&seal, state, items));
         past::complete(api, &self.history_note(), &mut outlook).await?;
-        let Outlook { mut wanted, changed, left, .. } = outlook;
+        let Outlook { mut wanted, changed, left, touched, .. } = outlook;
         let mut kept = Vec::new();
         match self.earlier {
             Earlier::Refuse if changed.is_empty() && left.is_empty() => {}
-            Earlier::Refuse => return Err(refusal::refuse(&self.name, &changed, &left)),
+            Earlier::Refuse => return Err(refusal::refuse(&self.name, &changed, &left, &touched)),
             Earlier::Replace => {
                 for (kind, id) in &left {
                     wanted.extend(removed(state, items, *kind, id));
@@ -139,11 +139,20 @@ impl Source {
             if !is_labelled(object.kind) {
                 outlook.others.push(key);
             } else if label(&object.value(), SOURCE) == Some(self.name.as_str()) {
+                let value = object.value();
+                let is_its = |digest: &str| seal.digests(&key, &value).iter().any(|own| own == digest);
+                if label(&value, DIGEST).is_some_and(|digest| !is_its(digest)) {
+                    outlook.touched.insert(key.clone());
+                }
                 outlook.left.push(key);
             }
         }
         outlook.changed.sort_by(|left, right| left.key.cmp(&right.key));
-        outlook.left.sort();
+        // What a person has changed is named first.
+        let touched = &outlook.touched;
+        outlook
+            .left
+            .sort_by(|one, other| (!touched.contains(one), one).cmp(&(!touched.contains(other), other)));
         outlook
     }
 

@@ -56,7 +56,7 @@ impl<'a> Server<'_, 'a> {
             rank = regexes.len() - regexes.iter().position(|one| *one == index).unwrap_or(0);
         }
         Block {
-            name: format!("{name}-{}", location.directive.at.line),
+            name: self.name_of(name, location),
             subject: location.directive.title(),
             at: location.directive.at.clone(),
             uris,

@@ -2,7 +2,7 @@
 //! worker. They stay open until SIGUSR1 asks for new ones.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock, Weak},
 };
 
@@ -26,6 +26,25 @@ pub(super) fn open(path: &str) -> Result<Arc<LineSink>, String> {
     let file = Arc::new(writer()?.lines(&path));
     files.insert(path, Arc::downgrade(&file));
     Ok(file)
+}
+
+/// The place of that path; `None`: it is relative, and there is no installation around.
+pub(super) fn place(path: &str) -> Option<PathBuf> {
+    match host() {
+        Some(host) => Some(host.prefix.join(path)),
+        None => Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
+    }
+}
+
+/// Why no line can be written there. A file that is not there yet is made, and no folder.
+pub(super) fn fault(path: &Path) -> Option<String> {
+    if path.is_dir() {
+        return Some(format!("{} is a folder: nothing is written; name a file in it", path.display()));
+    }
+    let folder = path.parent()?;
+    let is_absent =
+        std::fs::metadata(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    is_absent.then(|| format!("the folder {} does not exist: nothing is written; make it", folder.display()))
 }
 
 /// The process's log writer, or one of our own where there is no gateway around (unit tests).

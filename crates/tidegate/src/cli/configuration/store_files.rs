@@ -78,7 +78,9 @@ pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
 pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let settings = with_store(place)?;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
-        bail!("the gateway runs as process {pid}; stop it first (`tidegate quit`)");
+        bail!(
+            "the gateway runs as process {pid}; stop it first: `tidegate stop` waits until it has ended, `tidegate quit` does not"
+        );
     }
     let restored = repair::restore(&settings.files.database, file)?;
     let (path, head) = (settings.files.database.display(), restored.head);

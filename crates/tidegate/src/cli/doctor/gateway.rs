@@ -143,16 +143,21 @@ fn port(kind: &str, address: SocketAddr, bound: io::Result<()>) -> Check {
 fn open_files(settings: &Settings) -> Check {
     const NAME: &str = "gateway's files";
     let nginx = &settings.nginx;
-    let wanted = nginx.worker_connections as u64;
+    let connections = nginx.worker_connections as u64;
+    let asked = Some(nginx.worker_rlimit_nofile);
+    let asked = asked.filter(|_| settings.places.is_set("nginx_config.worker_rlimit_nofile"));
+    let wanted = connections.max(asked.unwrap_or(0));
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let seen = format!("{hard} descriptors may be open, and a worker may have {wanted} connections");
+    let also = asked.map(|asked| format!(", and worker_rlimit_nofile asks for {asked}")).unwrap_or_default();
+    let seen =
+        format!("{hard} descriptors may be open, and a worker may have {connections} connections{also}");
     match hard >= wanted {
         true => Check::good(NAME, seen),
         false => Check::bad(
             NAME,
             seen,
             format!(
-                "LimitNOFILE={wanted} in the systemd unit, ulimit -Hn {wanted}, or fewer nginx_config.event.worker_connections"
+                "LimitNOFILE={wanted} in the systemd unit, ulimit -Hn {wanted}, or fewer nginx_config.event.worker_connections or worker_rlimit_nofile"
             ),
         ),
     }

@@ -1,6 +1,6 @@
 //! What an import comes to, before it is decided.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use tidegate_model::Kind;
 
@@ -28,6 +28,8 @@ pub(super) struct Outlook {
     pub others: Vec<Key>,
     /// An earlier import wrote them, and the file does not have them.
     pub left: Vec<Key>,
+    /// Those of `left` that were changed since.
+    pub touched: HashSet<Key>,
 }
 
 impl Changed {

@@ -1,5 +1,7 @@
 //! Why an import was refused, with the objects that it is about.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use super::outlook::{Changed, Key, named};
@@ -8,7 +10,7 @@ use crate::message::Response;
 /// So many objects of each sort are named in the message; the lists beside it have all.
 pub(super) const MOST_NAMED: usize = 20;
 
-pub(super) fn refuse(source: &str, changed: &[Changed], left: &[Key]) -> Response {
+pub(super) fn refuse(source: &str, changed: &[Changed], left: &[Key], touched: &HashSet<Key>) -> Response {
     let mut message = format!("import of {source} refused, nothing was written");
     if !changed.is_empty() {
         let texts: Vec<String> = changed.iter().map(text).collect();
@@ -19,10 +21,12 @@ pub(super) fn refuse(source: &str, changed: &[Changed], left: &[Key]) -> Respons
     }
     let names: Vec<String> = left.iter().map(named).collect();
     if !left.is_empty() {
+        let remark = |key: &Key| if touched.contains(key) { " (changed by hand since)" } else { "" };
+        let texts: Vec<String> = left.iter().map(|key| format!("{}{}", named(key), remark(key))).collect();
         message.push_str(&format!(
             ". An earlier import of {source} wrote objects that this file does not have: {}. They would stay, and may answer \
              requests without the guards of this file",
-            some_of(&names)
+            some_of(&texts)
         ));
     }
     let changed: Vec<String> = changed.iter().map(|changed| named(&changed.key)).collect();

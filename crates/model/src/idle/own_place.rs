@@ -1,0 +1,147 @@
+//! Conditions and patterns of a route that its own paths, hosts or methods exclude.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_backtrack::Expression;
+
+use super::matching::{Matching, compared};
+use crate::{Kind, Object};
+
+/// A search that takes longer proves nothing.
+const MOST_SEARCH: Duration = Duration::from_millis(5);
+
+/// Messages about the comparisons that all have to hold. What a pattern might match is left alone.
+pub(super) fn of(value: &Value, matching: Matching) -> Vec<String> {
+    let all = value.get("vars").and_then(Value::as_array).into_iter().flatten();
+    // `["OR", …]`: one of several is enough.
+    if value.pointer("/vars/0").is_some_and(Value::is_string) {
+        return Vec::new();
+    }
+    let conditions = all.filter_map(|condition| match condition.as_array()?.as_slice() {
+        [Value::String(name), Value::String(operator), right] => {
+            Some((name.as_str(), operator.as_str(), right))
+        }
+        _ => None,
+    });
+    conditions.filter_map(|(name, operator, right)| test(value, name, operator, right, matching)).collect()
+}
+
+/// Patterns of `regex_uri` that no path of the route matches, where it has no others than those that are written.
+pub(super) fn patterns(object: &Object, matching: Matching) -> Vec<String> {
+    if object.kind != Kind::Route || !object.document.may_have("regex_uri") {
+        return Vec::new();
+    }
+    let value = object.value();
+    let uris = texts(&value, "uri", "uris");
+    if uris.is_empty()
+        || uris.iter().any(|uri| uri.contains('*') || (matching.parameters && uri.contains(':')))
+    {
+        return Vec::new();
+    }
+    let paths: Vec<String> = uris.iter().map(|uri| compared(uri, matching)).collect();
+    let mut found = Vec::new();
+    for name in ["proxy-rewrite", "redirect"] {
+        let Some(conf) = value.pointer(&format!("/plugins/{name}")) else { continue };
+        let is_of_the_target = conf.get("use_real_request_uri_unsafe") == Some(&Value::Bool(true));
+        let list = conf.get("regex_uri").and_then(Value::as_array).filter(|_| !is_of_the_target);
+        for pattern in list.into_iter().flatten().step_by(2).filter_map(Value::as_str) {
+            let Ok(expression) = Expression::new(pattern, false) else { continue };
+            let misses = |path: &String| {
+                matches!(expression.captures_patiently(path.as_bytes(), MOST_SEARCH), Ok(None))
+            };
+            if paths.iter().all(misses) {
+                found.push(format!("plugin {name}: regex_uri: {pattern} matches no uri of the route"));
+            }
+        }
+    }
+    found
+}
+
+fn texts<'a>(value: &'a Value, one: &str, several: &str) -> Vec<&'a str> {
+    let several = value.get(several).and_then(Value::as_array).into_iter().flatten();
+    value.get(one).into_iter().chain(several).filter_map(Value::as_str).collect()
+}
+
+fn test(value: &Value, name: &str, operator: &str, right: &Value, matching: Matching) -> Option<String> {
+    let (field, list, fits): (_, _, fn(&str, &str, Matching) -> bool) = match name {
+        "uri" => ("uri", "uris", path_fits),
+        "host" => ("host", "hosts", host_fits),
+        "request_method" | "method" => ("method", "methods", |own, text, _| own == text),
+        _ => return None,
+    };
+    let wanted: Vec<&str> = match (operator.to_ascii_lowercase().as_str(), right) {
+        ("==", Value::String(text)) => vec![text],
+        ("in", Value::Array(items)) => items.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let own = texts(value, field, list);
+    let is_possible = wanted.iter().any(|text| own.iter().any(|own| fits(own, text, matching)));
+    if own.is_empty() || wanted.is_empty() || is_possible {
+        return None;
+    }
+    let written = if operator == "==" { wanted.concat() } else { right.to_string() };
+    Some(format!("the condition {name} {operator} {written} never holds: no {field} of the route matches it"))
+}
+
+/// A star at the end stands for any rest; elsewhere, and for parameters, nothing is certain.
+fn path_fits(own: &str, path: &str, matching: Matching) -> bool {
+    if matching.parameters && own.contains("/:") {
+        return true;
+    }
+    match own.split_once('*') {
+        Some((start, "")) => path.starts_with(start),
+        Some(_) => true,
+        // `apisix.delete_uri_tail_slash`
+        None => own.trim_end_matches('/') == path.trim_end_matches('/'),
+    }
+}
+
+fn host_fits(own: &str, name: &str, _: Matching) -> bool {
+    let own = own.to_ascii_lowercase();
+    let own = own
+        .rsplit_once(':')
+        .filter(|(_, port)| port.parse::<u16>().is_ok())
+        .map_or(own.as_str(), |(name, _)| name);
+    match own.strip_prefix('*') {
+        Some(end) => name.ends_with(end.trim_start_matches('.')),
+        None => own == name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_beside_a_place() {
+        let excluded = [
+            json!({"uri": "/a", "vars": [["uri", "==", "/b"]]}),
+            json!({"uris": ["/a/*", "/c"], "vars": [["arg_x", "==", "1"], ["uri", "in", ["/b", "/d"]]]}),
+            json!({"uri": "/*", "host": "a.test", "vars": [["host", "==", "b.test"]]}),
+            json!({"uri": "/*", "hosts": ["*.a.test"], "vars": [["host", "==", "a.other"]]}),
+            json!({"uri": "/*", "methods": ["GET"], "vars": [["request_method", "==", "POST"]]}),
+        ];
+        for value in excluded {
+            assert_eq!(of(&value, Matching::default()).len(), 1, "{value}");
+        }
+        let possible = [
+            json!({"uri": "/a/*", "vars": [["uri", "==", "/a/b"]]}),
+            json!({"uri": "/a/", "vars": [["uri", "==", "/a"]]}),
+            json!({"uri": "/a*b", "vars": [["uri", "==", "/x"]]}),
+            json!({"uri": "/a", "vars": ["OR", ["uri", "==", "/b"], ["arg_x", "==", "1"]]}),
+            json!({"uri": "/a", "vars": [["uri", "!", "==", "/b"]]}),
+            json!({"uri": "/a", "vars": [["uri", "~~", "/b"]]}),
+            json!({"uri": "/*", "vars": [["host", "==", "b.test"]]}),
+            json!({"uri": "/*", "host": "A.test:8080", "vars": [["host", "==", "a.test"]]}),
+            json!({"uri": "/*", "hosts": ["*.a.test"], "vars": [["host", "==", "x.a.test"]]}),
+        ];
+        for value in possible {
+            assert_eq!(of(&value, Matching::default()), Vec::<String>::new(), "{value}");
+        }
+        let parameters = Matching { parameters: true, ..Matching::default() };
+        assert!(of(&json!({"uri": "/:id", "vars": [["uri", "==", "/b"]]}), parameters).is_empty());
+    }
+}
