@@ -142,7 +142,7 @@ impl<'call> Connection<'call> {
     /// For the next call.
     pub(super) fn keep(self) {
         if !self.ahead.is_empty() {
-            // Nobody has asked for that.
+            // The runner was not asked for that.
             return;
         }
         IDLE.with_borrow_mut(|idle| {
