@@ -15,5 +15,5 @@ export default defineConfig({
     license: { fileName: "licences.md" },
   },
   worker: { format: "es" },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts"], environment: "node", testTimeout: 30_000 },
 });

@@ -5,6 +5,7 @@ mod changes;
 mod claims;
 pub(crate) mod closed;
 mod config_keys;
+mod contested;
 mod dead_nodes;
 mod discovery;
 mod edits;

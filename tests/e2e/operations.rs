@@ -27,6 +27,7 @@ mod lost_lines;
 mod lost_store;
 mod memory_pages;
 mod monitoring;
+mod neighbours;
 mod nginx;
 mod oidc;
 mod permissions;

@@ -1,8 +1,11 @@
 import { createRoot } from "react-dom/client";
-import { App } from "./app";
+import { App, fetchOthers, fetchScreen } from "./app";
 import { sessionNow } from "./lib/api";
 import { startLanguage } from "./lib/i18n";
-import { startSession } from "./lib/session";
+import { currentPlace } from "./lib/router";
+import { startSession, token } from "./lib/session";
+import { fetchStats, rangeOf } from "./lib/stats";
+import { fetchStatus } from "./lib/status";
 import { startTheme } from "./lib/theme";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -15,7 +18,16 @@ import "./styles/figures.css";
 
 startTheme();
 const known = sessionNow().then((session) => session && startSession(session)).catch(() => undefined);
-void Promise.all([startLanguage().catch(() => undefined), known]).then(() => {
+const { path, query } = currentPlace();
+if (token()) {
+  // There seems to be a session: what is shown first is asked together with who it is of.
+  fetchStatus();
+  if (path.length === 0) fetchStats(rangeOf(query.get("range")));
+}
+// A file that cannot be had is said by the screen itself.
+const screen = fetchScreen(path).catch(() => undefined);
+void Promise.all([startLanguage().catch(() => undefined), known, screen]).then(() => {
   const root = document.getElementById("root");
   if (root) createRoot(root).render(<App />);
+  fetchOthers();
 });

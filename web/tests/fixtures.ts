@@ -89,6 +89,8 @@ export const test = base.extend<{ empty: undefined; faults: undefined }, { gatew
   }, { scope: "worker" }],
   empty: [async ({ gateway }, use) => {
     await gateway.call("PUT", "/import?mode=replace", {});
+    const { list } = (await gateway.call("GET", "/checkpoints")) as { list: { name: string }[] };
+    for (const { name } of list) await gateway.call("DELETE", `/checkpoints/${name}`);
     await use(undefined);
   }, { auto: true }],
   // An exception, or something that the Content-Security-Policy blocked, fails the test wherever it happens.

@@ -107,3 +107,47 @@ test("Enter in the review saves; Enter in a question does no harm", async ({ pag
   await page.keyboard.press("Enter");
   await expect(page.getByText("catalog saved")).toBeVisible();
 });
+
+test("fields of plugins say what they mean and in which unit, in both languages", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/catalog");
+  await page.getByRole("button", { name: "limit-count", exact: true }).click();
+  const help = (name: string) => page.locator(`[data-path="/plugins/limit-count/${name}"] .help-text`);
+  await expect(help("time_window")).toHaveText("length of the window in seconds");
+  await expect(help("count")).toContainText("requests per window");
+  await page.locator("footer").getByRole("button", { name: "中文" }).click();
+  await expect(help("time_window")).toContainText("秒");
+  await page.locator("footer").getByRole("button", { name: "English" }).click();
+});
+
+test("a plugin that was just added is not complete rather than wrong, and each message comes once", async ({ page, gateway }) => {
+  await gateway.put("/consumers/jo", { username: "jo" });
+  await signIn(page, gateway, "/consumers/jo");
+  await page.getByRole("button", { name: "Add plugin" }).click();
+  await page.keyboard.type("key-auth");
+  await page.keyboard.press("Enter");
+  const plugin = page.locator('.plugin[data-path="/plugins/key-auth"]');
+  await expect(plugin.getByLabel("key *")).toBeFocused();
+  await expect(page.getByRole("status").filter({ hasText: "Not complete yet" })).toBeVisible();
+  await expect(plugin).not.toHaveClass(/wrong/);
+  await expect(page.locator(".fault, .problems .bad")).toHaveCount(0);
+  // Left as it is, it is wrong, which is said where it is.
+  await page.getByLabel("Description", { exact: true }).focus();
+  await expect(plugin).toHaveClass(/wrong/);
+  await expect(page.locator(".fault")).toHaveCount(1);
+  await expect(page.locator(".problems .bad")).toHaveCount(0);
+  await plugin.getByLabel("key *").fill("a-long-key-of-jo");
+  await expect(page.getByRole("status").filter({ hasText: /^Valid/ })).toBeVisible();
+});
+
+test("nodes without a port and paths with a name behind the star are warned of", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/catalog");
+  await page.locator('[data-path="/uri"] input').fill("/b*c");
+  await expect(page.locator(".problems .warn")).toContainText("/b*c");
+  await gateway.put("/upstreams/bare", { nodes: { "127.0.0.1:1980": 1 } });
+  await page.getByRole("button", { name: "Discard" }).click();
+  await page.goto(`${gateway.console}/upstreams/bare`);
+  await page.getByLabel("Port", { exact: true }).fill("");
+  await expect(page.locator(".problems .warn")).toContainText("Node 127.0.0.1 has no port: 80 is used.");
+});

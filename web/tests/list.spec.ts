@@ -119,3 +119,14 @@ test("stream routes say how to have them while the stream proxy is off", async (
   await signIn(page, gateway, "/stream_routes");
   await expect(page.getByRole("alert")).toContainText("apisix.stream_proxy");
 });
+
+test("a screen whose file cannot be had says so, and a new attempt loads the page again", async ({ page, gateway }) => {
+  await shop(gateway);
+  await page.route("**/assets/list-screen-*.js", (route) => route.abort());
+  await signIn(page, gateway);
+  await page.getByRole("navigation").getByRole("link", { name: /^Routes/ }).click();
+  await expect(page.getByRole("alert")).toBeVisible();
+  await page.unroute("**/assets/list-screen-*.js");
+  await page.getByRole("alert").getByRole("button").click();
+  await expect(page.getByRole("row", { name: /orders/ })).toBeVisible();
+});

@@ -23,6 +23,7 @@ test("what was typed comes back after the end of the session, without secrets", 
   await page.getByRole("button", { name: "Add plugin" }).click();
   await page.getByRole("combobox", { name: "Search plugins" }).fill("csrf");
   await page.keyboard.press("Enter");
+  await expect(page.locator('[data-path="/plugins/csrf/key"] input')).toBeFocused();
   await page.keyboard.type("very secret");
   await endSession(page);
   expect(await page.evaluate(() => JSON.stringify({ ...sessionStorage, ...localStorage }))).not.toContain("very secret");

@@ -1,11 +1,11 @@
 //! The Admin API: what it is made of, and what every part of it asks.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tidegate_model::{
-    Kind, PluginCatalog,
+    Kind, Object, PluginCatalog,
     check::{Context, Languages, References},
 };
 use tidegate_store::{BoxFuture, Store, StoreError, Write, Written};
@@ -38,6 +38,8 @@ pub struct AdminApi {
     /// Lists and exports that clients are taking.
     pub(super) documents: Arc<Documents>,
     pub(super) sessions: Sessions,
+    /// Held by the write of one object that was overtaken by another one, while it is tried again.
+    pub(crate) contested: tokio::sync::Mutex<()>,
 }
 
 /// What an [`AdminApi`] is made of.
@@ -140,6 +142,7 @@ impl AdminApi {
             values: Values::new(),
             documents: Documents::new("Admin API", MOST_LISTED_BYTES),
             sessions: Sessions::default(),
+            contested: tokio::sync::Mutex::default(),
         }
     }
 
@@ -153,10 +156,6 @@ impl AdminApi {
     }
 
     /// Calls `check` with what resources are checked against.
-    pub(crate) fn with_context<T>(&self, skip_references: bool, check: impl FnOnce(&Context<'_>) -> T) -> T {
-        self.with_references(&StoreReferences(self.store.as_ref()), skip_references, check)
-    }
-
     pub(crate) fn with_references<T>(
         &self,
         references: &dyn References,
@@ -174,7 +173,8 @@ impl AdminApi {
     }
 }
 
-struct StoreReferences<'a>(&'a dyn Store);
+/// The stored resources.
+pub(crate) struct StoreReferences<'a>(pub(crate) &'a dyn Store);
 
 impl References for StoreReferences<'_> {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
@@ -195,13 +195,17 @@ pub struct StatsQuestion {
     pub top: usize,
     /// Whether names of consumers are shown.
     pub consumers: bool,
+    /// The routes that are named, each from a time on, in seconds since 1970; `None`: all.
+    pub routes: Option<HashMap<String, u64>>,
 }
 
 /// What `GET /traffic` asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TrafficQuestion {
     /// Only of this route.
     pub route: Option<String>,
+    /// Only while its id has been this object's.
+    pub object: Option<Object>,
     /// Only of this consumer.
     pub consumer: Option<String>,
     /// Only with a status from the first to the last.

@@ -13,17 +13,28 @@ pub trait Compiled: Send + Sync {
     /// The objects that cannot be used now.
     fn rejected(&self) -> Arc<[Rejected]>;
     /// Requests of a route that another one answers before, and of others that this one does.
-    fn place(&self, _route: &str) -> Vec<String> {
+    fn place(&self, _route: &str) -> Vec<Remark> {
         Vec::new()
     }
     /// As [`Compiled::place`], once `changed` were written and the `gone` routes deleted: each with its route.
-    fn places(&self, _changed: &[Object], _gone: &[&str], _after: &dyn Objects) -> Vec<(Arc<str>, String)> {
+    fn places(&self, _changed: &[Object], _gone: &[&str], _after: &dyn Objects) -> Vec<(Arc<str>, Remark)> {
         Vec::new()
     }
     /// What the author of an object should know although it can be used.
     fn warnings(&self) -> Arc<[Rejected]> {
         Arc::new([])
     }
+}
+
+/// What to know of a route's place.
+#[derive(Clone, Debug)]
+pub struct Remark {
+    /// The other routes that it tells of.
+    pub others: Vec<Arc<str>>,
+    /// In words, with a remedy.
+    pub text: String,
+    /// The same with nothing of the others but their ids.
+    pub discreet: String,
 }
 
 /// Finds nothing wrong.

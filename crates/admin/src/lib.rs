@@ -32,7 +32,7 @@ mod testing;
 pub use admin_api::{AdminApi, Hooks, NoHooks, Parts, Progress, Standalone, StatsQuestion, TrafficQuestion};
 pub use api::Entered;
 pub use audit::Audit;
-pub use compiled::{Compiled, NoCompiler};
+pub use compiled::{Compiled, NoCompiler, Remark};
 pub use control::{
     ControlApi,
     inspect::{Inspect, NoProfile, ProfileForm},

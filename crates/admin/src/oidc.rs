@@ -105,19 +105,27 @@ impl Oidc {
     fn name<'a>(&self, claims: &'a Map<String, Value>) -> Result<&'a str, String> {
         let wanted = &self.name_claim;
         let name = claim(claims, wanted).and_then(Value::as_str).unwrap_or_default();
-        let is_plain = name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+        let is_plain = name.len() <= LONGEST_NAME && !name.chars().any(is_invisible);
         if name.trim().is_empty() || !is_plain {
             return Err(format!(
                 "the claim {wanted} (deployment.admin.oidc.name_claim) does not name the person"
             ));
         }
-        // Anyone could give the provider another's address.
-        let unverified = [Some(&Value::Bool(false)), Some(&Value::from("false"))];
-        if wanted == "email" && unverified.contains(&claims.get("email_verified")) {
+        // Anyone could give the provider another's address. Some providers write the word as a text.
+        let verified = [None, Some(&Value::Bool(true)), Some(&Value::from("true"))];
+        if wanted == "email" && !verified.contains(&claims.get("email_verified")) {
             return Err(format!("the provider has not verified the email {name}"));
         }
         Ok(name)
     }
+}
+
+/// What a log or a page would not show, or show elsewhere.
+fn is_invisible(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Of this very name, else at the path that it is.
@@ -204,6 +212,11 @@ mod tests {
             (json!({"email": email, "groups": {"admins": true}}), None),
             (json!({"email": email, "email_verified": false, "groups": "admins"}), None),
             (json!({"email": email, "email_verified": "false", "groups": "admins"}), None),
+            (json!({"email": email, "email_verified": 0, "groups": "admins"}), None),
+            (json!({"email": email, "email_verified": null, "groups": "admins"}), None),
+            (json!({"email": email, "email_verified": "true", "groups": "admins"}), Some(Role::Admin)),
+            (json!({"email": "a@example.com\u{202e}", "groups": "admins"}), None),
+            (json!({"email": "a\u{200b}@example.com", "groups": "admins"}), None),
             (json!({"groups": "admins"}), None),
             (json!({"email": "", "groups": "admins"}), None),
             (json!({"email": 7, "groups": "admins"}), None),

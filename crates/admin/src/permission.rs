@@ -1,5 +1,6 @@
 //! The one place that decides what a role may do: roles are enforced here, whatever a page offers.
 
+pub(crate) mod groups;
 pub(crate) mod objects;
 pub(crate) mod own_ports;
 pub(crate) mod published;

@@ -20,9 +20,10 @@ mod write;
 use serde_json::Value;
 use tidegate_model::Kind;
 
-use self::target::Target;
+use self::{answers::Failed, target::Target, transaction::ATTEMPTS};
 use crate::{
     AdminApi,
+    api::body::read_body,
     message::{Request, Response},
     permission::scope::owner_kind,
 };
@@ -64,18 +65,54 @@ pub(crate) async fn answer(
     if target.kind == Kind::Credential && target.owner.is_none() {
         return Response::error(400, "missing consumer name");
     }
-    if let Err(refused) = reachable(api, request, target) {
-        return refused;
+    let answered = write_or_read(api, request, target, body).await;
+    answered.unwrap_or_else(|refused| refused)
+}
+
+/// A write that another one overtakes is tried again on what that one left. From its second attempt on it waits for its turn, so that as
+/// many writers of one object as there are all come to an end.
+async fn write_or_read(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Result<Response, Response> {
+    let mut seen = api.stored_revision();
+    match attempt(api, request, target, body).await {
+        Ok(response) => return Ok(response),
+        Err(Failed::Refused(response)) => return Err(response),
+        Err(Failed::Overtaken) => {}
     }
-    let answered = match method {
+    let _turn = api.contested.lock().await;
+    for _ in 0..ATTEMPTS {
+        // With etcd the other write may not have come here yet.
+        let mut visible = api.store.watch();
+        let _ = tokio::time::timeout(asking::VISIBLE_PATIENCE, visible.wait_for(|at| *at > seen)).await;
+        seen = api.stored_revision();
+        match attempt(api, request, target, read_body(request)?).await {
+            Ok(response) => return Ok(response),
+            Err(Failed::Refused(response)) => return Err(response),
+            Err(Failed::Overtaken) => {}
+        }
+    }
+    Err(Response::error(409, "the object kept changing concurrently; nothing was written, try again"))
+}
+
+async fn attempt(
+    api: &AdminApi,
+    request: &Request,
+    target: &Target,
+    body: Option<Value>,
+) -> Result<Response, Failed> {
+    reachable(api, request, target)?;
+    match request.method.as_str() {
         "GET" => Ok(read::get(api, request, target.clone()).await),
         "PUT" => write::put(api, request, target, body).await,
         "POST" => write::post(api, request, target, body).await,
         "PATCH" => patch::patch(api, request, target, body).await,
         "DELETE" => delete::delete(api, request, target).await,
-        _ => Err(Response::error(404, "not found")),
-    };
-    answered.unwrap_or_else(|refused| refused)
+        _ => Err(Response::error(404, "not found").into()),
+    }
 }
 
 /// First of all: what is looked at later, or said of an object, tells something of it.

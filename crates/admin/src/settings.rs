@@ -13,7 +13,7 @@ use crate::{
     Hosts,
     caller::{Caller, Origin},
     oidc::Oidc,
-    permission::own_ports::OwnPorts,
+    permission::{own_ports::OwnPorts, scope::Scope},
     role::Role,
 };
 
@@ -107,12 +107,20 @@ pub struct AdminKey {
     digest: Digest,
     /// What its owner may do.
     pub role: Role,
+    /// The objects that it is for; `None`: all.
+    scope: Option<Arc<Scope>>,
 }
 
 impl AdminKey {
     /// `None` for an empty key: it would match a request with an empty one.
     pub fn new(name: &str, key: &str, role: Role) -> Option<Self> {
-        (!key.is_empty()).then(|| Self { name: name.to_owned(), digest: digest_of(key), role })
+        (!key.is_empty()).then(|| Self { name: name.to_owned(), digest: digest_of(key), role, scope: None })
+    }
+
+    /// The same for fewer objects.
+    #[must_use]
+    pub fn with_scope(self, scope: Option<Scope>) -> Self {
+        Self { scope: scope.map(Arc::new), ..self }
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -120,8 +128,8 @@ impl AdminKey {
             name: self.name.clone(),
             role: self.role,
             origin: Origin::Key,
-            sees_consumers: self.role > Role::Viewer,
-            scope: None,
+            sees_consumers: self.role > Role::Viewer && self.scope.is_none(),
+            scope: self.scope.clone(),
             session: None,
         }
     }

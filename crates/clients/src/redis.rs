@@ -11,7 +11,12 @@ mod sentinel;
 mod settings;
 mod tls;
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use circuit::Circuit;
 use error::breaks_connection;
@@ -95,6 +100,16 @@ impl RedisClient {
             _ => return Ok(None),
         };
         Ok(Some(RedisClient { settings: Arc::new(settings) }))
+    }
+
+    /// One server whose responses have a limit of their own, and perhaps a certificate for another name than its host.
+    pub fn single(
+        conf: &Value,
+        server_name: Option<&str>,
+        response_timeout: Duration,
+    ) -> Result<RedisClient, String> {
+        let settings = Settings::single(conf)?.with(server_name, response_timeout)?;
+        Ok(RedisClient { settings: Arc::new(settings) })
     }
 
     /// Runs a script on one key, atomically on the server.
@@ -225,7 +240,10 @@ impl RedisClient {
                 .set_response_timeout(Some(settings.response_timeout))
         };
         match &settings.target {
-            Target::Single(info) => Ok(Connection::One(tls::connect(info.clone(), one()).await?)),
+            Target::Single(info) => {
+                let name = settings.server_name.clone();
+                Ok(Connection::One(tls::connect(info.clone(), name, one()).await?))
+            }
             Target::Cluster(client, _) => {
                 Ok(Connection::Cluster(client.get_async_generic_connection().await?))
             }

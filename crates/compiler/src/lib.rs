@@ -479,8 +479,7 @@ impl Compiler {
         let stream = self.streams.table();
         let graphql_weights = self.graphql_weights();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
-        let metadata =
-            metadata.filter(|(_, object)| object.fault.as_ref().is_none_or(|fault| !fault.in_text));
+        let metadata = metadata.filter_map(|(id, _)| Some((id.clone(), self.metadata(id)?))).collect();
         Arc::new(Snapshot {
             revision,
             router: self.routes.router(self.options.router),
@@ -489,7 +488,7 @@ impl Compiler {
             globals,
             consumers: self.consumers.index(),
             upstreams,
-            metadata: Arc::new(metadata.map(|(id, object)| (id.clone(), object.value())).collect()),
+            metadata: Arc::new(metadata),
             matches_on_body: self.routes.matches_on_body(),
             certificates: self.servers.index(),
             graphql_weights,
@@ -553,7 +552,13 @@ impl Compiler {
 
     fn metadata(&self, plugin: &str) -> Option<Arc<Value>> {
         let object = self.object(Kind::PluginMetadata, plugin)?;
-        object.fault.as_ref().is_none_or(|fault| !fault.in_text).then(|| object.value())
+        let value = object.fault.as_ref().is_none_or(|fault| !fault.in_text).then(|| object.value())?;
+        #[cfg(debug_assertions)]
+        if let Some(mutant) = mutant::of(&*self.catalog, plugin, tidegate_model::SchemaKind::Metadata, &value)
+        {
+            return Some(Arc::new(mutant));
+        }
+        Some(value)
     }
 
     fn next_serial(&mut self) -> u64 {

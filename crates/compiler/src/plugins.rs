@@ -142,10 +142,6 @@ impl Compiler {
     /// The metadata of a plugin, with their defaults.
     pub fn metadata_of(&self, name: &str) -> Option<Value> {
         let mut metadata = (*self.metadata(name)?).clone();
-        #[cfg(debug_assertions)]
-        if let Some(mutant) = crate::mutant::of(&*self.catalog, name, SchemaKind::Metadata, &metadata) {
-            metadata = mutant;
-        }
         if self.catalog.check(name, SchemaKind::Metadata, &mut metadata).is_err() {
             // As in APISIX: metadata that does not fit is as good as none.
             metadata = Value::Object(Map::new());

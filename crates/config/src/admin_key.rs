@@ -22,11 +22,7 @@ const LONGEST_KEY: u64 = 1024;
 impl Files {
     /// Where a generated key of this role is.
     pub fn admin_key(&self, role: AdminRole) -> PathBuf {
-        let name = match role {
-            AdminRole::Admin => "admin.key",
-            AdminRole::Viewer => "viewer.key",
-        };
-        self.prefix.join("data").join(name)
+        self.prefix.join("data").join(format!("{}.key", role.name()))
     }
 }
 
@@ -166,13 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn a_viewer_never_gets_the_key_of_an_admin() {
+    fn each_role_has_a_key_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let text = "deployment: {admin: {admin_key: [{name: v, role: viewer}, {name: a, role: admin}]}}";
+        let text = "deployment: {admin: {admin_key: [{name: v, role: viewer}, {name: e, role: editor}, {name: a, role: admin}]}}";
         let mut settings = load(folder.path(), text);
-        assert_eq!(settings.make_admin_keys().unwrap().len(), 2);
+        let names = ["viewer.key", "editor.key", "admin.key"];
+        let made = names.map(|name| folder.path().join("data").join(name));
+        assert_eq!(settings.make_admin_keys().unwrap(), made);
         let keys = settings.admin.access.keys();
-        assert!(keys[0].value().is_some() && keys[0].value() != keys[1].value());
+        assert!(keys.iter().all(|key| key.value().is_some()));
+        assert!(keys[0].value() != keys[1].value() && keys[1].value() != keys[2].value());
         assert_eq!(settings.admin.access.admin_key().unwrap().name, "a");
     }
 

@@ -119,7 +119,7 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
                 if path == "deployment.admin.admin_key[]" {
                     let message = match nearest::near(path, &entry.key) {
                         Some(known) => format!("unknown key {below}; did you mean {known}?"),
-                        None => format!("unknown key below {path}; an entry has name, key and role"),
+                        None => format!("unknown key below {path}; an entry has name, key, role and scope"),
                     };
                     found.errors.push(Fault { line: entry.line, column: entry.column, message });
                     continue;

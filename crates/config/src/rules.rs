@@ -1,5 +1,6 @@
 //! What concerns several keys of config.yaml at once: what cannot be, and what one key makes of another.
 
+mod admin_keys;
 mod believed;
 mod idle;
 mod metrics;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use crate::{
     keys::forms,
     ports,
-    settings::{AdminKey, AdminRole, Provider, Role, Settings, listener::is_everywhere},
+    settings::{Provider, Role, Settings, listener::is_everywhere},
 };
 
 /// The default keyring, APISIX's and ours.
@@ -43,23 +44,10 @@ pub(crate) fn refusals(settings: &Settings) -> Vec<Said> {
         let message = "https_admin needs admin_api_mtls.admin_ssl_cert and admin_api_mtls.admin_ssl_cert_key";
         refuse("deployment.admin.https_admin", message);
     }
-    for role in [AdminRole::Admin, AdminRole::Viewer] {
-        let generated = |key: &&AdminKey| key.role == role && key.is_generated();
-        if admin.access.keys().iter().filter(generated).count() > 1 {
-            let message = "one key of each role can be generated; give the other entries a key";
-            refuse("deployment.admin.admin_key", message);
-        }
-    }
-    for index in 0..admin.access.keys().len() {
-        // It counts as absent, and an entry without a role is one of admin.
-        let role = format!("deployment.admin.admin_key[{index}].role");
-        if settings.places.is_null(&role) {
-            refuse(&role, "role is empty; use admin or viewer");
-        }
-    }
     if settings.apisix.data_encryption.keyring.iter().any(|key| !matches!(key.len(), 16 | 32)) {
         refuse("apisix.data_encryption.keyring", "each key should have 16 or 32 characters");
     }
+    said.extend(admin_keys::refusals(settings));
     said.extend(shared_port(settings));
     said.extend(placeless(settings));
     said.extend(members(settings));

@@ -79,6 +79,11 @@ pub trait Plugin: Send + Sync {
     }
     /// Sees and edits `request.response`, of the upstream or of the gateway itself.
     fn header_filter(&self, request: &mut Request) {}
+    /// Whether `body_filter` has anything to do with this response, whose head has passed the filters. A body that no plugin looks at
+    /// is sent as it comes.
+    fn filters_body(&self, request: &Request) -> bool {
+        true
+    }
     /// Sees and edits each piece of the response body. A plugin that changes its length calls
     /// [`crate::Response::body_modified`] in `header_filter` first.
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {}

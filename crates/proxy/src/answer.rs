@@ -73,11 +73,12 @@ impl<'a> Writer<'a> {
         chains: Option<&'a RequestChains>,
         frame: Frame,
     ) -> Writer<'a> {
+        let filters = chains.filter(|chains| chains.filters_body(request));
         let head_waits = request.response.head_waits && frame.framing != ClientFraming::Bodiless;
         let mut writer = Writer {
             request,
             client,
-            filters: chains.filter(|chains| chains.has_body_filter()),
+            filters,
             frame,
             out: Outgoing::new(client),
             head_bytes: 0,

@@ -364,6 +364,12 @@ impl RequestChains {
         self.runs_in(Phases::BODY_FILTER)
     }
 
+    /// Whether a plugin looks at the body of this response.
+    pub(crate) fn filters_body(&self, request: &Request) -> bool {
+        let filters = |one: &Arc<Instance>| one.pre_function.is_some() || one.plugin.filters_body(request);
+        self.has_body_filter() && self.of_phase(Phases::BODY_FILTER).any(filters)
+    }
+
     pub(crate) fn has_body_filter_from(&self, from: usize) -> bool {
         self.of_phase(Phases::BODY_FILTER).nth(from).is_some()
     }

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 use tidegate_model::{field_shown, url::without_user};
-use tidegate_plugin_api::{Request, outcome::Attempt, upstream::Peer};
+use tidegate_plugin_api::{Request, outcome::Attempt, route::Birth, upstream::Peer};
 
 /// Requests that wait to be taken.
 const MOST_WAITING: usize = 512;
@@ -44,6 +44,8 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 pub struct Filter {
     /// The id of their route.
     pub route: Option<String>,
+    /// Which of the routes that have had this id.
+    pub birth: Option<Birth>,
     /// Their consumer.
     pub consumer: Option<String>,
     /// The first and the last status.
@@ -67,6 +69,8 @@ pub struct Seen {
     pub status: u16,
     /// Empty: none.
     pub route: String,
+    /// Of the route.
+    pub birth: Option<Birth>,
     /// Empty: none.
     pub consumer: String,
     /// The client's address.
@@ -85,26 +89,38 @@ pub struct Seen {
 
 impl Filter {
     fn fits(&self, request: &Request, total: Duration) -> bool {
-        self.fits_all(request.response.status, total, route_of(request), consumer_of(request))
+        let route = (route_of(request), birth_of(request));
+        self.fits_all(request.response.status, total, route, consumer_of(request))
     }
 
     /// As the workers decide it, of a request that was shown because it fits another filter.
     pub fn fits_seen(&self, seen: &Seen) -> bool {
-        self.fits_all(seen.status, seen.total, &seen.route, &seen.consumer)
+        self.fits_all(seen.status, seen.total, (&seen.route, seen.birth), &seen.consumer)
     }
 
-    fn fits_all(&self, status: u16, total: Duration, route: &str, consumer: &str) -> bool {
+    fn fits_all(
+        &self,
+        status: u16,
+        total: Duration,
+        (route, birth): (&str, Option<Birth>),
+        consumer: &str,
+    ) -> bool {
         let is =
             |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         self.status.is_none_or(|(first, last)| (first..=last).contains(&status))
             && total >= self.least
             && is(&self.route, route)
+            && (self.birth.is_none() || self.birth == birth)
             && is(&self.consumer, consumer)
     }
 }
 
 fn route_of(request: &Request) -> &str {
     request.route.as_deref().map_or("", |route| &route.id)
+}
+
+fn birth_of(request: &Request) -> Option<Birth> {
+    request.route.as_deref().map(|route| route.birth)
 }
 
 fn consumer_of(request: &Request) -> &str {
@@ -174,6 +190,7 @@ fn describe(request: &Request, total: Duration) -> Seen {
         target: cut(&without_user(&text(request.head.target())), LONGEST_TARGET),
         status: request.response.status,
         route: route_of(request).to_owned(),
+        birth: birth_of(request),
         consumer: consumer_of(request).to_owned(),
         client: request.remote_addr.to_string(),
         node: node.map_or_else(String::new, |node| format!("{}:{}", node.ip, node.port)),

@@ -428,6 +428,29 @@ fn a_route_behind_another_one_is_named() {
     }
 }
 
+/// Who may not see the other routes learns their ids, and what is in the route itself.
+#[test]
+fn remarks_have_a_discreet_form() {
+    let routes = [
+        Plain::new("/secret/*").priority(7),
+        Plain::new("/own").priority(3),
+        Plain::new("/own"),
+        Plain::new("/secret/a"),
+    ];
+    let router = Router::build(Mode::Uri, (0u32..).zip(&routes).map(|(id, route)| route.spec(id)));
+    let remarks = router.remarks("00002");
+    let [own] = remarks.as_slice() else { panic!("{remarks:?}") };
+    assert_eq!(own.others, [Arc::from("00001")]);
+    assert!(own.text.contains("has priority 3, this one 0"), "{}", own.text);
+    assert!(own.discreet.contains("route 00001 answers those for /own first"), "{}", own.discreet);
+    assert!(!own.discreet.contains("priority 3"), "{}", own.discreet);
+    let remarks = router.remarks("00001");
+    let [behind] = remarks.as_slice() else { panic!("{remarks:?}") };
+    assert_eq!(behind.others, [Arc::from("00002")]);
+    assert_eq!(behind.discreet, "routes/00002: route 00001 answers requests of this route first");
+    assert!(behind.text.contains("/own"), "{}", behind.text);
+}
+
 #[test]
 fn hosts() {
     let routes = [

@@ -20,6 +20,7 @@ mod segment;
 mod wire;
 
 use std::{
+    collections::HashMap,
     io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -153,6 +154,17 @@ impl Stats {
 
     /// The last `range_s` seconds, with the `top` routes and consumers. Reads files: blocks.
     pub fn view(&self, unix_s: u64, range_s: u64, top: usize) -> View {
+        self.view_of(unix_s, range_s, top, None)
+    }
+
+    /// The same with none but these routes, each from a time on (in seconds since 1970): before it an id may have been another's.
+    pub fn view_of(
+        &self,
+        unix_s: u64,
+        range_s: u64,
+        top: usize,
+        only: Option<&HashMap<String, u64>>,
+    ) -> View {
         let state = self.lock();
         let (level, open, kind) = match range_s {
             ..=600 => (&state.seconds, None, Kind::Minutes),
@@ -167,11 +179,12 @@ impl Stats {
             open.filter(|open| (from..to).contains(&open.start)).map(|open| (open.start, open.count)),
         );
         let unfinished = if kind == Kind::Minutes { &state.minute } else { &state.ten };
-        let (mut routes, mut consumers) = (unfinished.routes.clone(), unfinished.consumers.clone());
+        let (mut routes, mut consumers) = (Shares::default(), unfinished.consumers.clone());
+        routes.add_some(&unfinished.routes, unfinished.start, only);
         for (_, waiting) in
             state.waiting.iter().filter(|(waiting, period)| *waiting == kind && period.start >= from)
         {
-            routes.add_all(&waiting.routes);
+            routes.add_some(&waiting.routes, waiting.start, only);
             consumers.add_all(&waiting.consumers);
         }
         view.bytes = state.folder.as_ref().map_or(0, Folder::bytes);
@@ -183,7 +196,7 @@ impl Stats {
                 segment::read(&bytes, |period| {
                     // A minute that reaches into the range counts whole.
                     if period.start + 60 > from && period.start < to {
-                        routes.add_all(&period.routes);
+                        routes.add_some(&period.routes, period.start, only);
                         consumers.add_all(&period.consumers);
                     }
                 })

@@ -264,5 +264,5 @@ fn short_keys_and_names_that_are_not_unique_are_told() {
     let said = output("deployment: {admin: {admin_key: [{name: a, key: some-long-key, roles: viewer}]}}\n");
     assert!(said.contains("unknown key deployment.admin.admin_key[].roles; did you mean role?"), "{said}");
     let said = output("deployment: {admin: {admin_key: [{name: a, some-long-secret: x}]}}\n");
-    assert!(said.contains("an entry has name, key and role") && !said.contains("secret"), "{said}");
+    assert!(said.contains("an entry has name, key, role and scope") && !said.contains("secret"), "{said}");
 }

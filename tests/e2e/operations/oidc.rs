@@ -58,6 +58,13 @@ fn people_have_the_roles_and_names_of_their_claims() {
         (json!({"groups": "gateway-admins,staff"}), json!({}), None),
         (json!({"groups": null}), json!({}), None),
         (json!({"email_verified": false}), json!({}), None),
+        (json!({"email_verified": 0}), json!({}), None),
+        (json!({"email": "alice@example.com\u{202e}"}), json!({}), None),
+        (
+            json!({"email": null, "email_verified": true}),
+            json!({"email": "bob@example.com", "email_verified": false}),
+            None,
+        ),
         (json!({"email": null}), json!({}), None),
     ] {
         let answer = sign_in(&gateway, &provider, |plan| {

@@ -10,8 +10,13 @@ const ROUTE: &str = r#"{"uri":"/a","plugins":{"mocking":{"response_status":200,"
 const PASSWORD: &str = "correct horse battery";
 
 pub(super) fn start() -> Gateway {
-    let keys = "role: admin}, {name: guest, key: test-viewer-key, role: viewer}]";
-    let mut gateway = Gateway::start(&EMBEDDED.replace("role: admin}]", keys), None);
+    start_with("{name: guest, key: test-viewer-key, role: viewer}")
+}
+
+/// With this entry of `admin_key` beside the admin's.
+pub(super) fn start_with(key: &str) -> Gateway {
+    let keys = format!("role: admin}}, {key}]");
+    let mut gateway = Gateway::start(&EMBEDDED.replace("role: admin}]", &keys), None);
     gateway.process.wait_for_port(gateway.admin);
     gateway
 }
@@ -38,7 +43,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn begin(gateway: &Gateway, shown: &Value) -> Session {
+    pub(super) fn begin(gateway: &Gateway, shown: &Value) -> Session {
         let response = send(gateway.admin, "POST", "/sessions", "", &shown.to_string());
         assert_eq!(response.status(), 201, "{}", response.body_text());
         let cookie = response.header("set-cookie").expect("a cookie");

@@ -25,13 +25,13 @@ fn put(gateway: &Gateway, path: &str, value: &Value) {
 }
 
 /// A stream of events.
-struct Viewer {
+pub(super) struct Viewer {
     lines: BufReader<TcpStream>,
     head: String,
 }
 
 impl Viewer {
-    fn begin(admin: SocketAddr, arguments: &str, key: &str) -> Viewer {
+    pub(super) fn begin(admin: SocketAddr, arguments: &str, key: &str) -> Viewer {
         let stream = TcpStream::connect(admin).expect("connected");
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         let request = format!(
@@ -45,7 +45,7 @@ impl Viewer {
         viewer
     }
 
-    fn watching(gateway: &Gateway, arguments: &str) -> Viewer {
+    pub(super) fn watching(gateway: &Gateway, arguments: &str) -> Viewer {
         let mut viewer = Viewer::begin(gateway.admin, arguments, ADMIN_KEY);
         assert!(viewer.head.starts_with("HTTP/1.1 200 "), "{}", viewer.head);
         assert!(viewer.head.contains("text/event-stream"), "{}", viewer.head);
@@ -65,14 +65,14 @@ impl Viewer {
         }
     }
 
-    fn event(&mut self, kind: &str) -> Value {
+    pub(super) fn event(&mut self, kind: &str) -> Value {
         self.until(&format!("event: {kind}"));
         serde_json::from_str(&self.until("data: ")).expect("JSON")
     }
 }
 
 /// Asks until the request is shown: the workers may show few in the first tenth of a second.
-fn ask(gateway: &Gateway, path: &str, fields: &str) {
+pub(super) fn ask(gateway: &Gateway, path: &str, fields: &str) {
     let mut client = gateway.client();
     client.request(&format!("GET {path} HTTP/1.1\r\nHost: h.example\r\n{fields}\r\n")).expect("an answer");
 }

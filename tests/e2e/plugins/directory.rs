@@ -196,6 +196,54 @@ fn users_of_a_directory() {
     }
 }
 
+/// ldap-auth binds as the user, whose DN it makes of the name.
+#[test]
+fn users_who_bind_themselves() {
+    let authority = Authority::new();
+    let pair = authority.issue("localhost");
+    let (directory, secure) = servers::slapd(ENTRIES, ACCESS, (&pair.cert, &pair.key));
+    let upstream = Upstream::start();
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let plain = directory.address.to_string();
+    let secure = format!("localhost:{}", secure.port());
+    let route = |name: &str, more: Value| {
+        let mut conf = json!({"base_dn": "ou=users,dc=example,dc=org"});
+        conf.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        json!({"id": name, "uri": format!("/{name}"), "plugins": {"ldap-auth": conf}, "upstream": target})
+    };
+    let objects = json!({
+        "routes": [
+            route("plain", json!({"ldap_uri": plain})),
+            route("hidden", json!({"ldap_uri": plain, "hide_credentials": true})),
+            route("tls", json!({"ldap_uri": secure, "use_tls": true})),
+            // Nobody vouches for the directory's certificate.
+            route("verified", json!({"ldap_uri": secure, "use_tls": true, "tls_verify": true})),
+        ],
+        "consumers": [{"username": "dup", "plugins": {"ldap-auth": {"user_dn": "cn=dup1,ou=users,dc=example,dc=org"}}}],
+    });
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&objects.to_string()));
+    let ask = |route: &str, password: &str| {
+        let credentials = field("Authorization", "Basic", format!("dup1:{password}").as_bytes());
+        let text = format!("GET /{route} HTTP/1.1\r\nHost: h\r\n{credentials}\r\n");
+        gateway.client().request(&text).expect("a response").status()
+    };
+    for (route, password, status) in [
+        ("plain", "duppass", 200),
+        ("plain", "wrong", 401),
+        ("tls", "duppass", 200),
+        ("verified", "duppass", 401),
+    ] {
+        assert_eq!(ask(route, password), status, "{route} {password}");
+    }
+    upstream.take();
+    for (route, is_seen) in [("plain", true), ("hidden", false)] {
+        assert_eq!(ask(route, "duppass"), 200, "{route}");
+        let seen = upstream.take()[0].text();
+        assert!(seen.contains("X-Consumer-Username: dup"), "{route}: {seen}");
+        assert_eq!(seen.contains("Authorization:"), is_seen, "{route}: {seen}");
+    }
+}
+
 #[test]
 fn connections_that_are_kept_are_nobody_s() {
     let scene = scene(&consumers());

@@ -12,11 +12,12 @@
 //! routes:   the plugins of /NAME and /NAME/*, or a whole route
 //! steps:    send: [METHOD] TARGET, fields and body; within: seconds in which it is sent again; times; background; to, from
 //!           expect: status, or texts in the response; together: statuses of requests at once; least_ms, most_ms
-//!           seen: texts that arrive at the upstream; opened: so many connections to it are; log: texts of the error log
+//!           seen: texts that arrive at the upstream, `TLS for NAME, with a certificate` (or `no`) of a handshake; opened: so many connections to it are; log: texts of the error log
 //! ```
 //!
 //! `{cookies}` and `{state}` in what is sent are those that the responses before have brought. A text behind `!` must not be there. `@UPSTREAM@`, `@TLS@` (the same with TLS and a certificate that nobody vouches for), `@SILENT@`
-//! (accepts, and says nothing), `@NAME@` of a server and `@NOBODY@` are addresses, with `_PORT` their ports, `@FOLDER@` that of servers.
+//! (accepts, and says nothing), `@NAME@` of a server and `@NOBODY@` are addresses, with `_PORT` their ports, `@FOLDER@` that of servers, `@CERT@` and `@KEY@` its certificate
+//! and key, in quotes.
 
 mod places;
 mod steps;
@@ -80,6 +81,16 @@ fn users_of_providers() {
 #[test]
 fn what_is_reported() {
     run("telemetry");
+}
+
+#[test]
+fn credentials_and_services_that_vouch() {
+    run("credentials");
+}
+
+#[test]
+fn receivers_of_entries() {
+    run("receivers");
 }
 
 /// What the gateway's own kit fills in, as numbers.

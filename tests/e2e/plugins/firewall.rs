@@ -201,3 +201,33 @@ fn over_a_socket_of_unix() {
     assert_eq!(upstream.take()[0].message.body.len(), 2000, "all of it goes on");
     assert_eq!(send(&gateway, "block", "/attack", "", "").status(), 403);
 }
+
+#[test]
+fn what_routes_do_not_say_is_in_the_metadata() {
+    let (upstream, firewall) = (Upstream::start(), firewall());
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let route = |id: &str, conf: Value| json!({"id": id, "host": id, "uri": "/*", "plugins": {"chaitin-waf": conf}, "upstream": target});
+    let objects = json!({
+        "routes": [
+            route("silent", json!({})),
+            route("watching", json!({"mode": "monitor"})),
+            route("own", json!({"config": {"read_timeout": 200, "real_client_ip": true}})),
+        ],
+        "plugin_metadata": [{"id": "chaitin-waf", "nodes": [firewall.node], "mode": "block",
+            "config": {"read_timeout": 60_000, "req_body_size": 1, "real_client_ip": false}}],
+    });
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&objects.to_string()));
+    assert_eq!(send(&gateway, "silent", "/attack", "", "").status(), 403);
+    assert_eq!(send(&gateway, "watching", "/attack", "", "").status(), 200);
+    assert_eq!(send(&gateway, "own", "/mute", "", "").status(), 500);
+    firewall.asked.try_iter().for_each(drop);
+    let asked = |host: &str| {
+        let body = "x".repeat(2000);
+        assert_eq!(send(&gateway, host, "/fine", "X-Real-IP: 192.0.2.7\r\n", &body).status(), 200);
+        let frames = firewall.asked.recv().expect("a question");
+        let about = frames.iter().find(|(tag, _)| *tag == 3).expect("who asks");
+        (frames[1].1.len(), String::from_utf8_lossy(&about.1).contains("192.0.2.7"))
+    };
+    assert_eq!(asked("silent"), (1024, false));
+    assert_eq!(asked("own"), (1024, true));
+}

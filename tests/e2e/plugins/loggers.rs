@@ -5,6 +5,7 @@ mod clickhouse;
 mod datadog;
 mod delivered;
 mod error_log;
+mod files;
 mod google;
 mod lago;
 mod loggly;

@@ -30,6 +30,11 @@ export class ApiError extends Error {
   ) {
     super(message);
   }
+
+  /** The same of these faults alone. */
+  with(faults: Fault[]): ApiError {
+    return new ApiError(this.status, this.message, this.remedy, faults);
+  }
 }
 
 export interface DiffEntry {

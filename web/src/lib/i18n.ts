@@ -52,6 +52,9 @@ export function useLanguage(): Language {
   );
 }
 
+/** Making one takes long: each row of a list would. */
+const relative: Partial<Record<Language, Intl.RelativeTimeFormat>> = {};
+
 /** "3 minutes ago"; older than a week, the date. */
 export function ago(time: number, now = Date.now()): string {
   const seconds = Math.round((now - time) / 1000);
@@ -59,7 +62,8 @@ export function ago(time: number, now = Date.now()): string {
   const step = steps.find(([limit]) => seconds < limit);
   if (!step) return new Date(time).toLocaleDateString(language, { year: "numeric", month: "short", day: "numeric" });
   if (seconds < 5) return t("time.now");
-  return new Intl.RelativeTimeFormat(language, { style: "long", numeric: "auto" }).format(-Math.floor(seconds / step[1]), step[2]);
+  const format = (relative[language] ??= new Intl.RelativeTimeFormat(language, { style: "long", numeric: "auto" }));
+  return format.format(-Math.floor(seconds / step[1]), step[2]);
 }
 
 export const fullTime = (time: number): string => new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "medium" });

@@ -34,6 +34,9 @@ function decode(part: string): string {
   }
 }
 
+/** Where the page was opened, or is by now. */
+export const currentPlace = (): Place => place;
+
 /** The address below /ui of a path and a query; entries of the query that are empty are left out. */
 export function address(path: string[], query: Record<string, string | undefined> = {}): string {
   const search = new URLSearchParams(Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1])));

@@ -1,6 +1,7 @@
 // Figures of the gateway's traffic over time: what `GET /stats` answers, and how it becomes columns of a chart.
 import { useQuery } from "@tanstack/react-query";
 import { request } from "./api";
+import { queries } from "./query";
 
 export const RANGES = ["10m", "1h", "6h", "24h", "7d"] as const;
 export type Range = (typeof RANGES)[number];
@@ -45,10 +46,19 @@ export interface Stats {
 /** How often a range is asked for again: about as often as it has something new to show. */
 const EVERY_MS: Record<Range, number> = { "10m": 2_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000 };
 
+const asked = (range: Range) => ({
+  queryKey: ["stats", range],
+  queryFn: ({ signal }: { signal: AbortSignal }) => request<Stats>(`/stats?range=${range}&top=10`, { signal }),
+});
+
+/** Asks beforehand. */
+export const fetchStats = (range: Range): void => void queries.prefetchQuery(asked(range));
+
+export const rangeOf = (text: string | null): Range => RANGES.find((range) => range === text) ?? "1h";
+
 export function useStats(range: Range) {
   return useQuery({
-    queryKey: ["stats", range],
-    queryFn: ({ signal }) => request<Stats>(`/stats?range=${range}&top=10`, { signal }),
+    ...asked(range),
     refetchInterval: EVERY_MS[range],
     placeholderData: (before) => before,
     retry: false,

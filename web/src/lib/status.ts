@@ -2,16 +2,26 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRevision, request } from "./api";
 import type { Json } from "./api";
+import { queries } from "./query";
 
 const EVERY_MS = 4_000;
 
+const REVISION = { queryKey: ["revision"], queryFn: getRevision };
+const MODE = { queryKey: ["mode"], queryFn: () => request<{ writable: boolean; why: string | null; history: boolean }>("/mode") };
+
 export function useRevision() {
-  return useQuery({ queryKey: ["revision"], queryFn: getRevision, refetchInterval: EVERY_MS });
+  return useQuery({ ...REVISION, refetchInterval: EVERY_MS });
 }
 
 /** Asked again now and then: a store that is damaged takes no writes. */
 export function useMode() {
-  return useQuery({ queryKey: ["mode"], queryFn: () => request<{ writable: boolean; why: string | null; history: boolean }>("/mode"), refetchInterval: 60_000 });
+  return useQuery({ ...MODE, refetchInterval: 60_000 });
+}
+
+/** Asks beforehand what each screen asks first. */
+export function fetchStatus(): void {
+  void queries.prefetchQuery(REVISION);
+  void queries.prefetchQuery(MODE);
 }
 
 export interface PluginInfo {

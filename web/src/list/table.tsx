@@ -43,8 +43,9 @@ export function Table(props: Props): JSX.Element {
     if (!element) return;
     setRoom(element.clientWidth);
     // In steps, so that scrolling asks for rows now and then instead of with each pixel.
-    const from = Math.max(0, Math.floor(element.scrollTop / ROW_PX / BEYOND) * BEYOND - BEYOND);
-    const to = from + Math.ceil(element.clientHeight / ROW_PX / BEYOND + 3) * BEYOND;
+    const first = Math.floor(element.scrollTop / ROW_PX / BEYOND) * BEYOND;
+    const from = Math.max(0, first - BEYOND);
+    const to = first + Math.ceil(element.clientHeight / ROW_PX / BEYOND + 2) * BEYOND;
     if (from === visible.current.from && to === visible.current.to) return;
     visible.current = { from, to };
     props.onWindow({ from, to });

@@ -172,6 +172,7 @@ export const en = {
   "check.good": "Valid",
   "check.good.n": "Valid · 1 change|Valid · {n} changes",
   "check.bad": "Not valid",
+  "check.incomplete": "Not complete yet",
   "check.checking": "Checking…",
   "leave.title": "Discard your changes?",
   "leave.text": "What you changed on this page has not been saved.",
@@ -466,6 +467,8 @@ export const en = {
   "plugins.nothing": "No plugin matches. Those of the list plugins in config.yaml are available.",
   "ssl.names": "Names in it",
   "lint.weights": "All nodes have weight 0: none of them gets requests.",
+  "lint.port": "Node {name} has no port: {port} is used.|Nodes {name} have no port: {port} is used.",
+  "lint.star": "In {paths}, what follows * is the name of a variable: the path is for whatever begins like that.",
   "lint.ended": "The certificate has ended: clients refuse it.",
   "lint.names": "The certificate is not for {names}: clients refuse it there.",
 };

@@ -174,6 +174,7 @@ export const zh: Texts = {
   "check.good": "校验通过",
   "check.good.n": "校验通过 · {n} 处修改",
   "check.bad": "校验未通过",
+  "check.incomplete": "尚未填写完整",
   "check.checking": "正在校验…",
   "leave.title": "放弃修改？",
   "leave.text": "本页的修改尚未保存。",
@@ -468,6 +469,8 @@ export const zh: Texts = {
   "plugins.nothing": "没有匹配的插件。可用的插件是 config.yaml 中 plugins 列表里的插件。",
   "ssl.names": "证书中的名称",
   "lint.weights": "所有节点的权重都是 0：没有节点会收到请求。",
+  "lint.port": "节点 {name} 没有端口：使用 {port}。|节点 {name} 没有端口：使用 {port}。",
+  "lint.star": "{paths} 中 * 之后的部分是变量名：凡以前面部分开头的路径都匹配。",
   "lint.ended": "证书已到期：客户端会拒绝。",
   "lint.names": "证书不适用于 {names}：客户端会拒绝。",
 };

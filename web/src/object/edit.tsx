@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { type JSX, useEffect, useMemo, useRef, useState } from "react";
+import { type JSX, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { type Entry, type Fault, type Json, request } from "../lib/api";
 import { fullTime, type Key, t } from "../lib/i18n";
 import { equal, isObject, type Path, pointer } from "../lib/json";
@@ -22,6 +22,7 @@ import { lint } from "./lint";
 import { Plugins } from "./plugins";
 import { Review } from "./review";
 import { SECRET_SCHEMAS } from "./secret-schemas";
+import { useAdded } from "./added";
 import { Validity } from "./validity";
 import { find, forget, keep, restore, type Unsaved, unsavedOf } from "./unsaved";
 import { type Checked, useCheck, useEditing } from "./use-draft";
@@ -46,7 +47,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   const parts = [...collection, ...given];
   const complete = given.length > 0 && given.every(Boolean) && (first !== null || isId(kind, given.at(-1) ?? "")) && (kind.name !== "secrets" || given.length === 2);
   const draft: Draft = { kind, parts, object: editing.object, base: began.base };
-  const checked = useCheck(admin && (changed || !began.base) && !editing.problem && complete ? draft : null);
+  const { checked, added, look } = useAdded(editing.object, useCheck(admin && (changed || !began.base) && !editing.problem && complete ? draft : null), placeOf);
   const dirty = admin && changed;
   // A new object under an identifier that is there already would replace what somebody else made.
   const taken = !began.base && checked.result?.changes.some((one) => one.action === "update" && one.resource === parts.join("/")) === true;
@@ -54,7 +55,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
   const warnings = checked.state === "good" ? warningsOf(kind.name, editing.object, checked) : [];
   const unsaved = useUnsaved([...collection, ...where.id].join("/"), began.base ?? start, editing.object, id, dirty);
   useLeaveGuard(dirty, unsaved.discard);
-  const review = () => { if (admin && complete && !taken && !editing.problem && (changed || !began.base)) setReviewing(true); };
+  const review = () => { look(); if (admin && complete && !taken && !editing.problem && (changed || !began.base)) setReviewing(true); };
   useKeys({ "ctrl+s": review, "ctrl+enter": review });
   const saved = (now: Read) => {
     setReviewing(false);
@@ -98,7 +99,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
             }} />}
             {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
             {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
-            <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} disabled={!admin || Boolean(editing.problem)} />
+            <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} onAdded={added} disabled={!admin || Boolean(editing.problem)} />
           </div>
           <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>
@@ -169,6 +170,7 @@ function CheckState({ checked, changed, taken, warnings }: { checked: Checked; c
   switch (checked.state) {
     case "good": return <span className="tag ok hide-narrow" role="status">{changed && changes > 0 ? t("check.good.n", { n: changes }) : t("check.good")}</span>;
     case "bad": return <span className="tag bad" role="status">{t("check.bad")}</span>;
+    case "incomplete": return <span className="tag" role="status">{t("check.incomplete")}</span>;
     case "checking": return <span className="soft small hide-narrow" role="status">{t("check.checking")}</span>;
     default: return null;
   }
@@ -191,15 +193,30 @@ function Problems({ checked, syntax, taken, warnings }: { checked: Checked; synt
   const faults = checked.state === "bad" || checked.state === "unknown" ? (checked.error?.faults.map((fault) => fault.error) ?? []) : [];
   const all = syntax ? [syntax] : faults.length ? faults : checked.error ? [checked.error.message] : [];
   const hints = [...new Set(all.flatMap((text) => hintOf(text)))];
-  if (all.length + warnings.length === 0 && !taken) return null;
+  const atFields = useAtFields();
+  const rest = all.filter((text) => !atFields.has(bare(text)));
+  if (rest.length + hints.length + warnings.length === 0 && !taken) return null;
   return (
     <div className="problems below">
       {taken && <div className="notice bad"><Icon name="warning" /><p className="grow">{t("form.taken", { name: taken.at(-1) ?? "" })}</p><Link className="button" to={address(taken)}>{t("form.taken.open")}</Link></div>}
       {hints.map((key) => <div key={key} className="notice bad"><Icon name="warning" /><p className="grow">{t(key)}</p></div>)}
-      {all.slice(0, 5).map((text) => <div key={text} className="notice bad"><Icon name="warning" /><p className="grow">{text}</p></div>)}
+      {rest.slice(0, 5).map((text) => <div key={text} className="notice bad"><Icon name="warning" /><p className="grow">{text}</p></div>)}
       {warnings.slice(0, 5).map((text) => <div key={text} className="notice warn"><Icon name="warning" /><p className="grow">{text}</p></div>)}
     </div>
   );
+}
+
+/** As it stands at a field. */
+const bare = (text: string): string => text.replace(/^invalid configuration: /, "");
+
+/** What is said at a field already, which is where to look. */
+function useAtFields(): ReadonlySet<string> {
+  const [texts, setTexts] = useState<ReadonlySet<string>>(new Set());
+  useLayoutEffect(() => {
+    const now = [...document.querySelectorAll(".form-fields .fault")].map((one) => one.textContent ?? "");
+    setTexts((before) => (before.size === new Set(now).size && now.every((text) => before.has(text)) ? before : new Set(now)));
+  });
+  return texts;
 }
 
 interface BodyProps {
@@ -209,16 +226,17 @@ interface BodyProps {
   checked: Checked;
   /** It is stored already. */
   saved: boolean;
+  onAdded: (path: Path, value: unknown) => void;
   disabled: boolean;
 }
 
-function FormBody({ where, id, editing, checked, saved, disabled }: BodyProps): JSX.Element {
+function FormBody({ where, id, editing, checked, saved, onAdded, disabled }: BodyProps): JSX.Element {
   const { kind } = where;
   const schema = useSchema(where, id);
   const names = useNames(where);
   const faults = checked.state === "bad" ? (checked.error?.faults ?? []) : [];
   const context: FieldContext = {
-    disabled,
+    disabled, onAdded,
     set: (path, value) => {
       if (path.join() === "upstream_id" && value && isEmptyUpstream(editing.object.upstream)) editing.set(["upstream"], undefined);
       editing.set(path, value);

@@ -18,6 +18,10 @@ export interface FieldContext {
   /** Names that a text may be one of, such as the upstreams. */
   namesFor: (field: string) => string[];
   disabled: boolean;
+  /** A part was just added: what it lacks is no mistake yet. */
+  onAdded?: (path: Path, value: unknown) => void;
+  /** What a field means, where the documentation has words for it. */
+  meaningOf?: (path: Path) => string;
   /** Labels are names in human words for fields of objects, and the bare names for those of plugins. */
   translate: boolean;
 }
@@ -124,7 +128,7 @@ function Field(props: FieldProps): JSX.Element {
     ? <button type="button" tabIndex={EMPTIED.includes(widget) ? -1 : undefined} className="button plain icon clear" aria-label={t("form.clear", { name: label.text })} title={t("form.clear", { name: label.text })} onClick={() => context.set(path, undefined)}><Icon name="close" size={12} /></button>
     : null;
   const text = <>{label.text}{required && <span className="soft"> *</span>}</>;
-  const help = helpOf(path, schema, typeof value === "number" || value === undefined);
+  const help = context.meaningOf?.(path) || helpOf(path, schema, typeof value === "number" || value === undefined);
   if (widget === "group") return <Group {...props} title={text} mono={label.mono} clear={clear} />;
   return (
     <div className={fault ? "field wrong" : "field"} data-path={pointer(path)}>

@@ -8,8 +8,27 @@ import { readNodes } from "./widgets";
 export function lint(kind: string, object: Json): string[] {
   if (kind === "ssls") return ofCertificate(object);
   const upstream = kind === "upstreams" ? object : object.upstream;
-  const nodes = isObject(upstream) ? readNodes(upstream.nodes) : [];
-  return nodes.length > 0 && nodes.every((node) => node.weight === "0") ? [t("lint.weights")] : [];
+  return [...(isObject(upstream) ? ofNodes(upstream, kind === "stream_routes") : []), ...(kind === "routes" ? ofPaths(object) : [])];
+}
+
+/** Of schemes of HTTP; a stream has no port of its own. */
+const PORTS: Record<string, string> = { http: "80", https: "443", grpc: "80", grpcs: "443" };
+
+function ofNodes(upstream: Json, stream: boolean): string[] {
+  const nodes = readNodes(upstream.nodes);
+  const bare = nodes.filter((node) => node.host && !node.port).map((node) => node.host);
+  const port = PORTS[String(upstream.scheme ?? "http")];
+  return [
+    ...(nodes.length > 0 && nodes.every((node) => node.weight === "0") ? [t("lint.weights")] : []),
+    ...(bare.length > 0 && port && !stream ? [t("lint.port", { name: bare.join(", "), port, n: bare.length })] : []),
+  ];
+}
+
+function ofPaths(route: Json): string[] {
+  const paths = [route.uri, ...(Array.isArray(route.uris) ? route.uris : [])].filter((one): one is string => typeof one === "string");
+  // The last star takes the rest of the path, and what stands behind it is a name.
+  const odd = paths.filter((path) => /[^/]\*[^/]+$/.test(path));
+  return odd.length > 0 ? [t("lint.star", { paths: odd.join(", ") })] : [];
 }
 
 function ofCertificate(object: Json): string[] {

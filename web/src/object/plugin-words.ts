@@ -1,6 +1,7 @@
 // What plugins do, in the words of the documentation, and other words that people look for. Loaded when a plugin is first added.
 import { useEffect, useState } from "react";
-import { currentLanguage } from "../lib/i18n";
+import { currentLanguage, useLanguage } from "../lib/i18n";
+import type { Path } from "../lib/json";
 
 export interface PluginWords {
   text: string;
@@ -37,4 +38,28 @@ export function usePluginWords(): All {
     return () => { gone = true; };
   }, []);
   return all;
+}
+
+type Meanings = Record<string, Record<string, string>>;
+
+/** What a field of a plugin means, and in which unit it is, in the words of the documentation. */
+export function useMeanings(wanted: boolean): (path: Path) => string {
+  const language = useLanguage();
+  const [all, setAll] = useState<Meanings>({});
+  useEffect(() => {
+    if (!wanted) return;
+    let gone = false;
+    const texts = language === "zh" ? import("../locales/fields.zh") : import("../locales/fields.en");
+    void texts.then(({ fields }) => { if (!gone) setAll(fields); }).catch(() => undefined);
+    return () => { gone = true; };
+  }, [language, wanted]);
+  return (path) => meaningOf(all, path);
+}
+
+/** `path` begins with `plugins` and the plugin's name. */
+export function meaningOf(all: Meanings, path: Path): string {
+  const [, plugin, ...names] = path;
+  const field = names.reduce<string>((name, next) => (typeof next === "number" ? `${name}[]` : name ? `${name}.${next}` : next), "");
+  const found = Object.hasOwn(all, String(plugin)) ? all[String(plugin)] : undefined;
+  return found && Object.hasOwn(found, field) ? (found[field] ?? "") : "";
 }

@@ -7,7 +7,7 @@ import { type PluginInfo, usePlugins } from "../lib/status";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { blankOf, type FieldContext, Fields } from "./fields";
-import { matchesWords, usePluginWords } from "./plugin-words";
+import { matchesWords, useMeanings, usePluginWords } from "./plugin-words";
 import { mainFieldsOf, startOf } from "./hints";
 import { requiredOf, type Schema } from "./schema";
 import { Switch } from "./widgets";
@@ -27,12 +27,15 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
   const [open, setOpen] = useState<string | null>(null);
   const [adding, setAdding] = useState(false);
   const names = Object.keys(value).sort((a, b) => (all?.[b]?.priority ?? 0) - (all?.[a]?.priority ?? 0));
-  const inner: FieldContext = { ...context, translate: false, namesFor: (field) => (field === "type" ? [] : context.namesFor(field)), keptSecret: [] };
+  const meaningOf = useMeanings(open !== null);
+  const inner: FieldContext = { ...context, meaningOf, translate: false, namesFor: (field) => (field === "type" ? [] : context.namesFor(field)), keptSecret: [] };
   const add = (name: string) => {
     setAdding(false);
     setOpen(name);
     const schema = schemaOf(all?.[name], of) ?? {};
-    context.set([...path, name], (of === "route" ? startOf(name) : undefined) ?? Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})])));
+    const start = (of === "route" ? startOf(name) : undefined) ?? Object.fromEntries(requiredOf(schema).map((field) => [field, blankOf((schema.properties as Json | undefined)?.[field] as Schema ?? {})]));
+    context.onAdded?.([...path, name], start);
+    context.set([...path, name], start);
     requestAnimationFrame(() => requestAnimationFrame(() => {
       const added = document.querySelector(`[data-path="${CSS.escape(pointer([...path, name]))}"]`);
       (added?.querySelector<HTMLElement>(".plugin-body :is(input, select, textarea):not(:disabled)") ?? added?.querySelector<HTMLElement>(".plugin-name"))?.focus();

@@ -66,7 +66,8 @@ export function useEditing(start: Json): Editing {
 }
 
 export interface Checked {
-  state: "idle" | "checking" | "good" | "bad" | "unknown";
+  /** `incomplete`: all that is wrong is in what was just added. */
+  state: "idle" | "checking" | "good" | "bad" | "incomplete" | "unknown";
   error: ApiError | null;
   result: ChangeResult | null;
 }

@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import type { HistoryItem } from "../lib/api";
 import { currentLanguage, t } from "../lib/i18n";
 import { address, setQuery, usePlace } from "../lib/router";
-import { columns, type Column, RANGES, type Range, type Share, type Stats, useStats } from "../lib/stats";
+import { columns, type Column, RANGES, type Range, rangeOf, type Share, type Stats, useStats } from "../lib/stats";
 import { Failure, Link, Segmented, Skeleton, Wide } from "../ui/basics";
 import { Bars, Heat, type Mark, ms } from "../ui/chart";
 import { Icon } from "../ui/icons";
@@ -15,8 +15,7 @@ const milliseconds = (value: number | null) => (value === null ? "–" : ms(valu
 
 /** The address has the range, so that a picture can be sent to somebody. */
 export function useRange(): Range {
-  const asked = usePlace().query.get("range");
-  return RANGES.find((range) => range === asked) ?? "1h";
+  return rangeOf(usePlace().query.get("range"));
 }
 
 export function Figures({ history }: { history: HistoryItem[] }): JSX.Element {

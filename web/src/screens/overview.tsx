@@ -12,7 +12,7 @@ import { ObjectName } from "../ui/diff";
 import { Icon } from "../ui/icons";
 import { useStats } from "../lib/stats";
 import { Lane } from "../ui/lane";
-import { totalOf } from "./counts";
+import { useTotal } from "./counts";
 import { Figures, useRange } from "./figures";
 
 const SHOWN = ["routes", "services", "upstreams", "consumers", "ssls", "global_rules"];
@@ -21,8 +21,8 @@ export function Overview(): JSX.Element {
   const revision = useRevision();
   const stored = revision.data?.stored;
   const offers = useOffers();
-  const counts = useQuery({ queryKey: ["counts", stored], enabled: stored !== undefined, placeholderData: (before) => before, queryFn: async () => Object.fromEntries(await Promise.all(SHOWN.map(async (kind) => [kind, await totalOf(kind)] as const))) });
-  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, enabled: offers("changes"), queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
+  const routes = useTotal("routes");
+  const history = useQuery({ queryKey: ["history", "overview", stored], retry: false, placeholderData: (before) => before, enabled: stored !== undefined && offers("changes"), queryFn: () => request<{ list: HistoryItem[] }>("/history?page_size=100") });
   const admin = useMayChange();
   return (
     <>
@@ -31,12 +31,12 @@ export function Overview(): JSX.Element {
         <div className="strip">
           {SHOWN.map((name) => {
             const kind = KINDS.find((one) => one.name === name);
-            return kind && <Link key={name} to={address([name])}><span className="soft">{t(kind.title)}</span><b>{counts.data ? (counts.data[name] ?? 0).toLocaleString() : "–"}</b></Link>;
+            return kind && <Link key={name} to={address([name])}><span className="soft">{t(kind.title)}</span><Total kind={name} /></Link>;
           })}
         </div>
         <div className="overview">
           <div>
-            {counts.data?.routes === 0 && <FirstSteps admin={admin} />}
+            {routes === 0 && <FirstSteps admin={admin} />}
             <Attention />
             <Figures history={history.data?.list ?? []} />
             <h2 className="section-title flat">{t("overview.latest")}</h2>
@@ -47,6 +47,10 @@ export function Overview(): JSX.Element {
       </div>
     </>
   );
+}
+
+function Total({ kind }: { kind: string }): JSX.Element {
+  return <b>{useTotal(kind)?.toLocaleString() ?? "–"}</b>;
 }
 
 function FirstSteps({ admin }: { admin: boolean }): JSX.Element {

@@ -1,5 +1,4 @@
 // What stays around every screen: navigation, the line at the bottom, the palette, the help.
-import { useQuery } from "@tanstack/react-query";
 import { type JSX, type ReactNode, useEffect, useRef, useState } from "react";
 import { t, useLanguage, setLanguage } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
@@ -14,7 +13,7 @@ import { Link } from "../ui/basics";
 import { Confirmation } from "../ui/dialog";
 import { Icon, Mark } from "../ui/icons";
 import { toast, Toasts } from "../ui/toasts";
-import { totalOf } from "./counts";
+import { useTotal } from "./counts";
 import { Help } from "./help";
 import { Palette } from "./palette";
 import { Password } from "./password";
@@ -116,9 +115,7 @@ function Side({ path, onPalette, onGo }: { path: string[]; onPalette: () => void
 const COUNTED = ["routes", "services", "upstreams", "consumers", "ssls"];
 
 function Counted({ name, render }: { name: string; render: (count?: number) => JSX.Element }): JSX.Element {
-  const revision = useRevision().data?.stored;
-  const count = useQuery({ queryKey: ["count", name, revision], queryFn: () => totalOf(name), enabled: revision !== undefined && COUNTED.includes(name), placeholderData: (before) => before, staleTime: Infinity }).data;
-  return render(count);
+  return render(useTotal(name, COUNTED.includes(name)));
 }
 
 /** An entry of the menu; that of the users is there for admins. */

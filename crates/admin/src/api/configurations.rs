@@ -19,6 +19,7 @@ use crate::{
     at_length::at_length,
     compiled::proposed,
     message::{Request, RequestBody, Response},
+    permission::scope::Rights,
 };
 
 /// The collections of a configuration document. `plugins` is a list of names and has nothing to check.
@@ -176,7 +177,7 @@ impl AdminApi {
         }
         all.all()
             .flat_map(|object| {
-                let place = crate::resource::answers::place(self, object).into_iter();
+                let place = crate::resource::answers::place(self, &Rights::of_admin(), object).into_iter();
                 let said = place.chain(crate::resource::answers::in_vain(self, object, &all));
                 said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
             })

@@ -191,6 +191,7 @@ impl AdminApi {
     /// What a browser sends by itself counts only where the console's own page asks, with the token that it got beside the cookie. A cookie
     /// also goes to other ports of the same host, and servers behind them could read it: it is not enough to read either.
     fn of_session(&self, head: &Head, found: Found) -> Result<Caller, Response> {
+        self.check_transport(head, "a session")?;
         if is_foreign(head) {
             return Err(Response::error(403, "a session is for the console's own page"));
         }

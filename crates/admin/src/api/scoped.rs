@@ -1,9 +1,10 @@
 //! Answers about all objects, with what is in the scope of who asks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 use tidegate_model::Kind;
+use tidegate_store::State;
 
 use crate::{
     admin_api::AdminApi,
@@ -60,12 +61,32 @@ impl AdminApi {
         Response::json(200, &body)
     }
 
+    /// The routes that are shown, with the second after each was created: before, its id may have been another's. `None`: all.
+    ///
+    /// Who has a scope cannot set that time. An object without one was written past this API, by who may write everything.
+    pub(super) fn routes_in_scope(&self, rights: &Rights) -> Option<HashMap<String, u64>> {
+        rights.scope.as_ref()?;
+        let others = |_: Kind, _: &str| None;
+        let mut state = State::default();
+        self.store.read(&mut |current| state = current.clone());
+        let routes = state.list(Kind::Route).filter(|route| route.document.may_have("labels"));
+        let shown = routes.filter_map(|route| {
+            let value = route.value();
+            rights.see(Kind::Route, &route.id, &value, &others).then(|| {
+                let created = value.get("create_time").map(|time| time.as_u64().unwrap_or(u64::MAX));
+                (route.id.to_string(), created.map_or(0, |time| time.saturating_add(1)))
+            })
+        });
+        Some(shown.collect())
+    }
+
     /// Figures: those of the whole gateway stay, names go.
     pub(super) fn figures_in_scope(&self, request: &Request, figures: &mut Value) {
         let rights = self.rights(request);
         if rights.scope.is_none() {
             return;
         }
+        // Once more: an id may have gone to others while the figures were read.
         self.retain(&rights, figures.get_mut("routes"), |item| {
             Some((Kind::Route, item.get("id")?.as_str()?.to_owned()))
         });

@@ -97,7 +97,7 @@ impl AdminApi {
 
     /// What has to hold before anything is looked at that signs in.
     pub(super) fn check_own_page(&self, request: &Request) -> Result<(), Response> {
-        self.check_transport(request)?;
+        self.check_transport(request, "signing in")?;
         // Another page must not sign a browser in under another name, either.
         match is_foreign(request) {
             true => Err(Response::error(403, "signing in is for the console's own page")),
@@ -131,13 +131,13 @@ impl AdminApi {
         known?.ok_or_else(|| wrong(shown))
     }
 
-    /// A password that travels in plain is known to all on the way.
-    fn check_transport(&self, head: &Head) -> Result<(), Response> {
+    /// A password or session that travels in plain is known to all on the way.
+    pub(super) fn check_transport(&self, head: &Head, what: &str) -> Result<(), Response> {
         if self.settings.tls || head.peer.to_canonical().is_loopback() {
             return Ok(());
         }
         let body = json!({
-            "error_msg": "signing in from another machine needs TLS",
+            "error_msg": format!("{what} from another machine needs TLS"),
             "description": "what is sent to this address can be read on its way, passwords and sessions included",
             "remedy": "set https_admin and admin_api_mtls of deployment.admin, or use ssh -L 9180:127.0.0.1:9180",
         });
@@ -294,7 +294,9 @@ pub(super) fn described(found: &Found) -> Value {
 fn without_session(caller: Option<&Caller>) -> Value {
     let role = caller.map_or(Role::Admin, |caller| caller.role);
     let name = caller.map(|caller| caller.name.as_str());
-    json!({"name": name, "role": role.name(), "user": false, "csrf": null, "expires": null, "scopes": []})
+    let scopes = caller.and_then(|caller| caller.scope.as_ref()).map(|scope| scope.shown());
+    let scopes = scopes.unwrap_or_default();
+    json!({"name": name, "role": role.name(), "user": false, "csrf": null, "expires": null, "scopes": scopes})
 }
 
 #[cfg(test)]
@@ -339,6 +341,22 @@ mod tests {
         assert!(local.status == 201 && !cookie(&local).contains("Secure"));
         let secure = ask(true, [192, 0, 2, 1]);
         assert!(secure.status == 201 && cookie(&secure).ends_with("; Secure"));
+        // Nor does a session that began on this machine.
+        for (tls, peer, status) in
+            [(false, [127, 0, 0, 1], 200), (false, [192, 0, 2, 1], 403), (true, [192, 0, 2, 1], 200)]
+        {
+            let keys = AdminKey::new("ops", "k", Role::Admin).into_iter().collect();
+            let settings = AdminSettings { access: Access::Keys(keys), tls, ..AdminSettings::default() };
+            let api = AdminApi::new(parts(settings));
+            let begun = finish(api.handle(request("POST", "/apisix/admin/sessions", r#"{"key":"k"}"#)));
+            let mut used = request("GET", "/apisix/admin/sessions/current", "");
+            used.head.peer = IpAddr::from(peer);
+            let csrf = body(&begun)["csrf"].as_str().map(str::to_owned).unwrap_or_default();
+            let pair = cookie(&begun).split(';').next().unwrap_or_default().to_owned();
+            used.head.headers.extend([("Cookie".to_owned(), pair), (CSRF.to_owned(), csrf)]);
+            let answer = finish(api.handle(used));
+            assert_eq!(answer.status, status, "{tls} {peer:?} {}", body(&answer));
+        }
         let plain = ask(false, [192, 0, 2, 1]);
         assert!(plain.status == 403 && cookie(&plain).is_empty());
         assert!(body(&plain)["remedy"].as_str().is_some_and(|remedy| remedy.contains("https_admin")));

@@ -2,6 +2,7 @@
 
 use crate::{
     admin_api::{AdminApi, StatsQuestion},
+    at_length::at_length,
     message::{Request, Response},
 };
 
@@ -16,10 +17,12 @@ pub(crate) const MOST_TOP: usize = 1000;
 
 impl AdminApi {
     pub(super) async fn stats(&self, request: &Request) -> Response {
-        let question = match question(request) {
+        let mut question = match question(request) {
             Ok(question) => question,
             Err(message) => return Response::error(400, &message),
         };
+        let rights = self.rights(request);
+        question.routes = at_length(|| self.routes_in_scope(&rights));
         match self.hooks.stats(question).await {
             Ok(mut figures) => {
                 self.figures_in_scope(request, &mut figures);
@@ -41,5 +44,6 @@ fn question(request: &Request) -> Result<StatsQuestion, String> {
             .filter(|top| (1..=MOST_TOP).contains(top))
             .ok_or("invalid argument top: should be a number from 1 to 1000")?,
         consumers: request.caller.as_ref().is_none_or(|caller| caller.sees_consumers),
+        routes: None,
     })
 }

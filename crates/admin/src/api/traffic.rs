@@ -14,14 +14,20 @@ const USUAL: Duration = Duration::from_secs(60);
 
 impl AdminApi {
     pub(super) async fn traffic(&self, request: &Request) -> Response {
-        let question = match question(request) {
+        let mut question = match question(request) {
             Ok(question) => question,
             Err(refused) => return refused,
         };
-        let (rights, route) = (self.rights(request), question.route.as_deref());
-        if rights.scope.is_some() && !route.is_some_and(|route| self.shows(&rights, Kind::Route, route)) {
-            let message = "you have the traffic of routes in your scope: name one with the argument route";
-            return Response::error(403, message);
+        let rights = self.rights(request);
+        if rights.scope.is_some() {
+            let route = question.route.as_deref().and_then(|route| self.store.get(Kind::Route, route));
+            let none = |_: Kind, _: &str| None;
+            question.object = route.filter(|route| rights.see(Kind::Route, &route.id, &route.value(), &none));
+            if question.object.is_none() {
+                let message =
+                    "you have the traffic of routes in your scope: name one with the argument route";
+                return Response::error(403, message);
+            }
         }
         match self.hooks.traffic(question).await {
             Ok(events) => Response::stream(events)
@@ -53,7 +59,7 @@ fn question(request: &Request) -> Result<TrafficQuestion, Response> {
     };
     let least = number("min_ms")?.map_or(Duration::ZERO, |ms| Duration::from_millis(ms.into()));
     let longest = number("seconds")?.map_or(USUAL, |seconds| Duration::from_secs(seconds.into()));
-    Ok(TrafficQuestion { route: given("route"), consumer, status, least, consumers, longest })
+    Ok(TrafficQuestion { route: given("route"), object: None, consumer, status, least, consumers, longest })
 }
 
 fn statuses(text: &str) -> Result<(u16, u16), ()> {

@@ -38,8 +38,13 @@ fn read(resource: &Resource, verb: &str, summary: &str) -> Operation {
     Operation::admin(&format!("{verb}{}", resource.name), "Resources", summary)
 }
 
+/// What writes one object.
+fn of_object(id: &str, summary: &str) -> Operation {
+    Operation::write(id, "Resources", summary).refusals(&[(409, "Conflict")])
+}
+
 fn write(resource: &Resource, verb: &str, summary: &str) -> Operation {
-    Operation::write(&format!("{verb}{}", resource.name), "Resources", summary)
+    of_object(&format!("{verb}{}", resource.name), summary)
 }
 
 fn with_ttl(operation: Operation) -> Operation {
@@ -105,7 +110,7 @@ fn put_by_body(resource: &Resource) -> Operation {
         _ => "Create or replace the object that the field `id` of the body names",
     };
     let id = format!("put{}ByBody", resource.name);
-    with_ttl(Operation::write(&id, "Resources", summary))
+    with_ttl(of_object(&id, summary))
         .body(shown(resource, ""))
         .written(200, "Replaced", shown(resource, "Written"))
         .written(201, "Created", shown(resource, "Written"))
@@ -120,7 +125,7 @@ fn patch(resource: &Resource) -> Operation {
 
 fn patch_part(resource: &Resource) -> Operation {
     let id = format!("patchPartOf{}", resource.name);
-    with_ttl(Operation::write(&id, "Resources", "Replace one part of an object"))
+    with_ttl(of_object(&id, "Replace one part of an object"))
         .description(
             "The path goes on behind the id with the names that lead to the part; the body is its new value.",
         )

@@ -22,7 +22,7 @@ const REFERENCES: [(&str, Kind); 8] = [
     ("anonymous_consumer", Kind::Consumer),
 ];
 
-const NOT_CARRIED: &str = "it does not carry these labels";
+const TAKEN: &str = "its id is taken";
 
 /// Labels that an object has to carry, all of them. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Scope {
     ) -> Result<(), String> {
         let place = format!("{}/{id}", kind.directory());
         if before.is_some_and(|before| !self.has(kind, id, before, others)) {
-            return Err(self.refusal(&place, NOT_CARRIED));
+            return Err(self.refusal(&place, TAKEN));
         }
         let Some(after) = after else { return Ok(()) };
         if matches!(kind, Kind::GlobalRule | Kind::PluginMetadata | Kind::Secret) {
@@ -139,15 +139,20 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
+    /// Of who may do everything.
+    pub(crate) fn of_admin() -> Rights {
+        Rights { role: Role::Admin, scope: None }
+    }
+
     /// Whether an object is shown.
     pub(crate) fn see(&self, kind: Kind, id: &str, value: &Value, others: Lookup<'_>) -> bool {
         self.scope.as_ref().is_none_or(|scope| scope.has(kind, id, value, others))
     }
 
-    /// Why the sender may not use an object that exists.
+    /// Why the sender may not write an object of others.
     pub(crate) fn outside(&self, kind: Kind, id: &str) -> String {
         let place = format!("{}/{id}", kind.directory());
-        self.scope.as_ref().map_or_else(String::new, |scope| scope.refusal(&place, NOT_CARRIED))
+        self.scope.as_ref().map_or_else(String::new, |scope| scope.refusal(&place, TAKEN))
     }
 
     /// Whether an object may become another one, or go.

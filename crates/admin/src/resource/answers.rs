@@ -1,23 +1,32 @@
 //! What answers about objects have in common.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tidegate_model::{Kind, Object, Objects, idle};
 use tidegate_store::{StoreError, Stored, Written};
 
 use crate::{
-    AdminApi, AdminSettings,
-    message::{REVISION, Response, WARNING, header_text},
+    AdminApi, AdminSettings, Remark,
+    message::{REVISION, Request, Response, WARNING, header_text},
+    permission::scope::Rights,
 };
 
 /// Says that an object was stored and cannot be used yet, because a secret or what it names is not there, that some of it
 /// has no effect, or what else to know of it.
-pub(super) fn warned(api: &AdminApi, response: Response, kind: Kind, id: &str) -> Response {
+pub(super) fn warned(
+    api: &AdminApi,
+    request: &Request,
+    response: Response,
+    kind: Kind,
+    id: &str,
+) -> Response {
     let told = [api.compiled.rejected(), api.compiled.warnings()].concat();
     let told = told.iter().filter(|object| object.kind == kind && &*object.id == id);
     let mut warnings: Vec<String> = told.map(|object| object.reason.clone()).collect();
     if let Some(object) = api.store.get(kind, id) {
         warnings.extend(in_vain(api, &object, &Stored(api.store.as_ref())));
-        warnings.extend(place(api, &object));
+        warnings.extend(place(api, &api.rights(request), &object));
     }
     if warnings.is_empty() {
         return response;
@@ -36,8 +45,15 @@ pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec
 }
 
 /// What is to be known of a stored route's place.
-pub(crate) fn place(api: &AdminApi, object: &Object) -> Vec<String> {
-    if object.kind == Kind::Route { api.compiled.place(&object.id) } else { Vec::new() }
+pub(crate) fn place(api: &AdminApi, rights: &Rights, object: &Object) -> Vec<String> {
+    let remarks = if object.kind == Kind::Route { api.compiled.place(&object.id) } else { Vec::new() };
+    remarks.into_iter().map(|remark| for_reader(api, rights, remark)).collect()
+}
+
+/// Of routes that who asks is not shown, nothing but their ids.
+pub(super) fn for_reader(api: &AdminApi, rights: &Rights, remark: Remark) -> String {
+    let is_shown = |id: &Arc<str>| api.shows(rights, Kind::Route, id);
+    if remark.others.iter().all(is_shown) { remark.text } else { remark.discreet }
 }
 
 pub(super) fn key(settings: &AdminSettings, kind: Kind, id: &str) -> String {
@@ -55,6 +71,29 @@ pub(super) fn written(status: u16, body: &Value, written: &Written) -> Response 
 
 pub(super) fn not_found() -> Response {
     Response::json(404, &json!({"message": "Key not found"}))
+}
+
+/// Why a write of one object did not happen.
+pub(super) enum Failed {
+    /// Another write of the object came between looking at it and writing it.
+    Overtaken,
+    /// It stays so, however often it is tried.
+    Refused(Response),
+}
+
+impl From<Response> for Failed {
+    fn from(response: Response) -> Failed {
+        Failed::Refused(response)
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Failed {
+        match error {
+            StoreError::Conflict => Failed::Overtaken,
+            error => Failed::Refused(store_failed(&error)),
+        }
+    }
 }
 
 pub(super) fn store_failed(error: &StoreError) -> Response {

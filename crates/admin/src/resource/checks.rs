@@ -1,20 +1,24 @@
 //! What is checked before an object is written.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use serde_json::{Value, json};
 use tidegate_model::{
     Kind, Object,
-    check::{Context, NO_ID, check_resource, is_id},
+    check::{Context, NO_ID, References, check_resource, is_id},
     encrypt::encrypted_fields,
     schema::lua,
 };
-use tidegate_store::Stored;
+use tidegate_store::{State, Stored};
 use tidegate_telemetry::background::give_way;
 
 use super::target::Target;
 use crate::{
     AdminApi,
+    admin_api::StoreReferences,
     at_length::at_length,
     compiled::{With, named, proposed},
     message::{Request, Response},
@@ -40,16 +44,40 @@ pub(super) fn check(
     let before = api.store.get(target.kind, &store_id);
     // First: a check may run what it looks at.
     let others = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
-    permitted(api, &api.rights(request), (target.kind, &store_id), before.as_ref(), conf, &others)
+    let rights = api.rights(request);
+    permitted(api, &rights, (target.kind, &store_id), before.as_ref(), conf, &others)
         .map_err(|message| Response::error(403, &message))?;
-    lasts(request, &api.rights(request), target.kind).map_err(refuse)?;
-    let checked = api.with_context(false, |context| validate(context, target, id.as_deref(), conf));
+    lasts(request, &rights, target.kind).map_err(refuse)?;
+    let all = StoreReferences(api.store.as_ref());
+    let named = InScope { all: &all, rights: &rights };
+    let checked =
+        api.with_references(&named, false, |context| validate(context, target, id.as_deref(), conf));
     checked.map_err(refuse)?;
     give_way();
     let id = stored_id(target, id, conf);
     try_out(api, &proposed(target.kind, &target.store_id(&id), conf)).map_err(refuse)?;
     give_way();
     Ok(id)
+}
+
+/// All resources, of which messages name those in the scope of who asks.
+pub(super) struct InScope<'a> {
+    pub all: &'a dyn References,
+    pub rights: &'a Rights,
+}
+
+impl References for InScope<'_> {
+    fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>> {
+        self.all.get(kind, id)
+    }
+
+    fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value)) {
+        self.all.each(kind, visit);
+    }
+
+    fn may_name(&self, kind: Kind, id: &str, value: &Value) -> bool {
+        self.rights.see(kind, id, value, &|kind: Kind, id: &str| self.all.get(kind, id))
+    }
 }
 
 /// What others name does not expire for who has a scope, as it may not be deleted meanwhile: see [`super::delete::held`].
@@ -79,8 +107,23 @@ pub(super) fn permitted(
     if rights.scope.is_some() {
         api.settings.own_ports.check(before.as_deref(), value)?;
         permission::published::check(before.as_deref(), value, api.plugins().as_ref())?;
+        keeps_creation(before.as_deref(), value)?;
+        let mut state = State::default();
+        api.store.read(&mut |current| state = current.clone());
+        at_length(|| permission::groups::check(rights, before.as_deref(), value, &state))?;
     }
     permission::objects::check(rights.role, object, before.as_deref(), value, api.plugins().as_ref())
+}
+
+/// From its creation on an object's figures are shown to who has it in their scope: see [`AdminApi::routes_in_scope`].
+fn keeps_creation(before: Option<&Value>, after: &Value) -> Result<(), String> {
+    let before = before.and_then(|before| before.get("create_time"));
+    match before.zip(after.get("create_time")) {
+        Some((before, after)) if before != after => {
+            Err("create_time is not for who has a scope: leave it as it is".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What a write finds, for one who may not write every object: what was looked at is what changes. `None`: any state.

@@ -7,7 +7,7 @@ use tidegate_model::{Kind, Object, schema::lua};
 use tidegate_store::{Operation, State};
 
 use super::{
-    answers::{key, not_found, store_failed},
+    answers::{Failed, key, not_found},
     envelope,
     target::Target,
 };
@@ -17,14 +17,14 @@ use crate::{
     permission::scope::Rights,
 };
 
-pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -> Result<Response, Response> {
+pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -> Result<Response, Failed> {
     let Some(id) = &target.id else {
-        return Err(Response::error(400, &format!("missing {} id", target.kind.noun())));
+        return Err(Response::error(400, &format!("missing {} id", target.kind.noun())).into());
     };
     let store_id = target.store_id(id);
     let rights = api.rights(request);
     if rights.scope.is_some() && !api.shows(&rights, target.kind, &store_id) {
-        return Err(not_found());
+        return Err(not_found().into());
     }
     let expected = super::checks::expected(api, request, (target.kind, &store_id))?;
     let is_forced = request.argument("force").as_deref() == Some("true") && rights.scope.is_none();
@@ -34,16 +34,15 @@ pub(super) async fn delete(api: &AdminApi, request: &Request, target: &Target) -
             user = find_user(state, target.kind, id).or_else(|| held(&rights, state, target.kind, &store_id));
         });
         if let Some(message) = user {
-            return Err(Response::error(400, &message));
+            return Err(Response::error(400, &message).into());
         }
     }
     let main = Operation::Delete { kind: target.kind, id: store_id.as_str().into(), expected };
     let mut operations = vec![main];
     operations.extend(nested(api, target.kind, id));
-    let written =
-        super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit::submit(api, request, operations).await?;
     if !matches!(written.objects.first(), Some(Some(_))) {
-        return Err(not_found());
+        return Err(not_found().into());
     }
     let mut users = Vec::new();
     api.store.read(&mut |state| users = users_of(state, target.kind, &store_id));

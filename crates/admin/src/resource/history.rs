@@ -29,7 +29,7 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
         let message = "you have the history of objects in your scope: name one with the argument key";
         return Err(Response::error(403, message));
     }
-    // One of an earlier owner of the same name is not theirs.
+    // What was done with an earlier object, or for an earlier owner, of the same name is not theirs.
     let since = only.as_ref().map_or(since, |(kind, id)| since.max(owned_since(api, *kind, id)));
     let query = Query { object, since, skip, take };
     let page = ask(api, move |history| history.entries(&query)).await?;
@@ -44,10 +44,14 @@ pub(super) async fn list(api: &AdminApi, request: &Request) -> Result<Response, 
     Ok(Response::json(200, &json!({"list": list, "total": page.total, "oldest": page.oldest})))
 }
 
-/// The last revision before the owner of this object was created; 0 for what has none.
+/// The last revision before this object, and what it belongs to, was created.
 fn owned_since(api: &AdminApi, kind: Kind, id: &str) -> u64 {
-    let owner = owner_kind(kind).and_then(|kind| api.store.get(kind, owner_id(id)));
-    owner.map_or(0, |owner| owner.created.saturating_sub(1))
+    let owner = match owner_kind(kind) {
+        Some(owner) => api.store.get(owner, owner_id(id)),
+        None => api.store.get(kind, id),
+    };
+    // Without one nothing is of who asks.
+    owner.map_or(u64::MAX, |owner| owner.created.saturating_sub(1))
 }
 
 pub(super) async fn one(api: &AdminApi, request: &Request, revision: &str) -> Result<Response, Response> {

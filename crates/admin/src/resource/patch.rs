@@ -7,7 +7,7 @@ use tidegate_model::Kind;
 use tidegate_store::Operation;
 
 use super::{
-    answers::{not_found, store_failed},
+    answers::{Failed, not_found},
     checks::{UNREADABLE, check, is_readable, now, set},
     envelope,
     submit::ttl,
@@ -24,7 +24,7 @@ pub(super) async fn patch(
     request: &Request,
     target: &Target,
     body: Option<Value>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failed> {
     let refuse = |message: &str| Response::error(400, message);
     if target.kind == Kind::GraphqlCostDecoration {
         check_decoration(api, target, body.as_ref())?;
@@ -32,7 +32,7 @@ pub(super) async fn patch(
     let Some(id) = &target.id else {
         let secret = target.kind == Kind::Secret;
         let missing = format!("missing {} id", target.kind.noun());
-        return Err(refuse(if secret { "no secret id" } else { &missing }));
+        return Err(refuse(if secret { "no secret id" } else { &missing }).into());
     };
     let conf = body.ok_or_else(|| refuse("missing new configuration"))?;
     if target.sub_path.is_empty() {
@@ -41,7 +41,7 @@ pub(super) async fn patch(
     let store_id: Arc<str> = target.store_id(id).into();
     let previous = api.store.get(target.kind, &store_id).ok_or_else(not_found)?;
     if !is_readable(&previous) {
-        return Err(refuse(UNREADABLE));
+        return Err(refuse(UNREADABLE).into());
     }
     let mut value = patched(target, &previous.value(), conf).map_err(|error| refuse(&error))?;
     check(api, request, target, &mut value, true, true)?;
@@ -52,11 +52,16 @@ pub(super) async fn patch(
         expected: Some(previous.modified),
         ttl_seconds: ttl(request),
     };
-    let written =
-        super::submit::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit::submit(api, request, vec![operation]).await?;
     let body =
         envelope::written(api, request, "compareAndSwap", (target.kind, &store_id), &value, written.lease);
-    Ok(super::answers::warned(api, super::answers::written(200, &body, &written), target.kind, &store_id))
+    Ok(super::answers::warned(
+        api,
+        request,
+        super::answers::written(200, &body, &written),
+        target.kind,
+        &store_id,
+    ))
 }
 
 /// What is merged into the object. An empty list is an empty object to APISIX, and changes nothing.

@@ -5,12 +5,18 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::Value;
-use tidegate_model::Kind;
-use tidegate_store::history::{Past, Point, Version};
+use serde_json::{Value, json};
+use tidegate_model::{Kind, Object};
+use tidegate_store::{
+    State,
+    history::{Past, Point, Version},
+};
 
 use super::{
-    asking, history,
+    answers::not_found,
+    asking,
+    checks::{now, set},
+    history,
     owners::Owners,
     transaction::{ATTEMPTS, Order, Stage, Wanted, busy, refused},
 };
@@ -19,7 +25,7 @@ use crate::{
     api::body::read_body,
     at_length::at_length,
     message::{Request, Response},
-    permission::scope::{Rights, owner_kind},
+    permission::scope::{Rights, owner_id, owner_kind},
 };
 
 pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, Response> {
@@ -29,6 +35,10 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
     if only.is_none() && order.rights.scope.is_some() {
         let message =
             "a rollback of everything is not for a scope: name an object of yours with the field key";
+        return Err(Response::error(403, message));
+    }
+    if let (Point::Checkpoint(_), Some(_)) = (&point, &order.rights.scope) {
+        let message = "checkpoints are of the whole gateway: name a revision of an object of yours";
         return Err(Response::error(403, message));
     }
     let mut order = Order { dry_run, ..order };
@@ -53,7 +63,11 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         let owners = Owners::of(&past, state.clone());
         let mut wanted = wanted_of(past);
         wanted.retain(|object| only.as_ref().is_none_or(|only| goes_with(only, object)));
+        own_now_or_then(&order.rights, only.as_ref(), &state, &owners, &wanted)?;
         own_then(&order.rights, &owners, &wanted)?;
+        if order.rights.scope.is_some() {
+            keep_creation(&state, &mut wanted);
+        }
         let stage = at_length(|| Stage::for_state(api, &order.rights, state, wanted));
         let stage = stage.map_err(|faults| refused("rollback", &faults))?;
         if let Some(response) = order.carry_out(api, &stage, base).await? {
@@ -61,6 +75,45 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         }
     }
     Err(busy())
+}
+
+/// Whether the object that was asked for is, or was then, of who asks. What becomes of others' tells when they changed.
+fn own_now_or_then(
+    rights: &Rights,
+    only: Option<&(Kind, Arc<str>)>,
+    state: &State,
+    owners: &Owners,
+    wanted: &[Wanted],
+) -> Result<(), Response> {
+    let Some((kind, id)) = only.filter(|_| rights.scope.is_some()) else { return Ok(()) };
+    let now = |kind: Kind, id: &str| state.get(kind, id).map(Object::value);
+    let sees = |kind: Kind, id: &str| now(kind, id).map(|value| rights.see(kind, id, &value, &now));
+    let is_own = match owner_kind(*kind) {
+        Some(owner) => sees(owner, owner_id(id)).unwrap_or(false),
+        None => sees(*kind, id).unwrap_or_else(|| {
+            let then = |kind: Kind, id: &str| owners.get(kind, id);
+            let mut found = wanted.iter().filter(|object| (object.kind, &object.id) == (*kind, id));
+            found.any(|object| object.value.as_ref().is_some_and(|value| rights.see(*kind, id, value, &then)))
+        }),
+    };
+    if is_own { Ok(()) } else { Err(not_found()) }
+}
+
+/// Objects are as old as they are now: what is not there is a new one, and others may have had its id before.
+fn keep_creation(state: &State, wanted: &mut [Wanted]) {
+    for object in wanted {
+        let current = state.get(object.kind, &object.id).map(Object::value);
+        let created = match &current {
+            Some(current) => current.get("create_time").cloned(),
+            None => Some(json!(now())),
+        };
+        let value = object.value.as_mut().filter(|value| value.get("create_time").is_some());
+        if let Some((value, created)) = value.zip(created) {
+            let mut kept = (**value).clone();
+            set(&mut kept, "create_time", created);
+            *value = Arc::new(kept);
+        }
+    }
 }
 
 /// Refuses to bring back what was a part of a consumer or service of others at that time.
@@ -71,8 +124,12 @@ fn own_then(rights: &Rights, owners: &Owners, wanted: &[Wanted]) -> Result<(), R
         value.is_some_and(|value| !rights.see(object.kind, &object.id, value, &then))
     });
     let Some(object) = of_others else { return Ok(()) };
-    let reason = rights.outside(object.kind, &object.id);
-    Err(Response::error(403, &format!("rollback refused, nothing was written: {reason} at that revision")))
+    let message = format!(
+        "rollback refused, nothing was written: {}/{} was outside of your scope at that revision",
+        object.kind.directory(),
+        object.id
+    );
+    Err(Response::error(403, &message))
 }
 
 /// Whether an object is the one that was asked for, or comes and goes with it.

@@ -81,7 +81,7 @@ impl Order {
     ) -> Result<Option<Response>, Response> {
         if self.dry_run {
             let mut body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
-            set_texts(&mut body, "warnings", &stage.without_effect(api));
+            set_texts(&mut body, "warnings", &stage.without_effect(api, &self.rights));
             set_texts(&mut body, "kept", stage.kept());
             return Ok(Some(Response::json(200, &body)));
         }
@@ -89,7 +89,7 @@ impl Order {
         match api.write(Write { operations, at: Some(revision), author }).await {
             Ok(written) => {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
-                set_texts(&mut body, "warnings", &stage.warnings(api));
+                set_texts(&mut body, "warnings", &stage.warnings(api, &self.rights));
                 set_texts(&mut body, "kept", stage.kept());
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }

@@ -8,7 +8,7 @@ use tidegate_store::{Operation, Written};
 use tidegate_telemetry::background::give_way;
 
 use super::{
-    answers::store_failed,
+    answers::Failed,
     checks::{check, expected, now, set},
     envelope,
     submit::ttl,
@@ -24,16 +24,16 @@ pub(super) async fn put(
     request: &Request,
     target: &Target,
     body: Option<Value>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failed> {
     if target.kind == Kind::Secret && (target.owner.is_none() || target.id.is_none()) {
-        return Err(Response::error(400, "no secret id"));
+        return Err(Response::error(400, "no secret id").into());
     }
     let mut conf = require(api, target, body)?;
     let id = check(api, request, target, &mut conf, true, false)?;
     if target.kind == Kind::Credential
         && api.store.get(Kind::Consumer, target.owner.as_deref().unwrap_or_default()).is_none()
     {
-        return Err(Response::error(404, "consumer not found"));
+        return Err(Response::error(404, "consumer not found").into());
     }
     let store_id: Arc<str> = target.store_id(&id).into();
     let previous = api.store.get(target.kind, &store_id);
@@ -57,13 +57,12 @@ pub(super) async fn put(
         operations.extend(super::delete::nested(api, Kind::Service, &id));
     }
     give_way();
-    let written =
-        super::submit::submit(api, request, operations).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit::submit(api, request, operations).await?;
     give_way();
     let body = envelope::written(api, request, "set", (target.kind, &store_id), &conf, written.lease);
     give_way();
     let response = super::answers::written(if is_new(&written) { 201 } else { 200 }, &body, &written);
-    Ok(super::answers::warned(api, response, target.kind, &store_id))
+    Ok(super::answers::warned(api, request, response, target.kind, &store_id))
 }
 
 pub(super) async fn post(
@@ -71,7 +70,7 @@ pub(super) async fn post(
     request: &Request,
     target: &Target,
     body: Option<Value>,
-) -> Result<Response, Response> {
+) -> Result<Response, Failed> {
     let mut conf = require(api, target, body)?;
     check(api, request, target, &mut conf, false, false)?;
     set_times(&mut conf, None);
@@ -84,14 +83,19 @@ pub(super) async fn post(
         }
         kind => Operation::Create { kind, value: conf, ttl_seconds: ttl(request) },
     };
-    let written =
-        super::submit::submit(api, request, vec![operation]).await.map_err(|error| store_failed(&error))?;
+    let written = super::submit::submit(api, request, vec![operation]).await?;
     let Some(Some(object)) = written.objects.first() else {
-        return Err(Response::error(503, "the store did not return the new object"));
+        return Err(Response::error(503, "the store did not return the new object").into());
     };
     let body =
         envelope::written(api, request, "create", (target.kind, &object.id), &object.value(), written.lease);
-    Ok(super::answers::warned(api, super::answers::written(201, &body, &written), target.kind, &object.id))
+    Ok(super::answers::warned(
+        api,
+        request,
+        super::answers::written(201, &body, &written),
+        target.kind,
+        &object.id,
+    ))
 }
 
 /// The body, which has to be there; a decoration gets the service of its path.

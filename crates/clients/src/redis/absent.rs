@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "documented where the feature is on")]
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde_json::Value;
 use tidegate_model::catalog::built_without;
@@ -17,6 +17,10 @@ impl RedisClient {
             "redis" | "redis-cluster" | "redis-sentinel" => Err(built_without("redis")),
             _ => Ok(None),
         }
+    }
+
+    pub fn single(_: &Value, _: Option<&str>, _: Duration) -> Result<RedisClient, String> {
+        Err(built_without("redis"))
     }
 
     pub async fn eval<T>(&self, _: &Script, _: &[u8], _: &[Argument<'_>]) -> Result<T, Failure> {

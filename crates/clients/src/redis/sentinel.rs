@@ -26,7 +26,7 @@ async fn connect(
     login: &RedisConnectionInfo,
     config: &AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
-    super::tls::connect(info(host, port, login)?, config.clone()).await
+    super::tls::connect(info(host, port, login)?, None, config.clone()).await
 }
 
 impl Sentinel {

@@ -5,6 +5,7 @@ use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsMode, cluster::ClusterClient,
 };
+use rustls_pki_types::ServerName;
 use serde_json::Value;
 use tidegate_plugin_api::typed;
 
@@ -14,6 +15,8 @@ pub(super) struct Settings {
     /// Same name, same connection: a digest, for it covers credentials.
     pub name: Arc<str>,
     pub target: Target,
+    /// The name in the certificate, where it is not the host.
+    pub server_name: Option<ServerName<'static>>,
     pub connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
     pub keepalive: Duration,
@@ -109,10 +112,24 @@ impl Settings {
         Settings {
             name: format!("{kind}#{:016x}{:016x}", digest(1), digest(2)).into(),
             target,
+            server_name: None,
             connect_timeout: milliseconds(conf, connect, 1000),
             response_timeout: milliseconds(conf, response, 1000),
             keepalive: milliseconds(conf, "redis_keepalive_timeout", 10_000),
         }
+    }
+
+    /// With what fields of other plugins do not say.
+    pub(super) fn with(
+        self,
+        server_name: Option<&str>,
+        response_timeout: Duration,
+    ) -> Result<Settings, String> {
+        let checked = server_name.map(|name| ServerName::try_from(name.to_owned())).transpose();
+        let checked = checked.map_err(|_| "server_name is neither a host name nor an address".to_owned())?;
+        let name =
+            format!("{}#{}#{}", self.name, response_timeout.as_millis(), server_name.unwrap_or_default());
+        Ok(Settings { name: name.into(), server_name: checked, response_timeout, ..self })
     }
 
     pub(super) fn single(conf: &Value) -> Result<Settings, String> {
@@ -193,6 +210,14 @@ mod tests {
     #[test]
     fn settings_share_connections_only_when_they_agree() {
         let name = |conf: Value| Settings::single(&conf).map(|settings| settings.name);
+        let with = |server_name, seconds| {
+            let settings = Settings::single(&json!({ "redis_host": "127.0.0.1" }))?;
+            settings.with(server_name, Duration::from_secs(seconds)).map(|settings| settings.name)
+        };
+        assert_eq!(with(None, 1), with(None, 1));
+        assert_ne!(with(None, 1), with(None, 2));
+        assert_ne!(with(None, 1), with(Some("a.test"), 1));
+        assert!(with(Some("a b"), 1).is_err());
         let base = json!({ "redis_host": "127.0.0.1", "count": 1 });
         let same = json!({ "redis_host": "127.0.0.1", "count": 2 });
         let database = json!({ "redis_host": "127.0.0.1", "redis_database": 1 });

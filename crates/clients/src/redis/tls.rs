@@ -24,9 +24,10 @@ use crate::{
 /// their own limit.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Connects to one server, with TLS when its address asks for it.
+/// Connects to one server, with TLS when its address asks for it. Without a name its certificate is for its host.
 pub(super) async fn connect(
     info: impl IntoConnectionInfo,
+    name: Option<ServerName<'static>>,
     config: AsyncConnectionConfig,
 ) -> RedisResult<MultiplexedConnection> {
     let info = info.into_connection_info()?;
@@ -44,7 +45,7 @@ pub(super) async fn connect(
     let handshake = async {
         let wanted = TlsWanted { verify: !insecure, client: None };
         let settings = tls_config(&wanted).map_err(io::Error::other)?;
-        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let name = name.map_or_else(|| ServerName::try_from(host.clone()), Ok).map_err(io::Error::other)?;
         tidegate_tls::connect(settings, name, tcp.await?).await
     };
     start(&info, within(handshake).await?, config).await
@@ -82,7 +83,7 @@ impl Connect for Node {
     where
         T: IntoConnectionInfo + Send + 'a,
     {
-        Box::pin(async move { Ok::<_, RedisError>(Node(connect(info, config).await?)) })
+        Box::pin(async move { Ok::<_, RedisError>(Node(connect(info, None, config).await?)) })
     }
 }
 

@@ -237,6 +237,29 @@ fn profiles_and_files() {
 }
 
 #[test]
+fn roles_and_scopes_of_admin_keys() {
+    for (entry, message) in [
+        ("role: ~", "1:49: role is empty; use admin, editor or viewer"),
+        (
+            "scope: {team: a}",
+            "1:50: role admin has no scope: who may write users and plugins of code can reach everything; use editor or viewer",
+        ),
+        ("role: viewer, scope: {}", "1:64: scope is empty; name a label, or remove it"),
+        ("role: editor, scope: ~", "1:64: scope is empty; name a label, or remove it"),
+    ] {
+        check_error(
+            &format!("deployment: {{admin: {{admin_key: [{{key: a, {entry}}}]}}}}"),
+            &[],
+            &[&format!("config.yaml:{message}")],
+        );
+    }
+    let scoped =
+        settings("deployment: {admin: {admin_key: [{key: a, role: editor, scope: {team: a, tier: 1}}]}}");
+    let key = &scoped.admin.access.keys()[0];
+    assert_eq!((key.role, key.scope.len(), key.scope["tier"].as_str()), (AdminRole::Editor, 2, "1"));
+}
+
+#[test]
 fn faults_across_keys() {
     // The Admin API may share the data port, as in APISIX 2.x; others may not.
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::said::Said;
+use super::{admin_keys::scope_refusals, said::Said};
 use crate::settings::{Access, AdminOidc, Settings};
 
 /// Sessions end after that, whatever the file says.
@@ -38,16 +38,9 @@ pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
         if role.value.is_empty() || role.role.is_empty() {
             found.push(said(&format!("roles[{index}]"), "an entry of roles needs value and role"));
         }
-        if role.role == "admin" && !role.scope.is_empty() {
-            let message = "role admin has no scope: who may write users and plugins of code can reach everything; \
-                           use editor or viewer";
-            found.push(said(&format!("roles[{index}].scope"), message));
-        }
         let scope = format!("deployment.admin.oidc.roles[{index}].scope");
         let is_given = settings.places.is_set(&scope) || settings.places.is_null(&scope);
-        if role.scope.is_empty() && is_given {
-            found.push(said(&format!("roles[{index}].scope"), "scope is empty; name a label, or remove it"));
-        }
+        found.extend(scope_refusals(role.role == "admin", &role.scope, is_given, scope));
     }
     if oidc.session_lifetime.is_zero() || oidc.session_lifetime > LONGEST_SESSION {
         found.push(said("session_lifetime", "session_lifetime should be above 0, at most 12h"));

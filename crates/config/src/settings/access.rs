@@ -1,5 +1,7 @@
 //! Who may use the Admin API.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::Reader;
@@ -22,6 +24,8 @@ pub struct AdminKey {
     pub key: Key,
     /// What its owner may do.
     pub role: AdminRole,
+    /// Labels of the objects that it is for; empty: all objects.
+    pub scope: BTreeMap<String, String>,
 }
 
 /// Where the text of a key is from.
@@ -38,8 +42,21 @@ pub enum Key {
 pub enum AdminRole {
     /// Read and write, secrets included.
     Admin,
+    /// Read and write, with secrets masked; no users.
+    Editor,
     /// Read, with secrets masked.
     Viewer,
+}
+
+impl AdminRole {
+    /// All, and how config.yaml names them.
+    pub(crate) const NAMES: [(AdminRole, &str); 3] =
+        [(AdminRole::Admin, "admin"), (AdminRole::Editor, "editor"), (AdminRole::Viewer, "viewer")];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(role, _)| *role == self).map_or("admin", |(_, name)| name)
+    }
 }
 
 impl Access {
@@ -67,7 +84,7 @@ impl Access {
         }
     }
 
-    /// A key that may write.
+    /// A key that may do everything.
     pub fn admin_key(&self) -> Option<&AdminKey> {
         self.keys().iter().find(|key| key.role == AdminRole::Admin)
     }
@@ -79,10 +96,12 @@ impl AdminKey {
         Self {
             name: reader.text("name").unwrap_or_else(|| "admin".to_owned()),
             key: reader.text("key").map_or(Key::Generated(None), Key::Configured),
-            role: match reader.text("role").as_deref() {
-                Some("viewer") => AdminRole::Viewer,
-                _ => AdminRole::Admin,
-            },
+            // Other words keep the gateway from starting.
+            role: AdminRole::NAMES
+                .into_iter()
+                .find(|(_, name)| reader.text("role").as_deref() == Some(name))
+                .map_or(AdminRole::Admin, |(role, _)| role),
+            scope: labels(reader.value("scope")),
         }
     }
 
@@ -98,4 +117,11 @@ impl AdminKey {
     pub fn is_generated(&self) -> bool {
         matches!(self.key, Key::Generated(_))
     }
+}
+
+/// Names and values of labels.
+pub(super) fn labels(scope: Option<&Value>) -> BTreeMap<String, String> {
+    let fields = scope.and_then(Value::as_object).into_iter().flatten();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    fields.map(|(name, value)| (name.clone(), text(value))).collect()
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-use super::Reader;
+use super::{Reader, access::labels};
 
 /// What the path of each redirect URI is: the page of the console that takes the answer.
 pub const REDIRECT_PATH: &str = "/ui/oidc";
@@ -98,11 +98,4 @@ impl OidcRole {
             scope: labels(reader.value("scope")),
         }
     }
-}
-
-/// Names and values of labels.
-fn labels(scope: Option<&Value>) -> BTreeMap<String, String> {
-    let fields = scope.and_then(Value::as_object).into_iter().flatten();
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    fields.map(|(name, value)| (name.clone(), text(value))).collect()
 }

@@ -52,6 +52,10 @@ pub trait References {
     fn get(&self, kind: Kind, id: &str) -> Option<Arc<Value>>;
     /// Visits all objects of a kind, with their ids.
     fn each(&self, kind: Kind, visit: &mut dyn FnMut(&str, &Value));
+    /// Whether a message may name this object, which is not the one that is checked.
+    fn may_name(&self, _kind: Kind, _id: &str, _value: &Value) -> bool {
+        true
+    }
 }
 
 /// No other resources.

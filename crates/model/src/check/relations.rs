@@ -70,6 +70,9 @@ pub(super) fn check_global_rule(context: &Context<'_>, id: Option<&str>, conf: &
     conflict.map_or(Ok(()), Err)
 }
 
+/// One that may not be named.
+const ANOTHER: &str = "another consumer";
+
 /// A consumer does not conflict with itself and its credentials. A credential does not with itself, nor with its consumer where that
 /// has the same for the plugin: so what a consumer has is moved into a credential without a moment in which nothing has it.
 pub(super) fn check_duplicate_key(
@@ -85,14 +88,20 @@ pub(super) fn check_duplicate_key(
             let is_moved = || of_plugin(conf, plugin) == of_plugin(other, plugin);
             let own = name == consumer && (credential.is_none() || is_moved());
             if owner.is_none() && !own && unique_key(other, plugin, field) == Some(key) {
-                owner = Some(format!("consumer: {name}"));
+                owner = Some(match context.references.may_name(Kind::Consumer, name, other) {
+                    true => format!("consumer: {name}"),
+                    false => ANOTHER.to_owned(),
+                });
             }
         });
         context.references.each(Kind::Credential, &mut |id, other| {
             let (name, own_id) = id.split_once("/credentials/").unwrap_or((id, ""));
             let own = name == consumer && credential.is_none_or(|credential| credential == own_id);
             if owner.is_none() && !own && unique_key(other, plugin, field) == Some(key) {
-                owner = Some(format!("credential: {own_id} of consumer: {name}"));
+                owner = Some(match context.references.may_name(Kind::Credential, id, other) {
+                    true => format!("credential: {own_id} of consumer: {name}"),
+                    false => ANOTHER.to_owned(),
+                });
             }
         });
         if let Some(owner) = owner {

@@ -25,6 +25,8 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// Idle connections, per worker.
 const KEPT: usize = 32;
 const KEPT_FOR: Duration = Duration::from_secs(180);
+/// Most messages are had whole with one read of so many bytes.
+const FIRST_READ: usize = 1 << 10;
 
 thread_local! {
     static IDLE: RefCell<Vec<(UnixStream, Instant)>> = RefCell::default();
@@ -68,6 +70,8 @@ pub(super) struct Connection<'call> {
     time: &'call RunnerTime,
     /// It was idle, and the runner has not answered since.
     is_unproven: bool,
+    /// What was read behind the last message.
+    ahead: Vec<u8>,
     /// What answers hold.
     lease: Lease,
     _place: Place,
@@ -84,13 +88,20 @@ impl<'call> Connection<'call> {
         let place = Place::take(of)?;
         let lease = Lease::new("plugin runner");
         if !fresh && let Some(stream) = kept() {
-            return Ok(Connection { stream, time, is_unproven: true, lease, _place: place });
+            return Ok(Connection {
+                stream,
+                time,
+                is_unproven: true,
+                ahead: Vec::new(),
+                lease,
+                _place: place,
+            });
         }
         let connecting = async { UnixStream::connect(path).await.and_then(descriptors::spared) };
         let opened = time.within(CONNECT, connecting).await;
         let stream =
             opened.map_err(|error| format!("failed to connect to the unix socket unix:{path}: {error}"))?;
-        Ok(Connection { stream, time, is_unproven: false, lease, _place: place })
+        Ok(Connection { stream, time, is_unproven: false, ahead: Vec::new(), lease, _place: place })
     }
 
     pub(super) async fn send(&mut self, frame: &Frame) -> Result<(), Broken> {
@@ -100,23 +111,40 @@ impl<'call> Connection<'call> {
 
     /// Kind and content of the next message.
     pub(super) async fn receive(&mut self) -> Result<(u8, Vec<u8>), Broken> {
-        let mut head = [0; HEAD];
-        if let Err(error) = self.time.spend(self.stream.read_exact(&mut head)).await {
-            return Err(self.broken(&error));
-        }
+        let mut data = std::mem::take(&mut self.ahead);
+        data.reserve(FIRST_READ);
+        self.fill(&mut data, HEAD).await?;
         self.is_unproven = false;
-        let [kind, high, middle, low] = head;
+        let &[kind, high, middle, low, ..] = data.as_slice() else {
+            return Err(Broken::Failed("closed".to_owned()));
+        };
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
         self.lease.grow_to(length).map_err(|refused| Broken::Failed(refused.to_string()))?;
-        let mut data = vec![0; length];
-        match self.time.spend(self.stream.read_exact(&mut data)).await {
-            Ok(_) => Ok((kind, data)),
-            Err(error) => Err(self.broken(&error)),
+        data.reserve((HEAD + length).saturating_sub(data.len()));
+        self.fill(&mut data, HEAD + length).await?;
+        self.ahead = data.split_off(HEAD + length);
+        data.drain(..HEAD);
+        Ok((kind, data))
+    }
+
+    /// Reads until there are so many bytes, into the capacity that is there.
+    async fn fill(&mut self, data: &mut Vec<u8>, until: usize) -> Result<(), Broken> {
+        while data.len() < until {
+            match self.time.spend(self.stream.read_buf(data)).await {
+                Ok(1..) => {}
+                Ok(0) => return Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
+                Err(error) => return Err(self.broken(&error)),
+            }
         }
+        Ok(())
     }
 
     /// For the next call.
     pub(super) fn keep(self) {
+        if !self.ahead.is_empty() {
+            // The runner was not asked for that.
+            return;
+        }
         IDLE.with_borrow_mut(|idle| {
             if idle.len() < KEPT {
                 idle.push((self.stream, Instant::now()));

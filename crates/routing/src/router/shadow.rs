@@ -41,6 +41,17 @@ pub struct Shadowed {
     pub is_whole: bool,
 }
 
+/// What to know of a route's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The other routes that it tells of.
+    pub others: Vec<Arc<str>>,
+    /// In words, with a remedy.
+    pub text: String,
+    /// The same with nothing of the others but their ids.
+    pub discreet: String,
+}
+
 /// A route as one of its paths, and one host, lead to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
@@ -52,20 +63,23 @@ pub struct Place<'a> {
     pub priority: i64,
 }
 
+impl Shadow {
+    /// Who answers, and the verb for as many.
+    fn named(&self) -> (String, &'static str) {
+        let by: Vec<&str> = self.by.iter().map(|id| &**id).collect();
+        match by.as_slice() {
+            [one] => (format!("route {one}"), "answers"),
+            several => (format!("routes {}", several.join(", ")), "answer"),
+        }
+    }
+}
+
 impl Shadowed {
     /// In words, with a remedy; `None` where all is reached.
     pub fn in_words(&self) -> Option<String> {
         let first = self.paths.first()?;
-        let by: Vec<&str> = first.by.iter().map(|id| &**id).collect();
-        let (routes, answer) = match by.as_slice() {
-            [one] => (format!("route {one}"), "answers"),
-            several => (format!("routes {}", several.join(", ")), "answer"),
-        };
-        let what = if self.is_whole {
-            "no request reaches this route"
-        } else {
-            "not all of its requests reach this route"
-        };
+        let (routes, answer) = first.named();
+        let what = self.what();
         let host = first.host.as_deref().map(|host| format!(" of host {host}")).unwrap_or_default();
         let more = match self.paths.len() {
             1 => String::new(),
@@ -75,8 +89,28 @@ impl Shadowed {
             "{what}: {routes} {answer} those for {}{host}{more} first, and {}; give this route a higher priority or other \
              conditions, or delete one of them",
             first.uri,
-            self.why(by.len())
+            self.why(first.by.len())
         ))
+    }
+
+    /// Of the paths of this route, and who answers them; nothing else of the others.
+    fn of_own_paths(&self) -> Option<String> {
+        let first = self.paths.first()?;
+        let (routes, answer) = first.named();
+        let host = first.host.as_deref().map(|host| format!(" of host {host}")).unwrap_or_default();
+        Some(format!(
+            "{}: {routes} {answer} those for {}{host} first; give this route other conditions, or ask who has the others",
+            self.what(),
+            first.uri
+        ))
+    }
+
+    fn what(&self) -> &'static str {
+        if self.is_whole {
+            "no request reaches this route"
+        } else {
+            "not all of its requests reach this route"
+        }
     }
 
     fn why(&self, count: usize) -> String {
@@ -192,12 +226,22 @@ impl<N: PartialEq> Router<N> {
     }
 
     /// What to know of a route's place: what is answered before it, and of which routes it answers requests itself.
-    pub fn remarks(&self, id: &str) -> Vec<String> {
-        let own = self.shadowed(id).in_words();
+    pub fn remarks(&self, id: &str) -> Vec<Remark> {
+        let own = self.shadowed(id);
+        let own = own.in_words().zip(own.of_own_paths()).map(|(text, discreet)| {
+            let others = own.paths.iter().flat_map(|path| path.by.iter().cloned()).collect();
+            Remark { others, text, discreet }
+        });
         let others = self.behind(id).into_iter().filter_map(|other| {
             let shadowed = self.shadowed(&other);
             let is_by = shadowed.paths.iter().any(|path| path.by.iter().any(|by| &**by == id));
-            shadowed.in_words().filter(|_| is_by).map(|text| format!("routes/{other}: {text}"))
+            let text = shadowed.in_words().filter(|_| is_by)?;
+            let text = format!("routes/{other}: {text}");
+            let discreet = format!("routes/{other}: route {id} answers requests of this route first");
+            // The text names all routes before it.
+            let by = shadowed.paths.iter().flat_map(|path| path.by.iter().cloned());
+            let others = by.filter(|by| &**by != id).chain([other]).collect();
+            Some(Remark { others, text, discreet })
         });
         own.into_iter().chain(others.take(MOST_NAMED)).collect()
     }

@@ -163,6 +163,18 @@ impl Shares {
         self.others.add(other.others);
     }
 
+    /// Those of `only` that the period is not too early for have names; `None`: all have.
+    pub(super) fn add_some(&mut self, other: &Shares, start: u64, only: Option<&HashMap<String, u64>>) {
+        let Some(only) = only else { return self.add_all(other) };
+        for (name, share) in &other.named {
+            match only.get(&**name) {
+                Some(since) if start >= *since => self.add(name, *share),
+                _ => self.others.add(*share),
+            }
+        }
+        self.others.add(other.others);
+    }
+
     /// The `most` that have most requests, the first of them first; all others together.
     pub(super) fn top(&self, most: usize) -> (Vec<(&str, Share)>, Share) {
         let mut all: Vec<(&str, Share)> = self.named.iter().map(|(name, share)| (&**name, *share)).collect();

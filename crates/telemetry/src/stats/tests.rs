@@ -93,6 +93,29 @@ fn what_was_counted_is_shown_at_each_resolution() {
 }
 
 #[test]
+fn routes_are_named_from_a_time_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stats = Stats::new(folder.path().join("stats"));
+    let mut traffic = Traffic::new();
+    for second in 0..240 {
+        (1..=3).for_each(|route| traffic.request("200", route, "", 1_000));
+        take_figures(&stats, START + second, &traffic);
+    }
+    let name = |route: usize| format!("00000000000000{route:06}");
+    let only = HashMap::from([(name(1), 0), (name(2), START + 61)]);
+    let view = stats.view_of(START + 239, 3600, 9, Some(&only));
+    // The second minute of the other one is not over when it begins.
+    assert_eq!(
+        view.routes.iter().map(|(name, share)| (name.clone(), share.requests)).collect::<Vec<_>>(),
+        [(name(1), 240), (name(2), 120)]
+    );
+    assert_eq!(view.other_routes.requests, 240 + 120);
+    assert_eq!(sum(&view, |count| count.requests), 720, "totals are those of all");
+    let view = stats.view_of(START + 239, 3600, 9, Some(&HashMap::new()));
+    assert_eq!((view.routes.len(), view.other_routes.requests), (0, 720));
+}
+
+#[test]
 fn the_next_process_goes_on_with_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut traffic = Traffic::new();
@@ -156,7 +179,17 @@ fn bytes_of(folder: &Path) -> u64 {
 /// So many minutes with so many routes, each asked in each minute. Returns the requests and the bytes of the files as well.
 fn busy_minutes(minutes: u64, routes: usize) -> (u64, u64, usize, View) {
     let folder = tempfile::tempdir().expect("a folder");
-    let stats = Stats::new(folder.path().to_owned());
+    let (stats, requests) = fill(folder.path(), minutes, routes);
+    let state = stats.lock();
+    let named = state.minute.routes.named.len().max(state.ten.routes.named.len());
+    drop(state);
+    let view = stats.view(START + minutes * 60 - 1, 604_800, 2);
+    (requests, bytes_of(folder.path()), named, view)
+}
+
+/// Returns the requests as well.
+fn fill(folder: &Path, minutes: u64, routes: usize) -> (Stats, u64) {
+    let stats = Stats::new(folder.to_owned());
     let traffic = Traffic::new();
     take_figures(&stats, START, &traffic);
     let mut state = stats.lock();
@@ -169,10 +202,8 @@ fn busy_minutes(minutes: u64, routes: usize) -> (u64, u64, usize, View) {
         requests += period.count.requests;
     }
     state.save(START + minutes * 60);
-    let named = state.minute.routes.named.len().max(state.ten.routes.named.len());
     drop(state);
-    let view = stats.view(START + minutes * 60 - 1, 604_800, 2);
-    (requests, bytes_of(folder.path()), named, view)
+    (stats, requests)
 }
 
 #[test]
@@ -183,6 +214,40 @@ fn seven_days_of_1000_routes_fit() {
     assert_eq!(sum(&view, |count| count.requests), requests, "all of them");
     let of_routes: u64 = view.routes.iter().map(|(_, share)| share.requests).sum();
     assert_eq!(of_routes + view.other_routes.requests, requests);
+}
+
+/// Set in the process that is measured.
+const MEASURED: &str = "TIDEGATE_MEASURED_STATS";
+
+/// What is in memory of it, in a process that does nothing else.
+#[test]
+fn seven_days_of_1000_routes_take_little_memory() {
+    if std::env::var_os(MEASURED).is_none() {
+        let program = std::env::current_exe().expect("this program");
+        let name = "stats::tests::seven_days_of_1000_routes_take_little_memory";
+        let mut command = std::process::Command::new(program);
+        let output = command.args(["--exact", name, "--nocapture"]).env(MEASURED, "1").output();
+        let output = output.expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{text}");
+        assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let resident_kb = || {
+        let status = fs::read_to_string("/proc/self/status").expect("the status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).expect("VmRSS")
+    };
+    // What any run of it takes once: the parts of the program, names of routes, the files' buffers.
+    busy_minutes(20, 10);
+    let before = resident_kb();
+    let folder = tempfile::tempdir().expect("a folder");
+    let stats = fill(folder.path(), 7 * 1440, 1_000).0;
+    let kept = resident_kb() - before;
+    let view = stats.view(START + 7 * 86_400 - 1, 604_800, 20);
+    let with_a_view = resident_kb() - before;
+    println!("7 days of 1,000 routes: {kept} kB resident, {with_a_view} kB with an answer");
+    assert!(view.routes.len() == 20 && with_a_view <= 8 << 10, "{kept} kB, {with_a_view} kB");
 }
 
 #[test]

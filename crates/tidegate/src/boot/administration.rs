@@ -14,7 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tidegate_admin::{
     AdminApi, AdminSettings, ApiVersion, Audit, Compiled, ControlApi, ControlHooks, ControlParts, Hooks,
-    Hosts, Inspect, Mode, OwnPorts, Parts, Role, Standalone,
+    Hosts, Inspect, Mode, OwnPorts, Parts, Remark, Role, Scope, Standalone,
 };
 use tidegate_config::{
     Settings,
@@ -243,9 +243,16 @@ fn hosts(settings: &Settings) -> Hosts {
 fn admin_key(key: &AdminKey) -> Option<tidegate_admin::AdminKey> {
     let role = match key.role {
         AdminRole::Admin => Role::Admin,
+        AdminRole::Editor => Role::Editor,
         AdminRole::Viewer => Role::Viewer,
     };
-    tidegate_admin::AdminKey::new(&key.name, key.value()?, role)
+    let scope = Scope::new(key.scope.clone());
+    Some(tidegate_admin::AdminKey::new(&key.name, key.value()?, role)?.with_scope(scope))
+}
+
+fn remark(remark: tidegate_routing::router::Remark) -> Remark {
+    let tidegate_routing::router::Remark { others, text, discreet } = remark;
+    Remark { others, text, discreet }
 }
 
 /// The compiler as the APIs ask it.
@@ -260,15 +267,17 @@ impl Compiled for CompiledView {
         self.0.rejected.borrow().clone()
     }
 
-    fn place(&self, route: &str) -> Vec<String> {
-        self.0.publisher.current().router.remarks(route)
+    fn place(&self, route: &str) -> Vec<Remark> {
+        self.0.publisher.current().router.remarks(route).into_iter().map(remark).collect()
     }
 
-    fn places(&self, changed: &[Object], gone: &[&str], after: &dyn Objects) -> Vec<(Arc<str>, String)> {
+    fn places(&self, changed: &[Object], gone: &[&str], after: &dyn Objects) -> Vec<(Arc<str>, Remark)> {
         let specs = self.0.trial.specs(changed, after);
         let router = self.0.publisher.current().router.with(&specs, gone);
-        let said =
-            |id: &Arc<str>| router.remarks(id).into_iter().map(|text| (id.clone(), text)).collect::<Vec<_>>();
+        let said = |id: &Arc<str>| {
+            let remarks = router.remarks(id).into_iter().map(remark);
+            remarks.map(|remark| (id.clone(), remark)).collect::<Vec<_>>()
+        };
         specs.iter().flat_map(|spec| said(&spec.order)).collect()
     }
 

@@ -141,7 +141,8 @@ impl Hooks for ProcessHooks {
     }
 
     fn traffic(&self, question: TrafficQuestion) -> BoxFuture<'_, Result<mpsc::Receiver<Bytes>, String>> {
-        Box::pin(async move { self.traffic.watch(question) })
+        let counted = self.store.revisions_last();
+        Box::pin(async move { self.traffic.watch(question, counted) })
     }
 
     fn control<'a>(&'a self, path: &'a str) -> BoxFuture<'a, AdminResponse> {

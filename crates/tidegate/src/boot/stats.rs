@@ -77,7 +77,7 @@ fn take_figures(stats: &Stats, registry: &Registry, workers: &Workers) {
 
 /// The answer to a question. Reads files: blocks.
 pub(super) fn answer(stats: &Stats, control: &Control, question: &StatsQuestion) -> Value {
-    let view = stats.view(now(), question.range_s, question.top);
+    let view = stats.view_of(now(), question.range_s, question.top, question.routes.as_ref());
     let (mut checked, mut unhealthy) = (0, Vec::new());
     control.health.each(|upstream, host, port, usable| {
         checked += 1;

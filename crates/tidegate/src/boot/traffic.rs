@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_admin::TrafficQuestion;
+use tidegate_plugin_api::route::Birth;
 use tidegate_protocol::claims::{self, Claim};
 use tidegate_proxy::traffic::{self, Filter, Seen};
 use tokio::{
@@ -67,8 +68,12 @@ struct Event {
 }
 
 impl Traffic {
-    /// What a viewer gets: events until the sender is dropped.
-    pub(super) fn watch(&self, question: TrafficQuestion) -> Result<mpsc::Receiver<Bytes>, String> {
+    /// What a viewer gets: events until the sender is dropped. `counted`: as [`Birth::of`] asks.
+    pub(super) fn watch(
+        &self,
+        question: TrafficQuestion,
+        counted: bool,
+    ) -> Result<mpsc::Receiver<Bytes>, String> {
         let mut hub = lock(&self.0);
         hub.viewers.retain(|viewer| !viewer.events.is_closed());
         if hub.viewers.len() >= MOST_VIEWERS {
@@ -78,6 +83,7 @@ impl Traffic {
         let now = Instant::now();
         let filter = Filter {
             route: question.route,
+            birth: question.object.map(|object| Birth::of(&object, counted)),
             consumer: question.consumer,
             status: question.status,
             least: question.least,

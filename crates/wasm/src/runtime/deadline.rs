@@ -58,8 +58,8 @@ impl Deadline {
             self.first = Some((on_processor(), Instant::now()));
             return Ok(());
         };
-        // Up to a tick has passed before the first look, and the next comes a tick later.
-        let spent = on_processor().saturating_sub(account) + 2 * TICK;
+        // Up to a tick has passed before the first look, the next comes a tick later, and the request is still to be refused.
+        let spent = on_processor().saturating_sub(account) + 3 * TICK;
         match spent > self.limit || since.elapsed() > self.limit * MOST_TIMES {
             true => Err(TimeIsUp(self.limit)),
             false => Ok(()),

@@ -5,7 +5,7 @@ use std::{sync::OnceLock, thread, time::Duration};
 use wasmtime::{Config, Engine};
 
 /// So often a running callback looks at its time.
-pub(super) const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK: Duration = Duration::from_millis(2);
 
 /// Of the worker's stack, which is four times as large at least.
 const STACK_BYTES: usize = 512 << 10;

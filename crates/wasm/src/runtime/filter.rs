@@ -48,15 +48,19 @@ pub(super) fn head(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Reques
     Streams::put(request, conf.serial, stream);
 }
 
-/// A request that was answered before the plugin's turn. What came from an upstream does not pass without it.
-fn late(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request) -> Option<Stream> {
+/// A request that was answered before the plugin's turn. What came from an upstream does not pass without it; where it failed at
+/// the request, the refusal does.
+fn late(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request) -> Option<Box<Stream>> {
+    if Streams::is_refused(request, conf.serial) {
+        return None;
+    }
     let begun =
         pool::of(plugin).any().ok_or_else(|| "no instance is there yet".to_owned()).and_then(|hosted| {
             let mut instance = hosted.instance.borrow_mut();
             let context = instance.context_of(conf)?;
             let id = instance.begin_stream(context)?;
             drop(instance);
-            Ok(Stream::new(hosted, id))
+            Ok(Box::new(Stream::new(hosted, id)))
         });
     match begun {
         Ok(stream) => Some(stream),
@@ -119,6 +123,11 @@ fn replace(request: &mut Request, stream: &mut Stream, reply: LocalReply) {
     response.body_modified();
     response.withhold_trailers();
     stream.held.local = Some(reply.body);
+}
+
+/// Whether the body is looked at, or replaced.
+pub(super) fn takes_body(conf: &Conf, request: &Request) -> bool {
+    Streams::get(request, conf.serial).is_some_and(|stream| stream.held.takes_body())
 }
 
 pub(super) fn piece(plugin: &'static Wasm, conf: &Arc<Conf>, request: &mut Request, chunk: &mut BodyChunk) {

@@ -19,3 +19,10 @@ pub(super) struct Held {
     /// A callback failed: nothing more runs.
     pub is_refused: bool,
 }
+
+impl Held {
+    /// Whether the body does not simply pass.
+    pub(super) fn takes_body(&self) -> bool {
+        self.has_bodies || self.is_paused || self.local.is_some() || self.is_refused
+    }
+}

@@ -176,6 +176,10 @@ impl Plugin for Configured {
         filter::head(self.wasm, &self.conf, request);
     }
 
+    fn filters_body(&self, request: &Request) -> bool {
+        filter::takes_body(&self.conf, request)
+    }
+
     fn body_filter(&self, request: &mut Request, chunk: &mut BodyChunk) {
         filter::piece(self.wasm, &self.conf, request, chunk);
     }

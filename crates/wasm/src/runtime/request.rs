@@ -2,6 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use smallvec::SmallVec;
 use tidegate_plugin_api::{BodyChunk, BodyReader, Reply, Request, RequestBody, Step, Verdict};
 use tidegate_protocol::Head;
 use tidegate_telemetry::error_log::{self, Level};
@@ -20,17 +21,34 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// The streams of a request, by the configuration that each belongs to.
 #[derive(Default)]
-pub(super) struct Streams(Vec<(u64, Stream)>);
+pub(super) struct Streams {
+    under_way: SmallVec<[(u64, Box<Stream>); 1]>,
+    /// Configurations whose callbacks have failed: nothing more of them runs for this request.
+    refused: Vec<u64>,
+}
 
 impl Streams {
-    pub(super) fn take(request: &mut Request, serial: u64) -> Option<Stream> {
-        let streams = &mut request.extensions.get_mut::<Streams>()?.0;
+    pub(super) fn take(request: &mut Request, serial: u64) -> Option<Box<Stream>> {
+        let streams = &mut request.extensions.get_mut::<Streams>()?.under_way;
         let at = streams.iter().position(|(other, _)| *other == serial)?;
         Some(streams.swap_remove(at).1)
     }
 
-    pub(super) fn put(request: &mut Request, serial: u64, stream: Stream) {
-        request.extensions.get_or_insert_with(Streams::default).0.push((serial, stream));
+    pub(super) fn put(request: &mut Request, serial: u64, stream: Box<Stream>) {
+        request.extensions.get_or_insert_with(Streams::default).under_way.push((serial, stream));
+    }
+
+    pub(super) fn get(request: &Request, serial: u64) -> Option<&Stream> {
+        let streams = &request.extensions.get::<Streams>()?.under_way;
+        streams.iter().find(|(other, _)| *other == serial).map(|(_, stream)| &**stream)
+    }
+
+    fn refuse(request: &mut Request, serial: u64) {
+        request.extensions.get_or_insert_with(Streams::default).refused.push(serial);
+    }
+
+    pub(super) fn is_refused(request: &Request, serial: u64) -> bool {
+        request.extensions.get::<Streams>().is_some_and(|streams| streams.refused.contains(&serial))
     }
 }
 
@@ -39,13 +57,8 @@ pub(super) fn run<'a>(plugin: &'static Wasm, conf: &'a Arc<Conf>, request: &'a m
     let pool = pool::of(plugin);
     let Some(hosted) = pool.pick(conf) else {
         return Step::ask(async move {
-            let hosted = pool.wait(conf).await.map_err(|reason| {
-                error_log::log(
-                    Level::Error,
-                    format_args!("{}: failed to fetch wasm plugin ctx: {reason}", plugin.name),
-                );
-                Box::new(Reply::page(503))
-            })?;
+            let hosted =
+                pool.wait(conf).await.map_err(|reason| without_context(plugin, conf, request, &reason))?;
             let begun = begin(plugin, conf, request, hosted)?;
             finish_phase(plugin, conf, request, begun).await
         });
@@ -62,7 +75,7 @@ pub(super) fn run<'a>(plugin: &'static Wasm, conf: &'a Arc<Conf>, request: &'a m
 
 /// A request whose head was seen.
 struct Begun {
-    stream: Stream,
+    stream: Box<Stream>,
     action: Action,
     wants_body: bool,
 }
@@ -78,6 +91,13 @@ fn failed(plugin: &Wasm, reason: &str) -> Box<Reply> {
     Box::new(Reply::page(503))
 }
 
+/// Refuses a request for which none of the module's callbacks runs any more.
+fn without_context(plugin: &Wasm, conf: &Conf, request: &mut Request, reason: &str) -> Box<Reply> {
+    Streams::refuse(request, conf.serial);
+    error_log::log(Level::Error, format_args!("{}: failed to fetch wasm plugin ctx: {reason}", plugin.name));
+    Box::new(Reply::page(503))
+}
+
 fn begin(
     plugin: &'static Wasm,
     conf: &Arc<Conf>,
@@ -86,17 +106,15 @@ fn begin(
 ) -> Result<Begun, Box<Reply>> {
     let context = {
         let mut instance = hosted.instance.borrow_mut();
-        let context = instance.context_of(conf).map_err(|reason| {
-            error_log::log(
-                Level::Error,
-                format_args!("{}: failed to fetch wasm plugin ctx: {reason}", plugin.name),
-            );
-            Box::new(Reply::page(503))
-        })?;
+        let context =
+            instance.context_of(conf).map_err(|reason| without_context(plugin, conf, request, &reason))?;
         instance.begin_stream(context)
     };
-    let id = context.map_err(|reason| failed(plugin, &reason))?;
-    let mut stream = Stream::new(hosted, id);
+    let id = context.map_err(|reason| {
+        Streams::refuse(request, conf.serial);
+        failed(plugin, &reason)
+    })?;
+    let mut stream = Box::new(Stream::new(hosted, id));
     let fields = request.head.headers.len() as u32 + 4;
     let is_last = u32::from(request.body.is_empty());
     let action = stream
@@ -104,7 +122,10 @@ fn begin(
             Some(headers) => headers.call(store, (id, fields, is_last)).map(Action::of),
             None => Ok(Action::Continue),
         })
-        .map_err(|reason| failed(plugin, &reason))?;
+        .map_err(|reason| {
+            Streams::refuse(request, conf.serial);
+            failed(plugin, &reason)
+        })?;
     if let Some(reply) = stream.take_reply() {
         Streams::put(request, conf.serial, stream);
         return Err(reply.into_reply());
@@ -122,7 +143,10 @@ async fn finish_phase(
 ) -> Verdict {
     let Begun { mut stream, action, wants_body } = begun;
     let verdict = callbacks(plugin, request, &mut stream, action, wants_body).await;
-    Streams::put(request, conf.serial, stream);
+    match stream.is_lost() {
+        true => Streams::refuse(request, conf.serial),
+        false => Streams::put(request, conf.serial, stream),
+    }
     verdict
 }
 

@@ -13,6 +13,7 @@ const WITNESSES: &[(&str, &str)] = &[
     ("deployment.admin.admin_key[].name", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
     ("deployment.admin.admin_key[].key", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
     ("deployment.admin.admin_key[].role", "config/config_keys/admin::keys_roles_and_networks_are_asked_for"),
+    ("deployment.admin.admin_key[].scope", "operations/scopes::no_endpoint_reaches_out_of_the_scope_of_a_key"),
     ("deployment.admin.enable_admin_cors", "config/config_keys/admin::answers_have_the_shape_and_headers_of_the_file"),
     ("deployment.admin.enable_admin_ui", "operations/console::it_is_where_the_file_says"),
     ("deployment.admin.oidc.discovery", "operations/oidc::documents_of_others_and_providers_that_are_down_sign_in_no_one"),

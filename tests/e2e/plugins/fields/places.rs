@@ -7,8 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 use tidegate_testkit::free_port;
 
@@ -32,7 +33,10 @@ impl Places {
         fs::write(folder.path().join("cert.pem"), made.cert.pem()).expect("a file");
         fs::write(folder.path().join("key.pem"), made.signing_key.serialize_pem()).expect("a file");
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        let config = ServerConfig::builder().with_no_client_auth();
+        let mut known = RootCertStore::empty();
+        known.add(made.cert.der().clone()).expect("a certificate");
+        let clients = WebPkiClientVerifier::builder(Arc::new(known)).allow_unauthenticated().build();
+        let config = ServerConfig::builder().with_client_cert_verifier(clients.expect("a verifier"));
         let config = config.with_single_cert(vec![made.cert.der().clone()], key).expect("a configuration");
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         Places { ports: RefCell::default(), folder, tls: Arc::new(config), silent }
@@ -44,6 +48,11 @@ impl Places {
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A file as a text between quotes.
+    fn quoted(&self, file: &str) -> String {
+        fs::read_to_string(self.folder().join(file)).expect("a file").replace('\n', "\\n")
     }
 
     /// A name always has the same port.
@@ -70,6 +79,8 @@ impl Places {
             }
             match part.strip_suffix("_PORT") {
                 _ if part == "FOLDER" => filled.push_str(&self.folder().display().to_string()),
+                _ if part == "CERT" => filled.push_str(&self.quoted("cert.pem")),
+                _ if part == "KEY" => filled.push_str(&self.quoted("key.pem")),
                 Some(name) => filled.push_str(&self.of(name).port().to_string()),
                 None => filled.push_str(&self.of(part).to_string()),
             }

@@ -1,7 +1,7 @@
 //! An upstream that answers as a table says, with TLS or without.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -37,7 +37,7 @@ impl Upstream {
                 thread::spawn(move || {
                     let _ = socket.set_nodelay(true);
                     match tls.map(|config| ServerConnection::new(config).expect("a connection")) {
-                        Some(secure) => serve(StreamOwned::new(secure, socket), &shared),
+                        Some(secure) => serve_tls(secure, socket, &shared),
                         None => serve(socket, &shared),
                     }
                 });
@@ -63,6 +63,16 @@ impl Upstream {
     pub(super) fn forget(&self) {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+fn serve_tls(mut secure: ServerConnection, mut socket: TcpStream, shared: &Shared) {
+    if secure.complete_io(&mut socket).is_ok() {
+        let name = secure.server_name().unwrap_or("nobody");
+        let certificate = if secure.peer_certificates().is_some() { "a" } else { "no" };
+        let text = format!("TLS for {name}, with {certificate} certificate\r\n");
+        shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+    serve(StreamOwned::new(secure, socket), shared);
 }
 
 fn serve(stream: impl Read + Write, shared: &Shared) {

@@ -2,25 +2,29 @@
 //!
 //! One table, so that tests/schema-fields.txt finds a test for each of these fields at each logger.
 
-use std::io::Read;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{fs, thread};
+mod receiver;
 
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+
+use rcgen::{KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Gateway, Upstream, eventually};
 
-use super::error_log::broker::Broker;
 use super::with;
+use receiver::Receiver;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Http,
+    /// Over HTTP, as Tencent's service has entries.
+    Protobuf,
     Tcp,
+    Tls,
     Udp,
     Kafka,
+    RocketMq,
     File,
 }
 
@@ -29,14 +33,23 @@ struct Logger {
     way: Way,
     /// It has fields about bodies.
     has_bodies: bool,
+    /// It has formats of entries.
+    has_formats: bool,
     conf: fn(SocketAddr) -> Value,
+    /// Of the plugin.
+    metadata: fn(SocketAddr) -> Value,
 }
 
 const fn logger(name: &'static str, way: Way, conf: fn(SocketAddr) -> Value) -> Logger {
-    Logger { name, way, has_bodies: true, conf }
+    Logger { name, way, has_bodies: true, has_formats: true, conf, metadata: |_| json!({}) }
 }
 
-static LOGGERS: [Logger; 11] = [
+/// Of an account at Google.
+static KEY: LazyLock<String> = LazyLock::new(|| {
+    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key").serialize_pem()
+});
+
+static LOGGERS: [Logger; 17] = [
     logger("http-logger", Way::Http, |at| json!({"uri": format!("http://{at}/")})),
     Logger {
         has_bodies: false,
@@ -66,76 +79,37 @@ static LOGGERS: [Logger; 11] = [
         Way::Kafka,
         |at| json!({"brokers": [{"host": "127.0.0.1", "port": at.port()}], "kafka_topic": "errors"}),
     ),
+    logger("sls-logger", Way::Tls, |at| {
+        json!({"host": "127.0.0.1", "port": at.port(), "project": "p", "logstore": "l", "access_key_id": "i",
+            "access_key_secret": "s", "ssl_verify": false})
+    }),
+    logger(
+        "tencent-cloud-cls",
+        Way::Protobuf,
+        |at| json!({"cls_host": at.to_string(), "cls_topic": "t", "scheme": "http", "secret_id": "i", "secret_key": "k"}),
+    ),
+    logger("rocketmq-logger", Way::RocketMq, |at| json!({"nameserver_list": [at.to_string()], "topic": "t"})),
+    Logger {
+        metadata: |at| json!({"host": at.to_string(), "protocol": "http"}),
+        ..logger("loggly", Way::Http, |_| json!({"customer_token": "t"}))
+    },
+    Logger {
+        has_bodies: false,
+        ..logger("google-cloud-logging", Way::Http, |at| {
+            json!({"auth_config": {"client_email": "a@test", "private_key": *KEY, "project_id": "p",
+                "token_uri": format!("http://{at}/token"), "entries_uri": format!("http://{at}/write")}})
+        })
+    },
+    Logger {
+        has_bodies: false,
+        has_formats: false,
+        ..logger("lago", Way::Http, |at| {
+            json!({"endpoint_addrs": [format!("http://{at}")], "token": "t", "event_transaction_id": "${arg_id}",
+                "event_subscription_id": "s", "event_code": "c"})
+        })
+    },
     logger("file-logger", Way::File, |at| json!({"path": format!("logs/entries-{}.log", at.port())})),
 ];
-
-/// A receiver of one logger, and what has arrived, in any form.
-struct Receiver {
-    address: SocketAddr,
-    text: Arc<Mutex<String>>,
-    _server: Option<Upstream>,
-}
-
-impl Receiver {
-    fn start(way: Way) -> Receiver {
-        let text = Arc::new(Mutex::new(String::new()));
-        let arrived = text.clone();
-        let add = move |bytes: &[u8]| {
-            arrived.lock().unwrap_or_else(PoisonError::into_inner).push_str(&String::from_utf8_lossy(bytes));
-        };
-        match way {
-            Way::Http => {
-                let answer = json!({"version": {"number": "8.0.0"}, "errors": false, "code": 0}).to_string();
-                let server = Upstream::service(move |message| {
-                    add(&message.body);
-                    (200, answer.clone())
-                });
-                Receiver { address: server.address, text, _server: Some(server) }
-            }
-            Way::Udp => {
-                let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-                let address = socket.local_addr().expect("an address");
-                thread::spawn(move || {
-                    let mut datagram = [0; 65_536];
-                    while let Ok(length) = socket.recv(&mut datagram) {
-                        add(&datagram[..length]);
-                    }
-                });
-                Receiver { address, text, _server: None }
-            }
-            Way::Kafka => {
-                let broker = Broker::start();
-                let address = broker.address;
-                broker.each(move |value| add(value.as_bytes()));
-                Receiver { address, text, _server: None }
-            }
-            Way::Tcp | Way::File => {
-                let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-                let address = listener.local_addr().expect("an address");
-                thread::spawn(move || {
-                    for mut socket in listener.incoming().map_while(Result::ok) {
-                        let add = add.clone();
-                        thread::spawn(move || {
-                            let mut piece = [0; 4096];
-                            while let Ok(length @ 1..) = socket.read(&mut piece) {
-                                add(&piece[..length]);
-                            }
-                        });
-                    }
-                });
-                Receiver { address, text, _server: None }
-            }
-        }
-    }
-
-    /// What has come, here or in the file that has the port in its name.
-    fn text(&self, prefix: &Path) -> String {
-        let file = prefix.join(format!("logs/entries-{}.log", self.address.port()));
-        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Some have the entries as texts in other JSON.
-        (text + &fs::read_to_string(file).unwrap_or_default()).replace('\\', "")
-    }
-}
 
 /// A gateway with a route per logger and path.
 struct Scene {
@@ -158,10 +132,11 @@ fn scene(routes: &dyn Fn(&Logger) -> Vec<(&'static str, Value)>, metadata: &Valu
                 "plugins": {logger.name: conf}, "upstream": target}),
             );
         }
-        receivers.push(receiver);
-        if !metadata.is_null() {
-            all_metadata.push(with(json!({"id": logger.name}), metadata.clone()));
+        let own = with((logger.metadata)(receiver.address), metadata.clone());
+        if own != json!({}) {
+            all_metadata.push(with(json!({"id": logger.name}), own));
         }
+        receivers.push(receiver);
     }
     let objects = json!({"routes": objects, "plugin_metadata": all_metadata}).to_string();
     Scene { gateway: Gateway::start(YAML_PROVIDER, Some(&objects)), receivers, _upstream: upstream }
@@ -204,8 +179,8 @@ fn entries_have_the_bodies_and_fields_that_are_asked_for() {
         }
         vec![("own", conf), ("format", with(one_by_one(logger), json!({"log_format": {"mark": "$arg_id"}})))]
     };
-    let scene = scene(&routes, &Value::Null);
-    for (logger, receiver) in scene.each() {
+    let scene = scene(&routes, &json!({}));
+    for (logger, receiver) in scene.each().filter(|(logger, _)| logger.has_formats) {
         let name = logger.name;
         scene.send(&format!("/{name}/own?id=x-1&req=1"));
         let text = scene.wait_for(logger, receiver, r#""extra":"x-1""#);
@@ -229,7 +204,7 @@ fn metadata_have_formats_for_all() {
         (json!({"log_format_extra": {"extra": "$arg_id"}}), r#""extra":"m-1""#),
     ] {
         let scene = scene(&|logger| vec![("x", one_by_one(logger))], &metadata);
-        for (logger, receiver) in scene.each() {
+        for (logger, receiver) in scene.each().filter(|(logger, _)| logger.has_formats) {
             scene.send(&format!("/{}/x?id=m-1", logger.name));
             scene.wait_for(logger, receiver, mark);
         }
@@ -239,12 +214,15 @@ fn metadata_have_formats_for_all() {
 /// Batches are sent when they are full, when nothing more comes, or when they are old.
 #[test]
 fn batches_end_as_configured() {
-    let conf = |size: u32, idle: u32, oldest: u32| json!({"batch_max_size": size, "inactive_timeout": idle, "buffer_duration": oldest, "log_format": {"mark": "$arg_id"}});
+    let marked = json!({"log_format": {"mark": "$arg_id"}});
+    let conf = |size: u32, idle: u32, oldest: u32| json!({"batch_max_size": size, "inactive_timeout": idle, "buffer_duration": oldest});
     let routes = |logger: &Logger| match logger.way {
         Way::File => Vec::new(),
-        _ => vec![("full", conf(3, 600, 600)), ("idle", conf(1000, 1, 600)), ("old", conf(1000, 600, 1))],
+        _ => [("full", conf(3, 600, 600)), ("idle", conf(1000, 1, 600)), ("old", conf(1000, 600, 1))]
+            .map(|(end, conf)| (end, if logger.has_formats { with(conf, marked.clone()) } else { conf }))
+            .to_vec(),
     };
-    let scene = scene(&routes, &Value::Null);
+    let scene = scene(&routes, &json!({}));
     for (logger, receiver) in scene.each().filter(|(logger, _)| logger.way != Way::File) {
         let name = logger.name;
         for number in 1..=2 {
@@ -268,13 +246,23 @@ fn nobody() -> SocketAddr {
 
 #[test]
 fn batches_that_nobody_takes_are_tried_again_and_dropped() {
-    let loggers = || LOGGERS.iter().filter(|logger| matches!(logger.way, Way::Http | Way::Tcp | Way::Kafka));
-    let routes = loggers().map(|logger| {
+    let loggers = || LOGGERS.iter().filter(|logger| logger.way != Way::File);
+    let (mut routes, mut all_metadata) = (Vec::new(), Vec::new());
+    for logger in loggers() {
         let own = json!({"batch_max_size": 1, "name": format!("own-{}", logger.name), "max_retry_count": 2, "retry_delay": 0});
-        json!({"id": logger.name, "uri": format!("/{}", logger.name),
-            "plugins": {"mocking": {"response_example": "x"}, logger.name: with((logger.conf)(nobody()), own)}})
-    });
-    let objects = json!({"routes": routes.collect::<Vec<_>>()}).to_string();
+        let mut conf = with((logger.conf)(nobody()), own);
+        if logger.way == Way::Udp {
+            // The system refuses to send there.
+            conf["host"] = json!("255.255.255.255");
+        }
+        routes.push(json!({"id": logger.name, "uri": format!("/{}", logger.name),
+            "plugins": {"mocking": {"response_example": "x"}, logger.name: conf}}));
+        let metadata = (logger.metadata)(nobody());
+        if metadata != json!({}) {
+            all_metadata.push(with(json!({"id": logger.name}), metadata));
+        }
+    }
+    let objects = json!({"routes": routes, "plugin_metadata": all_metadata}).to_string();
     let gateway = Gateway::start(YAML_PROVIDER, Some(&objects));
     for logger in loggers() {
         assert_eq!(

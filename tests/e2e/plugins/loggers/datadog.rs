@@ -66,6 +66,24 @@ fn ids_and_another_namespace() {
     }
 }
 
+/// Batches are sent when they are full, when nothing more comes, or when they are old; and are tried again.
+#[test]
+fn batches_of_metrics() {
+    for (size, idle, oldest) in [(2, 600, 600), (1000, 1, 600), (1000, 600, 1)] {
+        let agent = Datagrams::start();
+        let conf = json!({"batch_max_size": size, "inactive_timeout": idle, "buffer_duration": oldest});
+        let logged = start(&agent, conf, json!({}));
+        logged.get("/");
+        logged.get("/");
+        assert!(agent.receive().starts_with("apisix.request.counter:1|c"));
+    }
+    // The system refuses to send there.
+    let conf = json!({"name": "own", "max_retry_count": 2, "retry_delay": 0});
+    let logged = Logged::start("datadog", conf, json!({"host": "255.255.255.255", "port": 8125}));
+    logged.get("/");
+    logged.gateway.wait_for_log("Batch Processor[own] exceeded the max_retry_count[3] dropping the entries");
+}
+
 #[test]
 fn metrics_with_long_tags_are_datagrams_of_their_own() {
     let agent = Datagrams::start();

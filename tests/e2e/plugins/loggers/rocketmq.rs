@@ -77,6 +77,14 @@ impl Server {
     }
 }
 
+/// A server whose messages are shown to a function.
+pub(super) fn each(show: impl Fn(&str) + Send + 'static) -> SocketAddr {
+    let server = Server::start(Behaviour::default());
+    let address = server.address;
+    std::thread::spawn(move || server.messages.iter().for_each(|message| show(&message.body)));
+    address
+}
+
 struct Session {
     address: SocketAddr,
     behaviour: Behaviour,

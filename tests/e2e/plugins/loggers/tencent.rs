@@ -51,7 +51,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The logs of a request, each with its time, and their source.
-fn logs(body: &[u8]) -> (Vec<(u64, BTreeMap<String, String>)>, String) {
+pub(super) fn logs(body: &[u8]) -> (Vec<(u64, BTreeMap<String, String>)>, String) {
     let [(1, group)] = &fields(body)[..] else { panic!("one group") };
     let (mut logs, mut source) = (Vec::new(), String::new());
     for (number, bytes) in fields(group) {

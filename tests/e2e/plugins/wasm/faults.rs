@@ -1,8 +1,12 @@
 //! Modules that fail, that compute for ever, or that cannot be used: their own requests are refused, and others go on.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, RwLock},
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
+use tidegate_testkit::{Upstream, upstream::Behaviour, usage::processor_time};
 
 use super::kit::{Fixture, Module};
 
@@ -91,6 +95,97 @@ fn an_endless_loop_ends_in_time_and_harms_no_other_request() {
     });
 }
 
+/// Answers requests of `/NAME/held` once the gate is open, others at once.
+fn gated(gate: &Arc<RwLock<()>>) -> Upstream {
+    let gate = gate.clone();
+    let head = Upstream::answer(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec());
+    let body = Upstream::answer(move |request| {
+        if request.target().contains("/held") {
+            drop(gate.read());
+        }
+        b"hello".to_vec()
+    });
+    Upstream::with(move |_| Behaviour { read_body: true, steps: vec![head.clone(), body.clone()] })
+}
+
+/// Does this in callbacks of both heads, for requests with that header only.
+fn where_asked(name: &str, body: &str) -> Vec<u8> {
+    let mut module = Module::default();
+    let name = module.text(name);
+    let asked = format!(
+        "(if (i32.eqz (call $header (i32.const 0) {name} (i32.const 0) (i32.const 4))) (then {body}))"
+    );
+    module
+        .on("proxy_on_request_headers", 3, Some(0), &asked)
+        .on("proxy_on_response_headers", 3, Some(0), &asked)
+        .build()
+}
+
+/// The refusal of a request passes no other instance, where the same would happen again.
+#[test]
+fn a_request_has_the_limit_once_and_ends_one_instance() {
+    let gate = Arc::new(RwLock::new(()));
+    let closed = gate.write().expect("a gate");
+    let looping = where_asked("x-loop", "(loop $again (br $again))");
+    let fixture = Fixture::start_with(vec![("looping", looping)], "", "", gated(&gate));
+    let mut held = fixture.gateway.client();
+    held.send(b"GET /looping/held HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
+    fixture.upstream.wait_for(1);
+    // The first instance is taken: there are two from here on.
+    assert_eq!(fixture.get("/looping").status(), 200);
+    let before = processor_time(&fixture.gateway);
+    assert_eq!(fixture.send("GET /looping HTTP/1.1\r\nHost: h\r\nX-Loop: 1\r\n\r\n").status(), 503);
+    let took = processor_time(&fixture.gateway) - before;
+    assert!(took < Duration::from_millis(75), "the limit is 50 ms: {took:?}");
+    drop(closed);
+    assert_eq!(held.response().expect("a response").status(), 200, "{}", fixture.gateway.error_log());
+}
+
+#[test]
+fn a_paused_response_whose_instance_fails_at_another_request_is_refused() {
+    let gate = Arc::new(RwLock::new(()));
+    let closed = gate.write().expect("a gate");
+    let mut module = Module::default();
+    let (trap, path) = (module.text("x-trap"), module.text(":path"));
+    let pausing = module
+        .on(
+            "proxy_on_request_headers",
+            3,
+            Some(0),
+            &format!("(call $fail_unless (call $header (i32.const 0) {trap} (i32.const 0) (i32.const 4)))"),
+        )
+        .on(
+            "proxy_on_response_headers",
+            3,
+            Some(1),
+            &format!(
+                "(call $ok (call $header (i32.const 0) {path} (i32.const 0) (i32.const 4)))
+                 (call $ok (call $log (i32.const 3) (call $at) (call $size)))"
+            ),
+        )
+        .build();
+    let fixture = Fixture::start_with(vec![("pausing", pausing)], "", "", gated(&gate));
+    // As many as a worker has instances: one more shares the first.
+    let mut paused: Vec<_> = (0..8)
+        .map(|number| {
+            let mut client = fixture.gateway.client();
+            client
+                .send(format!("GET /pausing/held{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes())
+                .expect("sent");
+            fixture.gateway.wait_for_log(&format!("wasm plugin pausing: /pausing/held{number}"));
+            client
+        })
+        .collect();
+    assert_eq!(fixture.send("GET /pausing HTTP/1.1\r\nHost: h\r\nX-Trap: 1\r\n\r\n").status(), 503);
+    drop(closed);
+    let answer = paused[0].response().expect("a response");
+    assert_eq!(answer.status(), 503);
+    assert!(!answer.body_text().contains("hello"), "{}", answer.body_text());
+    fixture
+        .gateway
+        .wait_for_log("pausing: failed to run wasm plugin: its instance failed at another request");
+}
+
 #[test]
 fn the_limits_are_configured() {
     let section = "  time_limit_ms: 10\n  instance_memory: 4194304\n";
@@ -98,7 +193,7 @@ fn the_limits_are_configured() {
         ("endless", at_head("(loop $again (br $again))")),
         ("greedy", at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))")),
     ];
-    let upstream = tidegate_testkit::Upstream::service(|_| (200, String::new()));
+    let upstream = Upstream::service(|_| (200, String::new()));
     let fixture = Fixture::start_with(modules, "", section, upstream);
     assert_eq!(fixture.get("/endless").status(), 503);
     fixture.gateway.wait_for_log("time limit of 10 ms exceeded");
@@ -111,7 +206,7 @@ fn all_instances_share_a_limit() {
     // What both have at first fits, on each worker.
     let large = at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 400)) (i32.const -1)))");
     let modules = vec![("first", at_head("")), ("second", large)];
-    let upstream = tidegate_testkit::Upstream::service(|_| (200, String::new()));
+    let upstream = Upstream::service(|_| (200, String::new()));
     let fixture = Fixture::start_with(modules, "", "  memory: 20971520\n", upstream);
     assert_eq!(fixture.get("/first").status(), 200);
     assert_eq!(fixture.get("/second").status(), 503);

@@ -15,8 +15,14 @@ fn run(command: &mut Command) {
 fn rust(folder: &Path) -> Vec<u8> {
     let source = workspace_root().join("tests/wasm/rust");
     run(Command::new("rustup").args(["target", "add", "wasm32-wasip1"]).current_dir(&source));
+    // The lock file that this makes is not for the repository, whose toolchain it is built with.
+    fs::create_dir_all(folder.join("src")).expect("a folder");
+    for file in ["Cargo.toml", "src/lib.rs"] {
+        fs::copy(source.join(file), folder.join(file)).expect("a copy");
+    }
     run(Command::new("cargo")
-        .args(["build", "--quiet", "--release", "--target", "wasm32-wasip1"])
+        .args(["build", "--quiet", "--release", "--target", "wasm32-wasip1", "--manifest-path"])
+        .arg(folder.join("Cargo.toml"))
         .env("CARGO_TARGET_DIR", folder)
         .current_dir(&source));
     fs::read(folder.join("wasm32-wasip1/release/tagging.wasm")).expect("a module")

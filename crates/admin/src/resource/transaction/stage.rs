@@ -18,8 +18,8 @@ use crate::{
     compiled::named,
     permission::scope::Rights,
     resource::{
-        answers::{in_vain, place},
-        checks::{permitted, prepare, still_sealed, stored_id, validate},
+        answers::{for_reader, in_vain, place},
+        checks::{InScope, permitted, prepare, still_sealed, stored_id, validate},
         target::Target,
     },
 };
@@ -130,8 +130,14 @@ impl Stage {
         let readable = before.is_none_or(crate::resource::checks::is_readable);
         let previous = before.map(Object::value);
         let others = |kind: Kind, id: &str| self.state.get(kind, id).map(Object::value);
-        rights.change((target.kind, &store_id), previous.as_deref(), None, &others)?;
         let missing = || "Key not found".to_owned();
+        // As for a request of its own, nothing is said of what others have.
+        let is_shown =
+            previous.as_deref().is_none_or(|value| rights.see(target.kind, &store_id, value, &others));
+        if !is_shown && change.method != "PUT" {
+            return Err(missing());
+        }
+        rights.change((target.kind, &store_id), previous.as_deref(), None, &others)?;
         match (change.method.as_str(), change.value.clone()) {
             ("PUT", Some(mut value)) => {
                 let own = prepare(api, &target, &mut value, true, false)?;
@@ -207,7 +213,8 @@ impl Stage {
 
     /// What is wrong with the outcome.
     fn check(&self, api: &AdminApi, rights: &Rights) -> Vec<Fault> {
-        let references = StateReferences(&self.state);
+        let all = StateReferences(&self.state);
+        let references = InScope { all: &all, rights };
         let others = |kind: Kind, id: &str| self.state.get(kind, id).map(Object::value);
         let stored = |kind: Kind, id: &str| api.store.get(kind, id).map(|object| object.value());
         let mut faults = Vec::new();
@@ -273,13 +280,13 @@ impl Stage {
 
     /// The objects of this stage that are stored and cannot be used yet, or of which something else is to be known: what a write
     /// of each would have said, as far as a list of faults goes.
-    pub(super) fn warnings(&self, api: &AdminApi) -> Vec<String> {
+    pub(super) fn warnings(&self, api: &AdminApi, rights: &Rights) -> Vec<String> {
         let (rejected, warnings) = (api.compiled.rejected(), api.compiled.warnings());
         let touched = |rejected: &&Rejected| self.touched.contains_key(&(rejected.kind, rejected.id.clone()));
         let known = rejected.iter().chain(warnings.iter()).filter(touched).map(named);
         let places = || {
             self.objects().flat_map(|object| {
-                let said = place(api, object).into_iter();
+                let said = place(api, rights, object).into_iter();
                 said.map(|text| format!("{}/{}: {text}", object.kind.directory(), object.id))
             })
         };
@@ -287,12 +294,12 @@ impl Stage {
     }
 
     /// What would have no effect, before it is written.
-    pub(super) fn without_effect(&self, api: &AdminApi) -> Vec<String> {
-        at_length(|| self.places(api).into_iter().chain(self.idle(api)).take(MOST_FAULTS).collect())
+    pub(super) fn without_effect(&self, api: &AdminApi, rights: &Rights) -> Vec<String> {
+        at_length(|| self.places(api, rights).into_iter().chain(self.idle(api)).take(MOST_FAULTS).collect())
     }
 
     /// What is to be known of the places of routes, before they are written.
-    fn places(&self, api: &AdminApi) -> Vec<String> {
+    fn places(&self, api: &AdminApi, rights: &Rights) -> Vec<String> {
         let changed: Vec<Object> =
             self.objects().filter(|object| object.kind == Kind::Route).cloned().collect();
         let gone = self
@@ -301,7 +308,10 @@ impl Stage {
             .filter(|(kind, id)| *kind == Kind::Route && self.state.get(*kind, id).is_none());
         let gone: Vec<&str> = gone.map(|(_, id)| &**id).collect();
         let said = api.compiled.places(&changed, &gone, &self.state).into_iter();
-        said.map(|(id, text)| format!("{}/{id}: {text}", Kind::Route.directory())).collect()
+        said.map(|(id, remark)| {
+            format!("{}/{id}: {}", Kind::Route.directory(), for_reader(api, rights, remark))
+        })
+        .collect()
     }
 
     fn objects(&self) -> impl Iterator<Item = &Object> {

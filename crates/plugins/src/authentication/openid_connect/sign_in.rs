@@ -150,9 +150,7 @@ impl SignIn {
         if let Some(azp) = claims.get("azp").filter(|azp| azp.as_str() != Some(&self.settings.client_id)) {
             return Err(format!("audience of the ID token is not this client alone: azp is {azp}"));
         }
-        for (name, value) in object(identity.user) {
-            claims.entry(name).or_insert(value);
-        }
+        complete(&mut claims, object(identity.user));
         Ok(claims)
     }
 
@@ -162,6 +160,21 @@ impl SignIn {
         let url = document.get("end_session_endpoint").and_then(Value::as_str);
         let id = self.settings.client_id.as_str();
         Ok(url.map(|url| crate::common::service::with_arguments(url, [("client_id", id)])))
+    }
+}
+
+/// Adds what the ID token does not say. Whether an address is verified counts only with the address that it is said of.
+fn complete(claims: &mut Map<String, Value>, userinfo: Map<String, Value>) {
+    const ADDRESS: &str = "email";
+    const VERIFIED: &str = "email_verified";
+    let is_other = claims.get(ADDRESS).is_some_and(|address| userinfo.get(ADDRESS) != Some(address));
+    if !claims.contains_key(ADDRESS) {
+        claims.remove(VERIFIED);
+    }
+    for (name, value) in userinfo {
+        if !(is_other && name == VERIFIED) {
+            claims.entry(name).or_insert(value);
+        }
     }
 }
 
@@ -208,6 +221,34 @@ fn is_private(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_and_whether_it_is_verified_are_of_one_document() {
+        for (token, userinfo, expected) in [
+            (
+                json!({"email": "a"}),
+                json!({"email": "a", "email_verified": false}),
+                json!({"email": "a", "email_verified": false}),
+            ),
+            (json!({"email": "a"}), json!({"email": "b", "email_verified": true}), json!({"email": "a"})),
+            (json!({"email": "a"}), json!({"email_verified": true}), json!({"email": "a"})),
+            (json!({"email_verified": true}), json!({"email": "b"}), json!({"email": "b"})),
+            (
+                json!({"email_verified": true}),
+                json!({"email": "b", "email_verified": false}),
+                json!({"email": "b", "email_verified": false}),
+            ),
+            (
+                json!({"email": "a", "email_verified": true}),
+                json!({"email": "a", "email_verified": false, "x": 1}),
+                json!({"email": "a", "email_verified": true, "x": 1}),
+            ),
+        ] {
+            let mut claims = object(Some(token));
+            complete(&mut claims, object(Some(userinfo)));
+            assert_eq!(Value::Object(claims), expected);
+        }
+    }
 
     #[test]
     fn only_signatures_of_the_provider_count() {

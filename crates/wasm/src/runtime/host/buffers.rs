@@ -47,34 +47,53 @@ pub(super) fn install(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// The part of a buffer that is asked for. None of what is not there.
-fn part(bytes: &[u8], start: u32, most: u32) -> Option<Vec<u8>> {
-    let start = start as usize;
-    let end = start.saturating_add(most as usize).min(bytes.len());
-    bytes.get(start..end).map(<[u8]>::to_vec)
+/// Bytes that a module asks for.
+enum Buffer<'a> {
+    /// Parts of these are had without a copy.
+    Shared(&'a Bytes),
+    Own(&'a [u8]),
+}
+
+impl Buffer<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Buffer::Shared(bytes) => bytes.len(),
+            Buffer::Own(bytes) => bytes.len(),
+        }
+    }
+
+    /// The part that is asked for. None of what is not there.
+    fn part(&self, start: u32, most: u32) -> Option<Bytes> {
+        let start = start as usize;
+        let end = start.saturating_add(most as usize).min(self.len());
+        match self {
+            _ if start > end => None,
+            Buffer::Shared(bytes) => Some(bytes.slice(start..end)),
+            Buffer::Own(bytes) => bytes.get(start..end).map(Bytes::copy_from_slice),
+        }
+    }
 }
 
 /// Looks at a buffer.
-fn read_buffer<R>(host: &mut Host<'_>, kind: u32, look: impl FnOnce(&[u8]) -> R) -> Outcome<R> {
+fn read_buffer<R>(host: &mut Host<'_>, kind: u32, look: impl FnOnce(Buffer<'_>) -> R) -> Outcome<R> {
     let state = host.data_mut();
     let found = match kind {
         REQUEST_BODY if state.is_own() && state.entry.is_request() => {
             current::request(|request| match &request.body {
-                RequestBody::Collected(bytes) if !bytes.is_empty() => Some(look(bytes)),
+                RequestBody::Collected(bytes) if !bytes.is_empty() => Some(look(Buffer::Shared(bytes))),
                 _ => None,
             })
             .flatten()
         }
         RESPONSE_BODY if state.is_own() && is_response_body(state.entry) => {
-            current::chunk(|chunk| look(&chunk.data))
+            current::chunk(|chunk| look(Buffer::Own(&chunk.data)))
         }
-        CALL_BODY => state.answer.clone().map(|answer| look(&answer.body)),
-        VM_CONF => Some(look(&state.vm_conf)),
+        CALL_BODY => state.answer.as_deref().map(|answer| look(Buffer::Shared(&answer.body))),
+        VM_CONF => Some(look(Buffer::Shared(&state.vm_conf))),
         PLUGIN_CONF => {
-            let effective = state.effective;
-            let root = state.contexts.root(effective);
-            let conf = root.and_then(|root| state.contexts.conf(root)).map(|conf| conf.conf.clone());
-            conf.map(|conf| look(&conf))
+            let root = state.contexts.root(state.effective);
+            let conf = root.and_then(|root| state.contexts.conf(root));
+            conf.map(|conf| look(Buffer::Shared(&conf.conf)))
         }
         0..=LAST => None,
         _ => return Err(Status::BadArgument.into()),
@@ -87,28 +106,28 @@ fn is_response_body(entry: Entry) -> bool {
 }
 
 fn get(host: &mut Host<'_>, kind: u32, start: u32, most: u32, data: u32, size: u32) -> Outcome {
-    let bytes = read_buffer(host, kind, |bytes| part(bytes, start, most))?.ok_or(Status::BadArgument)?;
+    let bytes = read_buffer(host, kind, |buffer| buffer.part(start, most))?.ok_or(Status::BadArgument)?;
     memory::give(host, &bytes, data, size)
 }
 
 fn status(host: &mut Host<'_>, kind: u32, size: u32, unused: u32) -> Outcome {
-    let length = read_buffer(host, kind, <[u8]>::len)?;
+    let length = read_buffer(host, kind, |buffer| buffer.len())?;
     memory::write_number(host, size, u32::try_from(length).unwrap_or(u32::MAX))?;
     memory::write_number(host, unused, 0)
 }
 
 fn set(host: &mut Host<'_>, kind: u32, start: u32, size: u32, data: u32, length: u32) -> Outcome {
-    let new = memory::copy(host, data, length)?;
-    let state = host.data_mut();
+    let (memory, state) = memory::split(host);
+    let new = memory::part(memory, data, length)?;
     if !matches!(kind, REQUEST_BODY | RESPONSE_BODY) || !state.is_own() {
         return Err(if kind > LAST { Status::BadArgument } else { Status::NotFound }.into());
     }
     let set = match kind {
         REQUEST_BODY if matches!(state.entry, Entry::RequestBody | Entry::RequestTrailers) => {
-            current::request(|request| set_request_body(request, start, size, &new))
+            current::request(|request| set_request_body(request, start, size, new))
         }
         RESPONSE_BODY if is_response_body(state.entry) => {
-            current::chunk(|chunk| replace(&mut chunk.data, start, size, &new))
+            current::chunk(|chunk| replace(&mut chunk.data, start, size, new))
         }
         _ => None,
     };
@@ -146,10 +165,16 @@ mod tests {
 
     #[test]
     fn parts_of_buffers() {
-        assert_eq!(part(b"hello", 1, 3).as_deref(), Some(&b"ell"[..]));
-        assert_eq!(part(b"hello", 5, 3).as_deref(), Some(&b""[..]));
-        assert_eq!(part(b"hello", 6, 3), None);
-        assert_eq!(part(b"hello", 0, u32::MAX).as_deref(), Some(&b"hello"[..]));
+        let shared = Bytes::from_static(b"hello");
+        for buffer in [Buffer::Shared(&shared), Buffer::Own(b"hello")] {
+            let check = |start, most, expected: Option<&[u8]>| {
+                assert_eq!(buffer.part(start, most).as_deref(), expected, "{start} {most}");
+            };
+            check(1, 3, Some(b"ell"));
+            check(5, 3, Some(b""));
+            check(6, 3, None);
+            check(0, u32::MAX, Some(b"hello"));
+        }
     }
 
     #[test]

@@ -189,32 +189,35 @@ fn request_pseudo(request: &Request, name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn get(host: &mut Host<'_>, map: Map, key: (u32, u32), to: (u32, u32)) -> Outcome {
-    let name = memory::text(host, key.0, key.1)?;
-    let state = host.data_mut();
-    let value_in = |head: &Head| joined(head, &name);
+    let (memory, state) = memory::split(host);
+    let name = memory::part(memory, key.0, key.1)?;
+    let value = std::str::from_utf8(name).ok().and_then(|name| value_of(state, map, name));
+    memory::give(host, &value.ok_or(Status::NotFound)?, to.0, to.1)
+}
+
+fn value_of(state: &State, map: Map, name: &str) -> Option<Vec<u8>> {
     let is_own = state.is_own();
-    let value = match map {
-        Map::RequestHeaders if is_own => current::request(|request| match name.as_bytes() {
-            pseudo if pseudo.starts_with(b":") => request_pseudo(request, pseudo),
-            _ => value_in(&request.head.headers),
+    match map {
+        Map::RequestHeaders if is_own => current::request(|request| match name.starts_with(':') {
+            true => request_pseudo(request, name.as_bytes()),
+            false => joined(&request.head.headers, name),
         })
         .flatten(),
-        Map::ResponseHeaders if is_own => current::request(|request| match name.as_str() {
+        Map::ResponseHeaders if is_own => current::request(|request| match name {
             ":status" => Some(request.response.status.to_string().into_bytes()),
-            _ => value_in(&request.response.headers),
+            _ => joined(&request.response.headers, name),
         })
         .flatten(),
-        Map::RequestTrailers if is_own => state.trailers.as_ref().and_then(value_in),
+        Map::RequestTrailers if is_own => state.trailers.as_ref().and_then(|head| joined(head, name)),
         Map::ResponseTrailers if is_own => {
-            current::request(|request| value_in(&request.response.trailers)).flatten()
+            current::request(|request| joined(&request.response.trailers, name)).flatten()
         }
-        Map::CallHeaders => state.answer.as_deref().and_then(|answer| match name.as_str() {
+        Map::CallHeaders => state.answer.as_deref().and_then(|answer| match name {
             ":status" => Some(answer.status.to_string().into_bytes()),
-            _ => answer.header(&name).map(<[u8]>::to_vec),
+            _ => answer.header(name).map(<[u8]>::to_vec),
         }),
         _ => None,
-    };
-    memory::give(host, &value.ok_or(Status::NotFound)?, to.0, to.1)
+    }
 }
 
 /// The values of a name, as one.
@@ -250,16 +253,14 @@ fn edit(
     change: Change,
 ) -> Outcome {
     let map = Map::of(map)?;
-    let name = memory::copy(host, key.0, key.1)?;
-    let value = match value {
-        Some((at, length)) => memory::copy(host, at, length)?,
-        None => Vec::new(),
-    };
-    let state = host.data_mut();
+    let (memory, state) = memory::split(host);
+    let name = memory::part(memory, key.0, key.1)?;
+    let (at, length) = value.unwrap_or_default();
+    let value = memory::part(memory, at, length)?;
     if !state.is_own() || !map.is_open(state.entry) {
         return Err(Status::BadArgument.into());
     }
-    apply(state, map, &name, &value, change)
+    apply(state, map, name, value, change)
 }
 
 fn apply(state: &mut State, map: Map, name: &[u8], value: &[u8], change: Change) -> Outcome {

@@ -3,6 +3,7 @@
 use wasmtime::AsContextMut;
 
 use super::abi::{Fail, Host, Outcome, Status};
+use crate::runtime::state::State;
 
 /// What a module gives or gets at once.
 const MAX_BYTES: u32 = 64 << 20;
@@ -19,12 +20,32 @@ fn all<'a>(host: &'a Host<'_>) -> &'a [u8] {
     host.data().memory.map_or(&[], |memory| memory.data(host))
 }
 
-/// Bytes of the module.
-pub(in crate::runtime) fn read<'a>(host: &'a Host<'_>, at: u32, length: u32) -> Outcome<&'a [u8]> {
+/// The memory, and what belongs to the instance beside it.
+pub(super) fn split<'a>(host: &'a mut Host<'_>) -> (&'a mut [u8], &'a mut State) {
+    match host.data().memory {
+        Some(memory) => memory.data_and_store_mut(host),
+        None => (&mut [], host.data_mut()),
+    }
+}
+
+/// Bytes of a memory.
+pub(super) fn part(all: &[u8], at: u32, length: u32) -> Outcome<&[u8]> {
     if length == 0 {
         return Ok(&[]);
     }
-    all(host).get(area(at, length)?).ok_or(Fail::Status(Status::InvalidMemoryAccess))
+    all.get(area(at, length)?).ok_or(Fail::Status(Status::InvalidMemoryAccess))
+}
+
+fn put(all: &mut [u8], at: u32, bytes: &[u8]) -> Outcome {
+    let length = u32::try_from(bytes.len()).map_err(|_| Status::InvalidMemoryAccess)?;
+    let place = all.get_mut(area(at, length)?).ok_or(Status::InvalidMemoryAccess)?;
+    place.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Bytes of the module.
+pub(in crate::runtime) fn read<'a>(host: &'a Host<'_>, at: u32, length: u32) -> Outcome<&'a [u8]> {
+    part(all(host), at, length)
 }
 
 /// A copy of them.
@@ -43,12 +64,7 @@ pub(super) fn number(host: &Host<'_>, at: u32) -> Outcome<u32> {
 }
 
 pub(super) fn write(host: &mut Host<'_>, at: u32, bytes: &[u8]) -> Outcome {
-    let length = u32::try_from(bytes.len()).map_err(|_| Status::InvalidMemoryAccess)?;
-    let area = area(at, length)?;
-    let memory = host.data().memory.ok_or(Status::InvalidMemoryAccess)?;
-    let place = memory.data_mut(&mut *host).get_mut(area).ok_or(Status::InvalidMemoryAccess)?;
-    place.copy_from_slice(bytes);
-    Ok(())
+    put(split(host).0, at, bytes)
 }
 
 pub(super) fn write_number(host: &mut Host<'_>, at: u32, number: u32) -> Outcome {
@@ -72,10 +88,11 @@ pub(super) fn give(host: &mut Host<'_>, bytes: &[u8], return_data: u32, return_s
         if at == 0 {
             return Err(Status::InvalidMemoryAccess.into());
         }
-        write(host, at, bytes)?;
     }
-    write_number(host, return_data, at)?;
-    write_number(host, return_size, length)
+    let (all, _) = split(host);
+    put(all, at, bytes)?;
+    put(all, return_data, &at.to_le_bytes())?;
+    put(all, return_size, &length.to_le_bytes())
 }
 
 /// Maps of fields as the interface has them: the number of pairs, the lengths of each, and the texts with a NUL behind each.

@@ -1,5 +1,7 @@
 //! Sessions in Redis, where one that has ended is gone for all gateways.
 
+use std::time::Duration;
+
 use aws_lc_rs::hmac;
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
@@ -18,7 +20,9 @@ impl Database {
     /// `None` where sessions are kept in cookies.
     pub(super) fn new(conf: &SessionConf, secret: &hmac::Key) -> Result<Option<Database>, String> {
         let Some(settings) = conf.redis.as_ref().filter(|_| conf.storage == "redis") else { return Ok(None) };
-        let Some(client) = RedisClient::from_conf("redis", &named(settings))? else { return Ok(None) };
+        let server_name = settings.get("server_name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let client = RedisClient::single(&named(settings), server_name, response_time(settings))
+            .map_err(|reason| format!("property \"session.redis\": {reason}"))?;
         let names = hmac::sign(secret, b"tidegate openid-connect names v1");
         Ok(Some(Database {
             client,
@@ -92,6 +96,13 @@ impl Database {
 /// Ids of sessions have no colon.
 fn of_state(state: &str) -> String {
     format!("state:{state}")
+}
+
+/// A command is sent, and its answer read.
+fn response_time(settings: &Value) -> Duration {
+    let of = |name: &str| settings.get(name).and_then(Value::as_u64).unwrap_or(1000);
+    // What the schema lets in may be absurd.
+    Duration::from_millis(of("send_timeout").saturating_add(of("read_timeout")).min(3_600_000))
 }
 
 /// The settings under the names that other plugins give them.
