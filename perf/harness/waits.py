@@ -152,11 +152,13 @@ def waits(lines, names, late):
                     begun = max(start, ran[1])
                     time = now - begun - sum(max(0, min(end, now) - max(at, begun)) for at, end in late[cpu])
                     behind[worker][names[prev]] = behind[worker].get(names[prev], 0) + time
-        if after in since:
-            core, start = since.pop(after)
-            others = behind.pop(after)
-            by = max(others, key=others.get) if others else ""
-            yield {"us": now - start, "behind_us": sum(others.values()), "by": by}
+        # One that leaves its core had got it: the switch is missing where a process that the kernel hides from traces ran before.
+        for worker in (prev, after):
+            if worker in since:
+                core, start = since.pop(worker)
+                others = behind.pop(worker)
+                by = max(others, key=others.get) if others else ""
+                yield {"us": now - start, "behind_us": sum(others.values()), "by": by}
         running[cpu] = (after, now)
         if names.get(prev, "").startswith("worker") and state.startswith("R"):
             begin(since, behind, prev, cpu, now)

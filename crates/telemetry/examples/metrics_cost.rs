@@ -54,7 +54,7 @@ fn main() {
     }
     for name in ["first rendering", "next rendering"] {
         let start = Instant::now();
-        let (text, stats) = registry.render(Format::Text, |_| {});
+        let (text, stats) = registry.render(Format::Text, Vec::new(), |_| {});
         println!("{name}: {:?}, {} MiB, {stats:?}", start.elapsed(), text.len() >> 20);
     }
 }

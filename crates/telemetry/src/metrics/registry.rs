@@ -123,9 +123,14 @@ impl Registry {
         control.expire(now);
     }
 
-    /// All metrics as a page. `collect` adds families that are computed now (connections, upstream health).
-    pub fn render(&self, format: Format, collect: impl FnOnce(&mut TextWriter)) -> (Vec<u8>, RenderStats) {
-        self.render_at(Instant::now(), format, collect)
+    /// All metrics as a page, written into `out`, whose content goes. `collect` adds families that are computed now (connections, upstream health).
+    pub fn render(
+        &self,
+        format: Format,
+        out: Vec<u8>,
+        collect: impl FnOnce(&mut TextWriter),
+    ) -> (Vec<u8>, RenderStats) {
+        self.render_at(Instant::now(), format, out, collect)
     }
 
     /// As [`Registry::render`], with the time that decides what expired.
@@ -133,6 +138,7 @@ impl Registry {
         &self,
         now: Instant,
         format: Format,
+        mut out: Vec<u8>,
         collect: impl FnOnce(&mut TextWriter),
     ) -> (Vec<u8>, RenderStats) {
         self.expire_series_at(now);
@@ -144,7 +150,13 @@ impl Registry {
             blocks: control.blocks.len(),
             overflowed,
         };
-        let out = Vec::with_capacity(control.last_page + control.last_page / 8);
+        let room = control.last_page + control.last_page / 8;
+        if out.capacity() / 4 > room {
+            // Of a time with many more series.
+            out = Vec::new();
+        }
+        out.clear();
+        out.reserve(room);
         let mut text = TextWriter { out, format };
         for family in &control.families {
             family.write(&self.prefix, &mut text);

@@ -7,8 +7,8 @@ use super::text::{Kind, TextWriter, label_text};
 use super::{Block, Labels};
 use crate::background::give_way;
 
-/// Some 20 us.
-const CLEARED_AT_ONCE: usize = 512;
+/// Some 20 us where none of them is in a cache.
+const CLEARED_AT_ONCE: usize = 64;
 
 /// All series of one family. A series is there as long as a live block feeds it.
 #[derive(Debug)]

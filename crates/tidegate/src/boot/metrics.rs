@@ -17,6 +17,7 @@ use tidegate_model::Kind as ObjectKind;
 use tidegate_protocol::content_coding;
 use tidegate_proxy::Workers;
 use tidegate_telemetry::{
+    background::give_way,
     log_writer::{LogSink, lines_lost},
     metrics::{Form, Format, Kind, Registry, TextWriter},
 };
@@ -54,6 +55,9 @@ const INDEXED: [(&str, ObjectKind); 8] = [
     ("stream_routes", ObjectKind::StreamRoute),
     ("upstreams", ObjectKind::Upstream),
 ];
+
+/// Objects of the store: some 20 us where none of them is in a cache.
+const LOOKED_AT_AT_ONCE: usize = 128;
 
 /// Where scrapers look if nothing is configured; answered beside `plugin_attr.prometheus.export_uri`.
 const USUAL_PATH: &str = "/metrics";
@@ -99,7 +103,7 @@ impl Metrics {
     }
 
     pub(super) fn page(&self, form: Form) -> Bytes {
-        self.pages.get(form, || self.registry.render(form.format, |writer| self.collect(writer)).0)
+        self.pages.get(form, |page| self.registry.render(form.format, page, |writer| self.collect(writer)).0)
     }
 
     pub(super) fn connections(&self) -> tidegate_plugin_api::ConnectionCounts {
@@ -307,7 +311,12 @@ impl Metrics {
         process.provider.store().read(&mut |state| {
             revision = state.revision;
             for (newest, (_, kind)) in newest.iter_mut().zip(INDEXED) {
-                *newest = state.list(kind).map(|object| object.modified).max().unwrap_or(0);
+                for (position, object) in state.list(kind).enumerate() {
+                    *newest = object.modified.max(*newest);
+                    if position % LOOKED_AT_AT_ONCE == 0 {
+                        give_way();
+                    }
+                }
             }
         });
         let name = self.name("etcd_modify_indexes");

@@ -9,7 +9,7 @@ fn text(registry: &Registry) -> String {
 }
 
 fn text_at(registry: &Registry, now: Instant) -> String {
-    String::from_utf8(registry.render_at(now, Format::Text, |_| {}).0).expect("metrics are text")
+    String::from_utf8(registry.render_at(now, Format::Text, Vec::new(), |_| {}).0).expect("metrics are text")
 }
 
 fn http(registry: &Registry, limit: usize, expire: Duration) -> HttpMetrics {
@@ -119,7 +119,7 @@ fn long_values_fill_the_limit_sooner() {
         };
         metrics.record(&mut shard, key, push, HttpSample::default());
     }
-    let stats = registry.render(Format::Text, |_| {}).1;
+    let stats = registry.render(Format::Text, Vec::new(), |_| {}).1;
     assert!((40..90).contains(&stats.blocks) && stats.overflowed > 10, "{stats:?}");
 }
 
@@ -152,7 +152,7 @@ fn untouched_series_expire_and_come_back() {
 #[test]
 fn collectors_write_samples_of_their_own() {
     let registry = Registry::new("apisix_");
-    let (bytes, _) = registry.render(Format::Text, |out| {
+    let (bytes, _) = registry.render(Format::Text, Vec::new(), |out| {
         out.family("node_info", "this\nnode", super::Kind::Gauge);
         out.sample("node_info", &[("hostname", "a\\b")], 1.5);
     });

@@ -1,8 +1,11 @@
 //! Rendered pages of metrics, which have tens of megabytes at times. Readers share them: those who ask while a page is made get
 //! the next one together, and while slow readers hold a few pages, no further one is made.
 
+mod spare;
+
 use std::{
     io::Write,
+    mem,
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Instant,
 };
@@ -16,6 +19,8 @@ use tidegate_telemetry::{
     metrics::{Form, Format},
 };
 
+use self::spare::Spare;
+
 /// Pages that are held at a time before no further one of the same format is made.
 const MOST_PAGES: usize = 4;
 
@@ -23,7 +28,10 @@ const MOST_PAGES: usize = 4;
 const COMPRESSED_AT_ONCE: usize = 8 * 1024;
 
 #[derive(Default)]
-pub(super) struct Pages(Mutex<Vec<Held>>);
+pub(super) struct Pages {
+    held: Mutex<Vec<Held>>,
+    spare: Arc<Spare>,
+}
 
 struct Held {
     page: Weak<Page>,
@@ -35,6 +43,13 @@ struct Page {
     text: Vec<u8>,
     /// Made for the first reader that accepts it: 4 % of the text.
     gzip: OnceLock<Vec<u8>>,
+    spare: Arc<Spare>,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.spare.keep(mem::take(&mut self.text));
+    }
 }
 
 /// A reader's hold on a page.
@@ -73,12 +88,13 @@ fn compressed(text: &[u8]) -> Vec<u8> {
 }
 
 impl Pages {
-    /// A page that was begun after this call, or, while too many are held, the newest of them. Blocks.
-    pub(super) fn get(&self, form: Form, render: impl FnOnce() -> Vec<u8>) -> Bytes {
+    /// A page that was begun after this call, or, while too many are held, the newest of them. `render` writes into an empty vector, which
+    /// has the room of an earlier page at best. Blocks.
+    pub(super) fn get(&self, form: Form, render: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Bytes {
         let Form { format, gzip } = form;
         let asked = Instant::now();
         begin_turn();
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|one| one.page.strong_count() > 0);
         if let Some(newest) = held.iter().rfind(|one| one.format == format)
             && let Some(page) = newest.page.upgrade()
@@ -92,7 +108,8 @@ impl Pages {
             }
         }
         let begun = Instant::now();
-        let page = Arc::new(Page { text: render(), gzip: OnceLock::new() });
+        let text = render(self.spare.take());
+        let page = Arc::new(Page { text, gzip: OnceLock::new(), spare: self.spare.clone() });
         held.push(Held { page: Arc::downgrade(&page), format, begun });
         drop(held);
         page.reader(gzip)
@@ -128,7 +145,7 @@ mod tests {
     #[test]
     fn a_few_pages_are_made_and_then_shared() {
         let pages = Pages::default();
-        let render = |text: &'static str| move || text.as_bytes().to_vec();
+        let render = |text: &'static str| move |_| text.as_bytes().to_vec();
         let mut held: Vec<Bytes> = ["1", "2", "3", "4"].map(|text| pages.get(TEXT, render(text))).into();
         assert_eq!(held, ["1", "2", "3", "4"]);
         assert_eq!(pages.get(TEXT, render("5")), "4", "the newest that is held");
@@ -142,14 +159,14 @@ mod tests {
         assert_eq!(pages.get(TEXT, render("6")), "6");
         drop(held);
         assert_eq!(pages.get(TEXT, render("7")), "7");
-        assert_eq!(pages.0.lock().unwrap().len(), 1);
+        assert_eq!(pages.held.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn a_page_is_compressed_for_those_who_accept_it() {
         let pages = Pages::default();
         let text = "apisix_http_status{code=\"200\"} 1\n".repeat(1000);
-        let compressed = pages.get(Form { gzip: true, ..TEXT }, || text.clone().into_bytes());
+        let compressed = pages.get(Form { gzip: true, ..TEXT }, |_| text.clone().into_bytes());
         assert!(compressed.len() < text.len() / 20, "{}", compressed.len());
         let mut read = String::new();
         GzDecoder::new(&compressed[..]).read_to_string(&mut read).expect("gzip");
