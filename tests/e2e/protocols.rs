@@ -48,6 +48,7 @@ mod tls;
 mod tls_server;
 mod tls_upstream;
 mod trust;
+mod turns;
 mod untaken;
 mod upstream_windows;
 mod valid;

@@ -137,7 +137,10 @@ impl ControlParts {
         let segments: Vec<&str> = path.split('/').skip(2).collect();
         match segments.as_slice() {
             ["schema"] => self.schema(),
-            ["healthcheck"] => health::all(self, request),
+            ["healthcheck"] => match self.hooks.not_serving() {
+                Some(reason) => Response::error(503, reason),
+                None => health::all(self, request),
+            },
             ["healthcheck", rest @ ..] => health::one(self, request, rest),
             ["routes"] => self.list(Kind::Route),
             ["services"] => self.list(Kind::Service),

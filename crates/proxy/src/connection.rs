@@ -248,13 +248,19 @@ fn speak_http2(client: Rc<Downstream>) -> Pin<Box<dyn Future<Output = ()>>> {
 async fn idle(client: &Downstream) -> bool {
     let worker = client.worker;
     stats::add(&worker.stats.idle, 1);
+    let mut waited = false;
     let ready = poll_fn(|context| {
         if let Poll::Ready(ready) = client.poll_readable(context) {
             return Poll::Ready(ready);
         }
+        waited = true;
         if worker.closing_idle.get() || client.timer.expired() { Poll::Ready(false) } else { Poll::Pending }
     })
     .await;
+    if !waited {
+        // What it reads in one piece is exactly one request, and the next is there: see `crate::turns`.
+        tokio::task::yield_now().await;
+    }
     stats::sub(&worker.stats.idle, 1);
     ready
 }
@@ -262,6 +268,7 @@ async fn idle(client: &Downstream) -> bool {
 /// Serves requests for as long as bytes of them are there.
 async fn serve(client: Rc<Downstream>) -> After {
     let worker = client.worker;
+    let mut turn = None;
     loop {
         let mut head = worker.request_head();
         match client.read_head(&mut head).await {
@@ -290,6 +297,7 @@ async fn serve(client: Rc<Downstream>) -> After {
             return After::Idle;
         }
         client.timer.set(worker.settings.keepalive_timeout_ms);
+        worker.turns.next(&mut turn).await;
     }
 }
 

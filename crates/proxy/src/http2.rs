@@ -49,8 +49,12 @@ use crate::{
 /// How long a client may take to end after GOAWAY.
 const GOODBYE_MS: u64 = 2_000;
 
-/// Requests that a connection starts before others get their turn.
+/// Requests that a connection starts in a turn of its own, see [`crate::turns`].
 const STARTS: u32 = 16;
+
+/// Requests that it starts in a round without one, and while others wait for theirs.
+const AT_ONCE: u32 = 4;
+const AT_ONCE_OF_MANY: u32 = 1;
 
 /// Rounds in a row, cut short after so many requests, that send nothing: what they have to send leaves with the next, in
 /// one record and one system call.
@@ -109,11 +113,13 @@ pub(crate) async fn serve(worker: &'static Worker, stream: Stream, early: Buffer
         waiting: Waiting::Nothing,
         idle: None,
         gathering: 0,
+        held: None,
+        number: None,
     };
     life.set_timer();
     poll_fn(|context| life.poll(context)).await;
-    let Life { connection, wire, timer, idle, line, .. } = life;
-    drop((idle, line));
+    let Life { connection, wire, timer, idle, line, held, .. } = life;
+    drop((idle, line, held));
     drop(connection);
     if !timer.expired() {
         let stream = || RefMut::map(wire.borrow_mut(), Wire::stream);
@@ -169,6 +175,9 @@ struct Life {
     idle: Option<Idle>,
     /// Rounds in a row that have sent nothing.
     gathering: u32,
+    /// A request that waits for a turn of the connection, and the number of that.
+    held: Option<Fresh>,
+    number: Option<u64>,
 }
 
 /// Counts a connection without requests.
@@ -191,36 +200,13 @@ impl Life {
     /// One round: frames in, requests started, frames out.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.shared.sending.places.admit_overdue();
-        let mut starts = self.advance(context);
-        let mut cut = false;
-        loop {
-            if starts >= STARTS {
-                context.waker().wake_by_ref();
-                cut = true;
-                break;
-            }
-            match self.connection.poll_accept(context) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.receive(Fresh::new(request, respond));
-                    starts += 1;
-                }
-                Poll::Ready(Some(Err(error))) => {
-                    self.log_end(&error);
-                    // h2 has queued a GOAWAY with the reason; the client may be gone already.
-                    let _ = self.wire.borrow_mut().poll_send(context);
-                    return Poll::Ready(());
-                }
-                Poll::Ready(None) => {
-                    let _ = self.wire.borrow_mut().poll_send(context);
-                    return Poll::Ready(());
-                }
-                Poll::Pending => {
-                    if !self.change_stage() {
-                        break;
-                    }
-                }
-            }
+        let starts = self.advance(context);
+        if self.start(starts, context).is_ready() {
+            // h2 may have queued a GOAWAY with the reason; the client may be gone already.
+            let _ = self.wire.borrow_mut().poll_send(context);
+            return Poll::Ready(());
         }
+        let cut = self.held.is_some() && self.shared.worker.turns.is_next(self.number);
         self.gathering = if cut && self.gathering < GATHERING { self.gathering + 1 } else { 0 };
         if self.gathering > 0 {
             return Poll::Pending;
@@ -236,6 +222,44 @@ impl Life {
             return self.time_is_up(context);
         }
         Poll::Pending
+    }
+
+    /// Starts the requests of a round: a few, or those of a turn. Ready: the connection has ended.
+    fn start(&mut self, mut starts: u32, context: &mut Context<'_>) -> Poll<()> {
+        let worker = self.shared.worker;
+        let turns = &worker.turns;
+        let mut most = if turns.is_busy() { AT_ONCE_OF_MANY } else { AT_ONCE };
+        loop {
+            let waits = self.held.is_some() && turns.poll_turn(&mut self.number, context).is_pending();
+            if !waits && let Some(fresh) = self.held.take() {
+                self.receive(fresh);
+                most = starts + STARTS;
+                starts += 1;
+            }
+            let accepted = match waits {
+                // Frames of requests at work go on; those of new ones stay with h2.
+                true => self.connection.poll_closed(context).map(|ended| ended.err().map(Err)),
+                false => self.connection.poll_accept(context),
+            };
+            match accepted {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    let fresh = Fresh::new(request, respond);
+                    if starts < most {
+                        self.receive(fresh);
+                        starts += 1;
+                    } else {
+                        self.held = Some(fresh);
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.log_end(&error);
+                    return Poll::Ready(());
+                }
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending if self.change_stage() => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 
     fn log_end(&self, error: &h2::Error) {
@@ -269,7 +293,7 @@ impl Life {
 
     fn set_timer(&mut self) {
         let settings = &self.shared.worker.settings;
-        let idle = self.shared.working.get() == 0 && self.line.len() == 0;
+        let idle = self.shared.working.get() == 0 && self.line.len() == 0 && self.held.is_none();
         let blocked = self.wire.borrow().blocked_since_ms().is_some();
         let waiting = match self.stage {
             Stage::Aborted => Waiting::Goodbye,

@@ -74,6 +74,7 @@ mod tests;
 mod timers;
 pub mod traffic;
 mod tunnel;
+mod turns;
 mod upstream_head;
 mod watchdog;
 mod worker;

@@ -19,6 +19,7 @@ use crate::{
     stall::record::Stalls,
     stats::WorkerStats,
     timers::Deadlines,
+    turns::Turns,
 };
 
 /// What all code on a worker may use. Lives as long as the process.
@@ -33,6 +34,7 @@ pub(crate) struct Runtime {
     pub(crate) load: Arc<Load>,
     pub stalls: Stalls,
     pub(crate) slow_lane: SlowLane,
+    pub(crate) turns: Turns,
     /// Answers announce that their connection closes.
     pub draining: Cell<bool>,
     /// Connections without a request close.
@@ -85,6 +87,7 @@ impl Runtime {
             load,
             stalls: Stalls::of_this_thread(),
             slow_lane: SlowLane::default(),
+            turns: Turns::default(),
             draining: Cell::new(false),
             closing_idle: Cell::new(false),
             no_new_streams: Cell::new(false),

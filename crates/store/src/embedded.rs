@@ -15,6 +15,7 @@ mod expiries;
 mod faults;
 mod files;
 mod in_turns;
+mod keys;
 mod last_good;
 mod marker;
 mod opening;
@@ -37,6 +38,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tidegate_model::Kind;
 use tokio::sync::{oneshot, watch};
 
 use self::{copier::Copier, database::Database, expiries::Expiries, faults::stopped, writer::Writer};
@@ -110,6 +112,21 @@ impl Embedded {
     /// Waits until the copy holds everything that has been acknowledged. For callers without a runtime.
     pub fn copy_now(&self) -> Result<copy::Head, String> {
         self.copier.now()
+    }
+
+    /// The objects in use whose secrets `hooks` cannot decrypt as they lie in the file: kind, id and reason.
+    pub fn undecryptable(&self, hooks: &Hooks) -> Result<Vec<(Kind, String, String)>, StoreError> {
+        let in_use = |kind, id: &str| {
+            self.live.read(|state| state.get(kind, id).is_some_and(|object| object.fault.is_none()))
+        };
+        let mut lost = self.database.undecryptable(hooks)?;
+        lost.retain(|(kind, id, _)| in_use(*kind, id));
+        Ok(lost)
+    }
+
+    /// A copy of everything that has been acknowledged, where the disk of the store has no room for it. For callers without a runtime.
+    pub fn whole_copy(&self) -> Result<Vec<u8>, String> {
+        self.copier.whole()
     }
 
     /// Before the process ends: the last copy, and a file that the next start does not have to repair. For callers without a

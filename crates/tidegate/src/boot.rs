@@ -17,6 +17,7 @@ mod control;
 mod data_plane;
 mod debug_file;
 mod encryption;
+mod ending;
 mod etcd;
 mod expiry;
 mod explain;
@@ -29,6 +30,7 @@ mod idle_fields;
 mod kept_places;
 mod languages;
 mod logs;
+mod lost_keys;
 mod memory;
 mod metrics;
 mod name_failures;
@@ -165,6 +167,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         workers: &workers,
         provider: &provider,
         control: &control,
+        catalog: &catalog,
         sockets: &sockets,
         pid_file: &mut options.pid_file,
         origin: &options.origin,

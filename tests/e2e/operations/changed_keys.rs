@@ -1,5 +1,8 @@
-//! Keys of consumers are changed without a moment in which one of them is refused.
+//! Keys of consumers, and those that encrypt what is stored, are changed without a moment in which somebody is refused.
 
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tidegate_testkit::{Gateway, gateway::EMBEDDED};
 
@@ -53,4 +56,66 @@ fn what_a_consumer_has_is_moved_into_a_credential() {
         gateway.admin("DELETE", "/apisix/admin/consumers/anna/credentials/old?wait=applied", "");
     assert_eq!(status, 200);
     assert!(!is_let_in("the-old-key"));
+}
+
+const OLD: &str = "the-old-key-0000";
+const NEW: &str = "the-new-key-0001";
+
+/// Writes these keys into config.yaml.
+fn set_keyring(gateway: &Gateway, keys: &[&str]) {
+    let file = gateway.prefix().join("conf/config.yaml");
+    let text = fs::read_to_string(&file).expect("config.yaml");
+    let keyring = format!("  data_encryption: {{keyring: {}}}", json!(keys));
+    let others = text.lines().filter(|line| !line.starts_with("  data_encryption"));
+    let lines: Vec<&str> =
+        others.flat_map(|line| [line].into_iter().chain((line == "apisix:").then_some(&*keyring))).collect();
+    fs::write(&file, lines.join("\n")).expect("written");
+}
+
+/// Whoever takes a key of the keyring away too early is told, and nothing changes.
+#[test]
+fn a_key_that_objects_need_stays_in_use() {
+    let with_old = EMBEDDED.replacen("apisix:\n", &format!("apisix:\n  data_encryption: {{keyring: [{OLD}]}}\n"), 1);
+    let gateway = Gateway::start(&with_old, None);
+    let route = json!({"uri": "/a", "plugins": {"key-auth": {}, "mocking": {"response_example": "in"}}});
+    let consumer = json!({"username": "anna", "plugins": {"key-auth": {"key": "of-anna"}}});
+    for (path, body) in [("routes/1", &route), ("consumers/anna", &consumer)] {
+        let (status, answer) = put(&gateway, path, body);
+        assert_eq!(status, 201, "{answer}");
+    }
+    let status = || {
+        let text = "GET /a HTTP/1.1\r\nHost: a.test\r\napikey: of-anna\r\n\r\n";
+        gateway.client().request(text).expect("an answer").status()
+    };
+    set_keyring(&gateway, &[NEW, OLD]);
+    let (done, text) = gateway.verb("reload");
+    assert!(done, "{text}");
+    assert_eq!(status(), 200);
+    let pid = gateway.pid();
+    set_keyring(&gateway, &[NEW]);
+    for verb in ["test", "doctor", "reload", "upgrade"] {
+        let (done, text) = gateway.verb(verb);
+        assert!(!done && text.contains("consumers/anna"), "{verb}: {text}");
+        assert!(text.contains("put the old key back"), "{verb}: {text}");
+        assert!(!text.contains(NEW) && !text.contains("of-anna"), "{verb}: {text}");
+        assert_eq!((gateway.pid(), status()), (pid, 200), "{verb}: nothing changes");
+    }
+    let serving = pid.and_then(Pid::from_raw).expect("a pid");
+    kill_process(serving, Signal::HUP).expect("signalled");
+    gateway.wait_for_log("no key decrypts 1 object that can be used now: consumers/anna");
+    let (_, text) = gateway.verb_with(&["reload", "--force"]);
+    assert!(text.contains("that could be used before cannot be") && text.contains("consumers/anna"), "{text}");
+    assert!(status() >= 400 && gateway.pid() != pid);
+    set_keyring(&gateway, &[NEW, OLD]);
+    let (done, text) = gateway.verb("reload");
+    assert!(done && status() == 200, "{text}");
+    // Step 2 of the guide: written again, it needs the new key only.
+    let (written, answer) = put(&gateway, "consumers/anna", &consumer);
+    assert_eq!(written, 200, "{answer}");
+    set_keyring(&gateway, &[NEW]);
+    for verb in ["test", "reload"] {
+        let (done, text) = gateway.verb(verb);
+        assert!(done, "{verb}: {text}");
+        assert_eq!(status(), 200, "{verb}");
+    }
 }

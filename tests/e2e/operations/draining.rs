@@ -4,13 +4,13 @@
 use std::{
     fs,
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::mpsc::{Receiver, Sender, channel},
     thread,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use tidegate_testkit::{Client, Gateway, PATIENCE, eventually, gateway::EMBEDDED};
+use tidegate_testkit::{Client, Gateway, PATIENCE, eventually, free_port, gateway::EMBEDDED};
 
 /// A node that says when it has its request, and answers when it is told to.
 fn node() -> (SocketAddr, Receiver<()>, Sender<()>) {
@@ -28,17 +28,22 @@ fn node() -> (SocketAddr, Receiver<()>, Sender<()>) {
     (address, is_asked, go)
 }
 
-/// A request is under way in a process that has handed over to another. The pids: of the one that drains and of the one that
-/// serves.
-fn upgraded() -> (Gateway, Client, Sender<()>, (i32, i32)) {
+/// A request is under way.
+fn asked(config: &str) -> (Gateway, Client, Sender<()>) {
     let (address, is_asked, go) = node();
-    let gateway = Gateway::start(EMBEDDED, None);
+    let gateway = Gateway::start(config, None);
     let route = format!("{{\"uri\": \"/late\", \"upstream\": {{\"nodes\": {{\"{address}\": 1}}}}}}");
     let (status, answer) = gateway.admin("PUT", "/apisix/admin/routes/late", &route);
     assert_eq!(status, 201, "{answer}");
     let mut client = gateway.client();
     client.send(b"GET /late HTTP/1.1\r\nHost: a.test\r\n\r\n").expect("sent");
     is_asked.recv_timeout(PATIENCE).expect("the request is under way");
+    (gateway, client, go)
+}
+
+/// The same, in a process that has handed over to another. The pids: of the one that drains and of the one that serves.
+fn upgraded() -> (Gateway, Client, Sender<()>, (i32, i32)) {
+    let (gateway, client, go) = asked(EMBEDDED);
     let drains = gateway.pid().expect("a pid");
     let (done, text) = gateway.verb("upgrade");
     assert!(done, "{text}");
@@ -126,4 +131,40 @@ fn what_drains_alone_can_be_stopped() {
     let (done, text) = gateway.verb("stop");
     assert!(done && text.contains(&format!("process {drains}")), "{text}");
     assert!(is_gone(drains));
+}
+
+/// A gateway that ends is not well: it accepts nobody, and who asks whether it serves is told so.
+#[test]
+fn what_ends_is_not_healthy() {
+    let status = format!("apisix:\n  status: {{ip: 127.0.0.1, port: {}}}\n", free_port());
+    for (config, asks) in [
+        (EMBEDDED.to_owned(), "the Control API at"),
+        (EMBEDDED.replacen("apisix:\n", &status, 1), "the status page at"),
+    ] {
+        let (mut gateway, mut client, go) = asked(&config);
+        let get = |address: SocketAddr, path: &str| {
+            Client::connect(address).expect("it listens").get("localhost", path).expect("an answer")
+        };
+        let (well, text) = gateway.verb("health");
+        assert!(well, "{asks}: {text}");
+        assert_eq!(get(gateway.control, "/v1/healthcheck").status(), 200);
+        let (done, text) = gateway.verb("quit");
+        assert!(done, "{text}");
+        eventually("it accepts nobody", || TcpStream::connect(gateway.http).is_err());
+        let (well, text) = gateway.verb("health");
+        assert!(!well && text.contains("the gateway is ending and accepts no connections"), "{asks}: {text}");
+        assert!(text.contains(asks), "{text}");
+        let answer = get(gateway.control, "/v1/healthcheck");
+        assert_eq!(answer.status(), 503, "{answer:?}");
+        assert_eq!(get(gateway.control, "/v1/routes").status(), 200);
+        let (done, text) = gateway.verb("start");
+        assert!(!done && text.contains("After `tidegate quit` it runs until its last response"), "{text}");
+        go.send(()).expect("the node waits");
+        assert_eq!(client.response().expect("an answer").body_text(), "late");
+        gateway.process.wait_for_exit();
+        let (done, text) = gateway.verb("start");
+        assert!(done, "{text}");
+        let (done, text) = gateway.verb("stop");
+        assert!(done, "{text}");
+    }
 }

@@ -73,6 +73,30 @@ fn a_user_who_cannot_be_deleted_is_signed_out() {
     assert_eq!(session.send("GET", "/routes/0", "").status(), 401);
 }
 
+/// A backup goes to another disk, and needs no room on that of the store.
+#[test]
+fn a_full_disk_can_be_backed_up() {
+    if !has_own_mounts() {
+        eprintln!("skipped: this user may not mount");
+        return;
+    }
+    let mut gateway = Gateway::start_by(EMBEDDED, None, with_small_disk);
+    gateway.process.wait_for_port(gateway.http);
+    super::sessions::add_user(&gateway, "jo", "viewer");
+    let full = (0..1000).map(|number| put(&gateway, number)).find(|(status, _)| *status == 503);
+    assert!(full.is_some(), "the disk is full");
+    let file = gateway.prefix().join("backup");
+    let (done, text) = gateway.verb_with(&["config", "backup", &file.display().to_string()]);
+    assert!(done && text.contains("objects and 1 user"), "{text}");
+    let mut other = Gateway::start(EMBEDDED, None);
+    other.process.stop();
+    let (done, text) = other.verb_with(&["config", "restore", &file.display().to_string()]);
+    assert!(done, "{text}");
+    other.restart();
+    let export = |gateway: &Gateway| gateway.admin("GET", "/apisix/admin/export", "").1;
+    assert!(export(&other) == export(&gateway), "another state");
+}
+
 #[test]
 fn writes_work_again_within_a_second() {
     if !has_own_mounts() {

@@ -101,6 +101,35 @@ fn bodies_compressed_in_steps_are_whole() {
     }
 }
 
+/// Bytes that a route's settings make of the same body.
+#[test]
+fn settings_show_in_what_is_made() {
+    // A book whose pages repeat far apart, with letters of which some are of two bytes.
+    let page = text(40_000).replace("gamma", "g\u{e4}mm\u{e4}");
+    let upstream = upstream(page.repeat(4));
+    let node = format!("upstream: {{type: roundrobin, nodes: {{\"{}\": 1}}}}", upstream.address);
+    let plugins = [
+        ("gzip-fast", "gzip: {types: \"*\", comp_level: 2}"),
+        ("gzip-small", "gzip: {types: \"*\", comp_level: 9}"),
+        ("br", "brotli: {types: \"*\"}"),
+        ("br-font", "brotli: {types: \"*\", mode: 2}"),
+        ("br-window", "brotli: {types: \"*\", lgwin: 12}"),
+    ];
+    let routes = plugins.map(|(name, plugin)| format!("- {{id: {name}, uri: /{name}, plugins: {{{plugin}}}, {node}}}\n"));
+    let routes = format!("routes:\n{}plugins: [{{name: gzip}}, {{name: brotli}}]\n", routes.concat());
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
+    let made = |name: &str| {
+        let coding = if name.starts_with("br") { "br" } else { "gzip" };
+        compressed(&gateway, &format!("/{name}"), coding).body
+    };
+    let sizes = plugins.map(|(name, _)| (name, made(name).len()));
+    println!("{sizes:?}");
+    assert!(made("gzip-fast").len() > made("gzip-small").len() + 100, "{sizes:?}");
+    for name in ["br-font", "br-window"] {
+        assert!(made(name) != made("br"), "{name}: {sizes:?}");
+    }
+}
+
 #[test]
 fn others_are_answered_while_one_body_is_compressed() {
     let upstream = upstream(text(400_000));

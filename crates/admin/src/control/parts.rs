@@ -47,6 +47,10 @@ pub trait ControlHooks: Send + Sync {
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
+    /// Why the gateway accepts no connections. `None`: it does.
+    fn not_serving(&self) -> Option<&'static str> {
+        None
+    }
     /// `POST /v1/gc`: give memory back.
     fn collect_garbage(&self) {}
 }

@@ -16,7 +16,8 @@ use super::{is_outdated, root};
 const UNPROVEN: usize = 161;
 
 const HEAD: &str = "# Each field of each plugin's schemas, and the test that shows what it does: one that fails once the field is taken out (drop)
-# or has another value (alter, extreme). `-`: none yet. `by hand`: a test that cannot be asked so. `scripts/schema-fields` looks for tests.
+# or has another value (alter, extreme). `-`: none yet. `by hand`: a test that cannot be asked so. `unused`: it has no effect, as its page says.
+# `scripts/schema-fields` looks for tests.
 ";
 
 #[test]
@@ -35,8 +36,12 @@ fn every_field_has_a_test_that_shows_what_it_does() {
     );
     let mut wrong = Vec::new();
     for (field, proof) in known.iter().filter(|(_, proof)| **proof != "-") {
-        if !is_there(proof) {
-            wrong.push(format!("{field}: test {proof} does not exist"));
+        match proof.strip_prefix("unused ") {
+            Some(page) if !is_said_to_be_unused(field, page) => {
+                wrong.push(format!("{field}: {page} does not say that it has no effect"));
+            }
+            None if !is_there(proof) => wrong.push(format!("{field}: test {proof} does not exist")),
+            _ => {}
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -46,6 +51,15 @@ fn every_field_has_a_test_that_shows_what_it_does() {
         "{unproven} fields have no test that shows what they do; {UNPROVEN} is the most: see {}",
         path.display()
     );
+}
+
+/// In the table of fields.
+fn is_said_to_be_unused(field: &str, page: &str) -> bool {
+    let path = field.splitn(3, ' ').nth(2).unwrap_or_default();
+    let text = fs::read_to_string(root().join(page)).unwrap_or_default();
+    let start = format!("| `{path}` |");
+    let mut rows = text.lines().filter(|line| line.starts_with(&start)).map(str::to_lowercase);
+    rows.any(|row| ["no effect", "without effect", "accepted and not used"].iter().any(|word| row.contains(word)))
 }
 
 /// `drop FILE::FUNCTION`, or a page, whose example is a test.

@@ -4,6 +4,7 @@
 //! damage the copy as well. It is not part of a write: a writer only rings, and does not wait.
 
 use std::{
+    collections::HashMap,
     fs, io,
     path::PathBuf,
     sync::{
@@ -24,7 +25,7 @@ use tidegate_telemetry::{
 use super::{
     copy::{self, Head, User},
     database::Database,
-    expiries::{Expiries, now_ms},
+    expiries::{Expiries, Key, now_ms},
 };
 use crate::{State, error::StoreError, live::Live, users::Users};
 
@@ -47,6 +48,8 @@ pub(super) enum Message {
     Changed,
     /// Write the current state, if the copy is behind; reply when it is durable.
     Now(mpsc::Sender<Result<Head, String>>),
+    /// The current state in memory, for a disk that takes no copy.
+    Whole(mpsc::Sender<Result<Vec<u8>, String>>),
     /// Write no more: another process has the store from now on.
     Hold(mpsc::Sender<()>),
     Resume,
@@ -112,12 +115,24 @@ impl Copier {
 
     /// Which state the copy holds when it holds all that has been acknowledged.
     pub(super) fn now(&self) -> Result<Head, String> {
+        self.ask(Message::Now)
+    }
+
+    /// A copy of all that has been acknowledged, which no disk has to take.
+    pub(super) fn whole(&self) -> Result<Vec<u8>, String> {
+        self.ask(Message::Whole)
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(mpsc::Sender<Result<T, String>>) -> Message,
+    ) -> Result<T, String> {
         let (reply, answer) = mpsc::channel();
         let stopped = || "the last good configuration is not being kept".to_owned();
         if self.thread.lock().is_none() {
             return Err(stopped());
         }
-        self.queue.send(Message::Now(reply)).map_err(|_| stopped())?;
+        self.queue.send(question(reply)).map_err(|_| stopped())?;
         answer.recv().map_err(|_| stopped())?
     }
 
@@ -143,6 +158,13 @@ impl Drop for Copier {
             let _ = thread.join();
         }
     }
+}
+
+/// A state, and what it takes to write it.
+struct Taken {
+    head: Head,
+    objects: Vec<Object>,
+    expiries: HashMap<Key, u64>,
 }
 
 struct Worker {
@@ -188,6 +210,10 @@ impl Worker {
                 }
                 Ok(Message::Now(reply)) => {
                     let _ = reply.send(self.update().map_err(|error| self.problem(&error)));
+                }
+                Ok(Message::Whole(reply)) => {
+                    let _ = reply.send(self.in_memory().map_err(|error| error.to_string()));
+                    continue;
                 }
                 Ok(Message::Hold(reply)) => {
                     let _ = reply.send(());
@@ -248,6 +274,43 @@ impl Worker {
 
     /// The copy's state, after writing it where it is another than that of the store.
     fn update(&mut self) -> io::Result<Head> {
+        let Taken { head, objects, expiries } = self.take()?;
+        let taken_ms = head.taken_ms;
+        let others = self.look_for_users()?;
+        if let Some(known) = self.known
+            && (Head { taken_ms, ..known }) == head
+            && (self.is_first || !others)
+            // What another run has left may be damaged.
+            && (!self.is_first || matches!(copy::read(&self.path), Ok(Some(kept)) if kept.users == self.users.1))
+        {
+            self.is_first = false;
+            return Ok(known);
+        }
+        if self.is_first {
+            self.put_aside(&head)?;
+        }
+        self.look_for_space()?;
+        let mut records = self.at_rest(objects, &expiries);
+        copy::write(&self.path, &head, &mut records, &self.users.1)?;
+        drop(records);
+        self.database.marker.sync();
+        (self.known, self.is_first) = (Some(head), false);
+        Ok(head)
+    }
+
+    /// All that is acknowledged, with secrets as they are at rest.
+    fn in_memory(&mut self) -> io::Result<Vec<u8>> {
+        let Taken { head, objects, expiries } = self.take()?;
+        if self.look_for_users()? {
+            // The file is still to learn of them.
+            self.known = None;
+        }
+        let mut records = self.at_rest(objects, &expiries);
+        copy::in_memory(&head, &mut records, &self.users.1)
+    }
+
+    /// The state of this moment.
+    fn take(&self) -> io::Result<Taken> {
         let Some(identity) = self.database.marker.identity() else {
             return Err(io::Error::other("the store is being handed over, or its marker cannot be written"));
         };
@@ -263,29 +326,19 @@ impl Worker {
             (revision, objects, now_ms(), expiries.by_key.clone())
         };
         let head = Head { identity, revision, objects: objects.len() as u64, taken_ms };
-        let others = self.look_for_users()?;
-        if let Some(known) = self.known
-            && (Head { taken_ms, ..known }) == head
-            && (self.is_first || !others)
-            // What another run has left may be damaged.
-            && (!self.is_first || matches!(copy::read(&self.path), Ok(Some(kept)) if kept.users == self.users.1))
-        {
-            self.is_first = false;
-            return Ok(known);
-        }
-        if self.is_first {
-            self.put_aside(&head)?;
-        }
-        self.look_for_space()?;
-        let mut records = objects.into_iter().map(|object| {
+        Ok(Taken { head, objects, expiries })
+    }
+
+    fn at_rest<'a>(
+        &'a self,
+        objects: Vec<Object>,
+        expiries: &'a HashMap<Key, u64>,
+    ) -> impl Iterator<Item = (Object, Option<u64>)> + 'a {
+        objects.into_iter().map(move |object| {
             give_way();
             let expires_at_ms = expiries.get(&(object.kind, object.id.clone())).copied();
             (self.database.at_rest(object), expires_at_ms)
-        });
-        copy::write(&self.path, &head, &mut records, &self.users.1)?;
-        self.database.marker.sync();
-        (self.known, self.is_first) = (Some(head), false);
-        Ok(head)
+        })
     }
 
     /// Whether there are others than the last time. Where the store cannot be read, those stay that are known.

@@ -67,6 +67,17 @@ impl Kept {
     }
 }
 
+/// The whole copy in memory.
+pub(super) fn in_memory(
+    head: &Head,
+    records: &mut dyn Iterator<Item = (Object, Option<u64>)>,
+    users: &[User],
+) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    lines(&mut bytes, head, records, users)?;
+    Ok(bytes)
+}
+
 /// Writes the copy beside the store whole, durable when it returns, or leaves what there is. How many bytes it has.
 pub(super) fn write(
     path: &Path,
@@ -193,7 +204,8 @@ pub fn read(path: &Path) -> Result<Option<Kept>, String> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Kept, String> {
+/// Parses a whole copy. The error says what is wrong with it.
+pub fn parse(bytes: &[u8]) -> Result<Kept, String> {
     let half = || "it is truncated or damaged".to_owned();
     if !bytes.starts_with(FORMAT.as_bytes()) {
         return Err(

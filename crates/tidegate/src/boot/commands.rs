@@ -4,7 +4,7 @@
 //! or as root.
 
 use std::{
-    fs,
+    fmt, fs,
     io::{self, BufRead, BufReader, Read, Write},
     net::IpAddr,
     os::unix::{
@@ -37,12 +37,24 @@ pub(crate) enum Command {
     Upgrade {
         program: PathBuf,
         timeout_seconds: u64,
+        /// As of `Reload`.
+        #[serde(default)]
+        force: bool,
     },
     Reload {
         timeout_seconds: u64,
+        /// Also where objects that are in use could not be decrypted.
+        #[serde(default)]
+        force: bool,
     },
     /// The answer is the path of a file that holds everything acknowledged until now.
     Backup,
+    /// As `Backup`, where no file can be written: [`CommandReply::Follows`].
+    WholeBackup,
+    /// Which objects that are in use a gateway with this keyring could not decrypt: a list of [`Lost`].
+    Undecryptable {
+        keyring: Keys,
+    },
     /// Sessions of TCP and UDP: the answer is a table of them, or how many end.
     Connections {
         id: Option<u64>,
@@ -50,6 +62,25 @@ pub(crate) enum Command {
         client: Option<IpAddr>,
         end: Option<End>,
     },
+}
+
+/// An object in use that a gateway with another keyring could not decrypt.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Lost {
+    /// `consumers/anna`.
+    pub object: String,
+    pub reason: String,
+}
+
+/// Keys, which no log shows.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Keys(pub Vec<String>);
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} keys", self.0.len())
+    }
 }
 
 /// How sessions end.
@@ -67,6 +98,8 @@ pub(crate) enum End {
 pub(crate) enum CommandReply {
     Done(String),
     Failed(String),
+    /// So many bytes follow the line.
+    Follows(u64),
 }
 
 /// The client that waits for an answer, if there is one.
@@ -81,6 +114,16 @@ impl Reply {
             let _ = stream.write_all(&line);
         }
     }
+
+    /// An answer that is not text.
+    pub(crate) fn send_bytes(mut self, bytes: &[u8]) {
+        let stream = self.0.take();
+        Reply(stream.as_ref().and_then(|stream| stream.try_clone().ok()))
+            .send(&CommandReply::Follows(bytes.len() as u64));
+        if let Some(mut stream) = stream {
+            let _ = stream.write_all(bytes);
+        }
+    }
 }
 
 /// Lets the gateway of this pid file write its copy of the configuration, with everything acknowledged until now: where it is.
@@ -91,7 +134,41 @@ pub(crate) fn fresh_copy(pid_file: &Path, pid: i32, limit: Duration) -> anyhow::
     match answer {
         CommandReply::Done(path) => Ok(path.into()),
         CommandReply::Failed(reason) => Err(anyhow::Error::msg(reason)),
+        CommandReply::Follows(_) => Err(unexpected()),
     }
+}
+
+/// The same copy from memory, where the gateway has no room for a file.
+pub(crate) fn whole_copy(pid_file: &Path, pid: i32, limit: Duration) -> anyhow::Result<Vec<u8>> {
+    let socket = path(pid_file);
+    let asked = ask(&socket, &Command::WholeBackup, limit);
+    let (answer, rest) = asked.with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
+    let length = match answer {
+        CommandReply::Follows(length) => length,
+        CommandReply::Failed(reason) => return Err(anyhow::Error::msg(reason)),
+        CommandReply::Done(_) => return Err(unexpected()),
+    };
+    let mut bytes = Vec::new();
+    rest.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The objects that are in use and that none of these keys decrypts.
+pub(crate) fn undecryptable(
+    pid_file: &Path,
+    keyring: &[String],
+    limit: Duration,
+) -> anyhow::Result<Vec<Lost>> {
+    let command = Command::Undecryptable { keyring: Keys(keyring.to_vec()) };
+    match send(&path(pid_file), &command, limit)? {
+        CommandReply::Done(list) => Ok(serde_json::from_str(&list)?),
+        CommandReply::Failed(reason) => Err(anyhow::Error::msg(reason)),
+        CommandReply::Follows(_) => Err(unexpected()),
+    }
+}
+
+pub(crate) fn unexpected() -> anyhow::Error {
+    anyhow::Error::msg("the gateway answers in another way than this program asks; use the program that runs")
 }
 
 /// The socket's path for a pid file.
@@ -156,13 +233,14 @@ fn read(stream: &UnixStream) -> io::Result<Command> {
 pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
     let socket = socket.to_owned();
     let asked = tokio::task::spawn_blocking(move || {
-        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs() };
+        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs(), force: false };
         send(&socket, &command, RELOAD_LIMIT)
     });
     Box::pin(async move {
         match asked.await {
             Ok(Ok(CommandReply::Done(_))) => Ok(()),
             Ok(Ok(CommandReply::Failed(reason))) => Err(reason),
+            Ok(Ok(CommandReply::Follows(_))) => Err(unexpected().to_string()),
             Ok(Err(error)) => Err(format!("cannot reload config.yaml: {error}")),
             Err(_) => Err("cannot reload config.yaml; see the error log".to_owned()),
         }
@@ -171,15 +249,24 @@ pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
 
 /// Sends a command to the running gateway and waits for its answer.
 pub(crate) fn send(path: &Path, command: &Command, patience: Duration) -> io::Result<CommandReply> {
+    ask(path, command, patience).map(|(answer, _)| answer)
+}
+
+/// As [`send`], with what follows the answer.
+fn ask(
+    path: &Path,
+    command: &Command,
+    patience: Duration,
+) -> io::Result<(CommandReply, BufReader<UnixStream>)> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(patience))?;
     let mut line = serde_json::to_vec(command)?;
     line.push(b'\n');
     stream.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    let (mut answer, mut stream) = (String::new(), BufReader::new(stream));
+    stream.read_line(&mut answer)?;
     if answer.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(serde_json::from_str(&answer)?)
+    Ok((serde_json::from_str(&answer)?, stream))
 }

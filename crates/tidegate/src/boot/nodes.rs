@@ -16,7 +16,7 @@ use tidegate_store::BoxFuture;
 use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
-use super::commands;
+use super::{commands, ending};
 
 pub(super) struct Nodes {
     discovery: Discovery,
@@ -117,5 +117,9 @@ impl ControlHooks for Nodes {
 
     fn reload_plugins(&self) -> BoxFuture<'_, Result<(), String>> {
         commands::reload(&self.commands)
+    }
+
+    fn not_serving(&self) -> Option<&'static str> {
+        ending::has_begun().then_some(ending::REASON)
     }
 }

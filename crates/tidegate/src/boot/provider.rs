@@ -1,6 +1,7 @@
 //! Where the resources come from, as `deployment` says.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -9,10 +10,11 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tidegate_config::Settings;
-use tidegate_model::nearest;
+use tidegate_model::{Kind, nearest};
 use tidegate_plugin_api::Catalog;
 use tidegate_store::{
-    ApiDriven, Embedded, Etcd, FAULTS_OF_ITEMS, File, LastGood, Store, StoreError, embedded::Opened,
+    ApiDriven, Embedded, Etcd, FAULTS_OF_ITEMS, File, LastGood, Store, StoreError,
+    embedded::{Hooks, Opened},
     history::Retention,
 };
 use tidegate_telemetry::error_log;
@@ -140,6 +142,22 @@ impl Provider {
                 Err("the configuration is what was sent last; GET /apisix/admin/configs answers it"
                     .to_owned())
             }
+        }
+    }
+
+    /// The same in memory, where that file cannot be written.
+    pub(crate) fn whole_backup(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Provider::Embedded(store) => store.whole_copy(),
+            other => other.backup().and_then(|path| fs::read(path).map_err(|error| error.to_string())),
+        }
+    }
+
+    /// The objects in use that `hooks` cannot decrypt as they lie in the store. Where they do not lie in a store of the gateway's own, none.
+    pub(crate) fn undecryptable(&self, hooks: &Hooks) -> Result<Vec<(Kind, String, String)>, StoreError> {
+        match self {
+            Provider::Embedded(store) => store.undecryptable(hooks),
+            _ => Ok(Vec::new()),
         }
     }
 }

@@ -9,14 +9,17 @@ use std::{
 
 use serde_json::Value;
 use tidegate_config::Settings;
+use tidegate_plugin_api::Catalog;
 use tidegate_proxy::Workers;
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
     commands::{Command, CommandReply, Reply},
     control::Control,
+    ending,
     handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
+    lost_keys,
     notify, open_sessions,
     pid_file::{self, PidFile},
     plugin_files, preflight,
@@ -49,6 +52,7 @@ pub(crate) struct Serving<'a> {
     pub workers: &'a Arc<Workers>,
     pub provider: &'a Arc<Provider>,
     pub(super) control: &'a Arc<Control>,
+    pub catalog: &'a Arc<Catalog>,
     pub sockets: &'a Sockets,
     pub pid_file: &'a mut PidFile,
     pub origin: &'a Origin,
@@ -84,9 +88,10 @@ impl Serving<'_> {
             }
             match event {
                 Some(Event::Reopen) => self.logs.reopen(),
-                Some(Event::Reload) => self.reload(START_LIMIT, Reply::default()),
+                Some(Event::Reload) => self.reload(START_LIMIT, false, Reply::default()),
                 Some(Event::Upgrade) => {
-                    self.upgrade(self.origin.program.clone(), false, START_LIMIT, Reply::default());
+                    let program = self.origin.program.clone();
+                    self.upgrade_with_its_objects(program, START_LIMIT, false, Reply::default());
                 }
                 Some(Event::Command(command, reply)) => self.command(command, reply),
                 Some(Event::Successor(pid, word)) => self.successor(pid, word),
@@ -130,6 +135,9 @@ impl Serving<'_> {
     }
 
     fn end(&mut self, how: fn(&Workers)) {
+        if !matches!(self.stage, Stage::HandedOver(_)) {
+            ending::begin();
+        }
         how(self.workers);
         match std::mem::replace(&mut self.stage, Stage::Draining) {
             Stage::Starting(successor, reply) => {
@@ -144,11 +152,24 @@ impl Serving<'_> {
 
     fn command(&mut self, command: Command, reply: Reply) {
         match command {
-            Command::Upgrade { program, timeout_seconds } => {
-                self.upgrade(program, false, Duration::from_secs(timeout_seconds), reply);
+            Command::Upgrade { program, timeout_seconds, force } => {
+                let limit = Duration::from_secs(timeout_seconds);
+                self.upgrade_with_its_objects(program, limit, force, reply);
             }
-            Command::Reload { timeout_seconds } => {
-                self.reload(Duration::from_secs(timeout_seconds), reply);
+            Command::Reload { timeout_seconds, force } => {
+                self.reload(Duration::from_secs(timeout_seconds), force, reply);
+            }
+            Command::Undecryptable { keyring } => {
+                let lost = lost_keys::lost(self.provider, &keyring.0, self.catalog);
+                let lost = lost.and_then(|lost| serde_json::to_string(&lost).map_err(|error| error.to_string()));
+                reply.send(&lost.map_or_else(CommandReply::Failed, CommandReply::Done));
+            }
+            Command::WholeBackup => {
+                let provider = Arc::clone(self.provider);
+                std::thread::spawn(move || match provider.whole_backup() {
+                    Ok(bytes) => reply.send_bytes(&bytes),
+                    Err(reason) => reply.send(&CommandReply::Failed(reason)),
+                });
             }
             Command::Connections { id, route, client, end } => {
                 let selection = tidegate_proxy::sessions::Selection { id, route, client };
@@ -168,7 +189,7 @@ impl Serving<'_> {
     }
 
     /// What can be applied to this process is; for the rest a successor with the same program takes over.
-    fn reload(&mut self, limit: Duration, reply: Reply) {
+    fn reload(&mut self, limit: Duration, force: bool, reply: Reply) {
         if let Err(reason) = self.stage.refuse() {
             return refused(&reason, reply);
         }
@@ -184,6 +205,9 @@ impl Serving<'_> {
             return refused(why, reply);
         }
         if let Some(fault) = preflight::new_absent_plugin(&self.config, &settings) {
+            return refused(&format!("config.yaml is not used: {fault}"), reply);
+        }
+        if let Some(fault) = self.undecryptable(&settings, force) {
             return refused(&format!("config.yaml is not used: {fault}"), reply);
         }
         let needs_successor: Vec<&str> =
@@ -229,6 +253,22 @@ impl Serving<'_> {
             });
             reply.send(&CommandReply::Done("reloaded".to_owned()));
         });
+    }
+
+    /// Refused where the new process could not decrypt what this one serves. What it cannot read it says itself.
+    fn upgrade_with_its_objects(&mut self, program: PathBuf, limit: Duration, force: bool, reply: Reply) {
+        let settings = (self.origin.load)().ok();
+        match settings.and_then(|settings| self.undecryptable(&settings, force)) {
+            Some(fault) => refused(&fault, reply),
+            None => self.upgrade(program, false, limit, reply),
+        }
+    }
+
+    fn undecryptable(&self, settings: &Settings, force: bool) -> Option<String> {
+        if force {
+            return None;
+        }
+        lost_keys::refusal(self.provider, &self.config, settings, self.catalog)
     }
 
     fn upgrade(&mut self, file: PathBuf, is_this: bool, limit: Duration, reply: Reply) {

@@ -9,7 +9,7 @@ use tidegate_config::Settings;
 use tidegate_proxy::Workers;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use super::{control::Control, provider::Provider, sockets::Sockets};
+use super::{control::Control, ending, provider::Provider, sockets::Sockets};
 
 struct Status {
     workers: Arc<Workers>,
@@ -44,6 +44,9 @@ impl tidegate_admin::listener::Page for Status {
         match request.path.as_str() {
             "/status" => AdminResponse::json(200, &json!({ "status": "ok" })),
             "/status/ready" => {
+                if ending::has_begun() {
+                    return AdminResponse::json(503, &json!({ "status": "error", "error": ending::REASON }));
+                }
                 // Workers start with the first snapshot; only ones that died are not ready.
                 if self.workers.finished() || self.control.publisher.generation() == 0 {
                     let body = json!({ "status": "error", "error": "no worker is serving" });

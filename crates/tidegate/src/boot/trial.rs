@@ -1,15 +1,17 @@
 //! `tidegate test`: everything a start does, up to the first request.
 
-use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{collections::HashSet, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Context, anyhow};
 use tidegate_config::{Provider, Settings, settings::Level};
+use tidegate_store::Store;
+use tidegate_telemetry::error_log;
 
 use super::{
-    commands::fresh_copy,
+    commands::{Lost, fresh_copy, undecryptable},
     etcd,
     folders::writable,
-    logs, pid_file,
+    logs, notices, pid_file,
     prepare::{Prepared, prepare},
     purpose::{Purpose, Trial},
     sockets::Sockets,
@@ -59,11 +61,13 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
         Some(pid) => fresh_copy(&settings.files.pid, pid, COPY_LIMIT).err().map(|error| format!("{error:#}")),
         None => None,
     };
+    let lost = lost(&settings, &trial);
     let sockets =
         Sockets::trial(trial.running.map(tidegate_proxy::port_owner::addresses_of).unwrap_or_default());
     let prepared = prepare(&settings, &sockets, &Purpose::Trial(&trial), &[]).map(|prepared| {
         let Prepared { runtime, provider, compiler, .. } = prepared;
         drop(compiler);
+        tell_lost(&lost, provider.store().as_ref(), &trial);
         provider.close();
         runtime.shutdown_timeout(Duration::from_millis(100));
     });
@@ -80,4 +84,32 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
         outdated,
         own: sockets.own(),
     })
+}
+
+/// What the running gateway could not decrypt with this keyring. Its copy of the objects does not show it: that is encrypted by the
+/// first key of the gateway.
+fn lost(settings: &Settings, trial: &Trial) -> Vec<Lost> {
+    let Some(pid) = trial.running.filter(|_| settings.provider == Provider::Embedded) else {
+        return Vec::new();
+    };
+    let keyring = &settings.apisix.data_encryption.keyring;
+    undecryptable(&settings.files.pid, keyring, COPY_LIMIT).unwrap_or_else(|error| {
+        let what = "which objects need a key that is not in the keyring";
+        notices::print(&format!("process {pid} does not say {what}: {error:#}"));
+        Vec::new()
+    })
+}
+
+/// Those that the copy shows as well have been named.
+fn tell_lost(lost: &[Lost], store: &dyn Store, trial: &Trial) {
+    let mut named = HashSet::new();
+    store.read(&mut |state| {
+        let faulty = state.all().filter(|object| object.fault.is_some());
+        named = faulty.map(|object| format!("{}/{}", object.kind.directory(), object.id)).collect();
+    });
+    for Lost { object, reason } in lost.iter().filter(|lost| !named.contains(&lost.object)) {
+        trial.problems.fetch_add(1, Ordering::Relaxed);
+        let text = format_args!("{object} is in use, and could not be with this config.yaml: {reason}");
+        error_log::log(error_log::Level::Error, text);
+    }
 }

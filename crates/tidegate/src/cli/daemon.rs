@@ -113,6 +113,7 @@ pub(super) fn ask(place: &SharedOptions, command: &Command, limit: Duration) -> 
     match answer {
         CommandReply::Done(text) => Ok(text),
         CommandReply::Failed(reason) => bail!("{reason}"),
+        CommandReply::Follows(_) => Err(commands::unexpected()),
     }
 }
 

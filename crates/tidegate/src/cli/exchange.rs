@@ -5,9 +5,12 @@ use std::{io, net::ToSocketAddrs, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use serde_json::Value;
 use tidegate_clients::verbatim::{Connection, Excess, Limits, VerbatimResponse};
 use tidegate_config::Listener;
 use tokio::{net::TcpStream, time::timeout};
+
+use super::printable::printable;
 
 /// What may be waited for at each step, and what is kept of the answer's body.
 #[derive(Clone, Copy)]
@@ -79,10 +82,18 @@ impl Answer {
         let status = self.response.head.status;
         let body = String::from_utf8(self.response.body);
         if status != 200 {
-            bail!("{} answered {status}", self.from);
+            let reason = body.ok().and_then(|body| reason(&body)).map(|reason| format!(": {reason}"));
+            bail!("{} answered {status}{}", self.from, reason.unwrap_or_default());
         }
         body.with_context(|| format!("{} answered without text", self.from))
     }
+}
+
+/// Why, in the form of the Control API or of the status page.
+fn reason(body: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let text = body.get("error_msg").or_else(|| body.get("error"))?.as_str()?;
+    Some(printable(text).into_owned())
 }
 
 /// `GET path` from the page `name` of the running gateway, which listens there.

@@ -28,6 +28,9 @@ pub(super) struct Arguments {
     /// If the change needs a new process, seconds it may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
+    /// Also where no key of the keyring decrypts objects that are in use: what they guard is denied
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -45,7 +48,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         }
         Err(error) => return Err(error),
     };
-    let command = Command::Reload { timeout_seconds: arguments.timeout };
+    let command = Command::Reload { timeout_seconds: arguments.timeout, force: arguments.force };
     carry_out(place, settings.as_ref(), &command, arguments.timeout)
 }
 

@@ -17,6 +17,9 @@ pub(super) struct Arguments {
     /// Seconds the new process may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
+    /// Also where no key of the keyring decrypts objects that are in use: what they guard is denied
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -35,6 +38,10 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
             .chain(&preflight::warnings_of_files_too(loaded))
             .for_each(|warning| notices::print(warning));
     }
-    let command = Command::Upgrade { program: daemon::own_program()?, timeout_seconds: arguments.timeout };
+    let command = Command::Upgrade {
+        program: daemon::own_program()?,
+        timeout_seconds: arguments.timeout,
+        force: arguments.force,
+    };
     carry_out(place, loaded.as_ref().map(|loaded| &loaded.settings), &command, arguments.timeout)
 }

@@ -10,12 +10,16 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use tidegate_config::{Provider, Settings};
 use tidegate_store::embedded::{
-    Lag, copy,
+    Lag,
+    copy::{self, Kept},
     repair::{self, Repair, Source},
 };
 
 use crate::{
-    boot::{commands::fresh_copy, pid_file},
+    boot::{
+        commands::{fresh_copy, whole_copy},
+        pid_file,
+    },
     cli::{
         count::objects,
         doctor::trial,
@@ -62,17 +66,28 @@ pub(super) fn backup(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {
     let unwritable = |error: io::Error| anyhow!("cannot write {}: {error}", file.display());
     let output = Output::open(file, Access::Private).map_err(unwritable)?;
     let kept = match pid_file::running(&settings.files.pid)? {
-        Some(pid) => {
-            let path = fresh_copy(&settings.files.pid, pid, PATIENCE)?;
-            let kept = copy::read(&path).map_err(|reason| anyhow!("{}: {reason}", path.display()))?;
-            kept.with_context(|| format!("{} has gone meanwhile", path.display()))?
-        }
+        Some(pid) => running_state(&settings, pid)?,
         None => repair::backup(database)?,
     };
     let (revision, count, users) = (kept.head.revision, kept.head.objects, counted(kept.users.len()));
     output.fill(|out| kept.write(out)).map_err(unwritable)?;
     stdout::line(&format!("{}: revision {revision}, {}{users}", file.display(), objects(count)));
     Ok(())
+}
+
+/// All that the gateway has acknowledged: from its copy, or from its memory where the disk has no room for that.
+fn running_state(settings: &Settings, pid: i32) -> anyhow::Result<Kept> {
+    let path = match fresh_copy(&settings.files.pid, pid, PATIENCE) {
+        Ok(path) => path,
+        Err(reason) => {
+            let bytes = whole_copy(&settings.files.pid, pid, PATIENCE);
+            let bytes = bytes.with_context(|| format!("there is no backup: {reason:#}"))?;
+            return copy::parse(&bytes)
+                .map_err(|reason| anyhow!("there is no backup: what process {pid} sent: {reason}"));
+        }
+    };
+    let kept = copy::read(&path).map_err(|reason| anyhow!("{}: {reason}", path.display()))?;
+    kept.with_context(|| format!("{} has gone meanwhile", path.display()))
 }
 
 pub(super) fn restore(place: &SharedOptions, file: &Path) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ const OPEN: &str =
     "correct the object: until then its requests get what broader routes answer, without its guards";
 
 /// What a message has in it, and the remedy.
-const REMEDIES: [(&str, &str); 6] = [
+const REMEDIES: [(&str, &str); 7] = [
     ("NOT refused", OPEN),
     (
         "unknown plugin [",
@@ -27,6 +27,10 @@ const REMEDIES: [(&str, &str); 6] = [
     (
         "' not found: only those of the guide",
         "docs/guide/lua.md lists the modules that functions may require",
+    ),
+    (
+        "could not be with this config.yaml",
+        "put the old key back into the keyring, or write the object again with its secrets before the old key goes",
     ),
     (" has no effect", "take it out, or correct it: requests are served as if it were not there"),
 ];
