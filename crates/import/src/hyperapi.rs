@@ -11,6 +11,7 @@ use crate::{
     Report,
     fields::{self, Fields},
     imported::Imported,
+    names::{folded, words_of_path},
 };
 use clients::Client;
 
@@ -28,7 +29,10 @@ pub(crate) fn convert(root: &Node, imported: &mut Imported) -> Result<(), String
 }
 
 fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
-    let id = node.get("service_id").and_then(fields::text).unwrap_or_else(|| format!("line-{}", node.line));
+    let id = node.get("service_id").and_then(fields::text).unwrap_or_else(|| {
+        let path = node.get("path").and_then(fields::text).unwrap_or_default();
+        format!("{}-{:04x}", words_of_path(&path), folded(&path))
+    });
     let subject = format!("service {id}");
     let fields = Fields::new(node, &subject);
     fields.skip(&["service_id", "protocol"]);

@@ -13,6 +13,7 @@ mod hyperapi;
 mod imported;
 mod input;
 mod kong;
+mod names;
 mod nginx;
 mod output;
 mod reach;

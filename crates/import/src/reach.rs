@@ -74,7 +74,11 @@ pub(crate) fn is_odd(pattern: &str) -> bool {
 }
 
 fn found(pattern: &str, before: &[Piece], counted: &[Piece]) -> bool {
-    let Some(nfa) = automaton(pattern) else { return true };
+    let Some(nfa) = automaton(pattern) else {
+        // Of a wider expression, a match of what stands before means nothing.
+        let widened = without_looks(pattern).filter(|wider| automaton(wider).is_some());
+        return widened.is_none_or(|wider| found(&wider, &[], &[before, counted].concat()));
+    };
     let is_known = |look| matches!(look, Look::Start | Look::End);
     // A line feed at the end may follow a `$`.
     let ends_a_line = matches!(counted.last(), Some(Piece::Text(text)) if text.ends_with('\n'));
@@ -98,6 +102,81 @@ fn found(pattern: &str, before: &[Piece], counted: &[Piece]) -> bool {
         }
     }
     walk.end()
+}
+
+/// Without look-around, which only takes matches away. `None`: there is none, or its end is not found.
+fn without_looks(pattern: &str) -> Option<String> {
+    const LOOKS: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
+    // Flags, comments and conditions may have other parentheses in them.
+    let is_plain = |(at, _): (usize, &str)| {
+        let group = pattern.get(at..).unwrap_or_default();
+        LOOKS.iter().chain(&["(?:", "(?<", "(?P<", "(?i)"]).any(|known| group.starts_with(known))
+    };
+    if !pattern.match_indices("(?").all(is_plain) {
+        return None;
+    }
+    let (mut out, mut rest, mut found) = (String::new(), pattern, false);
+    while let Some(sign) = rest.chars().next() {
+        let length = match LOOKS.iter().any(|look| rest.starts_with(look)) {
+            true => {
+                found = true;
+                // Nothing takes its place, and what repeats it stays with something.
+                out.push_str("(?:)");
+                group_length(rest)?
+            }
+            false => {
+                let length = item_length(rest, sign)?;
+                out.push_str(rest.get(..length)?);
+                length
+            }
+        };
+        rest = rest.get(length..)?;
+    }
+    found.then_some(out)
+}
+
+/// Of a sign, an escaped one or a class.
+fn item_length(text: &str, sign: char) -> Option<usize> {
+    match sign {
+        // What stands between `\Q` and `\E` is not read.
+        '\\' => match text.chars().nth(1)? {
+            'Q' => None,
+            escaped => Some(1 + escaped.len_utf8()),
+        },
+        '[' => {
+            let mut at = 1;
+            at += usize::from(text.get(at..)?.starts_with('^'));
+            at += usize::from(text.get(at..)?.starts_with(']'));
+            loop {
+                let sign = text.get(at..)?.chars().next()?;
+                match sign {
+                    ']' => return Some(at + 1),
+                    // A class of POSIX within.
+                    '[' => return None,
+                    '\\' => at += 1 + text.get(at + 1..)?.chars().next()?.len_utf8(),
+                    other => at += other.len_utf8(),
+                }
+            }
+        }
+        other => Some(other.len_utf8()),
+    }
+}
+
+/// Up to the parenthesis that closes the first one.
+fn group_length(text: &str) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0_usize);
+    loop {
+        let sign = text.get(at..)?.chars().next()?;
+        match sign {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        at += item_length(text.get(at..)?, sign)?;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
 }
 
 /// The states that a text may lead to.
@@ -217,6 +296,18 @@ mod tests {
             (r"/\.", "", ".index", true),
             (r"^/b/index", "/b", "index.html", true),
             (r"(?=x)", "", "index.html", true),
+            (r"^/re2/(?!open)", "/files", "index.html", false),
+            (r"^/re2/(?!open)", "", "index.html", true),
+            (r"/(?!x)", "", "index.html", true),
+            (r"^/a(?![)x(]|\)).*(?<!y)\.php$", "", "index.html", false),
+            (r"^/a(?!x", "/b", "index.html", true),
+            (
+                r"(?x)^/a #)(
+(?!b)",
+                "/b",
+                "index.html",
+                true,
+            ),
             (r"\bindex", "", "index.html", true),
         ] {
             assert_eq!(may_match_with(pattern, &below(base), name), wanted, "{pattern} {base} {name}");

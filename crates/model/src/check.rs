@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) use self::addresses::node_fault;
 use self::context::check_schema;
 pub use self::plugins::{known as check_known, unknown_remedy};
-pub use self::relations::clashes;
+pub use self::relations::{clashes, recognised_by};
 pub use self::{
     addresses::{may_mean_server_name, parse_address, server_name_fault},
     context::{AnyLanguage, Context, Languages, LuaChunk, LuaFault, NoReferences, References},

@@ -1,5 +1,8 @@
 //! `tidegate import --apply` of a file that has changed: what an earlier import left must not answer before the new guards.
 
+mod closed;
+mod sequences;
+
 use std::fs;
 use std::process::Command;
 
@@ -89,12 +92,20 @@ fn renamed_routes_of_kong_go_and_own_objects_stay() {
     assert_eq!((scene.status("/kb"), scene.status("/unnamed")), (200, 200));
     let guarded = "{name: kb2, paths: [/kb], plugins: [{name: key-auth}]}";
     let changed = file.replace("{name: kb, paths: [/kb]}", guarded);
-    let (done, said) = scene.apply("kong", &changed, &[]);
-    assert!(!done && said.contains("routes/"), "{said}");
-    let (done, said) = scene.apply("kong", &changed, &["--keep"]);
-    assert!(done, "{said}");
-    let (done, said) = scene.apply("kong", &changed, &["--replace"]);
-    assert!(done, "{said}");
+    // Nobody has changed it: it has another name, and what the file says.
+    scene.applied("kong", &changed, &[]);
+    assert_eq!((scene.status("/kb"), scene.ids("routes").contains(&"kb".to_owned())), (401, false));
+    // The old one would answer in place of the new guard.
+    scene.applied("kong", &file, &["--replace"]);
+    let wider =
+        file.replace("{name: kb, paths: [/kb]}", "{name: k, paths: [/k], plugins: [{name: key-auth}]}");
+    scene.refused("kong", &wider, &["does not have: routes/kb"]);
+    let (done, said) = scene.apply("kong", &wider, &["--keep"]);
+    assert!(
+        !done && said.contains("routes/kb (it takes /kb*, and routes/k, which this import writes, takes /k*"),
+        "{said}"
+    );
+    scene.applied("kong", &wider, &["--replace"]);
     assert_eq!((scene.status("/kb"), scene.status("/unnamed"), scene.status("/own")), (401, 200, 200));
 }
 

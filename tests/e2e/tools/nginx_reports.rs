@@ -103,3 +103,48 @@ fn a_group_of_one_server_can_be_asked() {
         "{report}"
     );
 }
+
+/// nginx's defaults change nothing where they are written out.
+#[test]
+fn defaults_that_are_written_out_close_nothing() {
+    let file = |http: &str| format!("http {{ {http} server {{ listen 80; location /a {{ return 404; }} }} }}");
+    for (http, closed) in [
+        ("underscores_in_headers off; ignore_invalid_headers on; merge_slashes on;", false),
+        ("underscores_in_headers on;", true),
+        ("ignore_invalid_headers off;", true),
+        ("merge_slashes off;", true),
+    ] {
+        let (_, report) = import(&file(http));
+        assert_eq!(report.contains("closed: location /a"), closed, "{http}: {report}");
+    }
+}
+
+/// What an expression with look-around may match is known well enough for paths that it cannot.
+#[test]
+fn look_around_counts_for_its_own_paths_only() {
+    let file = |locations: &str| {
+        format!("server {{ listen 80; root /srv; location ~ ^/re2/(?!open) {{ return 403; }} {locations} }}")
+    };
+    let index = "location /files/ { index index.html; }";
+    let (_, report) = import(&file(index));
+    assert!(!report.contains("is served by") && !report.contains("closed"), "{report}");
+    let (_, report) = import(&file("location /re2/files/ { index index.html; }"));
+    assert!(report.contains("is served by `location ~ ^/re2/(?!open)`"), "{report}");
+    let rewrite = "location /priv/ { return 204; } location /x { rewrite ^ /priv/z last; }";
+    let (_, report) = import(&file(rewrite));
+    assert!(!report.contains("cannot be read") && !report.contains("closed: location /x"), "{report}");
+    let text = file(rewrite);
+    let gateway = Gateway::start_from("nginx", &text);
+    let status = |path: &str| gateway.client().get("h", path).expect("an answer").status();
+    assert_eq!([status("/x"), status("/re2/a"), status("/re2/open")], [204, 403, 404]);
+    let (_, report) = import(&file("location /re2/z { return 204; } location /x { rewrite ^ /re2/z last; }"));
+    assert!(report.contains("which location takes `/re2/z` is unknown: the expression of `location ~ ^/re2/(?!open)`"), "{report}");
+    // A nested location elsewhere takes no part of these paths.
+    let nested = "server { listen 80; location /api/ { location /api/admin/ { return 403; } }
+        location /role/ { proxy_pass http://127.0.0.1:9; } location /old/ { rewrite ^/old/(.*)$ /role/$1 last; } }";
+    let (_, report) = import(nested);
+    assert!(!report.contains("may take a part") && !report.contains("closed: location /old/"), "{report}");
+    let within = nested.replace("/role/$1", "/api/$1");
+    let (_, report) = import(&within);
+    assert!(report.contains("`location /api/admin/` of line 1 may take a part of such paths"), "{report}");
+}

@@ -14,7 +14,7 @@ use tidegate_store::COLLECTIONS;
 
 use self::{
     plan::{Items, Mode, plan},
-    source::Source,
+    source::{Kept, Source},
 };
 use super::{
     document,
@@ -60,11 +60,11 @@ pub(super) async fn run(api: &AdminApi, request: &Request) -> Result<Response, R
         let revision = state.revision;
         let (wanted, kept) = match &source {
             Some(source) => source.plan(api, &state, &items).await?,
-            None => (at_length(|| plan(&state, &items, mode)), Vec::new()),
+            None => (at_length(|| plan(&state, &items, mode)), Kept::default()),
         };
         let stage = at_length(|| Stage::for_state(api, &order.rights, state, wanted));
         let mut stage = stage.map_err(|faults| refused("import", &faults))?;
-        stage.keeps(kept);
+        stage.keeps(kept.changed, kept.left);
         if let Some(response) = order.carry_out(api, &stage, revision).await? {
             return Ok(response);
         }

@@ -83,6 +83,7 @@ impl Order {
             let mut body = json!({"dry_run": true, "revision": revision, "changes": stage.differences(api)});
             set_texts(&mut body, "warnings", &stage.without_effect(api, &self.rights));
             set_texts(&mut body, "kept", stage.kept());
+            set_texts(&mut body, "left", stage.left());
             return Ok(Some(Response::json(200, &body)));
         }
         let (operations, author) = (stage.operations(), self.author.clone());
@@ -91,6 +92,7 @@ impl Order {
                 let mut body = json!({"revision": written.revision, "changes": stage.summary()});
                 set_texts(&mut body, "warnings", &stage.warnings(api, &self.rights));
                 set_texts(&mut body, "kept", stage.kept());
+                set_texts(&mut body, "left", stage.left());
                 Ok(Some(Response::json(200, &body).with_header(REVISION, written.revision.to_string())))
             }
             Err(StoreError::Conflict) => match self.expected {

@@ -1,5 +1,7 @@
 //! Consumers, their credentials and groups.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
@@ -8,7 +10,13 @@ use super::{
     node::{key_text, label, name},
     plugins,
 };
-use crate::{closed, fields::Fields, imported::Imported, output};
+use crate::{
+    closed,
+    fields::Fields,
+    imported::Imported,
+    names::{folded, words},
+    output,
+};
 
 /// Whether what they may do, or what upstreams learn about them, differs from Kong.
 pub(super) fn convert(entities: &Entities, imported: &mut Imported) -> bool {
@@ -89,14 +97,45 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
     }
     imported.output.add("consumers", &username, Value::Object(object));
     imported.report.converted(consumer.line, &subject);
-    for (number, (list, node)) in credentials.into_iter().filter(|(list, _)| *list != "acls").enumerate() {
+    let mut known = HashSet::new();
+    for (list, node) in credentials.into_iter().filter(|(list, _)| *list != "acls") {
         let subject = format!("{subject}: {list}");
         if let Some((plugin, conf)) = credential(list, node, &subject, entities.has_hashes, imported) {
-            let id = format!("{username}/credentials/{plugin}-{}", number + 1);
+            let id = unique(credential_name(&username, plugin, &conf), &mut known);
+            let id = format!("{username}/credentials/{id}");
             imported.output.add("consumers", &id, json!({"plugins": {plugin: conf}}));
             imported.report.converted(node.line, &subject);
         }
     }
+}
+
+/// Of what a client is recognised by, wherever it stands in the file. A key is a secret: of it three digits of a hash are shown, which
+/// are those of every 4,096th key.
+fn credential_name(username: &str, plugin: &str, conf: &Value) -> String {
+    let field = match plugin {
+        "basic-auth" => "username",
+        "hmac-auth" => "key_id",
+        _ => "key",
+    };
+    let key = conf.get(field).and_then(Value::as_str).unwrap_or_default();
+    let digits = folded(&format!("{username}\n{plugin}\n{key}"));
+    if plugin == "key-auth" {
+        return format!("{plugin}-{:03x}", digits & 0xfff);
+    }
+    match words(key) {
+        words if words.is_empty() => format!("{plugin}-{digits:04x}"),
+        words => format!("{plugin}-{words}-{digits:04x}"),
+    }
+}
+
+fn unique(name: String, known: &mut HashSet<String>) -> String {
+    let mut free = name.clone();
+    let mut number = 1;
+    while !known.insert(free.clone()) {
+        number += 1;
+        free = format!("{name}-{number}");
+    }
+    free
 }
 
 /// A consumer has one group here: the plugins of several become its own. Its own ones come first, as in Kong.

@@ -19,6 +19,16 @@ pub(super) enum Path {
     Regex(Pattern),
 }
 
+impl Path {
+    /// The prefix, or the expression.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Path::Prefix(prefix) => prefix,
+            Path::Regex(pattern) => &pattern.text,
+        }
+    }
+}
+
 /// Paths that all routes may have together, for each of them.
 const PATHS_PER_ROUTE: usize = 4;
 const MORE_PATHS: usize = 2_000;

@@ -7,7 +7,7 @@
 
 mod expand;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use tidegate_config::yaml::Node;
@@ -21,7 +21,11 @@ use super::{
     order::Order,
     plugins, ties, upstreams,
 };
-use crate::{Conversion, closed, imported::Imported};
+use crate::{
+    Conversion, closed,
+    imported::Imported,
+    names::{folded, words_of_path},
+};
 use expand::expand;
 
 /// Priorities of a route: its own, and above it those of the rules of grpc-gateway.
@@ -43,15 +47,16 @@ pub(super) fn convert(
     let order = Order::of(entries.iter().map(|entry| &entry.path));
     let native = !order.is_flat && hosts_are_native(&entries);
     let count = entries.len();
+    let names = Names::of(&entries);
     let mut upstreams = HashMap::new();
     let mut verdicts = Verdicts::default();
     for (index, entry) in entries.iter().enumerate() {
         let uris = order.uris(&entry.path, index);
         let mut route = json!({"name": name(entry.node), "uris": uris, "priority": (count - index) * BAND});
-        let id = imported.output.id("routes", &name(entry.node));
+        let id = imported.output.id("routes", &names.of_entry(entry));
         let (served, differs) = crate::imported::aside(imported, |imported| {
             conditions(entry, native, order.is_flat, &mut route);
-            serve(entities, entry, &mut route, &mut upstreams, files, imported)
+            serve(entities, entry, &names, &mut route, &mut upstreams, files, imported)
         });
         let outcome = match served {
             Ok(Same(same)) if same && !differs && !entry.differs => Conversion::Converted,
@@ -70,6 +75,49 @@ pub(super) fn convert(
         }
     }
     verdicts.report(entities, imported);
+}
+
+fn preserves_host(route: &Node) -> bool {
+    key_text(route, "preserve_host").as_deref() == Some("true")
+}
+
+/// Of the start of a name, where more follows.
+const LONGEST_START: usize = 30;
+
+/// The ids of what one entity of the file becomes several objects of: by what each is for, not by its number.
+struct Names {
+    paths: HashMap<*const Node, usize>,
+    /// Services that some route asks by their own name.
+    renaming: HashSet<*const Node>,
+}
+
+impl Names {
+    fn of(entries: &[Entry]) -> Names {
+        let mut names = Names { paths: HashMap::new(), renaming: HashSet::new() };
+        for entry in entries {
+            *names.paths.entry(std::ptr::from_ref(entry.node)).or_default() += 1;
+            let service = entry.service.filter(|_| !preserves_host(entry.node));
+            names.renaming.extend(service.map(std::ptr::from_ref));
+        }
+        names
+    }
+
+    /// `orders`, and of a route with several paths `orders-v1-orders-1f3a`.
+    fn of_entry(&self, entry: &Entry) -> String {
+        let name = name(entry.node);
+        if self.paths.get(&std::ptr::from_ref(entry.node)).is_none_or(|count| *count == 1) {
+            return name;
+        }
+        let path = entry.path.text();
+        let identity = entry.conditions.iter().fold(path.to_owned(), |all, one| format!("{all}\n{one}"));
+        let start: String = name.chars().take(LONGEST_START).collect();
+        format!("{start}-{}-{:04x}", words_of_path(path), folded(&identity))
+    }
+
+    fn of_upstream(&self, service: &Node, preserves_host: bool) -> String {
+        let is_second = preserves_host && self.renaming.contains(&std::ptr::from_ref(service));
+        if is_second { format!("{}-pass-host", name(service)) } else { name(service) }
+    }
 }
 
 /// What became of each route: of its paths the one that is farthest from Kong counts.
@@ -109,6 +157,7 @@ struct Same(bool);
 fn serve<'a>(
     entities: &Entities,
     entry: &Entry<'a>,
+    names: &Names,
     route: &mut Value,
     upstreams: &mut HashMap<(*const Node, bool), (String, bool)>,
     files: &dyn Fn(&str) -> Result<String, String>,
@@ -128,9 +177,9 @@ fn serve<'a>(
     if let Some(service) = entry.service {
         let target = upstreams::target(service, imported)
             .ok_or_else(|| format!("{} is not converted", label("service", service)))?;
-        let preserve = key_text(entry.node, "preserve_host").as_deref() == Some("true");
+        let preserve = preserves_host(entry.node);
         let known = upstreams.entry((std::ptr::from_ref(service), preserve)).or_insert_with(|| {
-            let id = imported.output.id("upstreams", &name(service));
+            let id = imported.output.id("upstreams", &names.of_upstream(service, preserve));
             let make =
                 |imported: &mut Imported| upstreams::upstream(entities, service, &target, preserve, imported);
             let (object, differs) = crate::imported::aside(imported, make);

@@ -172,7 +172,8 @@ impl<'a> Chain<'a> {
                 if elsewhere || taken.contains(name) {
                     continue;
                 }
-                let effect = if self.leaves_paths(directive) { Effect::None } else { effect(name, handler) };
+                let is_nothing = self.leaves_paths(directive) || effects::is_default(directive);
+                let effect = if is_nothing { Effect::None } else { effect(name, handler) };
                 match effect {
                     Effect::None => report.ignored(&directive.at, name, effects::remark(name)),
                     Effect::Answers(how) => {

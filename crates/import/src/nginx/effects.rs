@@ -1,6 +1,8 @@
 //! What it means that a directive is left out. The lists are what may be left out: everything that is not on them, and that
 //! nothing converts, closes what it applies to. So an unknown guard stays a guard.
 
+use super::parse::Directive;
+
 /// What a directive that is not converted does to the block that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -25,6 +27,16 @@ pub(super) fn of(name: &str) -> Effect {
     match ANSWERS.iter().find(|(known, _)| *known == name) {
         Some((_, how)) => Effect::Answers(how),
         None => Effect::Closes,
+    }
+}
+
+/// What holds without the directive, too, written out: the same file without it is converted as well.
+pub(crate) fn is_default(directive: &Directive) -> bool {
+    let value = directive.argument(0);
+    match directive.name.as_str() {
+        "underscores_in_headers" => value == "off",
+        "ignore_invalid_headers" | "merge_slashes" => value == "on",
+        _ => false,
     }
 }
 

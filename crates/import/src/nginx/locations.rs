@@ -212,12 +212,30 @@ impl<'a> Locations<'a> {
             return self.all.iter().position(is_it).ok_or(Untaken::ByNone);
         }
         let is_special = |location: &Location| !location.inside.is_empty() || location.fault.is_some();
-        if let Some(special) = self.all.iter().position(is_special) {
-            if !whole {
-                return Err(Untaken::InPart(special));
-            }
+        let has_special = self.all.iter().any(is_special);
+        if whole && has_special {
             let taker = self.nested_taker(literal, &[]).map_err(Untaken::Unreadable)?;
             return taker.ok_or(Untaken::ByNone);
+        }
+        let meets = |location: &Location| self.may_have_below(location, literal);
+        let in_part = |location: &Location| is_special(location) && meets(location);
+        if let Some(special) = self.all.iter().position(in_part) {
+            return Err(Untaken::InPart(special));
+        }
+        if has_special {
+            // The others are elsewhere.
+            let outer = |location: &&Location| location.inside.is_empty();
+            let numbers =
+                (0..self.all.len()).filter(|number| self.all.get(*number).as_ref().is_some_and(outer));
+            let numbers: Vec<usize> = numbers.collect();
+            let places: Vec<&LocationMatch> =
+                numbers.iter().filter_map(|number| Some(&self.all.get(*number)?.place)).collect();
+            let number = |index: usize| numbers.get(index).copied().unwrap_or_default();
+            return taker(&places, literal, whole).map(number).map_err(|why| match why {
+                Untaken::ByNone => Untaken::ByNone,
+                Untaken::InPart(index) => Untaken::InPart(number(index)),
+                Untaken::Unreadable(index) => Untaken::Unreadable(number(index)),
+            });
         }
         let places: Vec<&LocationMatch> = self.all.iter().map(|location| &location.place).collect();
         taker(&places, literal, whole)
@@ -225,6 +243,19 @@ impl<'a> Locations<'a> {
 }
 
 impl Locations<'_> {
+    /// Whether a path that begins with `literal` may come to the location around this one.
+    fn may_have_below(&self, location: &Location, literal: &str) -> bool {
+        let outer = location.inside.first().and_then(|outer| self.all.get(*outer)).unwrap_or(location);
+        match &outer.place {
+            LocationMatch::Exact(path) => path.starts_with(literal),
+            LocationMatch::Prefix { path, .. } => {
+                path.starts_with(literal) || literal.starts_with(path.as_str())
+            }
+            LocationMatch::Regex(_) => true,
+            LocationMatch::Named(_) => false,
+        }
+    }
+
     /// The location of a path on this level or inside of it; the error is one whose expression cannot be read.
     pub(crate) fn nested_taker(&self, path: &str, inside: &[usize]) -> Result<Option<usize>, usize> {
         let level = || self.all.iter().enumerate().filter(|(_, location)| location.inside == inside);
@@ -258,7 +289,7 @@ impl Locations<'_> {
         }
         for (index, location) in level() {
             if let LocationMatch::Regex(pattern) = &location.place
-                && patterns::compile(pattern).ok_or(index)?.is_match(path)
+                && patterns::takes(pattern, path).ok_or(index)?
             {
                 return Ok(Some(index));
             }

@@ -2,9 +2,9 @@
 //! no other route.
 
 use super::{block::Server, locations::Location, parse::Directive};
+use crate::names::{folded, words_of_path};
 
 const LONGEST_SERVER: usize = 24;
-const LONGEST_WORDS: usize = 20;
 
 impl Server<'_, '_> {
     /// `shop.example-orders-1f3a`
@@ -13,7 +13,7 @@ impl Server<'_, '_> {
         let titles: Vec<String> = outer.map(|outer| outer.directive.title()).collect();
         let own = location.directive.title();
         let path = location.directive.arguments.last().map(String::as_str).unwrap_or_default();
-        self.name(server, &words(path), &[titles, vec![own]].concat())
+        self.name(server, &words_of_path(path), &[titles, vec![own]].concat())
     }
 
     /// Of what belongs to the server itself.
@@ -35,39 +35,4 @@ fn identity(server: &Directive) -> String {
     let mut sockets: Vec<&str> = server.all("listen").map(|listen| listen.argument(0)).collect();
     sockets.sort();
     format!("{} {}", names.concat(), sockets.join(" "))
-}
-
-fn words(path: &str) -> String {
-    let parts = path.split(|sign: char| !sign.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    let text: String = parts.collect::<Vec<_>>().join("-").chars().take(LONGEST_WORDS).collect();
-    match text.trim_end_matches('-') {
-        "" => "root".to_owned(),
-        text => text.to_owned(),
-    }
-}
-
-/// FNV-1a, folded to 16 bits: names are the same on every machine.
-fn folded(text: &str) -> u16 {
-    let hash =
-        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let [a, b, c, d] = hash.to_be_bytes();
-    u16::from_be_bytes([a ^ c, b ^ d])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_paths() {
-        for (path, expected) in [
-            ("/", "root"),
-            ("/orders/", "orders"),
-            ("\\.(php|phtml)$", "php-phtml"),
-            ("/a/very/long/path/with/many/parts", "a-very-long-path-wit"),
-        ] {
-            assert_eq!(words(path), expected, "{path}");
-        }
-        assert_ne!(folded("location /a"), folded("location /a/"));
-    }
 }

@@ -6,6 +6,15 @@ use tidegate_backtrack::{Expression, pcre};
 use super::condition::Condition;
 use crate::reach;
 
+/// Whether it matches; `None`: this engine does not know it, and it may.
+pub(super) fn takes(pattern: &str, text: &str) -> Option<bool> {
+    match compile(pattern) {
+        Some(expression) => Some(expression.is_match(text)),
+        None if reach::may_match(pattern, &[reach::Piece::Text(text)]) => None,
+        None => Some(false),
+    }
+}
+
 /// A missing variable is an empty text in nginx, and no text at all here.
 pub(super) fn is_empty(name: &str) -> Condition {
     Condition::test(name, "~~", "(?s).").negated()

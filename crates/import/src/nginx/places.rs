@@ -85,7 +85,7 @@ pub(crate) fn taker(places: &[&LocationMatch], literal: &str, whole: bool) -> Re
             if !whole {
                 return Err(Untaken::InPart(index));
             }
-            if super::patterns::compile(pattern).ok_or(Untaken::Unreadable(index))?.is_match(literal) {
+            if super::patterns::takes(pattern, literal).ok_or(Untaken::Unreadable(index))? {
                 return Ok(index);
             }
         }

@@ -22,6 +22,11 @@ const UNIQUE_KEYS: [(&str, &str); 7] = [
     ("ldap-auth-advanced", "user_dn"),
 ];
 
+/// The field by which this plugin recognises a consumer, where two cannot have the same.
+pub fn recognised_by(plugin: &str) -> Option<&'static str> {
+    UNIQUE_KEYS.iter().find(|(known, _)| *known == plugin).map(|(_, field)| *field)
+}
+
 pub(super) fn check_reference(
     context: &Context<'_>,
     conf: &Value,

@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "apply", conflicts_with = "keep")]
     replace: bool,
     /// With --apply: leave what an earlier import of this format wrote and this file does not have, and what was changed by
-    /// hand since
+    /// hand since; refused where that would open what the file closes
     #[arg(long, requires = "apply")]
     keep: bool,
     /// Address of the Admin API for --apply [default: 127.0.0.1:9180]

@@ -6,10 +6,14 @@
 //! guards. Kinds without labels, and what was deleted, are in the history; where there is none, a difference counts as a
 //! change by hand.
 
+mod identity;
+mod keeping;
 mod marks;
 mod outlook;
 mod past;
+mod place;
 mod refusal;
+mod renames;
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,8 +22,10 @@ use tidegate_model::{Kind, Object};
 use tidegate_store::State;
 
 use self::{
+    identity::identities,
     marks::{DIGEST, SOURCE, Seal, bare, is_labelled, label, marked},
-    outlook::{Changed, Key, Outlook, named},
+    outlook::{Changed, Coming, Key, Outlook, named},
+    place::Place,
 };
 use super::plan::{Items, overwritten, removed};
 use crate::{
@@ -73,35 +79,68 @@ impl Source {
         format!("import of {}", self.name)
     }
 
-    /// What to write, and the names of what is kept although the file differs.
+    /// What to write, and what is kept although the file differs.
     pub(super) async fn plan(
         &self,
         api: &AdminApi,
         state: &State,
         items: &Items,
-    ) -> Result<(Vec<Wanted>, Vec<String>), Response> {
+    ) -> Result<(Vec<Wanted>, Kept), Response> {
         let catalog = api.plugins();
         let seal = Seal { keyring: api.settings.keyring.as_deref(), catalog: catalog.as_ref() };
         let mut outlook = at_length(|| self.compare(&seal, state, items));
-        past::complete(api, &self.history_note(), &mut outlook).await?;
-        let Outlook { mut wanted, changed, left, touched, .. } = outlook;
-        let mut kept = Vec::new();
-        match self.earlier {
-            Earlier::Refuse if changed.is_empty() && left.is_empty() => {}
-            Earlier::Refuse => return Err(refusal::refuse(&self.name, &changed, &left, &touched)),
-            Earlier::Replace => {
-                for (kind, id) in &left {
-                    wanted.extend(removed(state, items, *kind, id));
-                }
-            }
-            Earlier::Keep => {
-                let stay: HashSet<&Key> = changed.iter().map(|changed| &changed.key).collect();
-                wanted.retain(|wanted| !stay.contains(&(wanted.kind, wanted.id.clone())));
-                kept.extend(changed.iter().map(|changed| named(&changed.key)));
-            }
+        let missing = outlook.missing.clone();
+        past::complete(api, &self.name, &self.history_note(), &mut outlook).await?;
+        let renamed = at_length(|| renames::take(&seal, state, items, &missing, &mut outlook));
+        for (kind, id) in &renamed {
+            outlook.wanted.extend(removed(state, items, *kind, id));
         }
+        let kept = match self.earlier {
+            Earlier::Refuse if outlook.changed.is_empty() && outlook.left.is_empty() => Kept::default(),
+            Earlier::Refuse => {
+                let Outlook { changed, left, touched, .. } = &outlook;
+                return Err(refusal::refuse(&self.name, changed, left, touched));
+            }
+            Earlier::Replace => {
+                for (kind, id) in &outlook.left {
+                    outlook.wanted.extend(removed(state, items, *kind, id));
+                }
+                Kept::default()
+            }
+            Earlier::Keep => at_length(|| self.keep(&seal, state, items, &mut outlook))?,
+        };
+        let mut wanted = outlook.wanted;
         wanted.sort_by(|left, right| (left.kind, &left.id).cmp(&(right.kind, &right.id)));
         Ok((wanted, kept))
+    }
+
+    /// Leaves what was changed and what the file does not have, where that opens nothing.
+    fn keep(
+        &self,
+        seal: &Seal<'_>,
+        state: &State,
+        items: &Items,
+        outlook: &mut Outlook,
+    ) -> Result<Kept, Response> {
+        let (mut rewritten, mut refused) = (Vec::new(), Vec::new());
+        for changed in &outlook.changed {
+            match keeping::kept(seal, &self.name, state, items, changed) {
+                Ok(None) => {}
+                Ok(Some(value)) => rewritten.push(keeping::rewritten(&changed.key, value)),
+                Err(why) => refused.push((changed.key.clone(), why)),
+            }
+        }
+        let stay: HashSet<&Key> = outlook.changed.iter().map(|changed| &changed.key).collect();
+        outlook.wanted.retain(|wanted| !stay.contains(&(wanted.kind, wanted.id.clone())));
+        outlook.wanted.extend(rewritten);
+        refused.extend(keeping::beside(&outlook.left, &outlook.touched, state, &outlook.wanted));
+        if !refused.is_empty() {
+            return Err(refusal::cannot_keep(&self.name, &refused));
+        }
+        Ok(Kept {
+            changed: outlook.changed.iter().map(|changed| named(&changed.key)).collect(),
+            left: outlook.left.iter().map(named).collect(),
+        })
     }
 
     fn compare(&self, seal: &Seal<'_>, state: &State, items: &Items) -> Outlook {
@@ -115,8 +154,10 @@ impl Source {
                 Some(object) => match self.standing(seal, object, &value) {
                     Standing::Ours => {}
                     Standing::Doubtful => outlook.doubtful.push(key.clone()),
-                    Standing::Changed(why) => {
+                    Standing::Changed(why) => outlook.changed.push(Changed::new(key.clone(), why)),
+                    Standing::Unlabelled(why) => {
                         outlook.changed.push(Changed::new(key.clone(), why));
+                        outlook.unlabelled.push(key.clone());
                     }
                 },
             }
@@ -131,6 +172,7 @@ impl Source {
                 });
             }
         }
+        let coming = Coming::of(items, &outlook.missing);
         for object in state.all() {
             let key = (object.kind, object.id.clone());
             if items.contains_key(&key) || object.kind == Kind::GraphqlCostDecoration {
@@ -145,8 +187,11 @@ impl Source {
                     outlook.touched.insert(key.clone());
                 }
                 outlook.left.push(key);
+            } else if coming.has_place_of(object.kind, &object.value()) {
+                outlook.others.push(key);
             }
         }
+        outlook.coming = coming.without_present(state, &self.name);
         outlook.changed.sort_by(|left, right| left.key.cmp(&right.key));
         // What a person has changed is named first.
         let touched = &outlook.touched;
@@ -183,10 +228,62 @@ impl Source {
                 }
             }
             (Some(source), None) if source == self.name => {
-                Standing::Changed("imported before changes were recorded")
+                Standing::Unlabelled("imported before changes were recorded")
             }
-            _ => Standing::Changed("not written by an earlier import"),
+            _ => Standing::Unlabelled("not written by an earlier import"),
         }
+    }
+}
+
+/// The names of what stays although the file differs.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// Changed by hand.
+    pub changed: Vec<String>,
+    /// Not in the file.
+    pub left: Vec<String>,
+}
+
+impl Coming {
+    fn of(items: &Items, missing: &[Key]) -> Coming {
+        let mut coming = Coming::default();
+        for ((kind, id), value) in items {
+            let own = identities(*kind, value).into_iter();
+            coming.identities.extend(own.map(|identity| (identity, (*kind, id.clone()))));
+        }
+        for key in missing {
+            let place = items.get(key).and_then(|value| Place::of(key.0, value));
+            if let Some(place) = place {
+                coming.places.entry(place).or_default().push(key.clone());
+            }
+        }
+        coming
+    }
+
+    fn has_place_of(&self, kind: Kind, value: &Value) -> bool {
+        !self.places.is_empty()
+            && Place::of(kind, value).is_some_and(|place| self.places.contains_key(&place))
+    }
+
+    /// Without what is there now.
+    fn without_present(mut self, state: &State, source: &str) -> Coming {
+        for object in state.all() {
+            let asks = match object.kind {
+                Kind::Consumer | Kind::Credential => !self.identities.is_empty(),
+                Kind::Route | Kind::StreamRoute => !self.places.is_empty(),
+                _ => false,
+            };
+            if !asks {
+                continue;
+            }
+            let value = object.value();
+            for identity in identities(object.kind, &value) {
+                self.identities.remove(&identity);
+            }
+            let place = Place::of(object.kind, &value).filter(|_| label(&value, SOURCE) == Some(source));
+            place.iter().for_each(|place| _ = self.places.remove(place));
+        }
+        self
     }
 }
 
@@ -194,4 +291,6 @@ enum Standing {
     Ours,
     Doubtful,
     Changed(&'static str),
+    /// Changed, and no label tells what an import wrote.
+    Unlabelled(&'static str),
 }

@@ -52,6 +52,8 @@ pub(in super::super) struct Stage {
     touched: BTreeMap<Key, Touched>,
     /// Names of objects that stay although another value was given for them.
     kept: Vec<String>,
+    /// Names of objects that stay although they were not given.
+    left: Vec<String>,
 }
 
 impl Stage {
@@ -62,7 +64,7 @@ impl Stage {
         state: State,
         changes: &[Change],
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new(), left: Vec::new() };
         let mut faults = Vec::new();
         for change in changes {
             if let Err(error) = stage.apply(api, rights, change) {
@@ -85,7 +87,7 @@ impl Stage {
         state: State,
         wanted: Vec<Wanted>,
     ) -> Result<Stage, Vec<Fault>> {
-        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new() };
+        let mut stage = Stage { state, touched: BTreeMap::new(), kept: Vec::new(), left: Vec::new() };
         let mut faults = Vec::new();
         for (index, Wanted { kind, id, value, ttl_seconds, sealed }) in wanted.into_iter().enumerate() {
             let current = stage.state.get(kind, &id).map(Object::value);
@@ -333,8 +335,13 @@ impl Stage {
         Ok(())
     }
 
-    pub(in super::super) fn keeps(&mut self, names: Vec<String>) {
-        self.kept = names;
+    /// The names of what stays: changed by hand, and not in the file.
+    pub(in super::super) fn keeps(&mut self, kept: Vec<String>, left: Vec<String>) {
+        (self.kept, self.left) = (kept, left);
+    }
+
+    pub(super) fn left(&self) -> &[String] {
+        &self.left
     }
 
     pub(super) fn kept(&self) -> &[String] {

@@ -90,7 +90,9 @@ impl Rivals {
     /// or as to the default one, that another one has.
     pub(super) fn parts(&self, index: usize, own: &Names, must_exclude: bool) -> Made<Vec<Part>> {
         let is_default = self.default() == Some(index);
-        let is_first = |name: &&String| self.first.get(*name) == Some(&index);
+        // `_` stands for unknown names, which lead to the default server anyway.
+        let is_first =
+            |name: &&String| self.first.get(*name) == Some(&index) && !(is_default && *name == "_");
         let hosts: Vec<String> = own.hosts.iter().filter(is_first).cloned().collect();
         let mut parts = Vec::new();
         // The default server's own names lead to it as all unknown ones do, unless names of others match them too.

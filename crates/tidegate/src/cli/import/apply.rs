@@ -68,8 +68,10 @@ pub(super) fn apply(
     }
     let answer: Value =
         serde_json::from_str(&answer.success()?).context("the Admin API answered without JSON")?;
-    for kept in answer["kept"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        stdout::line(&format!("kept as it was changed by hand: {}", printable(kept)));
+    for (list, why) in [("kept", "kept as it was changed by hand"), ("left", "kept, and not in the file")] {
+        for name in answer[list].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            stdout::line(&format!("{why}: {}", printable(name)));
+        }
     }
     let changed = objects(answer["changes"].as_array().map_or(0, Vec::len) as u64);
     let revision = &answer["revision"];
@@ -77,10 +79,18 @@ pub(super) fn apply(
     Ok(())
 }
 
+const INSTEAD_OF_KEEPING: &str = "Write into them what the file has, take the change by hand back, delete them, or write them under \
+                                  a name of their own without the label imported-from; --replace overwrites what was changed and \
+                                  removes what the file does not have";
+
 /// With the options of this command in place of arguments of the Admin API.
 fn refusal(answer: &Answer) -> Option<String> {
     let body: Value = serde_json::from_str(&answer.body).ok()?;
     let any = |name: &str| body.get(name).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let message = body.get("error_msg")?.as_str()?;
+    if any("not_kept") {
+        return Some(format!("{message}. {INSTEAD_OF_KEEPING}"));
+    }
     let (changed, left) = (any("changed"), any("left"));
     let (replace, keep) = match (changed, left) {
         (true, true) => ("overwrites the former and removes the latter", "leaves both as they are"),
@@ -88,7 +98,6 @@ fn refusal(answer: &Answer) -> Option<String> {
         (false, true) => ("removes them in the same step", "leaves them"),
         (false, false) => return None,
     };
-    let message = body.get("error_msg")?.as_str()?;
     Some(format!("{message}. --replace {replace}, --keep {keep}"))
 }
 

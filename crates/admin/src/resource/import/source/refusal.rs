@@ -34,6 +34,19 @@ pub(super) fn refuse(source: &str, changed: &[Changed], left: &[Key], touched: &
     Response::json(409, &json!({"error_msg": message, "remedy": remedy, "changed": changed, "left": names}))
 }
 
+/// Of `earlier=keep`, with the reasons.
+pub(super) fn cannot_keep(source: &str, reasons: &[(Key, String)]) -> Response {
+    let texts: Vec<String> = reasons.iter().map(|(key, why)| format!("{} ({why})", named(key))).collect();
+    let message = format!(
+        "import of {source} refused, nothing was written. These objects cannot be kept beside what this file has: {}",
+        some_of(&texts)
+    );
+    let names: Vec<String> = reasons.iter().map(|(key, _)| named(key)).collect();
+    let remedy = "write into them what the file has, take the change by hand back, delete them, or write them under a name of their \
+                  own without the label imported-from; earlier=replace overwrites what was changed and removes what the file does not have";
+    Response::json(409, &json!({"error_msg": message, "remedy": remedy, "not_kept": names}))
+}
+
 fn some_of(names: &[String]) -> String {
     let more = names.len().saturating_sub(MOST_NAMED);
     let named = names.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
