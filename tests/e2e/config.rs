@@ -12,6 +12,7 @@ mod edits;
 pub(crate) mod etcd;
 mod explain;
 mod header_texts;
+mod idle_keys;
 mod loops;
 mod masked;
 mod max_conn;

@@ -22,6 +22,7 @@ mod references;
 mod routes;
 mod secrets;
 mod streams;
+mod texts;
 mod tls;
 mod trial;
 mod upstreams;
@@ -61,6 +62,11 @@ pub trait Addresses: Send + Sync {
 pub trait ServiceNodes: Send + Sync {
     /// `None`: not known (yet).
     fn of(&self, service: &DiscoveredService) -> Option<Arc<[Node]>>;
+
+    /// Whether there is a registry of this type.
+    fn has(&self, _registry: &str) -> bool {
+        true
+    }
 }
 
 /// What the compiler needs of config.yaml.
@@ -445,6 +451,7 @@ impl Compiler {
                     self.check_references(key);
                     give_way();
                     self.build_route(key);
+                    self.check_upstream_of(key);
                 }
                 Kind::StreamRoute => {
                     self.build_upstream_of(key);
@@ -476,7 +483,7 @@ impl Compiler {
         let globals = self.globals();
         let upstreams = self.named_upstreams();
         give_way();
-        let stream = self.streams.table();
+        let stream = self.stream_table();
         let graphql_weights = self.graphql_weights();
         let metadata = self.objects.get(&Kind::PluginMetadata).into_iter().flatten();
         let metadata = metadata.filter_map(|(id, _)| Some((id.clone(), self.metadata(id)?))).collect();

@@ -166,7 +166,7 @@ impl Compiler {
         let proto = proto.map(tidegate_model::Object::value);
         let proto = proto.as_deref().and_then(|proto| proto.get("content")).and_then(Value::as_str);
         let context = BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto };
-        let plugin = def.instance(&conf, &context)?;
+        let plugin = self.with_texts(key, def, || def.instance(&conf, &context))?;
         let meta = conf.get("_meta");
         let field = |name: &str| meta.and_then(|meta| meta.get(name));
         let filter = field("filter")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_model::{Kind, Rejected, mask::mask_message, resources};
-use tidegate_plugin_api::MISFIT;
+use tidegate_plugin_api::{MISFIT, stream_route::StreamTable};
 use tidegate_telemetry::error_log::{self, Level};
 
 use crate::{Compiler, object::Key, problems::masked::Problem, references, secrets};
@@ -52,7 +52,8 @@ impl Compiler {
             .remarks
             .iter()
             .flat_map(|((kind, id), reasons)| reasons.iter().map(move |reason| warning(*kind, id, reason)));
-        contested.chain(remarks).collect()
+        let behind = self.streams.behind().iter().map(|(id, reason)| warning(Kind::StreamRoute, id, reason));
+        contested.chain(behind).chain(remarks).collect()
     }
 
     pub(crate) fn warn_of_contested(&mut self) {
@@ -62,6 +63,19 @@ impl Compiler {
                 error_log::log(Level::Warn, format_args!("{place}ssls/{id}: {reason}"));
             }
         }
+    }
+
+    /// The table of stream routes; routes that no session reaches since the last one are told.
+    pub(crate) fn stream_table(&mut self) -> Arc<StreamTable> {
+        let before = self.streams.behind().clone();
+        let table = self.streams.table();
+        for (id, reason) in
+            self.streams.behind().iter().filter(|(id, reason)| before.get(*id) != Some(*reason))
+        {
+            let place = self.places.as_ref().map(|of| of(Kind::StreamRoute, id, reason)).unwrap_or_default();
+            error_log::log(Level::Warn, format_args!("{place}stream_routes/{id}: {reason}"));
+        }
+        table
     }
 
     pub(crate) fn problem(&mut self, key: &Key, reason: String) {
@@ -214,6 +228,14 @@ impl Compiler {
         let place = self.places.as_ref().map(|of| of(key.0, &key.1, &reason)).unwrap_or_default();
         error_log::log(level, format_args!("{place}{}/{}: {reason}", key.0.directory(), key.1));
         known.push(reason);
+    }
+
+    /// As [`Compiler::remark`], of what the log has already.
+    pub(crate) fn note(&mut self, key: &Key, reason: String) {
+        let known = self.remarks.entry(key.clone()).or_default();
+        if !known.contains(&reason) {
+            known.push(reason);
+        }
     }
 
     /// What becomes of a part that could not be built. In a trial, one that waits for a secret may do so, unless it does

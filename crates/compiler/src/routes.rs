@@ -1,5 +1,6 @@
 //! Routes: merged with their plugin config and service, and what the router needs of them.
 
+mod nowhere;
 mod place;
 pub(crate) mod table;
 

@@ -1,6 +1,7 @@
 //! Stream routes: merged with their service, in the order in which sessions try them.
 
 mod conditions;
+mod order;
 mod protocol;
 pub(crate) mod table;
 
@@ -152,7 +153,7 @@ impl Compiler {
             let context =
                 BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto: None };
             let priority = conf.pointer("/_meta/priority").and_then(Value::as_i64).unwrap_or(def.priority);
-            let plugin = (def.build_stream)(&conf, &context)?;
+            let plugin = self.with_texts(key, def, || (def.build_stream)(&conf, &context))?;
             let filter = conf
                 .pointer("/_meta/filter")
                 .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))

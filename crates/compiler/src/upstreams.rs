@@ -87,7 +87,7 @@ impl Compiler {
             pass_host: tidegate_balancing::PassHost::from_name(&conf.pass_host).unwrap_or_default(),
             upstream_host: conf.upstream_host.as_deref().map(Box::from),
         };
-        let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| hash_key(&conf));
+        let hash_key = (spec.algorithm == Algorithm::ConsistentHash).then(|| self.hash_key(key, &conf));
         Ok(UpstreamHandle {
             name: format!("{}/{}", key.0.directory(), key.1).into(),
             balancer: Upstream::new(spec, self.options.workers, previous.map(|previous| &previous.balancer)),
@@ -119,6 +119,14 @@ impl Compiler {
 
     /// The nodes of a service as far as they are known; the object is built again when they change.
     fn discover(&mut self, key: &Key, service: DiscoveredService) -> Vec<resources::Node> {
+        if !self.trial && !self.nodes.has(&service.registry) {
+            // The log has it once for all services of the registry.
+            let text = format!(
+                "service {} has no nodes, and requests for it are answered 503: config.yaml has no discovery.{}",
+                service.name, service.registry
+            );
+            self.note(key, text);
+        }
         let nodes = self.nodes.of(&service).map(|nodes| nodes.iter().map(bracketed).collect());
         self.services_of.entry(key.clone()).or_default().insert(service.clone());
         self.services.entry(service).or_default().insert(key.clone());
@@ -299,7 +307,7 @@ fn serves(scheme: &str) -> Serves {
     }
 }
 
-fn hash_key(conf: &resources::Upstream) -> HashKey {
+pub(crate) fn hash_key(conf: &resources::Upstream) -> HashKey {
     let key = conf.key.as_deref().unwrap_or_default();
     match conf.hash_on.as_str() {
         "header" => HashKey::Variable(Variable::Header(key.to_ascii_lowercase().into())),
@@ -308,7 +316,7 @@ fn hash_key(conf: &resources::Upstream) -> HashKey {
         }
         "consumer" => HashKey::Consumer,
         "vars_combinations" => HashKey::Combination(Template::compile(key)),
-        _ => HashKey::Variable(Variable::resolve(key)),
+        _ => HashKey::Variable(Variable::of_text(key)),
     }
 }
 

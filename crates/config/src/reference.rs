@@ -253,9 +253,12 @@ mod tests {
         fs::write(&path, &all).unwrap();
         let source = Source { file: Some(path), ..Source::default() };
         let loaded = load_with(&source, &|_| None).unwrap_or_else(|error| panic!("{error}"));
-        // One role and one provider leave the keys of the others idle; the keyring is the published one.
+        // One role, one provider, one proxy_mode and the plugins that are on leave other keys idle; the keyring is the published
+        // one.
         let idle = |warning: &&String| {
             warning.contains("has no effect: deployment.role says")
+                || warning.contains("no effect: ") && warning.contains("write http&stream")
+                || warning.contains("has no effect: plugin ")
                 || warning.contains("not from etcd")
                 || warning.contains("encrypts with a key that is published")
         };

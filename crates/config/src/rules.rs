@@ -2,6 +2,7 @@
 
 mod admin_keys;
 mod believed;
+mod dependent;
 mod idle;
 mod metrics;
 mod oidc;
@@ -64,6 +65,7 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
     said.extend(oidc::warnings(settings));
     said.extend(believed::warnings(settings));
     said.extend(unread::warnings(settings));
+    said.extend(dependent::warnings(settings));
     let old: Vec<&str> = settings
         .apisix
         .tls
@@ -84,6 +86,13 @@ pub(crate) fn warnings(settings: &Settings) -> Vec<Said> {
         let message = "nothing is encrypted: private keys and secrets are stored in plain text; give \
         apisix.data_encryption.keyring a key of 16 or 32 characters";
         said.push(("apisix.data_encryption.keyring".to_owned(), message.to_owned()));
+    }
+    let off =
+        settings.raw.pointer("/apisix/data_encryption/enable_encrypt_fields") == Some(&Value::Bool(false));
+    if stores && off {
+        let message = "secrets of plugins, such as keys and passwords of consumers, are stored in plain text, and so they are in \
+                       backups; remove apisix.data_encryption.enable_encrypt_fields: false";
+        said.push(("apisix.data_encryption.enable_encrypt_fields".to_owned(), message.to_owned()));
     }
     let published = |key: &String| PUBLISHED_KEYS.contains(&key.as_str());
     if stores && settings.apisix.data_encryption.keyring.first().is_some_and(published) {

@@ -103,6 +103,10 @@ pub trait PluginCatalog: Send + Sync {
     fn variable_remark(&self, _: &str) -> Option<String> {
         None
     }
+    /// Parts of a plugin's metadata that have no effect, as messages.
+    fn metadata_remarks(&self, _name: &str, _conf: &Value) -> Vec<String> {
+        Vec::new()
+    }
     /// Parts of the Lua of a route's `script` that have no effect, as messages.
     fn script_remarks(&self, _: &str) -> Vec<String> {
         Vec::new()

@@ -5,6 +5,7 @@ mod branches;
 mod chosen_addresses;
 mod conditions;
 mod matching;
+mod metadata;
 mod names;
 mod own_place;
 mod public;
@@ -94,6 +95,7 @@ impl Field {
 
 pub use self::{
     matching::{Matching, Ports},
+    metadata::catalog_of,
     names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
 };
@@ -119,6 +121,7 @@ pub fn of(
     found.extend(names::of(object, catalog, all));
     found.extend(chosen_addresses::of(object, all));
     found.extend(remarks(object, catalog));
+    found.extend(metadata::of(object, catalog));
     found.extend(script(object, catalog));
     found.extend(unknown::of(object, catalog));
     found

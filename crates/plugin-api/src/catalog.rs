@@ -1,6 +1,7 @@
 //! The plugins of this process, with their schemas compiled.
 
 pub(super) mod entries;
+mod log_formats;
 
 use std::sync::{Arc, OnceLock};
 
@@ -233,6 +234,10 @@ impl PluginCatalog for Catalog {
 
     fn variable_remark(&self, name: &str) -> Option<String> {
         crate::Variable::remark(name)
+    }
+
+    fn metadata_remarks(&self, _: &str, conf: &Value) -> Vec<String> {
+        log_formats::remarks(conf)
     }
 
     fn script_remarks(&self, source: &str) -> Vec<String> {

@@ -68,7 +68,7 @@ impl Template {
             let may_be_one = text.len() - rest.len() < last || !rest.starts_with("${");
             let found = may_be_one.then(|| reference(rest)).flatten();
             Ok(found.map(|(name, default, length)| {
-                (Part::Variable { variable: Variable::resolve(name), default }, length)
+                (Part::Variable { variable: Variable::of_text(name), default }, length)
             }))
         });
         Template::of(pieces)

@@ -9,6 +9,7 @@ mod client_certificate;
 mod graphql;
 pub mod json_path;
 mod known;
+pub mod noted;
 mod time_text;
 pub(super) mod variable;
 

@@ -123,6 +123,70 @@ fn cases() -> Vec<(Value, &'static str)> {
             "",
         ),
         (json!({"plugins": {"real-ip": {"source": "http_x_forwarded_for"}}}), ""),
+        (
+            rewrite(json!({"headers": {"set": {"X-User": "$consumer_nme"}}})),
+            "plugin proxy-rewrite: headers.set.X-User: $consumer_nme is not a variable of the gateway and is empty unless Lua sets it; did you mean consumer_name?",
+        ),
+        (
+            rewrite(json!({"headers": {"set": {"X-User": "$consumer_name", "X-A": "5$", "X-B": "\\$nope"}}})),
+            "",
+        ),
+        (
+            plugin("response-rewrite", json!({"headers": {"add": ["X-U: ${upstrem_addr}"]}})),
+            "plugin response-rewrite: headers.add[0]: $upstrem_addr is not a variable",
+        ),
+        (
+            plugin(
+                "fault-injection",
+                json!({"abort": {"http_status": 403, "headers": {"X-U": "$remte_addr"}}}),
+            ),
+            "plugin fault-injection: abort.headers.X-U: $remte_addr is not a variable",
+        ),
+        (
+            plugin("mocking", json!({"response_example": "{\"a\": \"$remte_addr\"}"})),
+            "plugin mocking: response_example: $remte_addr is not a variable",
+        ),
+        (
+            plugin(
+                "http-logger",
+                json!({"uri": "http://127.0.0.1:1", "log_format": {"a": {"b": "$remte_addr"}}}),
+            ),
+            "plugin http-logger: log_format.a.b: $remte_addr is not a variable",
+        ),
+        (
+            plugin("http-logger", json!({"uri": "http://127.0.0.1:1", "log_format": {"a": "$remote_addr"}})),
+            "",
+        ),
+        (
+            plugin(
+                "forward-auth",
+                json!({"uri": "http://127.0.0.1:1", "extra_headers": {"X-A": "$remte_addr"}}),
+            ),
+            "plugin forward-auth: extra_headers.X-A: $remte_addr is not a variable",
+        ),
+        (
+            json!({"plugins": {
+                "serverless-pre-function": {"functions": ["return function(_, ctx) ctx.var.tenant = 'a' end"]},
+                "proxy-rewrite": {"headers": {"set": {"X-Tenant": "$tenant"}}}}}),
+            "",
+        ),
+        (
+            plugin(
+                "serverless-pre-function",
+                json!({"functions": ["return function()\n os.execute('id') end"]}),
+            ),
+            "plugin serverless-pre-function: functions[0]: line 2: os.execute is not available: no program is started",
+        ),
+        (
+            json!({"upstream": {"type": "chash", "key": "remte_addr", "nodes": {"127.0.0.1:1": 1}}}),
+            "the key of the upstream: $remte_addr is not a variable",
+        ),
+        (
+            json!({"upstream": {"nodes": {"127.0.0.1:1": 0, "127.0.0.1:2": 0}}}),
+            "upstream.nodes: every weight is 0, so they get the requests all the same",
+        ),
+        (json!({"upstream": {"nodes": {"127.0.0.1:1": 0, "127.0.0.1:2": 1}}}), ""),
+        (json!({"upstream": {"service_name": "x", "discovery_type": "nacos"}}), "service x has no nodes"),
     ]
 }
 

@@ -37,8 +37,7 @@ pub(super) fn warned(
 /// The parts of an object that have no effect.
 pub(crate) fn in_vain(api: &AdminApi, object: &Object, all: &dyn Objects) -> Vec<String> {
     let plugins = api.plugins();
-    let of_streams = api.stream_plugins.as_deref().filter(|_| object.kind == Kind::StreamRoute);
-    let catalog = of_streams.unwrap_or(plugins.as_ref());
+    let catalog = idle::catalog_of(object, plugins.as_ref(), api.stream_plugins.as_deref());
     let mut found = idle::of(object, api.settings.matching, catalog, all);
     found.extend(idle::fields(object, api.settings.matching).map(idle::Field::in_words));
     found

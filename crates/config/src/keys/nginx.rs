@@ -26,8 +26,8 @@ pub(super) const KEYS: &[Key] = &[
     key("nginx_config.worker_processes", WORKERS, "\"auto\"",
         "Worker threads; auto is one for each core. APISIX_WORKER_PROCESSES in the environment takes precedence."),
     key("nginx_config.enable_cpu_affinity", Bool, "false", "Tie each worker to a core."),
-    key("nginx_config.worker_rlimit_nofile", COUNT, "20480", "Open files the process asks the system for."),
-    key("nginx_config.worker_shutdown_timeout", Duration, "\"240s\"", "How long a graceful stop waits for requests."),
+    key("nginx_config.worker_rlimit_nofile", COUNT, "20480", "Open files the process asks the system for; a limit that is higher already stays."),
+    key("nginx_config.worker_shutdown_timeout", Duration, "\"240s\"", "How long a graceful stop waits for requests; 0 means no limit."),
     key("nginx_config.max_pending_timers", COUNT, "16384", "Pending timers at most.")
         .no_effect(NO_TIMER_LIMIT),
     key("nginx_config.max_running_timers", COUNT, "4096", "Running timers at most.")

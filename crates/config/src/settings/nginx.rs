@@ -99,6 +99,9 @@ pub struct UpstreamKeepalive {
     pub timeout: Duration,
 }
 
+/// A hundred years.
+const NO_LIMIT: Duration = Duration::from_secs(3_155_760_000);
+
 impl Nginx {
     /// Section `nginx_config`; `cores` is the default number of workers.
     pub fn read(reader: &Reader, cores: usize) -> Self {
@@ -114,7 +117,10 @@ impl Nginx {
             enable_cpu_affinity: reader.bool("nginx_config.enable_cpu_affinity"),
             worker_rlimit_nofile: reader.unsigned("nginx_config.worker_rlimit_nofile").unwrap_or(20_480),
             worker_connections: count("nginx_config.event.worker_connections").unwrap_or(10_620),
-            shutdown_timeout: reader.duration("nginx_config.worker_shutdown_timeout").unwrap_or(4 * minute),
+            shutdown_timeout: match reader.duration("nginx_config.worker_shutdown_timeout") {
+                Some(Duration::ZERO) => NO_LIMIT,
+                limit => limit.unwrap_or(4 * minute),
+            },
             error_log: reader.text("nginx_config.error_log").unwrap_or_else(|| "logs/error.log".to_owned()),
             error_log_level: Level::read(reader),
             access_log: AccessLog::read(reader, "nginx_config.http", "logs/access.log"),

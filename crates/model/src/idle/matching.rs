@@ -20,6 +20,10 @@ pub struct Matching {
     pub ports: Ports,
     /// Where sessions arrive.
     pub stream_ports: Ports,
+    /// Those of them where sessions of TCP arrive, whose handshakes can be read.
+    pub tcp_ports: Ports,
+    /// Those of them where TLS ends.
+    pub tls_ports: Ports,
 }
 
 /// The ports that a gateway listens on. They are unknown where the system chooses one, where other gateways serve the objects,
@@ -43,6 +47,11 @@ impl Ports {
             count += 1;
         }
         Ports(Some((list, count)))
+    }
+
+    /// Whether it is known that there are none.
+    pub(super) fn is_none(&self) -> bool {
+        self.0.as_ref().is_some_and(|(_, count)| *count == 0)
     }
 
     /// Where the gateway listens instead of on this port; `None`: it listens there, or this is unknown.

@@ -14,6 +14,7 @@ pub(super) fn of(object: &Object, matching: Matching) -> Vec<String> {
     }
     let value = object.value();
     let mut found: Vec<String> = name(&value).into_iter().chain(port(&value, matching)).collect();
+    found.extend(unread_name(&value, matching));
     value.get("upstream").into_iter().for_each(|value| upstream(value, "upstream.", &mut found));
     if let Some(conf) = value.pointer("/plugins/traffic-split") {
         each_inline_upstream(conf, &mut |value, path| upstream(value, path, &mut found));
@@ -27,6 +28,23 @@ fn name(value: &Value) -> Option<String> {
     let bare = name.trim_start_matches('[').trim_end_matches([']', '.']);
     let is_address = bare.parse::<std::net::IpAddr>().is_ok();
     is_address.then(|| format!("sni {name} matches no session: clients send no address as a server name"))
+}
+
+/// Names are read where TLS ends, and in handshakes at ports of TCP that a route with a name has.
+fn unread_name(value: &Value, matching: Matching) -> Option<String> {
+    let name = value.get("sni")?.as_str().filter(|_| matching.stream)?;
+    let Some(port) = value.get("server_port").and_then(Value::as_u64) else {
+        return matching.tls_ports.is_none().then(|| {
+            format!(
+                "sni {name} matches no session: TLS ends at no port of apisix.stream_proxy.tcp; add server_port, or tls: true to a port"
+            )
+        });
+    };
+    let is_udp =
+        matching.stream_ports.instead_of(port).is_none() && matching.tcp_ports.instead_of(port).is_some();
+    is_udp.then(|| {
+        format!("sni {name} matches no session: port {port} is one of UDP, whose sessions have no name")
+    })
 }
 
 fn port(value: &Value, matching: Matching) -> Option<String> {

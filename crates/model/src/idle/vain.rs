@@ -79,7 +79,22 @@ fn nodes(object: &Object) -> Option<String> {
         Value::Array(nodes) => nodes.is_empty(),
         _ => false,
     };
-    is_empty.then(|| format!("{path}nodes is empty, so requests for it are answered 503; add a node"))
+    if is_empty {
+        return Some(format!("{path}nodes is empty, so requests for it are answered 503; add a node"));
+    }
+    all_zero(upstream.get("nodes")?).then(|| {
+        format!("{path}nodes: every weight is 0, so they get the requests all the same; give one that should a weight above 0")
+    })
+}
+
+/// A weight of 0 is for a node beside others.
+fn all_zero(nodes: &Value) -> bool {
+    let is_zero = |weight: Option<&Value>| weight.and_then(Value::as_f64) == Some(0.0);
+    match nodes {
+        Value::Object(nodes) => nodes.values().all(|weight| is_zero(Some(weight))),
+        Value::Array(nodes) => nodes.iter().all(|node| is_zero(node.get("weight"))),
+        _ => false,
+    }
 }
 
 /// The message for an object that exists only for its plugins and has none.

@@ -28,7 +28,8 @@ const NAMES: [&str; 9] = [
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
 /// be described without them.
-const CONDITIONS: [&str; 12] = [
+const CONDITIONS: [&str; 13] = [
+    "cache_key",
     "types",
     "source",
     "allow_origins",

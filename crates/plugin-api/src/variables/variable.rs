@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate_model::nearest;
 
+use super::noted;
+
 /// A variable; the families carry the rest of the name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Variable {
@@ -91,11 +93,15 @@ named! {
 }
 
 /// Set by plugins where they run.
-const OF_PLUGINS: [&str; 4] = [
+const OF_PLUGINS: [&str; 8] = [
     RATE_LIMITING_INFO,
     "opentelemetry_context_traceparent",
     "opentelemetry_trace_id",
     "opentelemetry_span_id",
+    "zipkin_context_traceparent",
+    "zipkin_trace_id",
+    "zipkin_span_id",
+    "resp_body",
 ];
 
 /// The result of limit-count, as JSON.
@@ -136,6 +142,18 @@ impl Variable {
             }
         }
         Variable::Custom(name.into())
+    }
+
+    /// One that a configuration puts into a text or an entry, looked at by [`noted::variables_of_texts`].
+    pub fn of_text(name: &str) -> Variable {
+        let variable = Variable::resolve(name);
+        noted::note(name, &variable);
+        variable
+    }
+
+    /// The variable that a value of a `log_format` is: `$name`. Anything else stays as it is written.
+    pub fn of_entry(text: &str) -> Option<Variable> {
+        text.strip_prefix('$').map(Variable::of_text)
     }
 
     /// A remark about a name that has a value only where Lua sets it: a misspelled variable is always empty.

@@ -86,9 +86,9 @@ impl Field {
             false => Format::at_depth(entries, depth + 1),
         };
         match value {
-            Value::String(text) => match text.strip_prefix('$') {
-                Some("request_body") => Field::RequestBody,
-                Some(name) => Field::Variable(Variable::resolve(name)),
+            Value::String(text) => match Variable::of_entry(text) {
+                Some(Variable::Named(Named::RequestBody)) => Field::RequestBody,
+                Some(variable) => Field::Variable(variable),
                 None => Field::Fixed(value.clone()),
             },
             Value::Object(fields) => Field::Nested { format: nested(entries(fields)), list: false },

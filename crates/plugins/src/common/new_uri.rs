@@ -1,11 +1,10 @@
-//! `uri` and `regex_uri` of plugins that make another URI: what of it is always empty.
+//! `regex_uri` of plugins that make another URI: what of it is always empty.
 
 use serde_json::Value;
-use tidegate_plugin_api::{Template, Variable};
 
 use super::regexes::{Regex, Replacement};
 
-/// Messages for variables that nothing sets, and for groups that a pattern does not have.
+/// Messages for groups that a pattern does not have.
 pub(crate) fn remarks(conf: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let pairs = conf.get("regex_uri").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -17,12 +16,6 @@ pub(crate) fn remarks(conf: &Value) -> Vec<String> {
             found.push(format!(
                 "regex_uri: {replacement} has ${group}, which is always empty: {pattern} has {groups} groups"
             ));
-        }
-    }
-    let uri = conf.get("uri").and_then(Value::as_str).map(Template::compile);
-    for variable in uri.iter().flat_map(Template::variables) {
-        if let Variable::Custom(name) = variable {
-            found.extend(Variable::remark(name).map(|remark| format!("uri: {remark}")));
         }
     }
     found

@@ -143,7 +143,11 @@ impl Index {
         }
         match parts.as_slice() {
             [only] => Index::Timeless(Template::compile(only)),
-            _ => Index::Timed(parts),
+            _ => {
+                // For what is to be said of their variables: they are compiled once the time is in the text.
+                parts.iter().step_by(2).for_each(|part| drop(Template::compile(part)));
+                Index::Timed(parts)
+            }
         }
     }
 

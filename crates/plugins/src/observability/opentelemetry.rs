@@ -136,7 +136,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
     let variables = typed_conf.additional_attributes.iter();
     Ok(Arc::new(OpenTelemetry {
         sampler: Sampler::new(&typed_conf.sampler),
-        additional: variables.map(|name| (name.clone(), Variable::resolve(name))).collect(),
+        additional: variables.map(|name| (name.clone(), Variable::of_text(name))).collect(),
         header_attributes: typed_conf.additional_header_prefix_attributes,
         id_from_header: metadata.trace_id_source == "x-request-id",
         set_variables: metadata.set_ngx_var,

@@ -9,7 +9,11 @@ use tidegate_plugin_api::{BodyChunk, Phases, Plugin, PluginDef, Request, SchemaK
 use crate::{
     common::conf::typed,
     lua::{self, Phase, Program},
+    lua_files::look,
 };
+
+/// Of one function.
+const MOST_SAID: usize = 3;
 
 const ALL_PHASES: Phases = Phases::REWRITE
     .and(Phases::ACCESS)
@@ -20,7 +24,19 @@ const ALL_PHASES: Phases = Phases::REWRITE
 
 /// What the plugins have in common.
 pub(super) const DEFINITION: PluginDef =
-    PluginDef { phases: ALL_PHASES, for_admins: Some("it is code"), check, ..PluginDef::DEFAULT };
+    PluginDef { phases: ALL_PHASES, for_admins: Some("it is code"), check, remarks, ..PluginDef::DEFAULT };
+
+/// Calls that are not available: such a function fails, and the request is answered 500.
+fn remarks(conf: &Value) -> Vec<String> {
+    let functions = conf.get("functions").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let texts = functions.filter_map(|(at, function)| Some((at, function.as_str()?)));
+    // Which modules the files of config.yaml have is not known here.
+    let said = texts.flat_map(|(at, text)| {
+        let found = look::remarks(text.as_bytes(), |_| true).into_iter().take(MOST_SAID);
+        found.map(move |remark| format!("functions[{at}]: line {}: {}", remark.line, remark.text))
+    });
+    said.collect()
+}
 
 #[derive(Deserialize)]
 struct Conf {

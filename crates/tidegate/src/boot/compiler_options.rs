@@ -59,7 +59,23 @@ pub(super) fn matching(settings: &Settings) -> Matching {
         false => (ports(settings), stream_ports(settings)),
     };
     let stream = settings.stream.enable;
-    Matching { is_document, stream, ports, stream_ports, ..of(settings, None).matching() }
+    let tcp = |ends_tls: bool| {
+        let listeners = settings.stream.tcp.iter().filter(|tcp| tcp.tls || !ends_tls);
+        Ports::of(listeners.map(|tcp| tcp.listener.port))
+    };
+    let (tcp_ports, tls_ports) = match are_shared {
+        true => Default::default(),
+        false => (tcp(false), tcp(true)),
+    };
+    Matching {
+        is_document,
+        stream,
+        ports,
+        stream_ports,
+        tcp_ports,
+        tls_ports,
+        ..of(settings, None).matching()
+    }
 }
 
 fn ports(settings: &Settings) -> Ports {

@@ -50,6 +50,10 @@ impl PluginCatalog for AnyPlugin {
         self.0.variable_remark(name)
     }
 
+    fn metadata_remarks(&self, name: &str, conf: &Value) -> Vec<String> {
+        self.0.metadata_remarks(name, conf)
+    }
+
     fn script_remarks(&self, source: &str) -> Vec<String> {
         self.0.script_remarks(source)
     }

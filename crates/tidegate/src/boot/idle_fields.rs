@@ -127,7 +127,7 @@ pub(super) fn log(objects: &[Object], fields: &IdleFields, snapshot: &Snapshot, 
         if is_over() {
             return;
         }
-        let texts = idle::of(object, *matching, catalog_of(object, catalog), &all);
+        let texts = idle::of(object, *matching, catalog_of(object, *matching, catalog), &all);
         in_vain.extend(texts.into_iter().map(|text| (object, text)));
         for field in idle::fields(object, *matching) {
             seen.entry((object.kind.directory(), field.path))
@@ -137,7 +137,7 @@ pub(super) fn log(objects: &[Object], fields: &IdleFields, snapshot: &Snapshot, 
     }
     let behind = behind_others(objects, &snapshot.router, &all);
     in_vain.extend(behind.iter().map(|(object, text)| (object, text.clone())));
-    log_vain(&in_vain, catalog, places);
+    log_vain(&in_vain, *matching, catalog, places);
     for Seen { first, name, more, why } in seen.values() {
         let place = places.prefix(first.kind, &first.id, name);
         let first = label(&format!("{}/{}", first.kind.directory(), first.id), name);
@@ -163,10 +163,13 @@ fn behind_others(objects: &[Object], router: &Router<Variable>, all: &dyn Object
     ids.into_iter().filter_map(said).collect()
 }
 
-/// The plugins that an object of this kind may have.
-fn catalog_of<'c>(object: &Object, catalog: &'c dyn PluginCatalog) -> &'c dyn PluginCatalog {
-    let of_streams = all_stream_plugins().filter(|_| object.kind == Kind::StreamRoute);
-    of_streams.map_or(catalog, |catalog| catalog)
+fn catalog_of<'c>(
+    object: &Object,
+    matching: idle::Matching,
+    catalog: &'c dyn PluginCatalog,
+) -> &'c dyn PluginCatalog {
+    let of_streams = all_stream_plugins().filter(|_| matching.stream || object.kind == Kind::StreamRoute);
+    idle::catalog_of(object, catalog, of_streams.map(|catalog| catalog as &dyn PluginCatalog))
 }
 
 /// So many are named, and the rest counted: a configuration may have as many as routes.
@@ -174,7 +177,12 @@ const MOST_NAMED: usize = 10;
 /// Of those that keep a route from requests that it was meant for, which another route may serve without its guards.
 const MOST_OF_PLACES: usize = 1000;
 
-fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &KeptPlaces) {
+fn log_vain(
+    found: &[(&Object, String)],
+    matching: idle::Matching,
+    catalog: &dyn PluginCatalog,
+    places: &KeptPlaces,
+) {
     let (of_places, others): (Vec<_>, Vec<_>) =
         found.iter().partition(|(_, text)| idle::is_about_place(text));
     let named = of_places.iter().take(MOST_OF_PLACES).chain(others.iter().take(MOST_NAMED));
@@ -182,7 +190,7 @@ fn log_vain(found: &[(&Object, String)], catalog: &dyn PluginCatalog, places: &K
     for (object, text) in named {
         count += 1;
         let place = places.prefix(object.kind, &object.id, text);
-        let catalog = catalog_of(object, catalog);
+        let catalog = catalog_of(object, matching, catalog);
         let text = mask_message(object.kind, &object.id, &object.value(), catalog, text);
         error_log::log(Level::Warn, format_args!("{place}{}/{}: {text}", object.kind.directory(), object.id));
     }

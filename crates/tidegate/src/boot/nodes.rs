@@ -108,6 +108,10 @@ impl ServiceNodes for Nodes {
     fn of(&self, service: &DiscoveredService) -> Option<Arc<[Node]>> {
         self.discovery.nodes(service)
     }
+
+    fn has(&self, registry: &str) -> bool {
+        self.discovery.has(registry)
+    }
 }
 
 impl ControlHooks for Nodes {
