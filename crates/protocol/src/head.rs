@@ -3,6 +3,9 @@
 //! Edits append a finished `Name: value CRLF` line to the same bytes and point the index at it, so writing a head
 //! out is a few copies of runs of lines, and an untouched head is one. Case and order of the peer survive.
 
+mod setting;
+
+pub use self::setting::FieldName;
 use crate::{
     claims,
     known::HeaderId,
@@ -178,9 +181,9 @@ impl Head {
         });
     }
 
-    /// Appends a line whose value `write` appends.
+    /// Appends a line whose value `write` appends. `id` is that of `name`.
     #[inline]
-    fn append_line(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Field {
+    fn append_line(&mut self, name: &[u8], id: HeaderId, write: impl FnOnce(&mut Vec<u8>)) -> Field {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(FIRST_BYTES);
         }
@@ -199,7 +202,7 @@ impl Head {
             value_at: value_at as u32,
             value_len: value_len as u32,
             name_len: name.len().min(u16::MAX as usize) as u16,
-            id: HeaderId::of(name),
+            id,
             canonical: true,
         }
     }
@@ -306,7 +309,8 @@ impl Head {
     /// Adds a field at the end. Line breaks in the value become spaces.
     pub fn add(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let name = name.as_ref();
-        let field = self.append_line(name, |bytes| bytes.extend_from_slice(value.as_ref()));
+        let field =
+            self.append_line(name, HeaderId::of(name), |bytes| bytes.extend_from_slice(value.as_ref()));
         self.seen |= seen_bits(field.id, name);
         self.fields.push(field);
     }
@@ -321,28 +325,8 @@ impl Head {
     #[inline]
     pub fn set_with(&mut self, name: impl AsRef<[u8]>, write: impl FnOnce(&mut Vec<u8>)) {
         let name = name.as_ref();
-        let new = self.append_line(name, write);
+        let new = self.append_line(name, HeaderId::of(name), write);
         self.put(new, seen_bits(new.id, name));
-    }
-
-    /// As [`Head::set`] of one field of another head after the other.
-    pub fn set_all(&mut self, other: &Head) {
-        for field in &other.fields {
-            let name = field.name_in(&other.bytes);
-            let line = match field.canonical {
-                true => other.bytes.get(field.name_at as usize..field.line_end()),
-                false => None,
-            };
-            let Some(line) = line else {
-                self.set(name, field.value_in(&other.bytes));
-                continue;
-            };
-            let name_at = self.bytes.len();
-            self.bytes.extend_from_slice(line);
-            let value_at = (name_at + (field.value_at - field.name_at) as usize) as u32;
-            let seen = field.id.bit() | other.seen & (PREFIXED | SIGNED);
-            self.put(Field { name_at: name_at as u32, value_at, ..*field }, seen);
-        }
     }
 
     /// Puts a line of this head instead of the first field of its name.

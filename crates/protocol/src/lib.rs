@@ -34,7 +34,7 @@ pub mod uri;
 pub mod websocket;
 
 pub use framing::BodyLength;
-pub use head::{Field, Head};
+pub use head::{Field, FieldName, Head};
 pub use known::HeaderId;
 pub use method::Method;
 pub use request::{RequestHead, RequestLimits};

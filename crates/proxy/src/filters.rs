@@ -16,7 +16,7 @@ pub(crate) fn header_filter(
     // The gateway signs its answers; a plugin may still set another name.
     response.headers.remove_known(HeaderId::Server);
     match repeats_a_name(&request.early_headers) {
-        false => response.headers.set_all(&request.early_headers),
+        false => response.headers.set_distinct(&request.early_headers),
         true => set_and_add(&mut response.headers, &request.early_headers),
     }
     if let Some(attempt) = request.outcome.attempts.last() {

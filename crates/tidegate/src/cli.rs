@@ -50,7 +50,13 @@ use self::place::SharedOptions;
 
 /// An API gateway that speaks Apache APISIX's Admin API and reads its configuration.
 #[derive(Parser)]
-#[command(name = "tidegate", bin_name = "tidegate", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "tidegate",
+    bin_name = "tidegate",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(flatten)]
     place: SharedOptions,

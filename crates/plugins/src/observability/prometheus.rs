@@ -49,6 +49,10 @@ struct Exporter {
     hasher: RandomState,
 }
 
+/// Positions of labels in a request's block.
+const STATUS: usize = 0;
+const SOURCE: usize = 10;
+
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
 thread_local! {
@@ -171,31 +175,23 @@ impl HostShard for Option<Shard> {
 impl Prometheus {
     fn record(&self, exporter: &Exporter, request: &Request, shard: &mut Shard, sample: &HttpSample) {
         let (route, service) = self.owners(request);
-        let source = match request.response.source {
-            Source::Gateway => "apisix",
-            Source::ErrorPage => "nginx",
-            Source::Upstream => "upstream",
-        };
-        let mut digits = itoa::Buffer::new();
-        // In the order of the block's labels.
-        let mut values = [
-            digits.format(request.response.status),
+        // In the order of the block's labels, from the second.
+        let names = [
             route,
             &request.matched.uri,
             &request.matched.host,
             service,
             request.consumer.as_deref().map_or("", |consumer| &consumer.username),
             request.outcome.peer.as_ref().and_then(Peer::node).map_or("", |node| &node.ip),
-            "traditional_http",
-            "",
-            "",
-            source,
         ];
-        for (position, value) in values.iter_mut().enumerate() {
-            if self.unseen >> position & 1 == 1 {
-                *value = "";
+        let is_seen = |position: usize| self.unseen >> position & 1 == 0;
+        let mut hashed = names;
+        for (at, name) in hashed.iter_mut().enumerate() {
+            if !is_seen(at + 1) {
+                *name = "";
             }
         }
+        let (status, source) = (request.response.status, request.response.source);
         let extra: Vec<String> = exporter
             .extra
             .iter()
@@ -203,13 +199,21 @@ impl Prometheus {
                 request.variable(variable).map_or_else(String::new, |v| String::from_utf8_lossy(&v).into())
             })
             .collect();
-        let key = exporter.hasher.hash_one((&values, &extra, &self.hidden));
+        let numbers = (if is_seen(STATUS) { status } else { 0 }, is_seen(SOURCE).then_some(source as u8));
+        let key = exporter.hasher.hash_one((&hashed, numbers, &extra, &self.hidden));
         let describe = |labels: &mut Labels| {
-            values
-                .iter()
-                .copied()
-                .chain(extra.iter().map(String::as_str))
-                .for_each(|value| labels.push(value));
+            let source = match source {
+                Source::Gateway => "apisix",
+                Source::ErrorPage => "nginx",
+                Source::Upstream => "upstream",
+            };
+            let mut digits = itoa::Buffer::new();
+            let first = [digits.format(status)].into_iter().chain(names);
+            let values = first.chain(["traditional_http", "", "", source]);
+            for (position, value) in values.enumerate() {
+                labels.push(if is_seen(position) { value } else { "" });
+            }
+            extra.iter().for_each(|value| labels.push(value));
             for (family, positions) in self.hidden.iter().enumerate() {
                 labels.hide(family, *positions);
             }
@@ -242,4 +246,14 @@ fn metrics_api<'a>(request: &'a mut Request) -> Step<'a> {
             .header("Vary", "Accept, Accept-Encoding");
         Err(Box::new(if form.gzip { reply.header("Content-Encoding", "gzip") } else { reply }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_those_of_the_labels() {
+        assert_eq!([label_position("code"), label_position("response_source")], [Some(STATUS), Some(SOURCE)]);
+    }
 }

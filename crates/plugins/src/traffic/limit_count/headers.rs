@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 use tidegate_plugin_api::Request;
+use tidegate_protocol::FieldName;
 
 use super::counters::Taken;
 use crate::common::number;
 
 #[derive(Clone)]
 pub(crate) struct HeaderNames {
-    limit: String,
-    remaining: String,
-    reset: String,
+    names: [String; 3],
+    /// The same, for each response: limit, remaining, reset.
+    fields: [FieldName; 3],
 }
 
 impl HeaderNames {
@@ -20,28 +21,30 @@ impl HeaderNames {
             let configured = metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str);
             configured.unwrap_or(default).to_owned()
         };
-        HeaderNames {
-            limit: name("limit_header", "X-RateLimit-Limit"),
-            remaining: name("remaining_header", "X-RateLimit-Remaining"),
-            reset: name("reset_header", "X-RateLimit-Reset"),
-        }
+        HeaderNames::of([
+            name("limit_header", "X-RateLimit-Limit"),
+            name("remaining_header", "X-RateLimit-Remaining"),
+            name("reset_header", "X-RateLimit-Reset"),
+        ])
+    }
+
+    fn of(names: [String; 3]) -> HeaderNames {
+        let fields = names.each_ref().map(|name| FieldName::new(name));
+        HeaderNames { names, fields }
     }
 
     /// Those of one of several rules: `X-PREFIX-RateLimit-Limit`.
     pub(crate) fn with_prefix(&self, prefix: &str) -> HeaderNames {
-        let place = |name: &str| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
-        HeaderNames {
-            limit: place(&self.limit),
-            remaining: place(&self.remaining),
-            reset: place(&self.reset),
-        }
+        let place = |name: &String| name.replacen("RateLimit-", &format!("{prefix}-RateLimit-"), 1);
+        HeaderNames::of(self.names.each_ref().map(place))
     }
 
     pub(crate) fn write(&self, request: &mut Request, limit: f64, taken: &Taken) {
         let headers = &mut request.early_headers;
-        let mut set = |name, value| headers.set_with(name, |out| number::write_lua(value, out));
-        set(&self.limit, limit);
-        set(&self.remaining, if taken.allowed { taken.remaining } else { 0.0 });
-        set(&self.reset, (taken.reset_seconds * 100.0).floor() / 100.0);
+        let remaining = if taken.allowed { taken.remaining } else { 0.0 };
+        let values = [limit, remaining, (taken.reset_seconds * 100.0).floor() / 100.0];
+        for (name, value) in self.fields.iter().zip(values) {
+            headers.set_named(name, |out| number::write_lua(value, out));
+        }
     }
 }
