@@ -93,6 +93,7 @@ lint:
 	@PYTHONDONTWRITEBYTECODE=1 python3 -c 'import ast, glob; [ast.parse(open(f).read(), f) for f in glob.glob("perf/**/*.py", recursive=True) + glob.glob("scripts/dist/*.py") + ["scripts/dependencies.py", "scripts/apisix-docs", "scripts/deny", "scripts/new-plugin", "scripts/schema-fields", "scripts/pictures", "scripts/dist/make", "deploy/helm/check", "deploy/kubernetes/make"]]'
 	scripts/deny
 	scripts/pictures --check
+	@if command -v node >/dev/null; then node web/scripts/plugin-texts.mjs --check; else echo 'node is not installed; what the console says of plugins is not compared with docs/plugins'; fi
 
 perf: build
 	python3 perf/run.py $(PERF_ARGS)

@@ -87,6 +87,8 @@ test("what is pasted under the other syntax stays; a name that comes twice is no
   await expect(page.locator(".source-bar")).toContainText('"uri" comes twice');
   await type('{"uri": "/a", "priority": 12345678901234567890, "upstream_id": "orders"}');
   await expect(page.locator(".source-bar")).toContainText("too large for this page");
+  await type('{"uri": "/a", "uris": ["/b"], "upstream_id": "orders"}');
+  await expect(page.locator(".problems .bad").first()).toHaveText("A route has either uri or uris. Remove one of them.");
 });
 
 test("Enter in the review saves; Enter in a question does no harm", async ({ page, gateway }) => {

@@ -463,6 +463,7 @@ export const en = {
   "explain.unavailable": "ends here with 503",
   "figures.mark": "change",
   "hint.host": "A host is a name such as shop.example.com or *.example.com, without http:// and path.",
+  "hint.both": "A route has either uri or uris. Remove one of them.",
   "hint.path": "A path begins with / and has * only at its end.",
   "plugins.nothing": "No plugin matches. Those of the list plugins in config.yaml are available.",
   "ssl.names": "Names in it",

@@ -465,6 +465,7 @@ export const zh: Texts = {
   "explain.unavailable": "在此以 503 结束",
   "figures.mark": "变更",
   "hint.host": "主机名形如 shop.example.com 或 *.example.com，不带 http:// 和路径。",
+  "hint.both": "路由使用 uri 或 uris 之一。请删除其中一个。",
   "hint.path": "路径以 / 开头，* 只能在末尾。",
   "plugins.nothing": "没有匹配的插件。可用的插件是 config.yaml 中 plugins 列表里的插件。",
   "ssl.names": "证书中的名称",

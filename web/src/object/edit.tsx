@@ -101,7 +101,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
             {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
             <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} onAdded={added} disabled={!admin || Boolean(editing.problem)} />
           </div>
-          <Problems checked={checked} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
+          <Problems checked={checked} object={editing.object} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>
         <div className="source">
           <div className="source-bar">
@@ -182,17 +182,18 @@ function warningsOf(kind: string, object: Json, checked: Checked): string[] {
   return told.length ? told : lint(kind, object);
 }
 
-/** What a message with a regular expression means. */
-function hintOf(text: string): Key[] {
+/** What a message about a regular expression, or about parts of the schema, means. */
+function hintsOf(text: string, object: Json): Key[] {
+  if (/matches both schemas/.test(text) && "uri" in object && "uris" in object) return ["hint.both"];
   if (/property "hosts?"/.test(text) && /match pattern/.test(text)) return ["hint.host"];
   if (/property "uris?"/.test(text) || /none of its paths can be read/.test(text)) return ["hint.path"];
   return [];
 }
 
-function Problems({ checked, syntax, taken, warnings }: { checked: Checked; syntax: string | null; taken: string[] | null; warnings: string[] }): JSX.Element | null {
+function Problems({ checked, object, syntax, taken, warnings }: { checked: Checked; object: Json; syntax: string | null; taken: string[] | null; warnings: string[] }): JSX.Element | null {
   const faults = checked.state === "bad" || checked.state === "unknown" ? (checked.error?.faults.map((fault) => fault.error) ?? []) : [];
   const all = syntax ? [syntax] : faults.length ? faults : checked.error ? [checked.error.message] : [];
-  const hints = [...new Set(all.flatMap((text) => hintOf(text)))];
+  const hints = [...new Set(all.flatMap((text) => hintsOf(text, object)))];
   const atFields = useAtFields();
   const rest = all.filter((text) => !atFields.has(bare(text)));
   if (rest.length + hints.length + warnings.length === 0 && !taken) return null;
