@@ -1,6 +1,6 @@
 //! Turns of connections that send requests ahead of the answers: pipelining (RFC 9112, 9.3.2), and many streams of HTTP/2.
 //!
-//! Such a connection always has something to do: 4,000 with 200 requests each are seconds in which nobody else is accepted or
+//! Such a connection always has something to do: 4,000 with 200 requests each are seconds in which no other client is accepted or
 //! served. So a connection that has its next request at hand serves it only in a turn, of a few requests, and the worker looks at its sockets
 //! between two turns. Others wait for one turn at most, however many connections wait for theirs. A connection with one request at a time
 //! never comes here.
@@ -56,12 +56,12 @@ impl Turns {
         *turn = Some(Turn { poll: poll_clock::now(), ends: Instant::now() + LONGEST, left: IN_A_ROW - 1 });
     }
 
-    /// Somebody has had a turn since the worker looked at its sockets: others wait.
+    /// A connection has had a turn since the worker looked at its sockets: others wait.
     pub(crate) fn is_busy(&self) -> bool {
         self.given.get()
     }
 
-    /// Whether the one with this number has nobody before it.
+    /// Whether none waits before the one with this number.
     pub(crate) fn is_next(&self, number: Option<u64>) -> bool {
         number == Some(self.called.get())
     }
@@ -84,7 +84,7 @@ impl Turns {
         Poll::Pending
     }
 
-    /// Runs until nobody waits.
+    /// Runs until none waits.
     async fn advance(&self) {
         loop {
             // Resumes once the worker has looked at its sockets.
@@ -139,7 +139,7 @@ mod tests {
             while served.get() < 200 * 100 {
                 let before = served.get();
                 tokio::task::yield_now().await;
-                // The first request of each is no turn.
+                // The first request of each needs no turn.
                 if before > 200 {
                     most = most.max(served.get() - before);
                 }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_while_it_waits_holds_nobody_up() {
+    fn who_leaves_while_it_waits_holds_none_up() {
         let turns: &'static Turns = Box::leak(Box::default());
         let served = Rc::new(Cell::new(0));
         in_a_worker(async {

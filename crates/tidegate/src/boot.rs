@@ -142,9 +142,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     } = prepare::prepare(&settings, &sockets, &purpose, &options.warnings)?;
     let runner = runner::start(&settings, &catalog)?;
     let left = sockets.leave_rest();
-    if let Some(predecessor) = &options.predecessor {
-        predecessor.prepared(left)?;
-    }
+    options.predecessor.as_ref().map_or(Ok(()), |predecessor| predecessor.prepared(left))?;
     let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
     let workers = Arc::new(workers.context("cannot start workers")?);
     watch_workers(&workers, &signals)?;

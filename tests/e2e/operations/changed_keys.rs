@@ -75,7 +75,8 @@ fn set_keyring(gateway: &Gateway, keys: &[&str]) {
 /// Whoever takes a key of the keyring away too early is told, and nothing changes.
 #[test]
 fn a_key_that_objects_need_stays_in_use() {
-    let with_old = EMBEDDED.replacen("apisix:\n", &format!("apisix:\n  data_encryption: {{keyring: [{OLD}]}}\n"), 1);
+    let with_old =
+        EMBEDDED.replacen("apisix:\n", &format!("apisix:\n  data_encryption: {{keyring: [{OLD}]}}\n"), 1);
     let gateway = Gateway::start(&with_old, None);
     let route = json!({"uri": "/a", "plugins": {"key-auth": {}, "mocking": {"response_example": "in"}}});
     let consumer = json!({"username": "anna", "plugins": {"key-auth": {"key": "of-anna"}}});
@@ -104,7 +105,10 @@ fn a_key_that_objects_need_stays_in_use() {
     kill_process(serving, Signal::HUP).expect("signalled");
     gateway.wait_for_log("no key decrypts 1 object that can be used now: consumers/anna");
     let (_, text) = gateway.verb_with(&["reload", "--force"]);
-    assert!(text.contains("that could be used before cannot be") && text.contains("consumers/anna"), "{text}");
+    assert!(
+        text.contains("that could be used before cannot be") && text.contains("consumers/anna"),
+        "{text}"
+    );
     assert!(status() >= 400 && gateway.pid() != pid);
     set_keyring(&gateway, &[NEW, OLD]);
     let (done, text) = gateway.verb("reload");

@@ -115,7 +115,8 @@ fn settings_show_in_what_is_made() {
         ("br-font", "brotli: {types: \"*\", mode: 2}"),
         ("br-window", "brotli: {types: \"*\", lgwin: 12}"),
     ];
-    let routes = plugins.map(|(name, plugin)| format!("- {{id: {name}, uri: /{name}, plugins: {{{plugin}}}, {node}}}\n"));
+    let routes = plugins
+        .map(|(name, plugin)| format!("- {{id: {name}, uri: /{name}, plugins: {{{plugin}}}, {node}}}\n"));
     let routes = format!("routes:\n{}plugins: [{{name: gzip}}, {{name: brotli}}]\n", routes.concat());
     let gateway = Gateway::start(YAML_PROVIDER, Some(&routes));
     let made = |name: &str| {

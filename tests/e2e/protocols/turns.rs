@@ -88,16 +88,15 @@ fn new_clients_do_not_wait_for_all_streams_of_others() {
     let frames: Vec<u8> = (0..STREAMS)
         .flat_map(|number| frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &head))
         .collect();
-    let mut clients: Vec<Http2Client> = (0..CONNECTIONS)
-        .map(|_| Http2Client::connect(gateway.http, &[]).expect("connects"))
-        .collect();
+    let mut clients: Vec<Http2Client> =
+        (0..CONNECTIONS).map(|_| Http2Client::connect(gateway.http, &[]).expect("connects")).collect();
     for client in &mut clients {
         client.send_raw(&frames).expect("sends");
     }
     let before = served(&gateway);
     let all = CONNECTIONS * STREAMS as usize;
     println!("{before} of {all} requests were served before a later one");
-    assert!(before < all / 4, "{before} of {all} requests were served first");
+    assert!(before < all / 16, "{before} of {all} requests were served first");
     // None is lost.
     let client = clients.last_mut().expect("a client");
     for _ in 0..STREAMS {

@@ -107,7 +107,8 @@ fn a_group_of_one_server_can_be_asked() {
 /// nginx's defaults change nothing where they are written out.
 #[test]
 fn defaults_that_are_written_out_close_nothing() {
-    let file = |http: &str| format!("http {{ {http} server {{ listen 80; location /a {{ return 404; }} }} }}");
+    let file =
+        |http: &str| format!("http {{ {http} server {{ listen 80; location /a {{ return 404; }} }} }}");
     for (http, closed) in [
         ("underscores_in_headers off; ignore_invalid_headers on; merge_slashes on;", false),
         ("underscores_in_headers on;", true),
@@ -138,7 +139,12 @@ fn look_around_counts_for_its_own_paths_only() {
     let status = |path: &str| gateway.client().get("h", path).expect("an answer").status();
     assert_eq!([status("/x"), status("/re2/a"), status("/re2/open")], [204, 403, 404]);
     let (_, report) = import(&file("location /re2/z { return 204; } location /x { rewrite ^ /re2/z last; }"));
-    assert!(report.contains("which location takes `/re2/z` is unknown: the expression of `location ~ ^/re2/(?!open)`"), "{report}");
+    assert!(
+        report.contains(
+            "which location takes `/re2/z` is unknown: the expression of `location ~ ^/re2/(?!open)`"
+        ),
+        "{report}"
+    );
     // A nested location elsewhere takes no part of these paths.
     let nested = "server { listen 80; location /api/ { location /api/admin/ { return 403; } }
         location /role/ { proxy_pass http://127.0.0.1:9; } location /old/ { rewrite ^/old/(.*)$ /role/$1 last; } }";

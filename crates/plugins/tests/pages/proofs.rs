@@ -59,7 +59,9 @@ fn is_said_to_be_unused(field: &str, page: &str) -> bool {
     let text = fs::read_to_string(root().join(page)).unwrap_or_default();
     let start = format!("| `{path}` |");
     let mut rows = text.lines().filter(|line| line.starts_with(&start)).map(str::to_lowercase);
-    rows.any(|row| ["no effect", "without effect", "accepted and not used"].iter().any(|word| row.contains(word)))
+    rows.any(|row| {
+        ["no effect", "without effect", "accepted and not used"].iter().any(|word| row.contains(word))
+    })
 }
 
 /// `drop FILE::FUNCTION`, or a page, whose example is a test.

@@ -123,10 +123,7 @@ impl Copier {
         self.ask(Message::Whole)
     }
 
-    fn ask<T>(
-        &self,
-        question: impl FnOnce(mpsc::Sender<Result<T, String>>) -> Message,
-    ) -> Result<T, String> {
+    fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<Result<T, String>>) -> Message) -> Result<T, String> {
         let (reply, answer) = mpsc::channel();
         let stopped = || "the last good configuration is not being kept".to_owned();
         if self.thread.lock().is_none() {

@@ -12,9 +12,8 @@ pub(super) type Undecryptable = (Kind, String, String);
 
 impl Database {
     pub(super) fn undecryptable(&self, hooks: &Hooks) -> Result<Vec<Undecryptable>, StoreError> {
-        self.look_for_undecryptable(hooks).map_err(|error| {
-            unavailable(format!("database {} cannot be read: {error}", self.path.display()))
-        })
+        self.look_for_undecryptable(hooks)
+            .map_err(|error| unavailable(format!("database {} cannot be read: {error}", self.path.display())))
     }
 
     fn look_for_undecryptable(&self, hooks: &Hooks) -> Result<Vec<Undecryptable>, redb::Error> {

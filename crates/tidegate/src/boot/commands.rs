@@ -52,16 +52,9 @@ pub(crate) enum Command {
     /// As `Backup`, where no file can be written: [`CommandReply::Follows`].
     WholeBackup,
     /// Which objects that are in use a gateway with this keyring could not decrypt: a list of [`Lost`].
-    Undecryptable {
-        keyring: Keys,
-    },
+    Undecryptable { keyring: Keys },
     /// Sessions of TCP and UDP: the answer is a table of them, or how many end.
-    Connections {
-        id: Option<u64>,
-        route: Option<String>,
-        client: Option<IpAddr>,
-        end: Option<End>,
-    },
+    Connections { id: Option<u64>, route: Option<String>, client: Option<IpAddr>, end: Option<End> },
 }
 
 /// An object in use that a gateway with another keyring could not decrypt.
@@ -142,7 +135,8 @@ pub(crate) fn fresh_copy(pid_file: &Path, pid: i32, limit: Duration) -> anyhow::
 pub(crate) fn whole_copy(pid_file: &Path, pid: i32, limit: Duration) -> anyhow::Result<Vec<u8>> {
     let socket = path(pid_file);
     let asked = ask(&socket, &Command::WholeBackup, limit);
-    let (answer, rest) = asked.with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
+    let (answer, rest) =
+        asked.with_context(|| format!("cannot ask process {pid} at {}", socket.display()))?;
     let length = match answer {
         CommandReply::Follows(length) => length,
         CommandReply::Failed(reason) => return Err(anyhow::Error::msg(reason)),

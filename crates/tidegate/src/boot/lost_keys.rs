@@ -40,8 +40,9 @@ pub(super) fn refusal(
         Ok(lost) if lost.is_empty() => return None,
         Ok(lost) => lost,
         Err(reason) => {
-            let text =
-                format!("whether the changed keyring decrypts what is in use cannot be told: {reason}; --force uses it");
+            let text = format!(
+                "whether the changed keyring decrypts what is in use is unknown: {reason}; --force uses it"
+            );
             return Some(settings.places.message(KEY, &text));
         }
     };

@@ -19,8 +19,7 @@ use super::{
     ending,
     handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
-    lost_keys,
-    notify, open_sessions,
+    lost_keys, notify, open_sessions,
     pid_file::{self, PidFile},
     plugin_files, preflight,
     provider::Provider,
@@ -161,7 +160,8 @@ impl Serving<'_> {
             }
             Command::Undecryptable { keyring } => {
                 let lost = lost_keys::lost(self.provider, &keyring.0, self.catalog);
-                let lost = lost.and_then(|lost| serde_json::to_string(&lost).map_err(|error| error.to_string()));
+                let lost =
+                    lost.and_then(|lost| serde_json::to_string(&lost).map_err(|error| error.to_string()));
                 reply.send(&lost.map_or_else(CommandReply::Failed, CommandReply::Done));
             }
             Command::WholeBackup => {
