@@ -128,9 +128,10 @@ fn look_around_counts_for_its_own_paths_only() {
     };
     let index = "location /files/ { index index.html; }";
     let (_, report) = import(&file(index));
-    assert!(!report.contains("is served by") && !report.contains("closed"), "{report}");
+    assert!(!report.contains("in `location /files/`") && !report.contains(": closed: "), "{report}");
     let (_, report) = import(&file("location /re2/files/ { index index.html; }"));
-    assert!(report.contains("is served by `location ~ ^/re2/(?!open)`"), "{report}");
+    let of_it = "in `location /re2/files/` the file `index.html` is served by `location ~ ^/re2/(?!open)`";
+    assert!(report.contains(of_it), "{report}");
     let rewrite = "location /priv/ { return 204; } location /x { rewrite ^ /priv/z last; }";
     let (_, report) = import(&file(rewrite));
     assert!(!report.contains("cannot be read") && !report.contains("closed: location /x"), "{report}");
@@ -146,7 +147,7 @@ fn look_around_counts_for_its_own_paths_only() {
         "{report}"
     );
     // A nested location elsewhere takes no part of these paths.
-    let nested = "server { listen 80; location /api/ { location /api/admin/ { return 403; } }
+    let nested = "server { listen 80; root /srv; location /api/ { location /api/admin/ { return 403; } }
         location /role/ { proxy_pass http://127.0.0.1:9; } location /old/ { rewrite ^/old/(.*)$ /role/$1 last; } }";
     let (_, report) = import(nested);
     assert!(!report.contains("may take a part") && !report.contains("closed: location /old/"), "{report}");
