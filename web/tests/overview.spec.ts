@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, type Gateway, signIn, test, VIEWER_KEY } from "./fixtures";
+import { expect, type Gateway, shop, signIn, test, VIEWER_KEY } from "./fixtures";
 
 interface Totals { totals: { requests: number; counted: number } }
 
@@ -133,4 +133,23 @@ test("an object that cannot be used is named with its reason; explain does not c
 test("the colours of the errors have names", async ({ page, gateway }) => {
   await signIn(page, gateway);
   await expect(page.locator("figure", { hasText: "Errors" }).locator(".chart-legend")).toContainText("4xx5xx");
+});
+
+test("nothing moves while the overview of a small screen loads", async ({ page, gateway }) => {
+  await shop(gateway);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await signIn(page, gateway);
+  await page.addInitScript(() => {
+    const moved: number[] = ((window as unknown as { moved: number[] }).moved = []);
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => moved.push((entry as unknown as { value: number }).value))).observe({ type: "layout-shift", buffered: true });
+  });
+  // Changes are marked in the charts: they come last here.
+  await page.route("**/history?*", async (route) => {
+    await page.locator(".chart").nth(2).waitFor();
+    await route.continue();
+  });
+  await page.goto(gateway.console);
+  await expect(page.locator(".chart-mark").first()).toBeAttached();
+  await expect(page.locator(".history li").first()).toBeAttached();
+  expect(await page.evaluate(() => (window as unknown as { moved: number[] }).moved.reduce((sum, one) => sum + one, 0))).toBeLessThan(0.01);
 });

@@ -27,7 +27,7 @@ export function Figures({ history }: { history: HistoryItem[] }): JSX.Element {
         <h2 className="section-title flat grow">{t("figures.title")}</h2>
         <Segmented label={t("figures.range")} value={range} options={RANGES.map((one) => [one, t(`figures.${one}`)])} onChange={(next) => setQuery({ range: next === "1h" ? undefined : next })} />
       </div>
-      {data ? <Charts stats={data} history={history} /> : error ? <Failure error={error} retry={() => void refetch()} /> : <Skeleton rows={6} />}
+      {data ? <Charts stats={data} history={history} /> : error ? <Failure error={error} retry={() => void refetch()} /> : <div className="figures-waits"><Skeleton rows={12} /></div>}
     </section>
   );
 }

@@ -7,7 +7,7 @@ import { KINDS, locate } from "../lib/kinds";
 import { address } from "../lib/router";
 import { useMayChange, useOffers } from "../lib/session";
 import { useRevision } from "../lib/status";
-import { Header, Link } from "../ui/basics";
+import { Header, Link, Skeleton } from "../ui/basics";
 import { ObjectName } from "../ui/diff";
 import { Icon } from "../ui/icons";
 import { useStats } from "../lib/stats";
@@ -40,7 +40,8 @@ export function Overview(): JSX.Element {
             <Attention />
             <Figures history={history.data?.list ?? []} />
             <h2 className="section-title flat">{t("overview.latest")}</h2>
-            {history.data && history.data.list.length > 0 ? <Latest list={history.data.list.slice(0, 12)} /> : <p className="soft">{t("changes.none")}</p>}
+            {history.isLoading || stored === undefined ? <div className="history-waits"><Skeleton rows={12} /></div>
+              : history.data && history.data.list.length > 0 ? <Latest list={history.data.list.slice(0, 12)} /> : <p className="soft">{t("changes.none")}</p>}
           </div>
           <Workers />
         </div>
