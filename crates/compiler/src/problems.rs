@@ -65,7 +65,7 @@ impl Compiler {
         }
     }
 
-    /// The table of stream routes; routes that no session reaches since the last one are told.
+    /// The table of stream routes; a warning for each route that no session reaches since the last one.
     pub(crate) fn stream_table(&mut self) -> Arc<StreamTable> {
         let before = self.streams.behind().clone();
         let table = self.streams.table();
@@ -231,7 +231,7 @@ impl Compiler {
     }
 
     /// As [`Compiler::remark`], of what the log has already.
-    pub(crate) fn note(&mut self, key: &Key, reason: String) {
+    pub(crate) fn keep_remark(&mut self, key: &Key, reason: String) {
         let known = self.remarks.entry(key.clone()).or_default();
         if !known.contains(&reason) {
             known.push(reason);

@@ -3,9 +3,7 @@
 use serde_json::Value;
 use tidegate_model::{Kind, mask::mask_resource, resources};
 use tidegate_plugin_api::{
-    PluginDef, Session, Variable,
-    upstream::HashKey,
-    variables::noted::{Noted, variables_of_texts},
+    PluginDef, Session, Variable, upstream::HashKey, variables::noted::variables_of_texts,
 };
 use tidegate_telemetry::error_log::Level;
 
@@ -25,7 +23,7 @@ impl Compiler {
     pub(crate) fn hash_key(&mut self, key: &Key, conf: &resources::Upstream) -> HashKey {
         let (hash_key, noted) = variables_of_texts(|| hash_key(conf));
         // Sessions may use the same upstream.
-        for (name, _) in noted.iter().filter(|(_, variable)| !Session::knows(variable)) {
+        for name in noted.iter().filter(|name| !Session::knows(&Variable::resolve(name))) {
             if let Some(text) = Variable::remark(name) {
                 self.remark(key, Level::Warn, format!("the key of the upstream: {text}"));
             }
@@ -33,10 +31,11 @@ impl Compiler {
         hash_key
     }
 
-    fn remark_on_texts(&mut self, key: &Key, def: &PluginDef, noted: &[Noted]) {
-        let unknown = noted.iter().filter_map(|(name, variable)| {
+    fn remark_on_texts(&mut self, key: &Key, def: &PluginDef, noted: &[Box<str>]) {
+        let unknown = noted.iter().filter_map(|name| {
             let text = if key.0 == Kind::StreamRoute {
-                (!Session::knows(variable)).then(|| format!("no session has a variable ${name}"))
+                (!Session::knows(&Variable::resolve(name)))
+                    .then(|| format!("no session has a variable ${name}"))
             } else {
                 Variable::remark(name)
             };
@@ -54,7 +53,7 @@ impl Compiler {
             if is_said || is_set_by_functions(&shown, name) {
                 continue;
             }
-            // The others are of the plugin's metadata, whose write is told.
+            // The others are of the plugin's metadata: its write has the warning.
             if let Some(place) = place_of(conf, name) {
                 self.remark(key, Level::Warn, format!("plugin {}: {place}: {text}", def.name));
             }

@@ -125,7 +125,7 @@ impl Compiler {
                 "service {} has no nodes, and requests for it are answered 503: config.yaml has no discovery.{}",
                 service.name, service.registry
             );
-            self.note(key, text);
+            self.keep_remark(key, text);
         }
         let nodes = self.nodes.of(&service).map(|nodes| nodes.iter().map(bracketed).collect());
         self.services_of.entry(key.clone()).or_default().insert(service.clone());

@@ -122,8 +122,7 @@ pub(crate) struct RunOptions {
 pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
     let signals = signals::Signals::install()?;
     options.warnings.extend(limit_descriptors(&settings));
-    let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
-    let sockets = sockets::Sockets::new(inherited.unwrap_or_default());
+    let sockets = take_over_sockets(&mut options);
     let purpose = Purpose::Serve(options.predecessor.as_ref());
     let Prepared {
         logs,
@@ -187,6 +186,12 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
         stay_on(&settings, &signals, workers.lost_threads() > 0);
     }
     Ok(())
+}
+
+/// With those of the process before this one, if there was one.
+fn take_over_sockets(options: &mut RunOptions) -> sockets::Sockets {
+    let inherited = options.predecessor.as_mut().map(|old| std::mem::take(&mut old.sockets));
+    sockets::Sockets::new(inherited.unwrap_or_default())
 }
 
 /// The error log has said it, too; `start` repeats it.

@@ -93,7 +93,7 @@ fn attributes(settings: &Settings, defaults: &Value) -> Vec<Said> {
     let mut said = Vec::new();
     for (plugin, attributes) in all.into_iter().flatten() {
         let place = format!("plugin_attr.{plugin}");
-        // What is no key, or has no effect in any case, is told elsewhere.
+        // Other warnings are about what is not a key, or never has an effect.
         let is_served = keys::find(&place).is_some_and(|key| key.fate == Fate::Served);
         if is_on(settings, plugin) || NO_PLUGINS.contains(&plugin.as_str()) || !is_served {
             continue;

@@ -12,8 +12,8 @@ pub(super) fn remarks(metadata: &Value) -> Vec<String> {
     let said = formats.flat_map(|(field, format)| {
         let ((), noted) = variables_of_texts(|| each_text(format));
         // A logger of sessions has the same metadata.
-        let unknown = noted.into_iter().filter(|(_, variable)| !Session::knows(variable));
-        unknown.filter_map(move |(name, _)| Some(format!("{field}: {}", Variable::remark(&name)?)))
+        let unknown = noted.into_iter().filter(|name| !Session::knows(&Variable::resolve(name)));
+        unknown.filter_map(move |name| Some(format!("{field}: {}", Variable::remark(&name)?)))
     });
     said.collect()
 }

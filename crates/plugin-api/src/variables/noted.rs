@@ -3,35 +3,27 @@
 
 use std::cell::RefCell;
 
-use super::Variable;
-
 /// A text may refer to many, and a message names a few.
 const MOST: usize = 64;
 
-/// A variable, with its name as written.
-pub type Noted = (Box<str>, Variable);
-
 thread_local! {
     /// Set while a caller collects them.
-    static NOTED: RefCell<Option<Vec<Noted>>> = const { RefCell::new(None) };
+    static NOTED: RefCell<Option<Vec<Box<str>>>> = const { RefCell::new(None) };
 }
 
-/// Each variable that no request may have and that texts compiled meanwhile refer to, once.
-pub fn variables_of_texts<R>(compile: impl FnOnce() -> R) -> (R, Vec<Noted>) {
+/// The name of each variable that no request may have and that texts compiled meanwhile refer to, once.
+pub fn variables_of_texts<R>(compile: impl FnOnce() -> R) -> (R, Vec<Box<str>>) {
     let outer = NOTED.replace(Some(Vec::new()));
     let result = compile();
     (result, NOTED.replace(outer).unwrap_or_default())
 }
 
-/// Nothing is kept of one that has a value in requests and sessions.
-pub(super) fn note(name: &str, variable: &Variable) {
-    if matches!(variable, Variable::Named(_)) {
-        return;
-    }
+/// A text refers to this variable, which not every request and session has.
+pub(super) fn take_note(name: &str) {
     NOTED.with_borrow_mut(|noted| {
         let Some(noted) = noted.as_mut().filter(|noted| noted.len() < MOST) else { return };
-        if noted.iter().all(|(known, _)| **known != *name) {
-            noted.push((name.into(), variable.clone()));
+        if noted.iter().all(|known| **known != *name) {
+            noted.push(name.into());
         }
     });
 }
@@ -45,12 +37,12 @@ mod tests {
     fn texts_note_their_variables() {
         let names = |text: &str| {
             let (_, noted) = variables_of_texts(|| Template::compile(text));
-            noted.into_iter().map(|(name, _)| name.into_string()).collect::<Vec<String>>()
+            noted.into_iter().map(String::from).collect::<Vec<String>>()
         };
         assert_eq!(names("$host-${remote_adr ?? x}-$remote_adr-$http_x"), ["remote_adr", "http_x"]);
         assert_eq!(names(r"\$remote_adr 5$"), Vec::<String>::new());
         assert_eq!(names("$env://remote_adr"), Vec::<String>::new());
-        // Nothing is kept where nobody asks.
+        // Nothing is kept where no caller asks.
         Template::compile("$remote_adr");
         assert_eq!(names("a"), Vec::<String>::new());
     }

@@ -147,7 +147,9 @@ impl Variable {
     /// One that a configuration puts into a text or an entry, looked at by [`noted::variables_of_texts`].
     pub fn of_text(name: &str) -> Variable {
         let variable = Variable::resolve(name);
-        noted::note(name, &variable);
+        if !matches!(variable, Variable::Named(_)) {
+            noted::take_note(name);
+        }
         variable
     }
 
