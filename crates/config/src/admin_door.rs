@@ -244,12 +244,14 @@ mod tests {
             ("nginx_config: {http: {real_ip_from: [127.0.0.1, 0.0.0.0/0]}}", true),
             ("nginx_config: {http: {real_ip_from: ['::/0']}}", true),
             ("nginx_config: {http: {real_ip_from: [10.0.0.0/8, '2001:db8::/32', 'unix:']}}", false),
-            ("nginx_config: {stream: {real_ip_from: [0.0.0.0/0]}}", false),
+            ("apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [9100]}}", false),
             ("apisix: {trusted_addresses: [0.0.0.0/0]}", true),
             ("apisix: {trusted_gateways: [0.0.0.0/1, 128.0.0.0/1]}", true),
         ] {
             check_file(&format!("{text}\n"), if believed { &["with "] } else { &[] });
         }
+        let idle = "no effect: nginx_config.stream.real_ip_from: TCP and UDP are not proxied";
+        check_file("nginx_config: {stream: {real_ip_from: [0.0.0.0/0]}}\n", &[idle]);
         const CONTROL: &str = "other machines can reach the Control API";
         check_file("apisix: {enable_admin: false, control: {ip: 0.0.0.0}}\n", &[CONTROL]);
         check("admin_key_required: false", &[OPEN]);

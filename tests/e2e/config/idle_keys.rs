@@ -191,10 +191,9 @@ fn examples_are_not_told() {
         "is not available: ",
         "it has no effect: plugin",
     ];
-    let gateway = Gateway::start(
-        &with("apisix", "  proxy_mode: http&stream\n  stream_proxy: {tcp: [\"127.0.0.1:0\"]}\n"),
-        None,
-    );
+    let listening =
+        format!("  proxy_mode: http&stream\n  stream_proxy: {{tcp: [\"127.0.0.1:{}\"]}}\n", free_port());
+    let gateway = Gateway::start(&with("apisix", &listening), None);
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let pages = ["plugins", "guide"].into_iter().flat_map(|folder| {
         std::fs::read_dir(docs.join(folder)).expect("a folder").map(|entry| entry.expect("an entry").path())

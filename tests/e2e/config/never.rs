@@ -178,7 +178,7 @@ fn cases() -> Vec<(Value, &'static str)> {
             "plugin serverless-pre-function: functions[0]: line 2: os.execute is not available: no program is started",
         ),
         (
-            json!({"upstream": {"type": "chash", "key": "remte_addr", "nodes": {"127.0.0.1:1": 1}}}),
+            json!({"upstream": {"type": "chash", "hash_on": "vars_combinations", "key": "$remte_addr$host", "nodes": {"127.0.0.1:1": 1}}}),
             "the key of the upstream: $remte_addr is not a variable",
         ),
         (

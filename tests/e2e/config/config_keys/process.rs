@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,25 @@ fn a_graceful_stop_waits_as_long_as_it_may() {
     gateway.process.signal(Signal::QUIT);
     gateway.process.wait_for_exit();
     assert!(asked.elapsed() >= Duration::from_millis(600), "the request had time: {:?}", asked.elapsed());
+}
+
+/// As in nginx: 0 is no limit.
+#[test]
+fn a_graceful_stop_without_a_limit_waits_for_the_answer() {
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = upstream.local_addr().expect("an address");
+    let routes = format!("routes:\n- {{id: 1, uri: /*, upstream: {{nodes: {{\"{address}\": 1}}}}}}\n");
+    let config = standalone(&[("nginx_config.worker_shutdown_timeout", json!(0))]);
+    let mut gateway = Gateway::start(&config, Some(&routes));
+    let mut client = gateway.client();
+    client.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n").expect("sends");
+    let (mut node, _) = upstream.accept().expect("a connection");
+    gateway.process.signal(Signal::QUIT);
+    let http = gateway.http;
+    eventually("the gateway accepts nothing more", || TcpStream::connect(http).is_err());
+    node.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate").expect("answers");
+    assert_eq!(client.response().expect("an answer").body_text(), "late");
+    gateway.process.wait_for_exit();
 }
 
 #[test]
