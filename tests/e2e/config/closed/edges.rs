@@ -66,7 +66,7 @@ fn what_guards_nothing_is_warned_of() {
         (json!([".."]), "host .. matches no request"),
         (json!(["[::1]", "a.example.", "*.b"]), ""),
     ] {
-        let route = json!({"uri": "/h", "hosts": hosts, "plugins": {"key-auth": {}}});
+        let route = json!({"uri": "/h", "hosts": hosts, "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
         let told = warning(&gateway, "routes/h", &route);
         assert!(if wanted.is_empty() { told.is_empty() } else { told.contains(wanted) }, "{hosts}: {told}");
     }

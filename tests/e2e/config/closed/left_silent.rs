@@ -99,7 +99,7 @@ fn references_that_are_none() {
                 route(
                     &json!({"http-logger": {"uri": "http://127.0.0.1:1/", "log_format": {"h": "$host", "E": "$HOME"}}}),
                 ),
-                "",
+                "log_format.E: $HOME is not a variable",
             ),
             (
                 route(
@@ -333,7 +333,7 @@ fn places_that_no_request_has() {
             (opened("/apisix/prometheus/metrics", json!({})), ""),
             (opened("/apisix/*", json!({})), ""),
             (opened("/m", json!({"uri": "/apisix/prometheus/metrics"})), ""),
-            (opened("/nothing", json!({"_meta": {"disable": true}})), ""),
+            (opened("/nothing", json!({"_meta": {"disable": true}})), "it has no upstream"),
         ],
     );
     // With `%2F` left as it is, it is written in capitals.

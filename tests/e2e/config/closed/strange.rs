@@ -98,11 +98,19 @@ fn a_path_that_no_request_has_is_warned_of_with_the_one_that_would_match() {
         ("/a%20b/*", "write /a b/*"),
         ("/a ", "write /a"),
     ] {
-        let told = warning(&gateway, "routes/1", &json!({"uri": uri, "plugins": {"key-auth": {}}}));
+        let told = warning(
+            &gateway,
+            "routes/1",
+            &json!({"uri": uri, "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}}),
+        );
         assert!(told.contains("matches no request") && told.ends_with(form), "{uri}: {told}");
-        put(&gateway, "routes/1", &json!({"uri": &form[6..], "plugins": {"key-auth": {}}}).to_string());
+        put(&gateway, "routes/1", &json!({"uri": &form[6..], "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string());
         assert_eq!(
-            warning(&gateway, "routes/1", &json!({"uri": &form[6..], "plugins": {"key-auth": {}}})),
+            warning(
+                &gateway,
+                "routes/1",
+                &json!({"uri": &form[6..], "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}})
+            ),
             ""
         );
     }
@@ -195,7 +203,11 @@ fn a_guard_without_effect_is_warned_of() {
         (json!({"key-auth": {"_meta": {"filter": filter}}}), "write GET"),
         (json!({"key-auth": {}}), ""),
     ] {
-        let told = warning(&gateway, "routes/1", &json!({"uri": "/x", "plugins": plugins}));
+        let told = warning(
+            &gateway,
+            "routes/1",
+            &json!({"uri": "/x", "plugins": plugins, "upstream": {"nodes": {"127.0.0.1:1": 1}}}),
+        );
         assert!(told.contains(expected) && told.is_empty() == expected.is_empty(), "{plugins}: {told}");
         let told = warning(&gateway, "global_rules/1", &json!({ "plugins": plugins }));
         assert!(told.contains(expected), "{plugins}: {told}");
