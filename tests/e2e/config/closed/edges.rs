@@ -81,7 +81,7 @@ fn what_guards_nothing_is_warned_of() {
         (json!(["arg_x", "==", "1"]), ""),
     ] {
         let filtered = behind(json!({"key-auth": {"_meta": {"filter": [condition]}}}));
-        let routed = json!({"uri": "/v", "vars": [condition], "plugins": {"key-auth": {}}});
+        let routed = json!({"uri": "/v", "vars": [condition], "plugins": {"key-auth": {}}, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
         for (id, object) in [("f", filtered), ("v", routed)] {
             let told = warning(&gateway, &format!("routes/{id}"), &object);
             assert!(
