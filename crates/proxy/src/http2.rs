@@ -53,8 +53,8 @@ const GOODBYE_MS: u64 = 2_000;
 const STARTS: u32 = 16;
 
 /// Requests that it starts in a round without one, and while others wait for theirs.
-const AT_ONCE: u32 = 4;
-const AT_ONCE_OF_MANY: u32 = 1;
+const AT_ONCE: u32 = STARTS;
+const AT_ONCE_OF_MANY: u32 = 4;
 
 /// Rounds in a row, cut short after so many requests, that send nothing: what they have to send leaves with the next, in
 /// one record and one system call.
