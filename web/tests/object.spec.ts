@@ -139,6 +139,15 @@ test("undo after another change says to roll back instead", async ({ page, gatew
   await expect(page.getByText(/roll back in Changes instead/)).toBeVisible();
 });
 
+test("a consumer without credentials has an empty list, one that is gone has none", async ({ page, gateway }) => {
+  await gateway.put("/consumers/empty", { username: "empty" });
+  await signIn(page, gateway, "/consumers/empty/credentials");
+  await expect(page.getByText("A credential is one way")).toBeVisible();
+  await expect(page.getByText("This object does not exist")).toHaveCount(0);
+  await page.goto(page.url().replace("/empty/", "/gone/"));
+  await expect(page.getByText("This object does not exist")).toBeVisible();
+});
+
 test("a consumer comes back with its credentials", async ({ page, gateway }) => {
   await gateway.put("/consumers/jack", { username: "jack" });
   await gateway.put("/consumers/jack/credentials/one", { plugins: { "key-auth": { key: "k" } } });

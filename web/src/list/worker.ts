@@ -58,13 +58,19 @@ function done(ready: List): void {
   post({ type: "loaded", total: ready.size, complete: true, facets: ready.facets() });
 }
 
-async function get(path: string): Promise<{ list: Entry[]; total: number }> {
-  let response: Response;
+async function fetched(path: string): Promise<Response> {
   try {
-    response = await fetch(ADMIN + path, { headers, cache: "no-store", credentials: "same-origin" });
+    return await fetch(ADMIN + path, { headers, cache: "no-store", credentials: "same-origin" });
   } catch {
     throw { status: 0, message: "offline" };
   }
+}
+
+async function get(path: string): Promise<{ list: Entry[]; total: number }> {
+  const response = await fetched(path);
+  // As in APISIX, the list of a consumer without credentials is 404.
+  const owner = response.status === 404 ? /^\/consumers\/[^/?]+(?=\/credentials(\?|$))/.exec(path)?.[0] : undefined;
+  if (owner && (await fetched(owner)).ok) return { list: [], total: 0 };
   const body = (await response.json().catch(() => ({}))) as { list?: Entry[]; total?: number; error_msg?: string; description?: string; message?: string };
   if (!response.ok) throw { status: response.status, message: [body.error_msg ?? body.message, body.description].filter(Boolean).join(": ") || `status ${response.status}` };
   const entries = Array.isArray(body.list) ? body.list : [];

@@ -8,7 +8,7 @@ import type { Where } from "../lib/kinds";
 import { address, navigate, setGuard } from "../lib/router";
 import { useMayChange, useSession } from "../lib/session";
 import { usePlugins } from "../lib/status";
-import { Header, Link, Segmented } from "../ui/basics";
+import { Header, Link, Segmented, Skeleton } from "../ui/basics";
 import { confirm } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
@@ -245,6 +245,7 @@ function FormBody({ where, id, editing, checked, saved, onAdded, disabled }: Bod
     namesFor: (field) => (field === "type" && kind.schema !== "ssl" ? BALANCERS : (names[field] ?? [])), keptSecret: saved && kind.patched ? ["key"] : [], translate: kind.schema !== null,
     faultAt: (path: Path) => faults.find((fault) => `${placeOf(fault)}/`.startsWith(`${pointer(path)}/`))?.error.replace(/^invalid configuration: /, ""),
   };
+  if (schema === undefined) return <Skeleton />;
   if (!schema) return <div className="pad soft">{id.length ? t("form.noschema") : t("form.chooseid")}</div>;
   return (
     <>
@@ -262,12 +263,13 @@ export function placeOf(fault: Fault): string {
   return pointer(plugin ? ["plugins", plugin, ...inner] : inner);
 }
 
-function useSchema({ kind }: Where, id: string[]): Json | null {
-  const plugins = usePlugins().data;
-  const named = useQuery({ queryKey: ["schema", kind.schema], queryFn: () => request<Json>(`/schema/${kind.schema}`), enabled: kind.schema !== null, staleTime: Infinity }).data;
-  if (kind.schema !== null) return named ?? null;
+/** Undefined until it has come, null where the object has none. */
+function useSchema({ kind }: Where, id: string[]): Json | null | undefined {
+  const plugins = usePlugins();
+  const named = useQuery({ queryKey: ["schema", kind.schema], queryFn: () => request<Json>(`/schema/${kind.schema}`), enabled: kind.schema !== null, staleTime: Infinity });
+  if (kind.schema !== null) return named.isPending ? undefined : (named.data ?? null);
   if (kind.name === "secrets") return SECRET_SCHEMAS[id[0] ?? ""] ?? null;
-  return plugins?.[id[0] ?? ""]?.metadata_schema ?? null;
+  return plugins.isPending ? undefined : (plugins.data?.[id[0] ?? ""]?.metadata_schema ?? null);
 }
 
 /** Types of an upstream. Another one is refused, with those that there are. */
