@@ -39,7 +39,7 @@ fn keys_that_others_leave_without_effect_are_told() {
         ("plugin_attr", "  skywalking: {endpoint_addr: \"http://127.0.0.1:1\"}\n", off("skywalking")),
         ("plugin_attr", "  server-info: {report_ttl: 30}\n", off("server-info")),
         ("wasm", "  time_limit_ms: 10\n", "wasm.plugins names no module".to_owned()),
-        ("apisix", "  client_limits: {rate_window: 5s}\n", "there is no rate to keep to".to_owned()),
+        ("apisix", "  client_limits: {rate_window: 5s}\n", "no minimum rate is set".to_owned()),
         (
             "apisix",
             "  data_encryption: {enable_encrypt_fields: false}\n",

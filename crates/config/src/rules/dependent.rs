@@ -193,7 +193,7 @@ fn no_rates(settings: &Settings) -> Option<String> {
     let limits = &settings.apisix.client_limits;
     when(
         limits.min_body_rate == 0 && limits.min_answer_rate == 0,
-        "there is no rate to keep to; set min_body_rate or min_answer_rate",
+        "no minimum rate is set; set min_body_rate or min_answer_rate",
     )
 }
 

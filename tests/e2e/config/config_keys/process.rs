@@ -93,7 +93,7 @@ fn a_graceful_stop_waits_as_long_as_it_may() {
     assert!(asked.elapsed() >= Duration::from_millis(600), "the request had time: {:?}", asked.elapsed());
 }
 
-/// As in nginx: 0 is no limit.
+/// As in nginx, 0 means unlimited.
 #[test]
 fn a_graceful_stop_without_a_limit_waits_for_the_answer() {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");

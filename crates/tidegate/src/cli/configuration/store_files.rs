@@ -81,9 +81,9 @@ fn running_state(settings: &Settings, pid: i32) -> anyhow::Result<Kept> {
         Ok(path) => path,
         Err(reason) => {
             let bytes = whole_copy(&settings.files.pid, pid, PATIENCE);
-            let bytes = bytes.with_context(|| format!("there is no backup: {reason:#}"))?;
+            let bytes = bytes.with_context(|| format!("backup failed: {reason:#}"))?;
             return copy::parse(&bytes)
-                .map_err(|reason| anyhow!("there is no backup: what process {pid} sent: {reason}"));
+                .map_err(|reason| anyhow!("backup failed: invalid copy from process {pid}: {reason}"));
         }
     };
     let kept = copy::read(&path).map_err(|reason| anyhow!("{}: {reason}", path.display()))?;
