@@ -38,6 +38,7 @@ optional=(
     minisign          # signs the sums of make dist
     rpm               # reads the .rpm that make dist writes
     umoci             # unpacks the image that make dist writes
+    chromium          # opens the console in make test
     debootstrap       # a Debian of its own to install the .deb in
 )
 # Packages that bring a service, and its name.

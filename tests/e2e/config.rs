@@ -1,6 +1,7 @@
 //! What objects and keys of the configuration do, where they come from, and what is refused of them.
 
 mod apisix_details;
+mod beside;
 mod changes;
 mod claims;
 pub(crate) mod closed;
@@ -11,12 +12,14 @@ mod discovery;
 mod edits;
 pub(crate) mod etcd;
 mod explain;
+mod foreseen;
 mod header_texts;
 mod idle_keys;
 mod loops;
 mod masked;
 mod max_conn;
 mod never;
+mod overruled;
 mod probes;
 mod rebinding;
 pub(crate) mod secrets;

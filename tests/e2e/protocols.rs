@@ -25,6 +25,7 @@ mod http2_floods;
 mod http2_storms;
 mod http2_trailers;
 mod interim_answers;
+mod kong_client_certificate;
 mod leaving;
 mod limits;
 mod lingering;

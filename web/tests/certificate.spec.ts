@@ -38,3 +38,14 @@ test("a certificate for another name than its SNI is saved with a warning that i
   await expect(page.getByRole("status").filter({ hasText: /Valid, (one|\d+) warning/ })).toBeVisible();
   await expect(page.locator(".problems .warn")).toContainText("shop.example.com");
 });
+
+test("a certificate that is none is named, besides its key", async ({ page, gateway }) => {
+  await signIn(page, gateway, "/ssls/+new");
+  await page.locator("#new-id").fill("garbage");
+  await page.getByRole("textbox", { name: "Server names" }).fill("a.example.com");
+  await page.keyboard.press("Enter");
+  const garbage = "garbage ".repeat(30);
+  await page.getByRole("textbox", { name: "Certificate", exact: true }).fill(garbage);
+  await page.getByRole("textbox", { name: "Private key" }).fill(garbage);
+  await expect(page.getByText(/^This is not a certificate in PEM/)).toBeVisible();
+});

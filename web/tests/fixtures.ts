@@ -40,6 +40,14 @@ function until(child: ChildProcess, pattern: RegExp): Promise<void> {
   });
 }
 
+/** UI_DIST=1: the console as `npm run build` has just made it, before a gateway that was built with another one. */
+async function serveDist(admin: number): Promise<{ child: ChildProcess; address: string }> {
+  const port = await freePort();
+  const child = spawn("node", ["dev-server/server.mjs", "--listen", `127.0.0.1:${port}`, "--admin", `http://127.0.0.1:${admin}`], { stdio: ["ignore", "pipe", "pipe"] });
+  await until(child, /\/ui\//);
+  return { child, address: `http://127.0.0.1:${port}` };
+}
+
 /** `more`: lines of `deployment.admin`, made for the port of the Admin API. */
 export async function start(more: (admin: number) => string = () => ""): Promise<{ gateway: Gateway; stop: () => Promise<void> }> {
   const binary = process.env.TIDEGATE_BIN;
@@ -60,6 +68,7 @@ deployment:
 ${more(admin)}`);
   const gateway = spawn(binary, ["run", "--prefix", folder], { stdio: ["ignore", "pipe", "pipe"] });
   await until(gateway, /admin API/);
+  const served = process.env.UI_DIST ? await serveDist(admin) : null;
   const api = `http://127.0.0.1:${admin}/apisix/admin`;
   const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
     const response = await fetch(api + path, { method, headers: { "X-API-KEY": ADMIN_KEY, "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
@@ -73,8 +82,9 @@ ${more(admin)}`);
   };
   const ended = (child: ChildProcess) => new Promise<void>((resolve) => { child.once("exit", () => resolve()); child.kill(); });
   return {
-    gateway: { console: `http://127.0.0.1:${admin}/ui`, admin: `http://127.0.0.1:${admin}`, proxy: `http://127.0.0.1:${proxy}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
+    gateway: { console: `${served?.address ?? `http://127.0.0.1:${admin}`}/ui`, admin: `http://127.0.0.1:${admin}`, proxy: `http://127.0.0.1:${proxy}`, call, put: async (path, value) => void (await call("PUT", path, value)) },
     stop: async () => {
+      if (served) await ended(served.child);
       await ended(gateway);
       rmSync(folder, { recursive: true, force: true });
     },

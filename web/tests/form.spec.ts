@@ -153,3 +153,59 @@ test("nodes without a port and paths with a name behind the star are warned of",
   await page.getByLabel("Port", { exact: true }).fill("");
   await expect(page.locator(".problems .warn")).toContainText("Node 127.0.0.1 has no port: 80 is used.");
 });
+
+test("a field that is not JSON keeps the object from being saved, and discarding shows what is stored", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/catalog");
+  await page.getByLabel("More fields…").first().selectOption("vars");
+  const field = page.getByRole("textbox", { name: "Conditions" });
+  await expect(field).toBeFocused();
+  // What is typed first belongs between the brackets.
+  await page.keyboard.type('["arg_x", "==", "1"]');
+  await expect(field).toHaveValue('[["arg_x", "==", "1"]]');
+  const review = page.getByRole("button", { name: /^Review and save/ });
+  await expect(review).toBeEnabled();
+  await field.fill("arg_x == 1[]");
+  await expect(page.getByText(/^Not valid JSON: Unexpected token/)).toBeVisible();
+  await expect(field).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByRole("status").getByText("Not valid", { exact: true })).toBeVisible();
+  await expect(review).toBeDisabled();
+  await page.keyboard.press("Control+s");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.getByRole("button", { name: "Discard" }).click();
+  await expect(field).toHaveCount(0);
+  await expect(page.getByText("Not valid", { exact: true })).toHaveCount(0);
+});
+
+test("a node that is none is named at its field, and cannot be saved", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/upstreams/orders");
+  const port = page.getByLabel("Port");
+  await port.fill("abc");
+  await expect(page.getByText("127.0.0.1: abc is not a port. A port is a number from 1 to 65535.")).toBeVisible();
+  await expect(port).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByRole("button", { name: /^Review and save/ })).toBeDisabled();
+  await port.fill("8080");
+  await page.getByLabel("Host", { exact: true }).fill("http://a.example");
+  await expect(page.getByText("http://a.example is not a host: write a.example, and choose the scheme in Scheme.")).toBeVisible();
+  await expect(page.getByLabel("Type", { exact: true })).toHaveValue("0");
+});
+
+test("traffic is split by weights in a form", async ({ page, gateway }) => {
+  await shop(gateway);
+  await gateway.put("/upstreams/canary", { nodes: { "127.0.0.1:1981": 1 } });
+  await signIn(page, gateway, "/routes/catalog");
+  await page.getByRole("button", { name: "Add plugin" }).click();
+  await page.getByRole("combobox", { name: "Search plugins" }).fill("canary");
+  await page.keyboard.press("Enter");
+  const plugin = page.locator('[data-path="/plugins/traffic-split"]');
+  await plugin.getByLabel("Upstream").first().selectOption("canary");
+  await plugin.getByLabel("Weight").first().fill("3");
+  await expect(plugin.locator(".plugin-row")).toContainText("canary 25 % · its own upstream 75 %");
+  await page.keyboard.press("Control+s");
+  await page.getByRole("dialog").getByRole("button", { name: /^Save/ }).click();
+  await expect(page.getByText("catalog saved")).toBeVisible();
+  expect(await gateway.call("GET", "/routes/catalog")).toMatchObject({ value: { plugins: { "traffic-split": { rules: [{ weighted_upstreams: [{ upstream_id: "canary", weight: 3 }, { weight: 9 }] }] } } } });
+  await page.locator('[data-path="/plugins/limit-count"]').getByRole("button", { name: "limit-count", exact: true }).click();
+  await expect(page.getByText(/consumer_name per consumer/)).toBeVisible();
+});

@@ -110,3 +110,17 @@ test("a menu opens, moves and closes with arrows and Escape", async ({ page, gat
   await page.keyboard.press("Escape");
   await expect(page.getByRole("button", { name: "Columns" })).toBeFocused();
 });
+
+test("the palette explains a URL", async ({ page, gateway }) => {
+  await signIn(page, gateway);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox").fill("explain http://shop.example.com/orders/1");
+  await expect(page.getByRole("option").first()).toContainText("Explain http://shop.example.com/orders/1");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/explain\?url=http%3A%2F%2Fshop\.example\.com%2Forders%2F1/);
+  await page.keyboard.press("Escape");
+  await page.locator("h1").click();
+  await page.keyboard.press("g");
+  await page.keyboard.press("l");
+  await expect(page).toHaveURL(/\/ssls$/);
+});

@@ -60,11 +60,11 @@ test("columns are chosen in the address", async ({ page, gateway }) => {
   await shop(gateway);
   await signIn(page, gateway, "/routes");
   await page.getByRole("button", { name: "Columns" }).click();
-  await page.getByRole("menuitemcheckbox", { name: "Priority" }).click();
-  await expect(page.getByRole("columnheader", { name: "Priority" })).toBeVisible();
+  await page.getByRole("menuitemcheckbox", { name: "Status" }).click();
+  await expect(page.getByRole("columnheader", { name: "Status" })).toBeVisible();
   await page.keyboard.press("Escape");
-  await expect(page).toHaveURL(/cols=.*priority/);
-  await signIn(page, gateway, "/routes?cols=name,priority");
+  await expect(page).toHaveURL(/cols=.*status/);
+  await signIn(page, gateway, "/routes?cols=name,status");
   await expect(page.getByRole("columnheader")).toHaveCount(3);
 });
 
@@ -104,7 +104,8 @@ test("an object that others refer to stays, and the gateway says why", async ({ 
   await shop(gateway);
   await signIn(page, gateway, "/upstreams?peek=orders");
   await page.getByRole("button", { name: "Delete", exact: true }).click();
-  await expect(page.getByText(/can not delete this upstream|referenc|using it/i)).toBeVisible();
+  await expect(page.getByRole("dialog")).toContainText("upstreams/orders was not deleted: 3 objects use it.");
+  await page.getByRole("dialog").locator("footer").getByRole("button", { name: "Close" }).click();
   await expect(page.locator(rows)).toHaveCount(1);
 });
 
@@ -129,4 +130,16 @@ test("a screen whose file cannot be had says so, and a new attempt loads the pag
   await page.unroute("**/assets/list-screen-*.js");
   await page.getByRole("alert").getByRole("button").click();
   await expect(page.getByRole("row", { name: /orders/ })).toBeVisible();
+});
+
+test("the order is that of the identifiers, before and after one is created, and a small screen shows the path", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes");
+  const names = page.locator(".tbody .tr .name");
+  await expect(names).toHaveText(["catalog", "off", "orders"]);
+  await gateway.put("/routes/middle", { uri: "/middle", upstream_id: "orders" });
+  await expect(names).toHaveText(["catalog", "middle", "off", "orders"]);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expect(page.getByRole("columnheader", { name: "Path" })).toBeVisible();
+  await expect(page.getByRole("row", { name: /orders/ }).first()).toContainText("/orders/*");
 });

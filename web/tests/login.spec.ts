@@ -1,11 +1,18 @@
 import { ADMIN_KEY, expect, shop, signIn, start, test, VIEWER_KEY } from "./fixtures";
 
-test("a wrong key is refused, with where to find the right one", async ({ page, gateway }) => {
+test("a wrong key is refused, and where to find the right one stands there before", async ({ page, gateway }) => {
   await page.goto(`${gateway.console}/`);
   await page.locator("#key").fill("wrong");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(page.getByRole("alert")).toContainText("does not accept this key");
-  await expect(page.getByRole("alert")).toContainText("data/admin.key");
+  await expect(page.getByText("data/admin.key")).toBeVisible();
+  await page.getByRole("button", { name: "Sign in with a password" }).click();
+  await expect(page.getByText("The password is not kept.")).toBeVisible();
+  await page.getByRole("button", { name: "中文" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).not.toContainText("Sign in");
+  await page.getByRole("button", { name: "English" }).click();
+  await page.getByRole("button", { name: /^Theme/ }).click();
+  await expect(page.locator("html")).toHaveAttribute("data-theme", "light");
 });
 
 test("an admin key opens the console", async ({ page, gateway }) => {

@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { expect, shop, signIn, test } from "./fixtures";
+import { expect, shop, signIn, test, VIEWER_KEY } from "./fixtures";
 
 const source = (page: Page) => page.locator(".code .cm-content");
 const text = async (page: Page) => (await source(page).locator(".cm-line").allTextContents()).join("\n");
@@ -272,4 +272,105 @@ test("markup in a stored field is text", async ({ page, gateway }) => {
   await expect(page.getByLabel("Description", { exact: true })).toHaveValue(evil);
   await signIn(page, gateway, "/changes");
   expect(await page.locator("img, script:not([src])").count()).toBe(0);
+});
+
+test("a consumer's credentials are on its page, for viewers as well", async ({ page, gateway }) => {
+  await gateway.put("/consumers/anna", { username: "anna" });
+  await signIn(page, gateway, "/consumers/anna");
+  const section = page.getByRole("region", { name: "Credentials" });
+  await expect(section).toContainText("No credentials");
+  await section.getByRole("link", { name: "Add credential" }).click();
+  await expect(page).toHaveURL(/\/consumers\/anna\/credentials\/\+new|%2Bnew/);
+  await gateway.put("/consumers/anna/credentials/main", { plugins: { "key-auth": { key: "anna-key" } } });
+  await signIn(page, gateway, "/consumers/anna", VIEWER_KEY);
+  await expect(section.getByRole("link", { name: "Add credential" })).toHaveCount(0);
+  await expect(section).toContainText("key-auth");
+  await section.getByRole("link", { name: "main" }).click();
+  await expect(page).toHaveURL(/\/consumers\/anna\/credentials\/main$/);
+  await expect(page.locator("body")).not.toContainText("anna-key");
+});
+
+test("an upstream in use is not deleted, and its users are links; a deleted route says what it served", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/upstreams/orders");
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Delete" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("upstreams/orders was not deleted: 3 objects use it.");
+  await expect(dialog.getByRole("link")).toHaveText(["routes/catalog", "routes/off", "routes/orders"]);
+  await dialog.getByRole("link", { name: "routes/off" }).click();
+  await expect(page).toHaveURL(/\/routes\/off$/);
+  await expect(dialog).toHaveCount(0);
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Delete" }).click();
+  await expect(page.getByText("Route off deleted. It was disabled.")).toBeVisible();
+  await page.getByRole("row", { name: /orders/ }).click();
+  await page.keyboard.press("Delete");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await expect(page.getByText("Route orders deleted. It served /orders/*.")).toBeVisible();
+});
+
+test("what is stored is looked at, too: a route to an upstream that is gone is warned of", async ({ page, gateway }) => {
+  await gateway.put("/routes/split", { uri: "/split", upstream: { nodes: { "127.0.0.1:1980": 1 } }, plugins: { "traffic-split": { rules: [{ weighted_upstreams: [{ upstream_id: "nowhere", weight: 1 }, { weight: 9 }] }] } } });
+  await signIn(page, gateway, "/routes/split");
+  await expect(page.getByText(/upstream nowhere does not exist/)).toBeVisible();
+  await shop(gateway);
+  await page.goto(`${gateway.console}/routes/orders`);
+  await expect(page.getByLabel("Path", { exact: true })).toHaveValue("/orders/*");
+  await expect(page.locator(".bar-top [role=status]")).toHaveCount(0);
+});
+
+test("a viewer is told that nothing may be created, and an ID alone is not left without a question", async ({ page, gateway }) => {
+  await signIn(page, gateway, "/routes/+new", VIEWER_KEY);
+  await expect(page.getByRole("heading", { name: "You may not create anything" })).toBeVisible();
+  await signIn(page, gateway, "/routes/+new");
+  await page.locator("#new-id").fill("only-this");
+  await page.getByRole("link", { name: "Services", exact: true }).click();
+  await expect(page.getByRole("dialog")).toContainText("Discard your changes?");
+});
+
+test("an invalid object is not reviewed: its first wrong field gets the focus", async ({ page, gateway }) => {
+  await shop(gateway);
+  await signIn(page, gateway, "/routes/orders");
+  await page.getByLabel("Host", { exact: true }).fill("http://a.test");
+  const fault = page.locator(".fault").first();
+  await expect(fault).toContainText('"http://a.test" does not have the form');
+  await expect(fault).not.toContainText("^");
+  await page.getByRole("button", { name: /^Review and save/ }).click();
+  await expect(page.getByLabel("Host", { exact: true })).toBeFocused();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+});
+
+test("creating an object asks for nothing that is not there", async ({ page, gateway }) => {
+  await shop(gateway);
+  const failed: string[] = [];
+  page.on("response", (response) => { if (response.status() >= 400) failed.push(`${response.request().method()} ${response.status()} ${new URL(response.url()).pathname}`); });
+  await signIn(page, gateway, "/routes/+new");
+  failed.length = 0;
+  await page.locator("#new-id").fill("made");
+  await page.getByLabel("Upstream ID").fill("orders");
+  await expect(page.getByRole("status").getByText("Valid", { exact: false })).toBeVisible();
+  await page.keyboard.press("Control+s");
+  await page.getByRole("dialog").getByRole("button", { name: /^Save/ }).click();
+  await expect(page.getByText("made saved")).toBeVisible();
+  expect(failed).toEqual([]);
+});
+
+test("only what identifies a consumer is offered for a credential", async ({ page, gateway }) => {
+  await gateway.put("/consumers/anna", { username: "anna" });
+  await signIn(page, gateway, "/consumers/anna/credentials/+new");
+  await page.locator("#new-id").fill("empty");
+  await expect(page.getByText(/it has no plugins and no effect/)).toBeVisible();
+  await page.getByRole("button", { name: "Add plugin" }).click();
+  await expect(page.getByRole("option", { name: /key-auth/ }).first()).toBeVisible();
+  await expect(page.getByRole("option", { name: /limit-count/ })).toHaveCount(0);
+});
+
+test("without streams, there is no form for a stream route", async ({ page, gateway }) => {
+  await signIn(page, gateway, "/stream_routes");
+  await expect(page.getByText("Stream proxying is off.")).toBeVisible();
+  await expect(page.getByRole("button", { name: "New stream route" })).toHaveCount(0);
+  await page.goto(`${gateway.console}/stream_routes/+new`);
+  await expect(page.getByText(/apisix\.stream_proxy in config\.yaml/)).toBeVisible();
+  await expect(page.locator("#new-id")).toHaveCount(0);
 });

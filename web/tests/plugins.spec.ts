@@ -14,7 +14,11 @@ test("the catalogue has every plugin and searches them", async ({ page, gateway 
 test("a plugin has its fields, and leads to the routes that use it", async ({ page, gateway }) => {
   await shop(gateway);
   await signIn(page, gateway, "/plugins/limit-count");
-  await expect(page.getByRole("rowheader", { name: "time_window", exact: true })).toBeVisible();
+  await expect(page.getByRole("rowheader", { name: /^time_window/ })).toContainText("required, or an alternative");
+  await expect(page.getByRole("row", { name: /^time_window/ })).toContainText("length of the window in seconds");
+  const used = page.locator(".facts > div", { hasText: "Used by" });
+  await expect(used.getByRole("link")).toHaveText(["routes/catalog"]);
+  await expect(page.locator(".facts > div", { hasText: "May be used on" })).not.toContainText("Stream routes");
   await page.locator("main").getByRole("link", { name: "Routes", exact: true }).click();
   await expect(page.locator(".tbody .tr")).toHaveCount(1);
 });

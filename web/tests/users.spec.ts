@@ -12,10 +12,17 @@ test("an admin creates a user, who signs in, and takes the role away again", asy
   await expect(page.getByText("No users yet")).toBeVisible();
   await page.keyboard.press("n");
   const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("User").fill("ve ra");
+  await dialog.getByRole("button", { name: "Create user" }).click();
+  await expect(dialog.getByText(/a space cannot be in it/)).toBeVisible();
+  await expect(dialog.getByLabel("User")).toHaveAttribute("aria-invalid", "true");
+  await expect(dialog.getByText("Enter a password of at least 12 characters.")).toBeVisible();
   await dialog.getByLabel("User").fill("vera");
   await dialog.getByLabel("Role").selectOption("editor");
   await dialog.getByLabel("Password").fill("too short");
-  await expect(dialog.getByRole("button", { name: "Create user" })).toBeDisabled();
+  await dialog.getByRole("button", { name: "Create user" }).click();
+  await expect(dialog.getByText("The password has 9 of at least 12 characters.")).toBeVisible();
+  await expect(dialog.getByLabel("Password")).toBeFocused();
   await dialog.getByLabel("Password").fill(PASSWORD);
   await dialog.getByRole("button", { name: "Create user" }).click();
   await expect(page.getByRole("row", { name: /vera/ })).toContainText("Editor");
@@ -40,7 +47,7 @@ test("an admin creates a user, who signs in, and takes the role away again", asy
   await expect(other.locator("#key")).toBeVisible();
   await act("Change role or password");
   await dialog.getByLabel("Role").selectOption("viewer");
-  await dialog.getByLabel("Sees which consumers").check();
+  await dialog.getByLabel("May see which consumer").check();
   await dialog.getByRole("button", { name: "Save user" }).click();
   await expect(page.getByRole("row", { name: /vera/ })).toContainText("Viewer · sees consumers");
   expect(await gateway.call("GET", "/users/vera")).toMatchObject({ role: "viewer", consumer_names: true });

@@ -88,7 +88,7 @@ impl AdminApi {
     }
 
     /// What to do, where the message of a refused write does not say it. The message stays APISIX's.
-    fn with_remedy(&self, response: Response, kind: Kind) -> Response {
+    fn with_remedy(&self, request: &Request, response: Response, target: (Kind, &str)) -> Response {
         if response.status != 400 || response.stream.is_some() {
             return response;
         }
@@ -97,7 +97,8 @@ impl AdminApi {
             return response;
         };
         let message = body.get("error_msg").and_then(Value::as_str).unwrap_or_default();
-        let Some(text) = remedy::remedy(Some(kind), message, self.plugins().as_ref()) else {
+        let sent = read_body(request).ok().flatten();
+        let Some(text) = remedy::remedy(Some(target), sent.as_ref(), message, self.plugins().as_ref()) else {
             return response;
         };
         body.insert("remedy".to_owned(), text.into());
@@ -156,7 +157,8 @@ impl AdminApi {
                     }
                     _ => {}
                 }
-                self.with_remedy(resource::answer(self, request, &target, body).await, target.kind)
+                let response = resource::answer(self, request, &target, body).await;
+                self.with_remedy(request, response, (target.kind, target.id.as_deref().unwrap_or_default()))
             }
         };
         let version = if self.settings.version == ApiVersion::V3 { "v3" } else { "v2" };

@@ -81,6 +81,13 @@ impl Objects for With<'_> {
         found.push(self.changed.clone());
         found
     }
+
+    fn of_kind(&self, kind: Kind) -> Vec<Object> {
+        let mut found = self.rest.of_kind(kind);
+        found.retain(|object| (object.kind, &object.id) != (self.changed.kind, &self.changed.id));
+        found.extend((self.changed.kind == kind).then(|| self.changed.clone()));
+        found
+    }
 }
 
 /// As it appears in a message about another object.

@@ -50,7 +50,10 @@ pub(crate) fn check(caller: &Caller, method: &str, segments: &[&str]) -> Result<
             &json!({
                 "error_msg": "failed to check token",
                 "description": format!("invalid method for role {}", role.name()),
-                "remedy": "a change needs a key with role admin",
+                "remedy": match least(method, segments) {
+                    Role::Admin => "this needs role admin",
+                    _ => "a change needs role editor or admin",
+                },
             }),
         )),
     }

@@ -50,6 +50,10 @@ impl PluginCatalog for Catalog {
             for_admins: None,
             nested: tidegate_model::catalog::no_nested,
             remarks: tidegate_model::catalog::no_remarks,
+            schemes: &[],
+            only_tcp: false,
+            may_identify: false,
+            of_consumer: tidegate_model::catalog::of_no_consumer,
             of_itself: &[],
         })
     }

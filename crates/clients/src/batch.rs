@@ -61,6 +61,15 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
+    /// What is logged meanwhile is about a delivery, too.
+    async fn attempt(&self, entries: Arc<Lot<T>>) -> Result<(), String> {
+        let sending = hops::delivering((self.send)(entries));
+        match self.of_error_log {
+            true => error_log::keeping_back(sending).await,
+            false => sending.await,
+        }
+    }
+
     fn log_error(&self, message: std::fmt::Arguments<'_>) {
         let say = || error_log::log(Level::Error, message);
         if self.of_error_log { error_log::kept_back(say) } else { say() }
@@ -305,7 +314,7 @@ async fn deliver<T>(shared: Arc<Shared<T>>, entries: Arc<Lot<T>>, bytes: usize) 
     let count = entries.len();
     let name = &shared.conf.name;
     let (mut failures, mut is_delivered) = (0, true);
-    while let Err(reason) = hops::delivering((shared.send)(entries.clone())).await {
+    while let Err(reason) = shared.attempt(entries.clone()).await {
         shared.log_error(format_args!("Batch Processor[{name}] failed to process entries: {reason}"));
         failures += 1;
         if failures > shared.conf.max_retry_count {

@@ -5,7 +5,6 @@
 
 mod connect;
 mod connection;
-mod endpoint;
 mod heard;
 mod idle;
 mod kept;
@@ -13,9 +12,9 @@ mod proxies;
 
 pub use connect::{TlsWanted, Transport, connect, tls_config};
 pub use connection::Body;
-pub use endpoint::Endpoint;
 pub use kept::{KeptClient, KeptResponse, Stream};
 pub use proxies::{Proxies, Proxy};
+pub use tidegate_model::endpoint::Endpoint;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 

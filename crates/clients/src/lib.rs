@@ -11,6 +11,7 @@ pub mod google;
 pub mod http;
 pub mod jws;
 pub mod jws_sign;
+pub mod names;
 pub mod nginx_base64;
 mod paced;
 pub mod public_jwk;

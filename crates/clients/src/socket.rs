@@ -10,11 +10,14 @@ use std::{
 use tidegate_plugin_api::{descriptors, stop};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
-    net::{TcpStream, UdpSocket},
+    net::UdpSocket,
     sync::Mutex,
 };
 
-use crate::http::{TlsWanted, tls_config};
+use crate::{
+    http::{TlsWanted, tls_config},
+    names,
+};
 
 /// A receiver of log entries on a socket.
 #[derive(Clone, Debug)]
@@ -72,8 +75,7 @@ impl SocketSink {
     }
 
     async fn connect(&self) -> Result<Box<dyn Stream>, String> {
-        let connecting =
-            async { TcpStream::connect((self.host.as_str(), self.port)).await.and_then(descriptors::spared) };
+        let connecting = async { names::connect(&self.host, self.port).await.and_then(descriptors::spared) };
         let stream = self.within(connecting).await;
         let stream = stream.map_err(|reason| self.failed("connect to TCP server", &reason))?;
         let SocketKind::Tls { server_name, verify } = &self.kind else { return Ok(Box::new(stream)) };
@@ -89,9 +91,9 @@ impl SocketSink {
     pub async fn datagrams(&self) -> Result<Datagrams<'_>, String> {
         let failed = |reason: String| self.failed("connect to UDP server", &reason);
         let address = self
-            .within(tokio::net::lookup_host((self.host.as_str(), self.port)))
+            .within(names::addresses(&self.host, self.port))
             .await
-            .and_then(|mut found| found.next().ok_or_else(|| "no address".to_owned()))
+            .and_then(|found| found.first().copied().ok_or_else(|| "no address".to_owned()))
             .map_err(failed)?;
         let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = self.within(UdpSocket::bind(local)).await.map_err(failed)?;
@@ -226,5 +228,21 @@ fn has_ended(stream: &mut dyn Stream) -> bool {
         Poll::Ready(Ok(())) => buffer.filled().is_empty(),
         Poll::Ready(Err(_)) => true,
         Poll::Pending => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the look-up of a name may, which is all that takes time with UDP.
+    #[tokio::test]
+    async fn nothing_takes_longer_than_the_timeout() {
+        let timeout = Duration::from_millis(20);
+        let sink = SocketSink { host: "a.test".to_owned(), port: 9, timeout, kind: SocketKind::Udp };
+        let begun = Instant::now();
+        let never = std::future::pending::<std::io::Result<()>>();
+        assert_eq!(sink.within(never).await, Err("timeout".to_owned()));
+        assert!(begun.elapsed() >= timeout);
     }
 }

@@ -25,6 +25,7 @@ mod streams;
 mod texts;
 mod tls;
 mod trial;
+mod unreached;
 mod upstreams;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
@@ -46,7 +47,7 @@ use tidegate_plugin_api::{
 use tidegate_routing::router::Mode;
 use tidegate_telemetry::background::give_way;
 
-pub use certificates::ciphers::check as check_ciphers;
+pub use certificates::ciphers::{check as check_ciphers, remarks as cipher_remarks};
 pub use object::Key;
 pub use secrets::{SecretSource, resolve_environment, secret_references};
 pub use tls::UpstreamTrust;

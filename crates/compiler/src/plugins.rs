@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tidegate_model::{Document, Kind, PluginCatalog, SchemaKind, catalog::built_without};
 use tidegate_plugin_api::{
-    BuildContext, Instance, MISFIT, Owner, PluginDef, UpstreamHandle, Variable, upstream::Scheme,
+    BuildContext, Instance, MISFIT, Owner, PluginChain, PluginDef, UpstreamHandle, Variable, upstream::Scheme,
 };
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::error_log::{self, Level};
@@ -14,7 +14,7 @@ use tidegate_telemetry::error_log::{self, Level};
 use crate::{
     Compiler,
     object::{Key, is_disabled},
-    references,
+    references, unreached,
 };
 
 impl Compiler {
@@ -40,6 +40,9 @@ impl Compiler {
         };
         let owner = Owner { kind: key.0, id: key.1.clone(), version: object.modified };
         let instances = self.build_instances(key, &owner, plugins, &previous, |_| true);
+        if key.0 != Kind::Route && unreached::any_answers(&instances) {
+            self.remark_on_unreached(key, &PluginChain::new(instances.clone()));
+        }
         self.instances.insert(key.clone(), instances);
     }
 

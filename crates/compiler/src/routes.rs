@@ -56,6 +56,7 @@ impl Compiler {
             faults.push(reason);
             PluginChain::default()
         });
+        self.remark_on_unreached(key, &chain);
         let upstream = self.route_upstream(key, &conf, service.as_ref());
         let mut spec = spec(&conf, service.as_ref(), filter.is_some(), &mut faults);
         let is_whole = object.fault.is_none() && faults.is_empty();
@@ -187,17 +188,20 @@ impl Compiler {
         }
     }
 
+    /// Whether what is referred to is not there, or cannot be built.
+    pub(super) fn is_broken(&self, kind: Kind, id: Option<&str>) -> bool {
+        let Some(id) = id else { return false };
+        self.object(kind, id).is_none() || self.incomplete.contains(&(kind, Arc::from(id)))
+    }
+
     /// The answer of a route that refers to what is not there, or cannot be built.
     fn broken_reference(&self, conf: &resources::Route, upstream: &RouteUpstream) -> Option<u16> {
         if matches!(upstream, RouteUpstream::Missing) {
             return Some(UNAVAILABLE);
         }
         let lower = [(Kind::Service, &conf.service_id), (Kind::PluginConfig, &conf.plugin_config_id)];
-        let is_broken = |(kind, id): (Kind, &Option<String>)| {
-            let Some(id) = id.as_deref() else { return false };
-            self.object(kind, id).is_none() || self.incomplete.contains(&(kind, Arc::from(id)))
-        };
-        lower.into_iter().any(is_broken).then_some(UNAVAILABLE)
+        let mut broken = lower.into_iter().filter(|(kind, id)| self.is_broken(*kind, id.as_deref()));
+        broken.next().map(|_| UNAVAILABLE)
     }
 
     fn filter(&self, source: Option<&str>) -> Result<Option<Arc<dyn FilterFunction>>, String> {

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tidegate_model::{Kind, Object, PluginCatalog, SchemaKind, resources};
 use tidegate_plugin_api::{
-    BuildContext, Catalog, Owner, UpstreamHandle, Variable,
+    BuildContext, Catalog, Owner, Session, UpstreamHandle, Variable,
     route::RouteUpstream,
     session::StreamOwner,
     stream_route::{StreamInstance, StreamRoute},
 };
 use tidegate_routing::expr::Expression;
+use tidegate_telemetry::error_log::Level;
 
 use crate::{
     Compiler,
@@ -68,6 +69,7 @@ impl Compiler {
         let is_broken = object.fault.is_some()
             || !faults.is_empty()
             || self.incomplete.contains(key)
+            || self.is_broken(Kind::Service, conf.as_ref().and_then(|conf| conf.service_id.as_deref()))
             || matches!(upstream, RouteUpstream::Missing);
         for fault in faults.into_iter().filter(|_| object.fault.is_none()) {
             self.problem(key, fault);
@@ -154,15 +156,30 @@ impl Compiler {
                 BuildContext { owner, metadata: metadata.as_ref(), upstreams: &upstreams, proto: None };
             let priority = conf.pointer("/_meta/priority").and_then(Value::as_i64).unwrap_or(def.priority);
             let plugin = self.with_texts(key, def, || (def.build_stream)(&conf, &context))?;
-            let filter = conf
-                .pointer("/_meta/filter")
-                .map(|rule| Expression::compile(rule, &mut |name| Variable::resolve(name)))
-                .transpose()
-                .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))?;
-            let filter = filter.filter(|filter| !filter.is_always_true());
+            let filter = conf.pointer("/_meta/filter").map(|rule| self.stream_filter(key, def.name, rule));
+            let filter = filter.transpose()?.filter(|filter| !filter.is_always_true());
             Ok(StreamInstance { name: def.name, priority, filter, plugin })
         });
         self.excuse(built, waits)
+    }
+
+    /// `_meta.filter`, which may be about what only requests have: then the plugin may never run.
+    fn stream_filter(&mut self, key: &Key, name: &str, rule: &Value) -> Result<Expression<Variable>, String> {
+        let mut of_requests: Vec<String> = Vec::new();
+        let mut resolve = |name: &str| {
+            let variable = Variable::resolve(name);
+            if !Session::knows(&variable) {
+                of_requests.push(name.to_owned());
+            }
+            variable
+        };
+        let filter = Expression::compile(rule, &mut resolve)
+            .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))?;
+        for unknown in of_requests {
+            let text = format!("plugin {name}: _meta.filter: no session has a variable ${unknown}");
+            self.remark(key, Level::Warn, text);
+        }
+        Ok(filter)
     }
 }
 

@@ -73,12 +73,24 @@ pub fn warnings(settings: &Settings) -> Vec<(String, String)> {
             "the console is not served on a port of the data plane; give admin_listen a port of its own";
         warn("enable_admin_ui", message.to_owned());
     }
+    warn_of_certificates(settings, &mut warn);
+    found
+}
+
+/// Client certificates that are not asked for.
+fn warn_of_certificates(settings: &Settings, warn: &mut impl FnMut(&str, String)) {
+    let admin = &settings.admin;
+    const AUTHORITIES: &str = "admin_api_mtls.admin_ssl_ca_cert";
+    let names_none = admin.client_ca.as_deref().is_none_or(str::is_empty);
+    if admin.https && names_none && settings.places.is_set(&format!("deployment.admin.{AUTHORITIES}")) {
+        let message = "admin_ssl_ca_cert is empty: no client certificate is requested; name the file, or remove the key";
+        warn(AUTHORITIES, message.to_owned());
+    }
     if admin.client_ca.is_some() && !admin.https {
         let message =
             "admin_ssl_ca_cert has no effect without https_admin: true: no client certificate is requested";
         warn("admin_api_mtls.admin_ssl_ca_cert", message.to_owned());
     }
-    found
 }
 
 /// Keys that are known to others, that no request can have, or that are given twice.

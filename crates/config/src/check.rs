@@ -114,7 +114,7 @@ fn table(node: &mut Node, path: &str, found: &mut Findings) {
             None => {
                 // A value that slipped to where a key belongs.
                 let shown = if keys::is_secret(path) { format!("below {path}") } else { below.clone() };
-                let message = format!("unknown key {shown} is ignored{}", nearest::hint(path, &entry.key));
+                let message = format!("unknown key {shown} is ignored{}", nearest::hint(path, entry));
                 // `roles: viewer` would make an administrator.
                 if path == "deployment.admin.admin_key[]" {
                     let message = match nearest::near(path, &entry.key) {
@@ -340,6 +340,20 @@ mod tests {
             &[],
             &[
                 "2:3: unknown key nginx_config.real_ip_from is ignored; it belongs at nginx_config.http.real_ip_from",
+            ],
+        );
+        check(
+            "http: {client_max_body_size: 1m}",
+            &[],
+            &["1:1: unknown key http is ignored; it belongs at nginx_config.http"],
+        );
+        check(
+            "apisix: {stream_proxy: {tcp: [{addr: 9100, ssl: true}]}, ssl: {cert: a}, node_listen: [{port: 1, ssl: true}]}",
+            &[],
+            &[
+                "1:44: unknown key apisix.stream_proxy.tcp[].ssl is ignored; did you mean tls?",
+                "1:64: unknown key apisix.ssl.cert is ignored; certificates are ssl objects: PUT /apisix/admin/ssls, or ssls of apisix.yaml",
+                "1:98: unknown key apisix.node_listen[].ssl is ignored; ports for HTTPS stand in apisix.ssl.listen",
             ],
         );
         check("zzzzzz: 1\n", &[], &["1:1: unknown key zzzzzz is ignored"]);

@@ -26,4 +26,5 @@ pub use load::{Loaded, Source, load, load_with, standing_warnings};
 pub use places::Places;
 pub use rules::{PUBLISHED_KEYS, believes_all};
 pub use settings::{Listener, Provider, Role, Settings};
+pub use tidegate_model::schema::is_secret_reference;
 pub use tidegate_model::units;

@@ -79,7 +79,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
         Ok(text) => text,
         // Without a file all defaults hold; but a file that was asked for must be there.
         Err(error) if error.kind() == io::ErrorKind::NotFound && source.file.is_none() => {
-            is_absent = true;
+            is_absent = files.config.symlink_metadata().is_err();
             String::new()
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
@@ -88,7 +88,7 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
         Err(error) => return Err(LoadError(vec![format!("cannot read {shown}: {error}")])),
     };
     let at = |fault: &Fault| format!("{shown}:{fault}");
-    let (root, found) = parse(&text, lookup).map_err(|fault| LoadError(vec![at(&fault)]))?;
+    let (root, found, holds_nothing) = parse(&text, lookup).map_err(|fault| LoadError(vec![at(&fault)]))?;
     let mut warnings: Vec<String> = found.warnings.iter().map(at).collect();
     if is_absent {
         warnings
@@ -97,9 +97,14 @@ pub fn load_with(source: &Source, lookup: Lookup) -> Result<Loaded, LoadError> {
     if !found.errors.is_empty() {
         return Err(LoadError(found.errors.iter().map(at).collect()));
     }
-    let places = Places::of(&root, &shown);
+    let places = Places::of(&root, &shown).emptied(holds_nothing && !is_absent);
     let mut raw = keys::defaults();
     keys::set(&mut raw, "plugins", source.plugins.as_slice().into());
+    if places.is_emptied() {
+        warnings.push(format!(
+            "{shown} is empty: the defaults take effect; write {{}} into it to say so, else a start is refused once the gateway has been in use"
+        ));
+    }
     merge::merge(&mut raw, root.into_value());
     override_by_environment(&mut raw, &places, lookup).map_err(|message| LoadError(vec![message]))?;
     if let Some(listen) = &source.listen {
@@ -132,17 +137,18 @@ fn no_utf8(path: &Path, shown: &str) -> String {
     format!("{shown}:{line}:{column}: this is not UTF-8; save the file in UTF-8")
 }
 
-/// The checked tree; an empty file is an empty table.
-fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings), Fault> {
+/// The checked tree, and whether the file holds nothing, which is an empty table.
+fn parse(text: &str, lookup: Lookup) -> Result<(Node, Findings, bool), Fault> {
     let mut root = yaml::parse(text)?;
-    if root.is_null() {
+    let holds_nothing = root.is_null();
+    if holds_nothing {
         root.content = Content::Map(Vec::new());
     }
     let mut found = Findings::default();
     environment::substitute_node(&mut root, lookup)?;
     legacy::modernise(&mut root, &mut found.warnings);
     check::document(&mut root, &mut found);
-    Ok((root, found))
+    Ok((root, found, holds_nothing))
 }
 
 fn files(source: &Source, lookup: Lookup) -> Files {

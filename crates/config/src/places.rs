@@ -9,6 +9,7 @@ use crate::yaml::node::{Content, Fault, Node};
 pub struct Places {
     file: String,
     places: HashMap<String, Position>,
+    emptied: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ struct Position {
 
 impl Places {
     pub(crate) fn of(root: &Node, file: &str) -> Self {
-        let mut places = Self { file: file.to_owned(), places: HashMap::new() };
+        let mut places = Self { file: file.to_owned(), places: HashMap::new(), emptied: false };
         places.walk(root, "");
         places
     }
@@ -56,6 +57,16 @@ impl Places {
     /// Whether the file is missing or sets nothing.
     pub fn is_empty(&self) -> bool {
         self.places.keys().all(String::is_empty)
+    }
+
+    /// Of a file that is there and holds nothing, or of a link to none. `{}` is something, and never written by accident.
+    pub(crate) fn emptied(self, emptied: bool) -> Self {
+        Self { emptied, ..self }
+    }
+
+    /// Whether there is a file, and nothing in it.
+    pub fn is_emptied(&self) -> bool {
+        self.emptied
     }
 
     /// Whether the file has this key.

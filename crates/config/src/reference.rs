@@ -42,6 +42,14 @@ routes:
 #END
 ";
 
+const KEYRING: &str = "apisix.data_encryption.keyring";
+
+/// Above it, where an etcd cluster keeps the objects.
+const SHARED_KEYRING: &str = "    \
+    # All gateways that share the etcd, those of APISIX too, need the same keyring. Before the first object is written, copy the
+    # key below to each of them. If they have written objects already, put their keyring here in place of it.
+";
+
 const ACTIVE: [&str; 7] = [
     "deployment",
     "deployment.admin",
@@ -84,7 +92,7 @@ impl Starter {
 /// conf/config.yaml of this repository.
 pub fn starter(kind: Starter, keys: &[&str], plugins: &[&str]) -> String {
     let keyring = (!keys.is_empty()).then(|| Value::from(keys).to_string());
-    let keyring = keyring.iter().map(|json| ("apisix.data_encryption.keyring", json.as_str()));
+    let keyring = keyring.iter().map(|json| (KEYRING, json.as_str()));
     let set: Vec<(&str, &str)> = kind.set().iter().copied().chain(keyring).collect();
     // Without an Admin API its keys are of no use.
     let (head, written) = match (kind, HEAD.split_once("  admin:\n")) {
@@ -95,6 +103,9 @@ pub fn starter(kind: Starter, keys: &[&str], plugins: &[&str]) -> String {
     for key in keys::all() {
         // The head has these; items of lists are described by their list.
         if !written.contains(&key.path) && !key.path.contains('[') && is_shown(key) {
+            if kind == Starter::Etcd && key.path == KEYRING {
+                text.push_str(SHARED_KEYRING);
+            }
             render(&mut text, key, &set, plugins);
         }
     }

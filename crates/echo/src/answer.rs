@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::options::Options;
 
-/// The longest delay that a path can ask for.
-const MAX_DELAY: Duration = Duration::from_secs(60);
+/// The longest delay that can be asked for.
+pub const MAX_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {

@@ -28,11 +28,12 @@ use tokio::{
     sync::Semaphore,
 };
 
-use self::{http1::HANDSHAKE, patience::in_time};
 pub use self::{
+    answer::MAX_DELAY,
     options::Options,
     tls::{Identity, server_config},
 };
+use self::{http1::HANDSHAKE, patience::in_time};
 
 /// A connection more than these waits until another ends.
 const MAX_CONNECTIONS: usize = 1000;

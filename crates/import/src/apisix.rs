@@ -21,6 +21,15 @@ const LISTS: [&str; 13] = [
     "stream_routes",
 ];
 
+/// An item of the list of plugins that are on.
+fn is_plugin(item: &Value) -> bool {
+    item.is_string() || item.get("name").is_some_and(Value::is_string)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
 pub(crate) fn convert(root: Node, imported: &mut Imported) -> Result<(), String> {
     let Content::Map(entries) = root.content else {
         return Err(format!(
@@ -35,12 +44,25 @@ pub(crate) fn convert(root: Node, imported: &mut Imported) -> Result<(), String>
         let list = entry.value.into_value();
         match list {
             Value::Null => {}
-            Value::Array(_) if LISTS.contains(&name.as_str()) => {
+            Value::Array(items)
+                if LISTS.contains(&name.as_str()) && (name != "plugins" || items.iter().all(is_plugin)) =>
+            {
+                let list = Value::Array(items);
                 report.converted(entry.line, &name);
                 output.put(&name, list);
             }
-            _ if name.ends_with("_conf_version") => {}
-            _ => report.unsupported(entry.line, &name, "no list that apisix.yaml has; left out"),
+            // A place for the anchors of YAML.
+            _ if name.ends_with("_conf_version") || name.starts_with("x-") => {}
+            list if is_empty(&list) => {
+                report.unsupported(entry.line, &name, "no list that apisix.yaml has; left out")
+            }
+            // It may guard a route, and have slipped out of it.
+            _ => {
+                return Err(format!(
+                    "line {}: [{name}] is not a list that apisix.yaml has; indent it below its object, or remove it",
+                    entry.line
+                ));
+            }
         }
     }
     Ok(())

@@ -11,11 +11,13 @@ use crate::{
     Report,
     fields::{self, Fields},
     imported::Imported,
+    literal,
     names::{folded, words_of_path},
 };
 use clients::Client;
 
 pub(crate) fn convert(root: &Node, imported: &mut Imported) -> Result<(), String> {
+    literal::require_plain_texts(root)?;
     let top = Fields::new(root, "file");
     if top.get("services").is_none() {
         return Err(format!("{}: no list `services`; hyperapi's configuration has one", root.line));
@@ -44,6 +46,7 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     let Some(upstream) = upstream else {
         return imported.report.unsupported(node.line, &subject, "no upstream of it has a usable `target`");
     };
+    let base = literal::in_replacement(&base);
     let bare = if base.is_empty() { "/" } else { &base };
     plugins.insert(
         "proxy-rewrite".to_owned(),
@@ -73,6 +76,9 @@ fn service(node: &Node, clients: &[Client], imported: &mut Imported) {
     fields.finish(&mut imported.report);
     let route_id = imported.output.id("routes", &id);
     let uris = [path.clone(), format!("{path}/*")];
+    for collection in ["upstreams", "routes"] {
+        imported.report.made(collection, &route_id, node.line);
+    }
     imported.output.add("upstreams", &route_id, upstream);
     imported.output.add(
         "routes",

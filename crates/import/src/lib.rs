@@ -13,6 +13,7 @@ mod hyperapi;
 mod imported;
 mod input;
 mod kong;
+mod literal;
 mod names;
 mod nginx;
 mod output;

@@ -30,7 +30,15 @@ pub struct Output {
     ids: HashSet<(String, String)>,
     /// The number that an id got last, of those that were there already.
     numbers: RefCell<HashMap<(String, String), usize>>,
+    /// Lists that name variables of the environment themselves.
+    names_variables: bool,
 }
+
+/// What begins the name of a variable of the environment in apisix.yaml, which is filled in before the YAML is read.
+const OPEN: &str = "${{";
+
+/// In place of [`OPEN`] until the text is YAML. Its second character is one that YAML writes as an escape.
+const MARKED: &str = "$\u{1}{{";
 
 impl Output {
     /// Adds an object; `id` must be one of [`Output::id`], or unique by nature.
@@ -64,6 +72,7 @@ impl Output {
 
     /// Takes over a list unchanged.
     pub fn put(&mut self, collection: &str, list: Value) {
+        self.names_variables = true;
         self.lists.insert(collection.to_owned(), list);
     }
 
@@ -89,8 +98,34 @@ impl Output {
         if document.is_empty() {
             document.insert("routes".to_owned(), Value::Array(Vec::new()));
         }
-        let text = serde_saphyr::to_string(&Value::Object(document)).map_err(|error| error.to_string())?;
+        let mut document = Value::Object(document);
+        if !self.names_variables {
+            mark(&mut document);
+        }
+        let text = serde_saphyr::to_string(&document).map_err(|error| error.to_string())?;
+        let text = if self.names_variables { text } else { unmarked(&text)? };
         Ok(format!("{}\n#END\n", text.trim_end()))
+    }
+}
+
+/// Texts that only look like variables of the environment.
+fn mark(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains(OPEN) => *text = text.replace(OPEN, MARKED),
+        Value::Array(items) => items.iter_mut().for_each(mark),
+        Value::Object(fields) => fields.values_mut().for_each(mark),
+        _ => {}
+    }
+}
+
+/// The dollar sign as an escape of YAML: what replaces variables does not know these.
+fn unmarked(yaml: &str) -> Result<String, String> {
+    let text = ["$\\x01{{", "$\\u0001{{"]
+        .iter()
+        .fold(yaml.to_owned(), |text, written| text.replace(written, "\\x24{{"));
+    match text.contains(OPEN) || text.contains(MARKED) {
+        true => Err(format!("a text has `{OPEN}`, which apisix.yaml cannot have there")),
+        false => Ok(text),
     }
 }
 
@@ -99,4 +134,24 @@ pub(crate) fn plain_id(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let plain: String = name.chars().take(60).map(allowed).collect();
     if plain.is_empty() { "unnamed".to_owned() } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_look_like_variables_of_the_environment_stay() {
+        let mut output = Output::default();
+        let texts = ["a ${{HOME}} b", "${{ A }}\n\"two\" lines\\", "${{", "'${{A:=b}}'"];
+        output.add("routes", "a", json!({"desc": texts}));
+        let yaml = output.yaml().expect("it can be written");
+        assert!(!yaml.contains(OPEN), "{yaml}");
+        let read = tidegate_config::yaml::to_value(&yaml).expect("it is YAML");
+        assert_eq!(read["routes"][0]["desc"], json!(texts), "{yaml}");
+        output.put("services", json!([{"desc": "${{HOME}}"}]));
+        assert!(output.yaml().expect("it can be written").contains("${{HOME}}"));
+    }
 }

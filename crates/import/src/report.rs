@@ -1,7 +1,7 @@
 //! What became of each part of a configuration.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fmt::{self, Write},
     sync::Arc,
 };
@@ -75,7 +75,27 @@ pub struct Entry {
 struct Tally {
     plural: &'static str,
     like: &'static str,
-    parts: Vec<(At, Conversion)>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    at: At,
+    outcome: Conversion,
+    /// What serves it, such as `routes/a`; `consumers`: any of them. Empty: what was made of the same line.
+    objects: Vec<String>,
+}
+
+impl Part {
+    /// The gateway refuses an object that was made of this line.
+    fn refuse(&mut self, collection: &str, object: &str, at: &At) {
+        let is_known = self.objects.iter().any(|own| own == object);
+        if is_known || self.objects.is_empty() && at.line > 0 && self.at == *at {
+            self.outcome = Conversion::Closed;
+        } else if self.objects.iter().any(|own| own == collection) && self.outcome == Conversion::Converted {
+            self.outcome = Conversion::Approximated;
+        }
+    }
 }
 
 /// What became of each part of a file, in its order.
@@ -84,6 +104,8 @@ pub struct Report {
     entries: Vec<Entry>,
     known: HashSet<Entry>,
     tally: Option<Tally>,
+    /// The line that an object is made of.
+    lines: HashMap<String, At>,
     /// What holds for every file of the kind, and which [`Report::is_exact`] does not look at.
     general: Vec<(&'static str, &'static str)>,
 }
@@ -136,6 +158,7 @@ impl Report {
         for entry in other.entries {
             self.push(entry);
         }
+        self.lines.extend(other.lines);
         other.general.into_iter().for_each(|(subject, how)| self.differs_always(subject, how));
     }
 
@@ -146,9 +169,30 @@ impl Report {
 
     /// What became of one of the parts that the verdict counts.
     pub fn part(&mut self, at: impl Into<At>, outcome: Conversion) {
+        self.part_of(at, outcome, Vec::new());
+    }
+
+    /// The same, with what serves it.
+    pub(crate) fn part_of(&mut self, at: impl Into<At>, outcome: Conversion, objects: Vec<String>) {
         if let Some(tally) = &mut self.tally {
-            tally.parts.push((at.into(), outcome));
+            tally.parts.push(Part { at: at.into(), outcome, objects });
         }
+    }
+
+    /// Which line became an object.
+    pub(crate) fn made(&mut self, collection: &str, id: &str, at: impl Into<At>) {
+        self.lines.insert(format!("{collection}/{id}"), at.into());
+    }
+
+    /// An object that the gateway refuses: what it serves is shut.
+    pub fn refused(&mut self, collection: &str, id: &str, why: &str) {
+        let object = format!("{collection}/{id}");
+        let at = self.lines.get(&object).cloned().unwrap_or_default();
+        for part in self.tally.iter_mut().flat_map(|tally| &mut tally.parts) {
+            part.refuse(collection, &object, &at);
+        }
+        let why = format!("{why}; the gateway refuses this, and shuts what needs it: change it in the file");
+        self.unsupported(at, &format!("{collection} {id}"), &why);
     }
 
     /// In the order of the file.
@@ -172,8 +216,8 @@ impl Report {
         let named = |wanted: &[Conversion]| {
             let chosen: Vec<String> = parts
                 .iter()
-                .filter(|(_, outcome)| wanted.contains(outcome))
-                .map(|(at, _)| at.text(file))
+                .filter(|part| wanted.contains(&part.outcome))
+                .map(|part| part.at.text(file))
                 .collect();
             (chosen.len(), chosen.join(", "))
         };
@@ -256,6 +300,26 @@ mod tests {
             text,
             "1 of 3 locations behave as in nginx; 1 answer differently: inc:2; 1 is closed: f:5"
         );
+    }
+
+    #[test]
+    fn what_the_gateway_refuses_is_closed() {
+        let mut report = Report::default();
+        report.count_parts("routes", "Kong");
+        let objects = |route: &str| vec![format!("routes/{route}"), "consumers".to_owned()];
+        report.part_of(3, Conversion::Converted, objects("a"));
+        report.part_of(3, Conversion::Converted, objects("b"));
+        report.part(7, Conversion::Converted);
+        report.made("routes", "a", 3);
+        report.made("routes", "other", 7);
+        report.refused("routes", "a", "why");
+        let text = |report: &Report| report.verdict("f").unwrap_or_default();
+        assert_eq!(text(&report), "2 of 3 routes behave as in Kong; 1 is closed: f:3");
+        report.refused("consumers", "anna", "why");
+        report.refused("routes", "other", "why");
+        let all = "0 of 3 routes behave as in Kong; 1 answer differently: f:3; 2 are closed: f:3, f:7";
+        assert_eq!(text(&report), all);
+        assert!(report.text("f").contains("f:3: not supported: routes a: why; the gateway refuses this"));
     }
 
     #[test]

@@ -39,6 +39,14 @@ pub struct PluginFacts<'a> {
     pub nested: fn(&Value) -> Vec<Nested<'_>>,
     /// Parts of a configuration that have no effect, as messages.
     pub remarks: fn(&Value) -> Vec<String>,
+    /// The schemes of upstreams that it works with; empty: all.
+    pub schemes: &'a [&'a str],
+    /// Of stream routes: what it reads comes over TCP only.
+    pub only_tcp: bool,
+    /// Whether it may say which consumer a request is of.
+    pub may_identify: bool,
+    /// The part of a configuration that is about a consumer, and what happens to it where none is known, as a message.
+    pub of_consumer: fn(&Value) -> Option<String>,
     /// Parts of the plugin itself that have no effect, as messages: of one that a user wrote as a file.
     pub of_itself: &'a [String],
 }
@@ -61,6 +69,11 @@ pub fn no_nested(_: &Value) -> Vec<Nested<'_>> {
 /// For plugins whose fields all have an effect.
 pub fn no_remarks(_: &Value) -> Vec<String> {
     Vec::new()
+}
+
+/// For plugins that go by no consumer.
+pub fn of_no_consumer(_: &Value) -> Option<String> {
+    None
 }
 
 /// The message for a feature that this program was built without.

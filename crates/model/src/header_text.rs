@@ -101,9 +101,14 @@ fn check_line(line: &str) -> Result<(), String> {
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+/// RFC 9110 section 5.6.2.
+pub(crate) fn is_token(text: &str) -> bool {
     let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    match name.bytes().all(of_token) && !name.is_empty() {
+    !text.is_empty() && text.bytes().all(of_token)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    match is_token(name) {
         true => Ok(()),
         false => Err(format!("invalid header name {name:?}; use letters, digits and -")),
     }

@@ -1,16 +1,21 @@
 //! Fields of objects that are accepted and have no effect, in one table. They are logged when the object is
 //! written, and when it is loaded.
 
+mod beside;
 mod branches;
 mod chosen_addresses;
 mod conditions;
+mod exempt_paths;
 mod matching;
 mod metadata;
 mod names;
+mod needs;
+mod overruled;
 mod own_place;
 mod public;
 mod references;
 mod sessions;
+mod together;
 pub(crate) mod unknown;
 mod vain;
 mod values;
@@ -94,7 +99,7 @@ impl Field {
 }
 
 pub use self::{
-    matching::{Matching, Ports},
+    matching::{Listeners, Matching, Ports},
     metadata::catalog_of,
     names::split_upstreams,
     vain::{is_about_place, path as doubt_of_path},
@@ -114,12 +119,15 @@ pub fn of(
     }
     found.extend(masked(object, catalog));
     found.extend(own_place::patterns(object, matching));
+    found.extend(overruled::of(object));
+    found.extend(exempt_paths::of(object));
     found.extend(references::of(object, catalog));
     found.extend(public::of(object, catalog));
     found.extend(without::of(object, catalog));
-    found.extend(sessions::of(object, matching));
+    found.extend(sessions::of(object, matching, catalog, all));
     found.extend(names::of(object, catalog, all));
     found.extend(chosen_addresses::of(object, all));
+    found.extend(beside::of(object, catalog, all));
     found.extend(remarks(object, catalog));
     found.extend(metadata::of(object, catalog));
     found.extend(script(object, catalog));
@@ -175,10 +183,12 @@ fn remarks(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
                 "plugin {name} has no effect here: write it on a route, a service or as a global rule"
             ));
         }
-        let all = |facts: &PluginFacts<'_>, conf| [facts.of_itself, &(facts.remarks)(conf)].concat();
-        found.extend(all(&facts, conf).iter().map(|remark| format!("plugin {name}: {remark}")));
+        let all = |facts: &PluginFacts<'_>, name: &str, conf: &Value| {
+            [facts.of_itself, &(facts.remarks)(conf), &needs::of(name, conf)].concat()
+        };
+        found.extend(all(&facts, name, conf).iter().map(|remark| format!("plugin {name}: {remark}")));
         for nested in (facts.nested)(conf) {
-            let remarks = catalog.facts(nested.name).map(|facts| all(&facts, nested.conf));
+            let remarks = catalog.facts(nested.name).map(|facts| all(&facts, nested.name, nested.conf));
             let place = &nested.path;
             found.extend(remarks.iter().flatten().map(|remark| format!("plugin {name}: {place}: {remark}")));
         }

@@ -119,6 +119,8 @@ pub trait Objects {
     fn get(&self, kind: Kind, id: &str) -> Option<Object>;
     /// Objects whose text has `name` as the name of a field somewhere; may include false positives.
     fn with_field(&self, name: &str) -> Vec<Object>;
+    /// Objects of one kind.
+    fn of_kind(&self, kind: Kind) -> Vec<Object>;
 }
 
 /// One stored resource: what the user sent plus `id`, `create_time` and `update_time`.

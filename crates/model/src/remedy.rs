@@ -1,5 +1,7 @@
 //! What to do about a value that a schema refuses, where APISIX's message, which clients may compare, does not say.
 
+mod nodes;
+
 use serde_json::Value;
 
 use crate::{Kind, PluginCatalog, nearest::nearest, schemas};
@@ -18,12 +20,23 @@ struct Fault<'m> {
     schema: Option<&'m Value>,
 }
 
-/// The remedy for a message about an object of this kind; `None` where the message says enough.
-pub fn remedy(kind: Option<Kind>, message: &str, catalog: &dyn PluginCatalog) -> Option<String> {
-    if let Some(text) = of_reference(message) {
-        return Some(text);
+/// The remedy for a message about an object of this kind and id, itself where it is known; `None` where the message says enough.
+pub fn remedy(
+    target: Option<(Kind, &str)>,
+    object: Option<&Value>,
+    message: &str,
+    catalog: &dyn PluginCatalog,
+) -> Option<String> {
+    let text = of_reference(message).or_else(|| nodes::of_nodes(message, object?));
+    if text.is_some() {
+        return text;
     }
-    let plugin = message.split_once(" plugin ").and_then(|(_, rest)| rest.split_once(" err: "));
+    let kind = target.map(|(kind, _)| kind);
+    let plugin =
+        message.split_once(" plugin ").and_then(|(before, rest)| match before.ends_with(" stream") {
+            true => rest.split_once(": "),
+            false => rest.split_once(" err: "),
+        });
     let fault = match plugin {
         Some((name, rest)) => {
             let facts = catalog.facts(name.trim_matches(['[', ']']));
@@ -36,15 +49,41 @@ pub fn remedy(kind: Option<Kind>, message: &str, catalog: &dyn PluginCatalog) ->
         }
         None => {
             let rest = message.split_once("invalid configuration: ").map_or(message, |(_, rest)| rest);
-            Fault::of(rest, kind.and_then(schemas::name_of_kind).and_then(schemas::document))
+            let schema = match target {
+                Some((Kind::PluginMetadata, name)) => {
+                    catalog.facts(name).and_then(|facts| facts.metadata_schema)
+                }
+                _ => kind.and_then(schemas::name_of_kind).and_then(schemas::document),
+            };
+            Fault::of(rest, schema)
         }
     };
+    if kind == Some(Kind::Ssl) && fault.what == "then clause did not match" {
+        return of_names(object, fault.schema?);
+    }
     of_fault(&fault)
 }
 
+/// A certificate for servers has one list of names.
+fn of_names(object: Option<&Value>, schema: &Value) -> Option<String> {
+    let has = |name: &str| object.is_some_and(|object| object.get(name).is_some());
+    if has("sni") && has("snis") {
+        return Some("write all names in snis, and take sni out".to_owned());
+    }
+    alternatives(schema.pointer("/then/oneOf")?)
+}
+
 /// `message` with its remedy behind it, for logs.
-pub fn with_remedy(kind: Option<Kind>, message: String, catalog: &dyn PluginCatalog) -> String {
-    match remedy(kind, &message, catalog) {
+pub fn with_remedy(
+    target: Option<(Kind, &str)>,
+    object: Option<&Value>,
+    message: String,
+    catalog: &dyn PluginCatalog,
+) -> String {
+    let remedy = remedy(target, object, &message, catalog);
+    // What Lua calls it says nothing to who writes YAML or JSON.
+    let message = message.replace(", got userdata", ", got null");
+    match remedy {
         Some(remedy) => format!("{message}; {remedy}"),
         None => message,
     }
@@ -108,6 +147,10 @@ fn of_fault(fault: &Fault) -> Option<String> {
     if what == "value should match only one schema, but matches none" {
         return alternatives(fault.schema?.get("oneOf")?);
     }
+    if what.starts_with("value should match only one schema, but matches both") {
+        let one = alternatives(fault.schema?.get("oneOf")?)?;
+        return one.strip_prefix("it needs ").map(|one| format!("write only one of them: {one}"));
+    }
     if what.starts_with("object matches none of the required") {
         return alternatives(fault.schema?.get("anyOf")?);
     }
@@ -135,15 +178,21 @@ fn of_type(fault: &Fault) -> Option<String> {
     let (wanted, got) = fault.what.strip_prefix("wrong type: expected ")?.split_once(", got ")?;
     let text = match (wanted, got) {
         (_, "userdata") => "it is empty (null): indent below it what belongs to it, or take it out",
-        ("number" | "integer", "string") if is_time(fault) => {
-            "write a number of seconds, without unit and quotes: 3 or 0.5"
-        }
+        ("number" | "integer", "string") if is_time(fault) => return Some(of_time(fault.schema, wanted)),
         ("number" | "integer", "string") => "write the number without quotes and unit",
         ("integer", "number") => "write a whole number",
         ("boolean", "string") => "write true or false, without quotes",
         ("string", "number" | "boolean") => "write it in quotes",
-        ("array", "string" | "number" | "boolean") => "write a list: [ ... ]",
-        ("object", "string" | "number" | "boolean" | "array") => "write an object: { ... }",
+        ("array", "string" | "number" | "boolean" | "table") => "write a list: [ ... ]",
+        ("object", "string" | "number" | "boolean") => "write an object: { ... }",
+        // A list: an object would fit.
+        ("object", "table") if fault.last() == "plugins" => {
+            "it is a list: write an object, with the configuration of each plugin by its name"
+        }
+        ("object", "table") => "it is a list: write an object: { ... }",
+        ("string", "table") => "write a text: it is a list or an object",
+        ("number" | "integer", "table") => "write a number: it is a list or an object",
+        ("boolean", "table") => "write true or false: it is a list or an object",
         _ => return None,
     };
     Some(text.to_owned())
@@ -151,6 +200,26 @@ fn of_type(fault: &Fault) -> Option<String> {
 
 fn is_time(fault: &Fault) -> bool {
     fault.path.contains(&"timeout") || fault.last().ends_with("timeout") || fault.last() == "interval"
+}
+
+/// The unit of a field for a time, which its schema tells by what it is without: no default in seconds is as long as 100.
+fn of_time(schema: Option<&Value>, wanted: &str) -> String {
+    let number = |name: &str| schema.and_then(|schema| schema.get(name)).and_then(Value::as_f64);
+    let (default, least) = (number("default"), number("minimum"));
+    let is_whole = wanted == "integer";
+    if let Some(example) = [default, least].into_iter().flatten().find(|number| *number >= 100.0) {
+        let whole = if is_whole { "whole " } else { "" };
+        return format!("write a {whole}number of milliseconds, without unit and quotes: {example}");
+    }
+    match (default, is_whole) {
+        (Some(example), true) => {
+            format!("write a whole number of seconds, without unit and quotes: {example}")
+        }
+        (None, true) => {
+            "write a whole number, without unit and quotes; the page of the plugin has its unit".to_owned()
+        }
+        (_, false) => "write a number of seconds, without unit and quotes: 3 or 0.5".to_owned(),
+    }
 }
 
 fn of_pattern(name: &str) -> Option<&'static str> {
@@ -230,7 +299,7 @@ mod tests {
     #[test]
     fn messages_get_what_to_do() {
         let check = |kind: Kind, message: &str, expected: Option<&str>| {
-            let found = remedy(Some(kind), message, &Catalog);
+            let found = remedy(Some((kind, "1")), None, message, &Catalog);
             let fits = match (&found, expected) {
                 (Some(found), Some(expected)) => found.contains(expected),
                 (found, expected) => found.as_deref() == expected,
@@ -266,6 +335,11 @@ mod tests {
             Kind::Ssl,
             &of("property \"cert\" validation failed: string too short, expected at least 64, got 1"),
             Some("PEM"),
+        );
+        check(
+            Kind::Ssl,
+            &of("then clause did not match"),
+            Some("sni and key and cert, or snis and key and cert"),
         );
         check(
             Kind::Route,

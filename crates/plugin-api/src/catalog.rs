@@ -183,6 +183,10 @@ impl PluginCatalog for Catalog {
             for_admins: entry.def.for_admins,
             nested: entry.def.nested,
             remarks: entry.def.remarks,
+            schemes: entry.def.schemes,
+            only_tcp: entry.def.only_tcp,
+            may_identify: entry.def.may_identify(),
+            of_consumer: entry.def.of_consumer,
             of_itself: entry.def.file.map(|file| file.remarks()).unwrap_or_default(),
         })
     }
@@ -236,8 +240,10 @@ impl PluginCatalog for Catalog {
         crate::Variable::remark(name)
     }
 
-    fn metadata_remarks(&self, _: &str, conf: &Value) -> Vec<String> {
-        log_formats::remarks(conf)
+    fn metadata_remarks(&self, name: &str, conf: &Value) -> Vec<String> {
+        let mut found = log_formats::remarks(conf);
+        found.extend(self.entry(name).into_iter().flat_map(|entry| (entry.def.metadata_remarks)(conf)));
+        found
     }
 
     fn script_remarks(&self, source: &str) -> Vec<String> {

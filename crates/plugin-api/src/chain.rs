@@ -2,7 +2,9 @@
 
 use std::{slice, sync::Arc};
 
-use crate::{Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step, types::Links};
+use crate::{
+    Foresight, Instance, Owner, Phases, Plugin, PluginChain, PluginDef, Reply, Request, Step, types::Links,
+};
 
 /// The name of the plugin that [`PluginChain::refusing`] runs, in explanations and traces.
 pub const REFUSAL: &str = "unavailable";
@@ -13,6 +15,30 @@ struct Refusal(u16);
 impl Plugin for Refusal {
     fn rewrite<'a>(&'a self, _: &'a mut Request) -> Step<'a> {
         Step::reply(Reply::page(self.0))
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
+}
+
+impl Foresight {
+    /// Runs the phase itself: for plugins whose phase has no effect but on the request, and that wait for nothing but its
+    /// body.
+    pub fn by_running(plugin: &dyn Plugin, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::of_step(step(plugin, phase, request))
+    }
+}
+
+/// A phase in which a plugin may answer.
+#[inline]
+pub fn step<'a>(plugin: &'a dyn Plugin, phase: Phases, request: &'a mut Request) -> Step<'a> {
+    match phase {
+        Phases::REWRITE => plugin.rewrite(request),
+        Phases::ACCESS => plugin.access(request),
+        Phases::STORED => plugin.stored(request),
+        Phases::DEPARTING => plugin.departing(request),
+        _ => plugin.before_proxy(request),
     }
 }
 

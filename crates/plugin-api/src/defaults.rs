@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::{
     SchemaKind,
-    catalog::{no_nested, no_remarks},
+    catalog::{no_nested, no_remarks, of_no_consumer},
     header_text,
 };
 
@@ -41,6 +41,11 @@ impl PluginDef {
         }
     }
 
+    /// Whether it may say which consumer a request is of: authentication plugins do, and code of users may.
+    pub(crate) fn may_identify(&self) -> bool {
+        self.kind == Some("auth") || self.file.is_some() || self.for_admins.is_some()
+    }
+
     /// The rest of a declaration: `..PluginDef::DEFAULT`.
     pub const DEFAULT: PluginDef = PluginDef {
         name: "",
@@ -63,6 +68,10 @@ impl PluginDef {
         headers: &[],
         nested: no_nested,
         remarks: no_remarks,
+        metadata_remarks: no_remarks,
+        schemes: &[],
+        only_tcp: false,
+        of_consumer: of_no_consumer,
         metadata_headers: &[],
         build: no_build,
         build_stream: no_stream_build,

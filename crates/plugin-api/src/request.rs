@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 use tidegate_model::random::random_u64;
-use tidegate_protocol::{Head, HeaderId, RequestHead};
+use tidegate_protocol::{FieldName, Head, HeaderId, RequestHead};
 use tidegate_routing::expr::SearchTime;
 
 use crate::{
@@ -183,13 +183,13 @@ impl Request {
 
     /// As [`Request::attach`], for a consumer that no key was looked up for.
     pub fn attach_consumer(&mut self, consumer: &Arc<Consumer>, credential_id: Option<Arc<str>>) {
-        self.head.headers.set("X-Consumer-Username", consumer.username.as_bytes());
+        self.head.headers.set_known(HeaderId::XConsumerUsername, consumer.username.as_bytes());
         match &credential_id {
-            Some(id) => self.head.headers.set("X-Credential-Identifier", id.as_bytes()),
+            Some(id) => self.head.headers.set_known(HeaderId::XCredentialIdentifier, id.as_bytes()),
             None => self.head.headers.remove_known(HeaderId::XCredentialIdentifier),
         }
         match &consumer.custom_id {
-            Some(id) => self.head.headers.set("X-Consumer-Custom-ID", id.as_bytes()),
+            Some(id) => self.head.headers.set_known(HeaderId::XConsumerCustomId, id.as_bytes()),
             None => self.head.headers.remove_known(HeaderId::XConsumerCustomId),
         }
         self.consumer = Some(consumer.clone());
@@ -204,10 +204,23 @@ impl Request {
         values: impl IntoIterator<Item = V>,
     ) {
         let name = name.as_ref();
-        self.asserted.others_dropped += self.head.headers.remove_folded(name);
+        self.forget_header(name);
         for value in values {
             self.head.headers.add(name, value);
         }
+    }
+
+    /// As [`Request::assert_header`].
+    pub fn assert_named<V: AsRef<[u8]>>(&mut self, name: &FieldName, values: impl IntoIterator<Item = V>) {
+        self.forget_header(name.text().as_bytes());
+        for value in values {
+            self.head.headers.add_named(name, value);
+        }
+    }
+
+    /// Nothing of the client goes upstream under this name.
+    fn forget_header(&mut self, name: &[u8]) {
+        self.asserted.others_dropped += self.head.headers.remove_folded(name);
         // Only a body that is still on its way can have trailers.
         if matches!(self.body, RequestBody::Unread { .. }) {
             self.asserted.names.push(name.into());

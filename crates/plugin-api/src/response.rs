@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use tidegate_protocol::{Head, HeaderId};
+use tidegate_protocol::{FieldName, Head, HeaderId};
 
 /// Who made a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +136,16 @@ impl Response {
     pub fn length_modified(&mut self) {
         self.body_changed = true;
         self.headers.remove_known(HeaderId::ContentLength);
+    }
+
+    /// As [`Response::assign`].
+    pub fn assign_named(&mut self, name: &FieldName, value: impl AsRef<[u8]>) {
+        match value.as_ref() {
+            b"" => {
+                self.headers.remove_named(name);
+            }
+            value => self.headers.set_named(name, |bytes| bytes.extend_from_slice(value)),
+        }
     }
 
     /// As in nginx, an empty value removes the field.

@@ -27,7 +27,7 @@ use tidegate_routing::{
 };
 
 use crate::{
-    BodyChunk, Extensions, RequestBody, Response, Step, Variable,
+    BodyChunk, Extensions, Foresight, RequestBody, Response, Step, Variable,
     certificates::Certificates,
     connection::ConnectionInfo,
     definition::{BuildContext, ConsumerKey, Owner, Phases},
@@ -76,6 +76,21 @@ pub trait Plugin: Send + Sync {
     /// proxy, whatever the priorities, so that a stored answer is only for clients whom the upstream would answer.
     fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::Next
+    }
+    /// What one of the phases above would do with a request that is only asked about. It has no effect but on the request, which
+    /// it may change as the phase does: it counts, keeps and logs nothing, and calls no service. It decides with the functions of
+    /// the phase itself; where these have no effect either, [`Foresight::by_running`] is the whole of it.
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::UNKNOWN
+    }
+    /// The phase before the upstream in which it answers each request, whatever that is like: what comes behind it never runs.
+    /// [`Plugin::foresee`] need not say so again.
+    fn answers_all_in(&self) -> Option<Phases> {
+        None
+    }
+    /// Whether it may give an answer of the gateway another status.
+    fn may_change_status(&self) -> bool {
+        false
     }
     /// Sees and edits `request.response`, of the upstream or of the gateway itself.
     fn header_filter(&self, request: &mut Request) {}
@@ -149,6 +164,14 @@ pub struct PluginDef {
     /// of the write, and logged.
     pub remarks: fn(&Value) -> Vec<String>,
     /// The same of the plugin's metadata.
+    pub metadata_remarks: fn(&Value) -> Vec<String>,
+    /// The schemes of upstreams that it works with; empty: all.
+    pub schemes: &'static [&'static str],
+    /// Of stream routes: what it reads comes over TCP only.
+    pub only_tcp: bool,
+    /// The part of a configuration that is about a consumer, and what happens to it where none is known, as a message.
+    pub of_consumer: fn(&Value) -> Option<String>,
+    /// As `headers`, in the plugin's metadata.
     pub metadata_headers: &'static [HeaderField],
     /// Makes an instance of a configuration that passed schema and `check`. The error names what does not fit.
     pub build: fn(&Value, &BuildContext) -> Result<Arc<dyn Plugin>, String>,

@@ -190,6 +190,8 @@ impl Request {
             Named::NginxVersion => borrowed(env!("CARGO_PKG_VERSION").as_bytes()),
             Named::Pid => owned(std::process::id().to_string()),
             Named::RequestType => borrowed(b"traditional_http"),
+            // `$${_}uri` is the text `$uri`.
+            Named::Nothing => None,
             Named::MatchedUri => borrowed(self.matched.uri.as_bytes()),
             Named::MatchedHost => borrowed(self.matched.host.as_bytes()),
             Named::GraphqlName | Named::GraphqlOperation | Named::GraphqlRootFields => {

@@ -29,6 +29,7 @@ pub(crate) mod masked_body;
 pub(crate) mod new_uri;
 pub mod number;
 pub(crate) mod outage;
+pub(crate) mod pattern_doubts;
 pub(crate) mod protobuf;
 pub(crate) mod random_token;
 pub(crate) mod receiver;

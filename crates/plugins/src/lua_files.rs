@@ -4,6 +4,7 @@
 //! `package.path` does, by templates with a `?`. What a module requires is found by the calls that its text has, and by those that
 //! it makes while it is loaded.
 
+pub(crate) mod functions;
 pub mod look;
 
 use std::{

@@ -42,6 +42,12 @@ impl Field {
     }
 }
 
+/// Of the set [`Head::lengths`].
+#[inline]
+const fn length_bit(length: usize) -> u32 {
+    1 << (length & 31)
+}
+
 fn seen_bits(id: HeaderId, name: &[u8]) -> u64 {
     seen_of(id, name, || if scan::is_plain(name) { Signs::Dashes } else { Signs::Others })
 }
@@ -64,9 +70,11 @@ pub struct Head {
     /// A bit for each [`HeaderId`] that was ever among the fields, so that looking for an absent field costs nothing;
     /// [`PREFIXED`] and [`SIGNED`].
     seen: u64,
+    /// A bit for each length (modulo 32) of the names that were ever among the fields: of most names that only a
+    /// configuration knows, it tells that they are absent.
+    lengths: u32,
     /// Bytes before this in `bytes` were received; later ones were added.
     received_end: u32,
-    pub(crate) left_out: LeftOut,
 }
 
 /// A line break inside a value would start a new field: it becomes a space.
@@ -129,8 +137,8 @@ impl Head {
         self.bytes.clear();
         self.fields.clear();
         self.seen = 0;
+        self.lengths = 0;
         self.received_end = 0;
-        self.left_out = LeftOut::default();
     }
 
     /// Bytes of text it holds memory for.
@@ -171,6 +179,7 @@ impl Head {
         canonical: bool,
     ) {
         self.seen |= seen_of(id, name, || signs);
+        self.lengths |= length_bit(name.len());
         self.fields.push(Field {
             name_at: name_at as u32,
             value_at: (name_at + value_at) as u32,
@@ -210,7 +219,6 @@ impl Head {
     /// Marks the end of the received fields: later ones are added.
     pub(crate) fn end_of_received(&mut self) {
         self.received_end = self.bytes.len() as u32;
-        self.left_out = LeftOut::default();
     }
 
     /// Whether some field is, or was, a claim that [`claims::of`] knows, spelled with dashes. `false` is certain.
@@ -235,6 +243,12 @@ impl Head {
 
     fn has_seen(&self, id: HeaderId) -> bool {
         self.seen & id.bit() != 0
+    }
+
+    /// Whether a field of this name, with this id, may be there. `false` is certain.
+    #[inline]
+    fn may_have(&self, id: HeaderId, length: usize) -> bool {
+        self.has_seen(id) && self.lengths & length_bit(length) != 0
     }
 
     /// As received.
@@ -278,7 +292,7 @@ impl Head {
     /// The first value of a header, by name in any case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let id = HeaderId::of(name.as_bytes());
-        if !self.has_seen(id) {
+        if !self.may_have(id, name.len()) {
             return None;
         }
         self.fields
@@ -309,9 +323,15 @@ impl Head {
     /// Adds a field at the end. Line breaks in the value become spaces.
     pub fn add(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let name = name.as_ref();
-        let field =
-            self.append_line(name, HeaderId::of(name), |bytes| bytes.extend_from_slice(value.as_ref()));
-        self.seen |= seen_bits(field.id, name);
+        let id = HeaderId::of(name);
+        self.push_line(name, id, seen_bits(id, name), |bytes| bytes.extend_from_slice(value.as_ref()));
+    }
+
+    #[inline]
+    fn push_line(&mut self, name: &[u8], id: HeaderId, seen: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        let field = self.append_line(name, id, write);
+        self.seen |= seen;
+        self.lengths |= length_bit(name.len());
         self.fields.push(field);
     }
 
@@ -331,8 +351,14 @@ impl Head {
 
     /// Puts a line of this head instead of the first field of its name.
     fn put(&mut self, new: Field, seen: u64) {
-        let may_be_there = self.has_seen(new.id);
+        let length = usize::from(new.name_len);
+        let may_be_there = self.may_have(new.id, length);
         self.seen |= seen;
+        self.lengths |= length_bit(length);
+        if !may_be_there {
+            self.fields.push(new);
+            return;
+        }
         let bytes = &self.bytes;
         let name = new.name_in(bytes);
         // Names of one length are few.
@@ -341,7 +367,7 @@ impl Head {
                 && field.name_len == new.name_len
                 && (new.id != HeaderId::Other || field.name_in(bytes).eq_ignore_ascii_case(name))
         };
-        let Some(first) = may_be_there.then(|| self.fields.iter().position(is_same)).flatten() else {
+        let Some(first) = self.fields.iter().position(is_same) else {
             self.fields.push(new);
             return;
         };
@@ -360,7 +386,7 @@ impl Head {
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
         let name = name.as_ref();
         let id = HeaderId::of(name);
-        if !self.has_seen(id) {
+        if !self.may_have(id, name.len()) {
             return false;
         }
         let before = self.fields.len();
@@ -409,6 +435,9 @@ impl Head {
     /// removed fields [`Head::remove`] would have left.
     pub fn remove_folded(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
+        if self.lengths & length_bit(name.len()) == 0 {
+            return 0;
+        }
         let mut others = 0;
         let bytes = &self.bytes;
         let is_same = |field: &Field| {

@@ -42,6 +42,7 @@ pub struct RequestHead {
     pub headers: Head,
     /// The options of the `Connection` fields.
     pub connection: ConnectionOptions,
+    left_out: LeftOut,
     /// Origin-form target as received (`/path?query`), or `*` or an authority for CONNECT.
     target: Vec<u8>,
     /// Length of the path part of `target`.
@@ -59,6 +60,7 @@ impl Default for RequestHead {
             version: Version::Http11,
             headers: Head::new(),
             connection: ConnectionOptions::default(),
+            left_out: LeftOut::default(),
             target: Vec::new(),
             path_len: 0,
             received_len: 0,
@@ -92,6 +94,7 @@ impl RequestHead {
     /// Back to no request; the memory stays for the connection's next one.
     pub fn clear(&mut self) {
         self.headers.clear();
+        self.left_out = LeftOut::default();
         self.target.clear();
         self.path_len = 0;
         self.received_len = 0;
@@ -99,13 +102,14 @@ impl RequestHead {
 
     /// Fields that were not taken over from the received head.
     pub fn left_out(&self) -> LeftOut {
-        self.headers.left_out
+        self.left_out
     }
 
     /// All fields are in. Fields added later are the gateway's own. Checks names with `_` and the like, which visits
     /// each field only where there is such a name at all.
     pub(crate) fn end_of_received(&mut self, limits: &RequestLimits) {
         self.headers.end_of_received();
+        self.left_out = LeftOut::default();
         if !self.headers.has_signs() {
             return;
         }
@@ -126,7 +130,7 @@ impl RequestHead {
             left_out.underscored = left_out.underscored.saturating_add(u8::from(!limits.underscores));
             limits.underscores
         });
-        self.headers.left_out = left_out;
+        self.left_out = left_out;
     }
 
     /// Servers differ on which of two counts (RFC 9110 section 11.6.2 allows one).

@@ -1,42 +1,36 @@
-//! Explains a hypothetical request: [`crate::route::route`], as for every request, and then the plan of its chains in
-//! place of running them. Only conditions are evaluated. For operators; not for workers.
+//! Explains a hypothetical request: [`crate::route::route`], as for every request, and then what each plugin of its chains says
+//! it would do, in place of running them ([`walk`]). For operators; not for workers.
+
+mod walk;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    pin::pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll, Waker},
 };
 
+use tidegate_model::Document;
 use tidegate_plugin_api::{
-    Consumer, Instance, Phases, Reply, Request, RequestBody, Route, Snapshot, WorkerSnapshot,
+    Consumer, Reply, Request, RequestBody, Route, Share, Snapshot, UpstreamHandle, Variable, WorkerSnapshot,
     connection::{ConnectionInfo, TlsFacts},
+    foresight::at_once,
     upstream::Peer,
 };
 use tidegate_protocol::RequestHead;
-use tidegate_routing::router::CandidateResult;
+use tidegate_routing::router::{CandidateResult, Router};
+use tidegate_telemetry::error_log;
 
 use crate::{
     balancer,
     matching::{input::Input, routed_path},
-    phases::{RequestChains, applies, joining},
+    phases::RequestChains,
     settings::Reading,
 };
 
+pub use self::walk::{Answer, Cause, Does, Ending, Planned};
+
 /// The most routes of a path that are listed.
 const MAX_CANDIDATES: usize = 100;
-
-const PHASES: [(Phases, &str); 8] = [
-    (Phases::REWRITE, "rewrite"),
-    (Phases::ACCESS, "access"),
-    (Phases::BEFORE_PROXY, "before_proxy"),
-    (Phases::STORED, "stored"),
-    (Phases::DEPARTING, "departing"),
-    (Phases::HEADER_FILTER, "header_filter"),
-    (Phases::BODY_FILTER, "body_filter"),
-    (Phases::LOG, "log"),
-];
 
 /// The request in question.
 pub struct Question {
@@ -62,6 +56,8 @@ pub struct Explanation {
     pub host: String,
     /// Of the request, as routes see it.
     pub path: String,
+    /// Address of the client, as routes see it.
+    pub client: IpAddr,
     /// In the order in which they were tried.
     pub candidates: Vec<Candidate>,
     /// There are more candidates than listed.
@@ -71,16 +67,28 @@ pub struct Explanation {
     pub refused: Option<u16>,
     /// The route that serves it.
     pub route: Option<Arc<Route>>,
-    /// The node, where it does not depend on turns or load, as long as no plugin changes the upstream or what is hashed.
+    /// The node, where it does not depend on turns or load, and the upstream is known.
     pub node: Option<Peer>,
-    /// The plugins that would run, in order.
+    /// Who sends it: as named in the question, or as a plugin found out.
+    pub consumer: Option<Arc<Consumer>>,
+    /// The plugins of its chains, in the order of their turns.
     pub plan: Vec<Planned>,
+    /// Where the request ends.
+    pub ending: Ending,
+    /// Of each part of [`Ending::shares`], where it goes.
+    pub destinations: Vec<Destination>,
+    /// What the routes were asked about.
+    asked: Option<Box<Request>>,
 }
 
 /// A route whose path fits.
 pub struct Candidate {
-    /// The route.
-    pub route: Arc<Route>,
+    /// The id of the route.
+    pub id: Arc<str>,
+    /// Its name.
+    pub name: Option<Arc<str>>,
+    /// As it is configured.
+    pub document: Document,
     /// The path of the route that came into question.
     pub uri: String,
     /// The host of the route that came into question; `None`: any.
@@ -93,14 +101,31 @@ pub struct Candidate {
     pub clause: Option<usize>,
 }
 
-/// A plugin in a phase, in the order of running.
-pub struct Planned {
-    /// Name of the phase.
-    pub phase: &'static str,
-    /// The plugin with its configuration.
-    pub instance: Arc<Instance>,
-    /// Whether `_meta.filter` lets it run.
-    pub runs: bool,
+/// Where a part of the requests goes.
+pub struct Destination {
+    /// With its nodes.
+    pub upstream: Arc<UpstreamHandle>,
+    /// Of the sum of all weights.
+    pub weight: u32,
+    /// As [`Explanation::node`].
+    pub node: Option<Peer>,
+}
+
+impl Explanation {
+    /// The ids of those routes of another router whose path fits, and whether there are more; at most 100.
+    pub fn others(
+        &self,
+        router: &Router<Variable>,
+    ) -> (Vec<(u32, CandidateResult, String, Option<String>, i64)>, bool) {
+        let Some(request) = &self.asked else { return Default::default() };
+        let path = routed_path(request);
+        let explained = router.explain(&Input::new(request, &path), MAX_CANDIDATES);
+        let found = explained
+            .considered
+            .into_iter()
+            .map(|one| (one.route, one.verdict, one.uri.into(), one.host.map(String::from), one.priority));
+        (found.collect(), explained.more)
+    }
 }
 
 /// The error describes what is wrong with the question.
@@ -144,44 +169,68 @@ pub(crate) fn of_request(
     reading: &Reading,
     consumer: Option<&Arc<Consumer>>,
 ) -> Result<Explanation, String> {
-    let mut chains = RequestChains::new(request, false);
-    let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
-        .ok_or("the body is too large to inspect here")?;
-    let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
-    let mut plan = Vec::new();
-    if refused.is_none() {
-        plan = self::plan(request, &mut chains, consumer);
-        // A plugin's condition that is undecided.
-        let judged = request.require_decided().and_then(|()| request.require_readable_body());
-        refused = judged.err().map(|reply| reply.status);
-    }
-    // Last, because it evaluates conditions that the request does not reach.
-    let (candidates, more) = self::candidates(request);
-    Ok(Explanation {
-        method: request.head.method.as_str().to_owned(),
-        host: String::from_utf8_lossy(&request.host).into_owned(),
-        path: String::from_utf8_lossy(&request.path).into_owned(),
-        candidates,
-        more,
-        refused,
-        route: request.route.clone(),
-        node: hashed_node(request),
-        plan,
+    let mut copy = copy_of(request);
+    // What is asked would log, and does not happen.
+    error_log::muted(|| {
+        let mut chains = RequestChains::new(request, false);
+        let outcome = at_once(crate::route::route(request, reading, &mut chains, None))
+            .ok_or("the body is too large to inspect here")?;
+        let mut refused = outcome.err().map(|reply: Box<Reply>| reply.status);
+        let (mut plan, mut ending) = (Vec::new(), Ending::default());
+        match refused {
+            Some(status) => ending.answer = Some(Answer::of_gateway(status, Cause::Refused)),
+            None => {
+                (plan, ending) = walk::walk(request, &mut chains, consumer);
+                // A plugin's condition that is undecided.
+                let judged = request.require_decided().and_then(|()| request.require_readable_body());
+                refused = judged.err().map(|reply| reply.status);
+            }
+        }
+        let destinations = destinations(request, &ending);
+        // Conditions are evaluated that the request does not reach, and plugins have changed the request.
+        let mut chains = RequestChains::new(&copy, false);
+        let routed = at_once(crate::route::route(&mut copy, reading, &mut chains, None));
+        let (candidates, more) = self::candidates(&copy);
+        Ok(Explanation {
+            method: copy.head.method.as_str().to_owned(),
+            host: String::from_utf8_lossy(&copy.host).into_owned(),
+            path: String::from_utf8_lossy(&copy.path).into_owned(),
+            client: copy.remote_addr,
+            candidates,
+            more,
+            refused,
+            route: request.route.clone(),
+            consumer: request.consumer.clone(),
+            node: match destinations.as_slice() {
+                [only] => only.node.clone(),
+                _ => None,
+            },
+            plan,
+            ending,
+            destinations,
+            asked: routed.map(|_| Box::new(copy)),
+        })
     })
 }
 
-/// The result of a future that never has to wait, because no I/O is involved.
-fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => Some(result),
-        Poll::Pending => None,
+fn copy_of(request: &Request) -> Request {
+    let (connection, snapshot) = (request.connection.clone(), request.snapshot.clone());
+    let mut copy = Request::new(request.head.clone(), connection, snapshot, request.worker);
+    if let RequestBody::Collected(bytes) = &request.body {
+        copy.body = RequestBody::Collected(bytes.clone());
     }
+    copy
 }
 
-fn hashed_node(request: &Request) -> Option<Peer> {
-    let tidegate_plugin_api::route::RouteUpstream::Some(upstream) = &request.route.as_ref()?.upstream else {
-        return None;
+fn destinations(request: &Request, ending: &Ending) -> Vec<Destination> {
+    let destination = |share: &Share| {
+        let upstream = share.upstream.as_ref().or_else(|| request.upstream())?.clone();
+        Some(Destination { node: hashed_node(request, &upstream), upstream, weight: share.weight })
     };
+    ending.shares.iter().filter_map(destination).collect()
+}
+
+fn hashed_node(request: &Request, upstream: &Arc<UpstreamHandle>) -> Option<Peer> {
     let index = match balancer::hash_key(request, upstream) {
         Some(key) => upstream.balancer.preview(&key, 0)?,
         None if upstream.nodes.len() == 1 => 0,
@@ -194,36 +243,18 @@ fn candidates(request: &Request) -> (Vec<Candidate>, bool) {
     let path = routed_path(request);
     let snapshot = &request.snapshot;
     let explained = snapshot.router.explain(&Input::new(request, &path), MAX_CANDIDATES);
-    let candidates = explained.considered.iter().filter_map(|considered| {
+    let candidates = explained.considered.into_iter().filter_map(|considered| {
+        let route = snapshot.routes.get(considered.route as usize)?;
         Some(Candidate {
-            route: snapshot.routes.get(considered.route as usize)?.clone(),
-            uri: considered.uri.to_string(),
-            host: considered.host.as_deref().map(str::to_owned),
+            id: route.id.clone(),
+            name: route.name.clone(),
+            document: route.document.clone(),
+            uri: considered.uri.into(),
+            host: considered.host.map(String::from),
             priority: considered.priority,
             verdict: considered.verdict,
             clause: considered.clause,
         })
     });
     (candidates.collect(), explained.more)
-}
-
-/// The plugins that would run, unless one of them answers first.
-fn plan(request: &mut Request, chains: &mut RequestChains, consumer: Option<&Arc<Consumer>>) -> Vec<Planned> {
-    let route = request.route.clone();
-    let mut plan = Vec::new();
-    for (phase, name) in PHASES {
-        plan.extend(chains.of_phase(phase).map(|instance| planned(name, instance, request)));
-        if phase == Phases::REWRITE
-            && let (Some(route), Some(consumer)) = (&route, consumer)
-        {
-            request.consumer = Some(consumer.clone());
-            plan.extend(joining(route, consumer).map(|instance| planned(name, instance, request)));
-            chains.set_consumer(consumer);
-        }
-    }
-    plan
-}
-
-fn planned(phase: &'static str, instance: &Arc<Instance>, request: &Request) -> Planned {
-    Planned { phase, instance: instance.clone(), runs: applies(instance, request) }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use tidegate_plugin_api::Request;
+use tidegate_telemetry::error_log;
 
 use crate::{claims, client::Downstream, phases::RequestChains, traffic};
 
@@ -12,7 +13,9 @@ pub(crate) fn finish(request: &mut Request, client: &Downstream, chains: &Reques
     if chains.has_log() || settings.access_log.is_some() {
         request.outcome.finished = Some(Instant::now());
         request.outcome.request_length = request_length(request, client);
+        let kept_back = chains.is_of_delivery().then(error_log::keep_back);
         chains.log(request);
+        drop(kept_back);
         if let Some(log) = &settings.access_log {
             log.write(client.worker.index, request);
         }

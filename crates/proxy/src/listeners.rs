@@ -62,10 +62,10 @@ pub fn open(settings: &Settings, inherited: &mut Vec<TcpListener>) -> io::Result
 }
 
 /// As [`open`], but opens nothing: no client's connection gets lost. `is_held`: a successor would be given its sockets.
-pub fn try_out(settings: &Settings, is_held: &dyn Fn(SocketAddr) -> bool) -> io::Result<Listeners> {
+pub fn try_out(settings: &Settings, is_held: &dyn Fn(&Listen) -> bool) -> io::Result<Listeners> {
     let mut listeners = Listeners::default();
     for listen in &settings.listen {
-        match if is_held(listen.address) { None } else { problem(listen)? } {
+        match if is_held(listen) { None } else { problem(listen)? } {
             None => listeners.listening.push(listen.clone()),
             Some(problem) => listeners.left_out.push(problem),
         }

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tidegate_plugin_api::{
     BodyChunk, Consumer, Instance, Passage, Phases, PluginChain, Reply, Request, Route, Step, WorkerSnapshot,
-    chain::InPhase,
+    chain::{InPhase, step},
     hops::{self, Origin},
     reply::ReplyBody,
     step::Verdict,
@@ -79,6 +79,15 @@ pub(crate) struct RequestChains {
     /// The plugins that were asked to run, by phase; see [`crate::explain_check`].
     #[cfg(debug_assertions)]
     asked: RefCell<Vec<(At, Arc<Instance>)>>,
+    /// The plugin that answered in a phase before the upstream, and the status.
+    #[cfg(debug_assertions)]
+    answered: RefCell<Option<(Arc<Instance>, u16)>>,
+    /// What `explain_check` keeps of the request until it has been served; only that knows the type.
+    #[cfg(debug_assertions)]
+    pub(crate) to_compare: Option<Box<dyn std::any::Any>>,
+    /// The request's body as it came, where it is small and came with the head: plugins may replace it.
+    #[cfg(debug_assertions)]
+    pub(crate) first_body: Option<Bytes>,
 }
 
 impl RequestChains {
@@ -92,6 +101,12 @@ impl RequestChains {
             origin: Origin::default(),
             #[cfg(debug_assertions)]
             asked: RefCell::default(),
+            #[cfg(debug_assertions)]
+            answered: RefCell::default(),
+            #[cfg(debug_assertions)]
+            to_compare: None,
+            #[cfg(debug_assertions)]
+            first_body: None,
         }
     }
 
@@ -135,6 +150,19 @@ impl RequestChains {
         self.asked.borrow().clone()
     }
 
+    /// The plugin that answered in the upstream's place, and the status.
+    #[cfg(debug_assertions)]
+    pub(crate) fn answered(&self) -> Option<(Arc<Instance>, u16)> {
+        self.answered.borrow().clone()
+    }
+
+    #[inline]
+    fn remember_answer(&self, instance: &Arc<Instance>, reply: &Reply) {
+        #[cfg(debug_assertions)]
+        self.answered.replace(Some((instance.clone(), reply.status)));
+        let _ = (instance, reply);
+    }
+
     /// Whether a consumer's plugins are over the route's.
     #[cfg(debug_assertions)]
     pub(crate) fn has_consumer(&self) -> bool {
@@ -146,6 +174,11 @@ impl RequestChains {
         self.origin = hops::origin(request);
     }
 
+    /// Whether the request brings log entries, of this gateway too.
+    pub(crate) fn is_of_delivery(&self) -> bool {
+        self.origin.is_of_delivery()
+    }
+
     pub(crate) fn set_route(&mut self, route: &Arc<Route>) {
         self.route = Some(route.clone());
     }
@@ -154,7 +187,7 @@ impl RequestChains {
         self.merged.as_deref().or_else(|| self.route.as_ref().map(|route| &route.chain))
     }
 
-    fn runs_in(&self, phase: Phases) -> bool {
+    pub(crate) fn runs_in(&self, phase: Phases) -> bool {
         self.snapshot.globals.runs_in(phase) || self.of_route().is_some_and(|chain| chain.runs_in(phase))
     }
 
@@ -218,7 +251,7 @@ impl RequestChains {
     }
 
     /// Whether a plugin may still refuse when a node has been chosen.
-    fn guards_before_proxy(&self) -> bool {
+    pub(crate) fn guards_before_proxy(&self) -> bool {
         self.of_phase(Phases::BEFORE_PROXY)
             .any(|instance| instance.def.guards || instance.pre_function.is_some())
     }
@@ -263,7 +296,8 @@ impl RequestChains {
         }
         self.record_phase(instance, at.name());
         if let Some(function) = &instance.pre_function {
-            self.run_step(at, instance, step(function.as_ref(), phase, request)).await?;
+            let settled = self.run_step(at, instance, step(function.as_ref(), phase, request)).await;
+            settled.inspect_err(|reply| self.remember_answer(instance, reply))?;
         }
         match step(instance.plugin.as_ref(), phase, request) {
             Step::Next => {}
@@ -275,7 +309,10 @@ impl RequestChains {
     /// The rest of a plugin that refuses, or waits.
     async fn finish_step(&self, at: At, instance: &Arc<Instance>, step: Step<'_>) -> Verdict {
         let settled = self.run_step(at, instance, step).await;
-        settled.map_err(|reply| with_error_response(instance, reply))
+        settled.map_err(|reply| {
+            self.remember_answer(instance, &reply);
+            with_error_response(instance, reply)
+        })
     }
 
     /// Runs the rest of a plugin that waits: each poll marks it again, as its first mark belongs to an
@@ -458,20 +495,6 @@ fn place(phase: Phases) -> At {
 
 pub(crate) fn applies(instance: &Instance, request: &Request) -> bool {
     instance.filter.as_ref().is_none_or(|filter| filter.eval(request))
-}
-
-fn step<'a>(
-    plugin: &'a dyn tidegate_plugin_api::Plugin,
-    phase: Phases,
-    request: &'a mut Request,
-) -> Step<'a> {
-    match phase {
-        Phases::REWRITE => plugin.rewrite(request),
-        Phases::ACCESS => plugin.access(request),
-        Phases::STORED => plugin.stored(request),
-        Phases::DEPARTING => plugin.departing(request),
-        _ => plugin.before_proxy(request),
-    }
 }
 
 /// `_meta.error_response` replaces a plugin's answer when it rejects.

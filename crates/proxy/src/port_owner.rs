@@ -8,6 +8,8 @@ use std::{
 
 /// The state of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
+/// The state of a socket of UDP that takes datagrams of anyone.
+const UNCONNECTED: &str = "07";
 
 /// An error of binding to `address`, with the remedy, and with the process that has it where /proc shows it.
 pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
@@ -29,13 +31,22 @@ pub fn explained(address: SocketAddr, error: io::Error) -> io::Error {
 
 /// The addresses that a process listens on; none where /proc does not show them.
 pub fn addresses_of(pid: i32) -> Vec<SocketAddr> {
+    addresses_in(pid, ["tcp", "tcp6"], LISTEN)
+}
+
+/// As [`addresses_of`], of UDP.
+pub fn datagram_addresses_of(pid: i32) -> Vec<SocketAddr> {
+    addresses_in(pid, ["udp", "udp6"], UNCONNECTED)
+}
+
+fn addresses_in(pid: i32, tables: [&str; 2], state: &str) -> Vec<SocketAddr> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let sockets: Vec<_> = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
     let has = |inode: &str| sockets.iter().any(|link| link.as_os_str() == &*format!("socket:[{inode}]"));
     let mut addresses = Vec::new();
-    for name in ["tcp", "tcp6"] {
+    for name in tables {
         let table = fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-        let listeners = table.lines().skip(1).filter_map(listener);
+        let listeners = table.lines().skip(1).filter_map(|row| listener(row, state));
         addresses.extend(listeners.filter(|listener| has(&listener.inode)).map(|listener| listener.address));
     }
     addresses.sort_unstable();
@@ -49,7 +60,7 @@ pub fn owner(address: SocketAddr) -> Option<String> {
     let mut listeners = Vec::new();
     for (path, _) in tables.iter().filter(|(_, ipv6)| *ipv6 || address.is_ipv4()) {
         let table = fs::read_to_string(path).unwrap_or_default();
-        listeners.extend(table.lines().skip(1).filter_map(listener));
+        listeners.extend(table.lines().skip(1).filter_map(|row| listener(row, LISTEN)));
     }
     // The same address before those that merely overlap.
     listeners.sort_by_key(|listener| listener.address != address);
@@ -76,10 +87,10 @@ struct Listener {
 }
 
 /// A row: number, local and remote address, state, two queues, timer, retransmissions, user, timeout, inode.
-fn listener(row: &str) -> Option<Listener> {
+fn listener(row: &str, state: &str) -> Option<Listener> {
     let mut fields = row.split_ascii_whitespace();
     let address = fields.nth(1)?;
-    if fields.nth(1)? != LISTEN {
+    if fields.nth(1)? != state {
         return None;
     }
     let user = fields.nth(3)?.to_owned();
@@ -146,12 +157,12 @@ mod tests {
     #[test]
     fn rows() {
         let row = "  12: 0100007F:2378 00000000:0000 0A 00000000:00000000 00:00000000 00000000    33        0 4711 1 0 100 0 0 10 0";
-        let found = listener(row).unwrap();
+        let found = listener(row, LISTEN).unwrap();
         assert_eq!((found.user.as_str(), found.inode.as_str()), ("33", "4711"));
         #[cfg(target_endian = "little")]
         assert_eq!(found.address.to_string(), "127.0.0.1:9080");
-        assert!(listener(&row.replace(" 0A ", " 01 ")).is_none());
-        assert!(listener("12: x").is_none());
+        assert!(listener(&row.replace(" 0A ", " 01 "), LISTEN).is_none());
+        assert!(listener("12: x", LISTEN).is_none());
         #[cfg(target_endian = "little")]
         assert_eq!(parse_ip("00000000000000000000000001000000").unwrap().to_string(), "::1");
     }

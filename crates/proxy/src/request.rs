@@ -4,8 +4,9 @@ use std::{rc::Rc, sync::atomic::Ordering};
 
 use tidegate_plugin_api::{Reply, Request, RequestBody};
 use tidegate_protocol::{BodyLength, RequestHead, ResponseHead, Version};
+use tidegate_telemetry::error_log;
 
-use super::route::{acceptable, route};
+use super::route::{acceptable, check_body_length, route};
 use crate::{
     asking::while_client_waits, balancer, boxed::boxed, claims, client::Downstream, exchange, finish,
     matching, phases::RequestChains, pubsub, refusal, respond, stats, worker::Worker,
@@ -35,14 +36,24 @@ pub(crate) async fn handle(client: &Rc<Downstream>, head: RequestHead) -> bool {
     client.said_last.set(!request.head.connection.persists(request.head.version));
     let mut chains = RequestChains::new(&request, worker.settings.debug.load(Ordering::Relaxed));
     #[cfg(debug_assertions)]
-    let asked = crate::explain_check::Asked::of(&request);
-    let keep = match receive_and_proxy(&mut request, client, &mut chains, length).await {
+    {
+        chains.to_compare = crate::explain_check::begin(&request);
+    }
+    let served = match receive(&mut request, client, &mut chains, length).await {
+        // Lines about a delivery of lines would be delivered, and so on.
+        Ok(()) if chains.is_of_delivery() => {
+            error_log::keeping_back(boxed(|| serve(&mut request, client, &mut chains))).await
+        }
+        Ok(()) => serve(&mut request, client, &mut chains).await,
+        Err(reply) => Err(reply),
+    };
+    let keep = match served {
         Ok(keep) => keep,
         Err(reply) => respond::send(&mut request, client, &chains, *reply).await,
     };
     finish::finish(&mut request, client, &chains);
     #[cfg(debug_assertions)]
-    crate::explain_check::compare(asked, &request, &chains, &worker.settings.reading);
+    crate::explain_check::compare(&request, &chains, &worker.settings.reading);
     recycle(&mut request, worker);
     keep && client.body_ended()
 }
@@ -60,17 +71,30 @@ fn recycle(request: &mut Request, worker: &Worker) {
     });
 }
 
-/// `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer this instead.
-async fn receive_and_proxy(
+/// Receives a small body, and finds the route. `Err`: answer this.
+async fn receive(
     request: &mut Request,
     client: &Rc<Downstream>,
     chains: &mut RequestChains,
     length: BodyLength,
-) -> Result<bool, Box<Reply>> {
+) -> Result<(), Box<Reply>> {
     receive_body(request, client, length)?;
+    #[cfg(debug_assertions)]
+    crate::explain_check::remember_body(request, chains);
     // No buffer is held for the client while the upstream works.
     client.release_buffer();
-    route(request, &client.worker.settings.reading, chains, Some(client)).await?;
+    route(request, &client.worker.settings.reading, chains, Some(client)).await
+}
+
+/// What follows once the route is known. `Ok`: the upstream's answer is out, and whether the connection survives it. `Err`: answer
+/// this instead.
+async fn serve(
+    request: &mut Request,
+    client: &Rc<Downstream>,
+    chains: &mut RequestChains,
+) -> Result<bool, Box<Reply>> {
+    #[cfg(debug_assertions)]
+    crate::explain_check::explain_first(request, chains, &client.worker.settings.reading);
     while_client_waits(client, chains.rewrite(request)).await?;
     check_body_length(request)?;
     while_client_waits(client, chains.access(request)).await?;
@@ -109,20 +133,6 @@ fn receive_body(
         None => RequestBody::Unread { length: known, reader: client.clone() },
     };
     Ok(())
-}
-
-/// Refuses a body whose announced length is over the limit. After the rewrite phase, because plugin `client-control`
-/// sets limits there; a body of unknown length is counted as it passes.
-fn check_body_length(request: &Request) -> Result<(), Box<Reply>> {
-    let length = match &request.body {
-        RequestBody::Empty => 0,
-        RequestBody::Unread { length, .. } => length.unwrap_or(0),
-        RequestBody::Collected(bytes) => bytes.len() as u64,
-    };
-    match request.body_limit {
-        Some(limit) if length > limit => Err(Box::new(Reply::page(413))),
-        _ => Ok(()),
-    }
 }
 
 /// An extended CONNECT can only ask for a WebSocket: a route without them refuses it.

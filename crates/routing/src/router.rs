@@ -31,7 +31,7 @@ pub use self::layered::Stale;
 pub use self::{
     explain::CandidateResult,
     lookup::{Match, MatchInput, Mode},
-    shadow::{Place, Remark, Shadow, Shadowed, why_first},
+    shadow::{First, Place, Remark, Shadow, Shadowed, first},
     witness::Loss,
 };
 pub use self::{

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use tidegate_model::{
     Document, Kind, Object,
     check::{NO_ID, clashes, is_id},
-    nearest,
     schema::lua,
+    strays,
 };
 
 use crate::{Change, State};
@@ -99,6 +99,27 @@ pub(crate) fn same_twice(document: &Value) -> Option<Twice> {
     })
 }
 
+/// Why a document cannot be used whole: one of its lists is something else. `null` and `{}` are as well: what a list no longer has is
+/// deleted, and of a key whose items are commented out it is not known whether that was meant. The first, and what to write.
+pub(crate) fn not_a_list(document: &Value) -> Option<(&'static str, String)> {
+    let is_other = |name: &&str| document.get(*name).is_some_and(|found| !found.is_array());
+    let name = COLLECTIONS.into_iter().map(|(name, _)| name).find(is_other)?;
+    Some((name, format!("invalid data of [{name}], it {}", strays::not_a_list(name))))
+}
+
+/// Keys that are in no use, each with its place and the list that may have been meant.
+pub(crate) fn ignored(document: &Value, places: &dyn Places) -> Vec<String> {
+    let keys = document.as_object().into_iter().flatten();
+    let unused = keys.filter(|(key, value)| {
+        strays::fault(key, value).is_none() && !strays::is_list(key) && !strays::is_for_anchors(key)
+    });
+    let text = |(key, _): (&String, _)| {
+        let hint = Some(strays::hint(key)).filter(|hint| !hint.is_empty());
+        format!("{}unknown key [{key}] is ignored{}", places.key(key), hint.as_deref().unwrap_or(UNKNOWN))
+    };
+    unused.map(text).collect()
+}
+
 /// The list and the position from 0 of an object.
 pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'static str, usize)> {
     let listed = if kind == Kind::Credential { Kind::Consumer } else { kind };
@@ -112,12 +133,15 @@ pub(crate) fn position(document: &Value, kind: Kind, id: &str) -> Option<(&'stat
 /// The start of what is reported of an item that carries its fault, after its place: the compiler names the object.
 pub const FAULTS_OF_ITEMS: [&str; 2] = ["failed to check item data of ", "invalid item data of "];
 
+/// What is said of a key that no list resembles.
+const UNKNOWN: &str = "; expected routes, upstreams, services and so on, or x-... for anchors of YAML";
+
 /// Takes a document apart. A bad object is reported, and carries its fault.
 pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report: &Report) -> Objects {
     let mut objects = Objects::new();
     for (name, kind) in COLLECTIONS {
         match document.get(name) {
-            None | Some(Value::Null) => {}
+            None => {}
             Some(Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     let Read { object, fault } = read_item(name, kind, index + 1, item, check);
@@ -128,42 +152,28 @@ pub(crate) fn read(document: &Value, places: &dyn Places, check: &Check, report:
                 }
             }
             Some(_) => {
-                let fault = format!("{}invalid data of [{name}], it should be a list", places.key(name));
+                let fault =
+                    format!("{}invalid data of [{name}], it {}", places.key(name), strays::not_a_list(name));
                 report(&fault);
                 // It may hold guards, and is not left out.
-                if !map_is_empty(document.get(name)) {
-                    objects.insert((kind, name.into()), unreadable(&fault));
-                }
+                objects.insert((kind, name.into()), unreadable(&fault));
             }
         }
     }
     report_rules(document, &objects, places, report);
     if let Some(map) = document.as_object() {
-        for key in map.keys().filter(|key| !is_known(key)) {
-            let known = COLLECTIONS.iter().map(|(name, _)| *name);
-            let hint = nearest::hint(key, known.chain(["plugins"]));
-            let holds = document.get(key).is_some_and(|value| !is_nothing(value));
-            if !hint.is_empty() && holds {
-                // A list of guards that is called `global_rule` must not be left out.
-                let fault = format!(
-                    "{}unknown key [{key}]{hint} Until then every request is denied",
-                    places.key(key)
-                );
+        for (key, value) in map {
+            if let Some(fault) = strays::fault(key, value) {
+                // Guards that are called `global_rule`, or slipped out of their route, must not be left out.
+                let stop = if fault.ends_with('?') { "" } else { "." };
+                let fault = format!("{}{fault}{stop} Until then every request is denied", places.key(key));
                 report(&fault);
                 objects.insert((Kind::GlobalRule, key.as_str().into()), unreadable(&fault));
-                continue;
             }
-            let hint =
-                if hint.is_empty() { "; expected routes, upstreams, services and so on" } else { &hint };
-            report(&format!("{}unknown key [{key}] is ignored{hint}", places.key(key)));
         }
     }
+    ignored(document, places).iter().for_each(|text| report(text));
     objects
-}
-
-/// `[]`, `{}` or null.
-fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty) || map_is_empty(Some(value))
 }
 
 /// The `plugins` list of a document: names, or `{name, stream}`. A key without a value is an empty list,
@@ -207,11 +217,6 @@ fn report_rules(document: &Value, objects: &Objects, places: &dyn Places, report
     }
 }
 
-fn is_known(key: &str) -> bool {
-    let name = key.strip_suffix("_conf_version").unwrap_or(key);
-    name == "plugins" || COLLECTIONS.iter().any(|(known, _)| *known == name)
-}
-
 fn read_item(name: &str, kind: Kind, number: usize, item: &Value, check: &Check) -> Read {
     let Value::Object(map) = item else {
         // Not with the value: it may be a secret in the wrong place.
@@ -248,10 +253,6 @@ struct Read {
     object: Option<((Kind, Arc<str>), Item)>,
     /// What to report.
     fault: Option<String>,
-}
-
-fn map_is_empty(value: Option<&Value>) -> bool {
-    value.and_then(Value::as_object).is_some_and(Map::is_empty)
 }
 
 fn unreadable(fault: &str) -> Item {
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!((fault("1"), fault("2")), (Some("it is bad"), None));
         check_ids(
             document,
-            &[(Kind::Route, "1"), (Kind::Route, "2"), (Kind::Route, "arr_2")],
+            &[(Kind::Upstream, "upstreams"), (Kind::Route, "1"), (Kind::Route, "2"), (Kind::Route, "arr_2")],
             &[
                 "invalid data of [upstreams]",
                 "failed to check item data of [routes] err:it is bad",
@@ -393,11 +394,13 @@ mod tests {
 
     #[test]
     fn global_rules_are_never_left_out() {
-        check_ids(
-            json!({"global_rules": {"id": 1}}),
-            &[(Kind::GlobalRule, "global_rules")],
-            &["it should be a list"],
-        );
+        for rules in [json!({"id": 1}), json!({}), Value::Null, json!("x")] {
+            check_ids(
+                json!({ "global_rules": rules }),
+                &[(Kind::GlobalRule, "global_rules")],
+                &["it should be a list; write global_rules: [] for none"],
+            );
+        }
         check_ids(
             json!({"global_rules": ["x"]}),
             &[(Kind::GlobalRule, "arr_1")],

@@ -14,6 +14,7 @@ mod entries;
 mod expiries;
 mod faults;
 mod files;
+mod holder;
 mod in_turns;
 mod keys;
 mod last_good;
@@ -43,6 +44,7 @@ use tokio::sync::{oneshot, watch};
 
 use self::{copier::Copier, database::Database, expiries::Expiries, faults::stopped, writer::Writer};
 pub use self::{
+    holder::{holder, holds_removed},
     last_good::{Lag, LastGood},
     sealing::Hooks,
 };

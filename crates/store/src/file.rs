@@ -68,6 +68,8 @@ struct Seen {
     stamp: Option<Stamp>,
     loaded: bool,
     plugins: Option<PluginList>,
+    /// What the file has that is in no use, and was reported.
+    ignored: Vec<String>,
     /// The last problem with the file as a whole, so that it is reported once and not every second.
     problem: Option<String>,
 }
@@ -117,6 +119,11 @@ impl File {
     pub fn read_if_changed(&self) -> Option<String> {
         self.shared.read_if_changed();
         self.shared.seen.lock().problem.clone()
+    }
+
+    /// Keys of the file that are not lists of objects and not in use, with their places, as they were reported.
+    pub fn ignored(&self) -> Vec<String> {
+        self.shared.seen.lock().ignored.clone()
     }
 
     /// The `plugins` list of the file, which takes the place of config.yaml's lists. Changes ring `watch`.
@@ -177,6 +184,7 @@ impl Shared {
         let other_plugins = seen.plugins != plugins;
         seen.loaded = true;
         seen.plugins = plugins;
+        seen.ignored = collections::ignored(document, text);
         if first || other_plugins || !changes.is_empty() {
             self.live.publish(revision, changes);
         }

@@ -202,4 +202,10 @@ impl Objects for Stored<'_> {
         self.0.read(&mut |state| found = state.with_field(name));
         found
     }
+
+    fn of_kind(&self, kind: Kind) -> Vec<Object> {
+        let mut found = Vec::new();
+        self.0.read(&mut |state| found = state.of_kind(kind));
+        found
+    }
 }

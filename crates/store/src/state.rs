@@ -20,6 +20,10 @@ impl Objects for State {
     fn with_field(&self, name: &str) -> Vec<Object> {
         self.all().filter(|object| object.document.may_have(name)).cloned().collect()
     }
+
+    fn of_kind(&self, kind: Kind) -> Vec<Object> {
+        self.list(kind).cloned().collect()
+    }
 }
 
 impl State {

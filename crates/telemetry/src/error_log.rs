@@ -12,11 +12,14 @@ mod places;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::Location;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{OnceLock, PoisonError, RwLock};
+use std::thread::LocalKey;
 
 pub use self::level::Level;
 use self::places::Places;
@@ -75,7 +78,7 @@ pub fn log(level: Level, message: fmt::Arguments<'_>) {
 /// Writes a line about a request.
 #[track_caller]
 pub(crate) fn log_request(level: Level, message: fmt::Arguments<'_>, context: &RequestContext<'_>) {
-    if !enabled(level) {
+    if !enabled(level) || MUTED.get() {
         return;
     }
     let place = Location::caller();
@@ -103,14 +106,44 @@ pub fn forward(to: Option<Forwarder>) {
 }
 
 /// Runs a function whose lines are not forwarded, because they are about forwarding.
-pub fn kept_back<T>(log: impl FnOnce() -> T) -> T {
-    let before = KEPT_BACK.replace(true);
-    let result = log();
-    KEPT_BACK.set(before);
-    result
+pub fn kept_back<T>(function: impl FnOnce() -> T) -> T {
+    with(&KEPT_BACK, function)
+}
+
+/// A future whose lines are not forwarded: see [`kept_back`].
+pub async fn keeping_back<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| kept_back(|| future.as_mut().poll(context))).await
+}
+
+/// Runs a function whose lines are not written, because what they tell does not happen.
+pub fn muted<T>(function: impl FnOnce() -> T) -> T {
+    with(&MUTED, function)
+}
+
+/// Runs a function while a flag of this thread is set; a panic leaves it as it was.
+fn with<T>(flag: &'static LocalKey<Cell<bool>>, function: impl FnOnce() -> T) -> T {
+    let _restore = Restore(flag, flag.replace(true));
+    function()
+}
+
+/// As [`kept_back`], until what is returned is dropped.
+#[must_use]
+pub fn keep_back() -> impl Drop {
+    Restore(&KEPT_BACK, KEPT_BACK.replace(true))
+}
+
+/// Sets the flag back.
+struct Restore(&'static LocalKey<Cell<bool>>, bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
 }
 
 thread_local! {
+    static MUTED: Cell<bool> = const { Cell::new(false) };
     static KEPT_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -156,6 +189,7 @@ struct Repeats {
     level: Level,
     count: u32,
     text: Vec<u8>,
+    kept_back: bool,
 }
 
 impl ThreadState {
@@ -196,7 +230,7 @@ impl ThreadState {
             if let Some(places) = &mut self.places {
                 places.wrote(place, level, &text, line.len());
             }
-            emit(level, line);
+            emit(level, line, KEPT_BACK.get());
         }
         self.message = text;
     }
@@ -213,7 +247,7 @@ impl ThreadState {
             return repeats.count <= SAME_MESSAGE_LIMIT;
         }
         if self.seen.len() < REMEMBERED_MESSAGES {
-            self.seen.insert(key, Repeats { level, count: 1, text: Vec::new() });
+            self.seen.insert(key, Repeats { level, count: 1, text: Vec::new(), kept_back: KEPT_BACK.get() });
         }
         true
     }
@@ -226,10 +260,11 @@ impl ThreadState {
         for repeats in seen.values().filter(|repeats| repeats.count > SAME_MESSAGE_LIMIT) {
             let mut text = repeats.text.clone();
             let _ = write!(text, " (repeated {} more times)", repeats.count - SAME_MESSAGE_LIMIT);
-            emit(repeats.level, self.line(repeats.level, &text, &RequestContext::default()));
+            let line = self.line(repeats.level, &text, &RequestContext::default());
+            emit(repeats.level, line, repeats.kept_back);
         }
         for (level, text) in self.places.as_mut().map(Places::start_second).unwrap_or_default() {
-            emit(level, self.line(level, &text, &RequestContext::default()));
+            emit(level, self.line(level, &text, &RequestContext::default()), false);
         }
     }
 
@@ -264,9 +299,9 @@ fn push_clean(line: &mut Vec<u8>, text: &[u8]) {
     line.extend(text.iter().map(harmless));
 }
 
-fn emit(level: Level, line: Vec<u8>) {
+fn emit(level: Level, line: Vec<u8>, is_kept_back: bool) {
     if FORWARDS.load(Relaxed)
-        && !KEPT_BACK.get()
+        && !is_kept_back
         && let Some(forward) = &*FORWARDER.read().unwrap_or_else(PoisonError::into_inner)
     {
         forward(level, &line);
@@ -314,13 +349,22 @@ mod tests {
             log!(Level::Error, "again");
         }
         assert!(writer.drain(Duration::from_secs(10)));
+        STATE.with_borrow_mut(ThreadState::start_second);
         let forwarded = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let to = forwarded.clone();
+        let (to, this) = (forwarded.clone(), std::thread::current().id());
+        // Other tests log meanwhile.
         forward(Some(Box::new(move |level, line: &[u8]| {
-            to.lock().expect("lines").push((level, String::from_utf8_lossy(line).into_owned()));
+            if std::thread::current().id() == this {
+                to.lock().expect("lines").push((level, String::from_utf8_lossy(line).into_owned()));
+            }
         })));
         log!(Level::Error, "forwarded");
         kept_back(|| log!(Level::Error, "kept back"));
+        let failed = std::panic::catch_unwind(|| kept_back(|| panic!("on purpose")));
+        assert!(failed.is_err() && !KEPT_BACK.get());
+        // What is said of their number in the next second is kept back as they are.
+        kept_back(|| (0..25).for_each(|_| log!(Level::Error, "kept back again")));
+        STATE.with_borrow_mut(ThreadState::start_second);
         forward(None);
         log!(Level::Error, "not forwarded");
         let lines = forwarded.lock().expect("lines");

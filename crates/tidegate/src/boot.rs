@@ -30,6 +30,7 @@ mod idle_fields;
 mod kept_places;
 mod languages;
 mod logs;
+mod lost_config;
 mod lost_keys;
 mod memory;
 mod metrics;
@@ -108,6 +109,8 @@ pub(crate) struct RunOptions {
     pub pid_file: PidFile,
     /// Do not end before a successor does. A successor itself need not stay: the first process finds the next one.
     pub stay: bool,
+    /// What SIGHUP means.
+    pub hangup: signals::Hangup,
     /// The process that this one takes over from.
     pub predecessor: Option<Predecessor>,
     /// Said on standard error in place of the welcome: standard output may carry the access log.
@@ -120,7 +123,7 @@ pub(crate) struct RunOptions {
 
 /// Serves until a signal says stop, or a successor has taken over.
 pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result<()> {
-    let signals = signals::Signals::install()?;
+    let signals = signals::Signals::install(options.hangup)?;
     options.warnings.extend(limit_descriptors(&settings));
     let sockets = take_over_sockets(&mut options);
     let purpose = Purpose::Serve(options.predecessor.as_ref());
@@ -141,7 +144,8 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     } = prepare::prepare(&settings, &sockets, &purpose, &options.warnings)?;
     let runner = runner::start(&settings, &catalog)?;
     let left = sockets.leave_rest();
-    options.predecessor.as_ref().map_or(Ok(()), |predecessor| predecessor.prepared(left))?;
+    let objects = provider.count_objects();
+    options.predecessor.as_ref().map_or(Ok(()), |predecessor| predecessor.prepared(left, objects))?;
     let workers = tidegate_proxy::start(&proxy_settings, listeners, &control.publisher);
     let workers = Arc::new(workers.context("cannot start workers")?);
     watch_workers(&workers, &signals)?;
@@ -363,10 +367,15 @@ pub(crate) fn explain_offline(
     let trial = purpose::Trial::default();
     let explained =
         provider::open(&settings, &catalog, &runtime, &Purpose::Trial(&trial)).and_then(|provider| {
-            let snapshot = control::compile_once(&settings, &runtime, &catalog, &provider)?;
+            let (snapshot, trial) = control::compile_once(&settings, &runtime, &catalog, &provider)?;
             let store = provider.store();
             let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-            let objects = explain::Objects { get: &get, catalog: catalog.as_ref(), ports };
+            let disabled =
+                || explain::disabled(&trial, snapshot.router.mode(), &tidegate_store::Stored(store.as_ref()));
+            let objects =
+                explain::Objects { get: &get, disabled: &disabled, catalog: catalog.as_ref(), ports };
+            // Plugins may make timers before they would wait.
+            let _entered = runtime.enter();
             let explained = explain::answer(&snapshot, &reading, &objects, question);
             provider.close();
             explained.map_err(anyhow::Error::msg)

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tidegate_model::units;
 
 /// When `proxy_on_request_headers` runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +55,11 @@ impl WasmSettings {
     pub fn of(config: &Value, prefix: &Path) -> Result<WasmSettings, String> {
         let section = config.get("wasm").unwrap_or(&Value::Null);
         let number = |name: &str| section.get(name).and_then(Value::as_u64);
-        let bytes = |name: &str| number(name).and_then(|bytes| usize::try_from(bytes).ok());
+        let size = |name: &str| match section.get(name)? {
+            Value::String(text) => units::size(text),
+            number => number.as_u64(),
+        };
+        let bytes = |name: &str| size(name).and_then(|bytes| usize::try_from(bytes).ok());
         let list = section.get("plugins").and_then(Value::as_array);
         let mut plugins: Vec<WasmPlugin> = Vec::new();
         for (at, entry) in list.into_iter().flatten().enumerate() {

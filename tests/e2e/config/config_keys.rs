@@ -10,6 +10,7 @@ mod logs;
 mod process;
 mod protocols;
 mod requests;
+mod service_names;
 mod telemetry;
 mod witnesses;
 mod words;

@@ -61,13 +61,13 @@ fn candidates_tell_why_they_lost_and_requests_agree() {
     assert_eq!(
         verdicts(&explanation),
         [
-            "posts lost method: the route takes [\"POST\"]",
-            "far lost remote_addr: the route takes \"10.0.0.0/8\"",
-            "vars lost vars: [\"http_y\",\"==\",\"2\"] does not hold",
+            "posts lost the method is GET, the route takes only POST",
+            "far lost the client's address is 127.0.0.1, the route takes only 10.0.0.0/8",
+            "vars lost the condition http_y == \"2\" does not hold",
             "won won",
             "shadowed shadowed route won has priority 1, this one 0",
             "prefix shadowed route won has the more specific path /a",
-            "other-host lost host: the route is for other.com",
+            "other-host lost the host is h.com, the route is for other.com",
         ],
         "{explanation:#}"
     );
@@ -218,6 +218,11 @@ fn the_command_asks_the_running_gateway() {
     assert_eq!(explanation["route"]["id"], "far");
     let (good, _, complaint) = run(&gateway, &["GET", "nowhere"]);
     assert!(!good && complaint.contains("http://HOST/PATH"), "{complaint}");
+    let (good, _, complaint) = run(&gateway, &["GET", "/a", "--offline"]);
+    let pid = gateway.pid().expect("a pid");
+    let said =
+        format!("process {pid} serves from this folder and has its database open; leave --offline out");
+    assert!(!good && complaint.contains(&said), "{complaint}");
 }
 
 #[test]

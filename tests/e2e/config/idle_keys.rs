@@ -6,7 +6,7 @@ use tidegate_testkit::gateway::{ADMIN_KEY, EMBEDDED};
 use tidegate_testkit::{Client, Gateway, free_port};
 
 /// The warning of a write that is taken.
-fn warning(gateway: &Gateway, path: &str, object: &Value) -> String {
+pub(super) fn warning(gateway: &Gateway, path: &str, object: &Value) -> String {
     let body = object.to_string();
     let put = format!(
         "PUT /apisix/admin/{path} HTTP/1.1\r\nHost: h\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -18,7 +18,7 @@ fn warning(gateway: &Gateway, path: &str, object: &Value) -> String {
 }
 
 /// A config.yaml with these keys in a section, or with a section of its own.
-fn with(section: &str, keys: &str) -> String {
+pub(super) fn with(section: &str, keys: &str) -> String {
     let below = format!("{section}:\n");
     match EMBEDDED.contains(&below) {
         true => EMBEDDED.replacen(&below, &format!("{below}{keys}"), 1),
@@ -40,6 +40,11 @@ fn keys_that_others_leave_without_effect_are_told() {
         ("plugin_attr", "  server-info: {report_ttl: 30}\n", off("server-info")),
         ("wasm", "  time_limit_ms: 10\n", "wasm.plugins names no module".to_owned()),
         ("apisix", "  client_limits: {rate_window: 5s}\n", "no minimum rate is set".to_owned()),
+        (
+            "apisix",
+            "  proxy_cache: {zones: [{name: a, memory_size: 50}]}\n",
+            "50 bytes hold no response of usual size; for megabytes write 50m".to_owned(),
+        ),
         (
             "apisix",
             "  data_encryption: {enable_encrypt_fields: false}\n",
@@ -83,6 +88,9 @@ fn a_plugin_that_is_off_is_told_wherever_it_is_configured() {
     }
     let told = warning(&gateway, "plugin_metadata/http-logger", &json!({"log_format": {"a": "$host"}}));
     assert_eq!(told, "");
+    let full = json!({"batch_span_processor": {"drop_on_queue_full": false}});
+    let told = warning(&gateway, "plugin_metadata/opentelemetry", &full);
+    assert!(told.contains("drop_on_queue_full: false has no effect"), "{told}");
     let told = warning(&gateway, "plugin_metadata/http-logger", &json!({"log_format": {"a": "$remte_addr"}}));
     assert!(told.contains("log_format: $remte_addr is not a variable"), "{told}");
     let plugins = json!({"opentelemetry": {}});
@@ -165,6 +173,103 @@ fn a_stream_route_behind_another_is_told() {
     assert_eq!(warning(&gateway, "stream_routes/9", &guard), "");
 }
 
+#[test]
+fn a_stream_route_that_no_listener_or_certificate_serves_is_told() {
+    let (port, secure) = (free_port(), free_port());
+    let listening = format!(
+        "  proxy_mode: http&stream\n  stream_proxy: {{tcp: [\"127.0.0.1:{port}\", {{addr: \"127.0.0.1:{secure}\", tls: true}}]}}\n"
+    );
+    let gateway = Gateway::start(&with("apisix", &listening), None);
+    let upstream = json!({"nodes": {"127.0.0.1:1": 1}});
+    let route = |fields: Value| {
+        let mut route = json!({"upstream": upstream});
+        route.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        warning(&gateway, "stream_routes/1", &route)
+    };
+    let told = route(json!({"server_addr": "10.9.9.9"}));
+    assert!(
+        told.contains(
+            "server_addr 10.9.9.9 matches no session: the gateway listens for them on 127.0.0.1 only"
+        ),
+        "{told}"
+    );
+    assert!(
+        route(json!({"server_addr": "10.0.0.0/8", "server_port": port})).contains("server_addr 10.0.0.0/8")
+    );
+    assert_eq!(route(json!({"server_addr": "127.0.0.0/8"})), "");
+    let told = route(json!({"server_port": secure, "sni": "a.test"}));
+    assert!(told.contains("sni a.test matches no session: no ssl object has the name"), "{told}");
+    // Names of handshakes that pass are of no certificate here.
+    assert_eq!(route(json!({"server_port": port, "sni": "a.test"})), "");
+    let pair = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate");
+    let ssl = json!({"snis": ["*.test"], "cert": pair.cert.pem(), "key": pair.signing_key.serialize_pem()});
+    let _ = warning(&gateway, "ssls/1", &ssl);
+    assert_eq!(route(json!({"server_port": secure, "sni": "a.test"})), "");
+}
+
+/// Sessions have no header fields: such a guard would never run.
+#[test]
+fn plugins_of_sessions_that_never_do_anything_are_told() {
+    let port = free_port();
+    let listening = format!("  proxy_mode: http&stream\n  stream_proxy: {{tcp: [\"127.0.0.1:{port}\"]}}\n");
+    let gateway = Gateway::start(&with("apisix", &listening), None);
+    let route = |plugins: Value| {
+        let route =
+            json!({"server_port": port, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
+        warning(&gateway, "stream_routes/1", &route)
+    };
+    let guard = |name: &str| json!({"ip-restriction": {"whitelist": ["127.0.0.9"], "_meta": {"filter": [[name, "==", "127.0.0.1"]]}}});
+    let told = route(guard("http_x"));
+    assert!(
+        told.contains("plugin ip-restriction: _meta.filter: no session has a variable $http_x"),
+        "{told}"
+    );
+    assert_eq!(route(guard("remote_addr")), "");
+    let syslog = json!({"host": "127.0.0.1", "port": 5140});
+    let told = route(json!({"syslog": syslog}));
+    assert!(told.contains("plugins.syslog sends nothing without log_format"), "{told}");
+    let _ = warning(&gateway, "plugin_metadata/syslog", &json!({"log_format": {"a": "$remote_addr"}}));
+    assert_eq!(route(json!({"syslog": syslog})), "");
+}
+
+/// A label in another case lets through whom it should refuse.
+#[test]
+fn labels_that_no_consumer_has_are_told() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let anna =
+        json!({"username": "anna", "labels": {"team": "a"}, "plugins": {"key-auth": {"key": "key-of-anna"}}});
+    assert_eq!(warning(&gateway, "consumers/anna", &anna), "");
+    let route = |acl: Value| {
+        let plugins = json!({"key-auth": {}, "acl": acl});
+        warning(
+            &gateway,
+            "routes/1",
+            &json!({"uri": "/a", "plugins": plugins, "upstream": {"nodes": {"127.0.0.1:1": 1}}}),
+        )
+    };
+    let told = route(json!({"deny_labels": {"Team": ["a"]}}));
+    assert!(told.contains("plugins.acl.deny_labels: no consumer has the label Team; case counts"), "{told}");
+    let told = route(json!({"deny_labels": {"team": ["A", "B"]}}));
+    assert!(
+        told.contains("plugins.acl.deny_labels: no consumer has the label team: A, B; case counts"),
+        "{told}"
+    );
+    assert_eq!(route(json!({"deny_labels": {"team": ["a"]}})), "");
+    assert_eq!(route(json!({"deny_labels": {"role": ["a"]}, "external_user_label_field": "role"})), "");
+    // `groups`, which users of an identity provider have, is like others where there are none.
+    let told = route(json!({"deny_labels": {"groups": ["a"]}}));
+    assert!(told.contains("deny_labels: no consumer has the label groups; case counts"), "{told}");
+    let bert = json!({"username": "bert", "labels": {"groups": "admins"}, "plugins": {"key-auth": {"key": "key-of-bert"}}});
+    assert_eq!(warning(&gateway, "consumers/bert", &bert), "");
+    let told = route(json!({"allow_labels": {"groups": ["Admins"]}}));
+    assert!(told.contains("allow_labels: no consumer has the label groups: Admins; case counts"), "{told}");
+    assert_eq!(route(json!({"deny_labels": {"groups": ["admins"]}})), "");
+    let sign_in = json!({"feishu-auth": {"app_id": "a", "app_secret": "b", "auth_redirect_uri": "http://a/b", "redirect_uri": "http://a/c", "secret": "0123456789abcdef"}});
+    let provider = json!({"uri": "/f", "plugins": sign_in, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    let _ = warning(&gateway, "routes/provider", &provider);
+    assert_eq!(route(json!({"deny_labels": {"groups": ["a"]}})), "");
+}
+
 /// The objects that a page writes with curl: path and body.
 fn written_by(page: &str) -> Vec<(String, Value)> {
     let calls = page.split("/apisix/admin/").skip(1);
@@ -183,13 +288,15 @@ fn written_by(page: &str) -> Vec<(String, Value)> {
 #[test]
 fn examples_are_not_told() {
     const OFF: &str = "it has no effect: plugin";
-    const SAID: [&str; 7] = [
+    const SAID: [&str; 9] = [
         "is not a variable",
         "it has no upstream",
         "every weight is 0",
         "has no nodes",
         "no session reaches",
         "is not available: ",
+        "says which consumer a request is of",
+        "needs an upstream with scheme",
         OFF,
     ];
     let listening =

@@ -97,6 +97,17 @@ fn cases() -> Vec<(Value, &'static str)> {
             "workflow: the rules behind rule 1 never run: it has no case",
         ),
         (
+            plugin(
+                "workflow",
+                json!({"rules": [{"case": [["uri", "==", "/elsewhere"]], "actions": [["return", {"code": 403}]]}]}),
+            ),
+            "plugin workflow: rules[0]: the condition uri == /elsewhere never holds: no uri of the route matches it",
+        ),
+        (
+            plugin("forward-auth", json!({"uri": "http://$arg_h/"})),
+            "plugin forward-auth: uri: $arg_h is looked up as it is written",
+        ),
+        (
             rewrite(json!({"regex_uri": ["^/elsewhere/(.*)", "/b/$1"]})),
             "proxy-rewrite: regex_uri: ^/elsewhere/(.*) matches no uri of the route",
         ),

@@ -375,3 +375,71 @@ fn what_cannot_work_is_told_when_it_is_written() {
     assert!(warning.contains("timeout.connect 3000 is in seconds; for milliseconds write 3"), "{warning}");
     assert!(warning.contains("nodes is empty, so requests for it are answered 503"), "{warning}");
 }
+
+/// Texts that hold a mask in place of a word, or name a type without what to do.
+#[test]
+fn refusals_of_wrong_types_have_a_remedy() {
+    let routes = "routes:\n- id: quoted\n  uri: /a\n  plugins: {key-auth: {_meta: {disable: \"true\"}}}\n- id: none\n  uri: /b\n  plugins:\n\
+                  - id: list\n  uri: /c\n  plugins: [key-auth]\n- id: text\n  uri: [a]\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(routes));
+    let (_, test) = gateway.verb("test");
+    for (route, text) in [
+        ("quoted", "write true or false, without quotes"),
+        ("none", "it is empty (null): indent below it what belongs to it"),
+        ("list", "it is a list: write an object, with the configuration of each plugin by its name"),
+        ("text", "write a text"),
+    ] {
+        let of = format!("routes/{route} cannot be used");
+        assert!(test.lines().any(|line| line.contains(&of) && line.contains(text)), "{route}: {test}");
+    }
+}
+
+/// What is masked are secrets.
+#[test]
+fn names_of_variables_are_in_the_log() {
+    let routes = "routes:\n- id: counted\n  uri: /a\n  plugins: {limit-count: {count: 1, time_window: 1, key: remte_addr}}\n- id: hashed\n  uri: /b\n  \
+                  upstream: {type: chash, key: remte_addr, nodes: {\"127.0.0.1:1\": 1}}\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(routes));
+    gateway.wait_for_log("routes/counted: plugin limit-count: key: $remte_addr is not a variable");
+    gateway.wait_for_log("with \"remte_addr\"");
+}
+
+#[test]
+fn a_file_has_a_place_for_anchors() {
+    let text = "x-common: &open\n  mocking: {response_example: shared}\nroutes:\n- id: 1\n  uri: /a\n  plugins: *open\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(text));
+    assert_eq!(gateway.client().get("h", "/a").expect("an answer").body_text().trim(), "shared");
+    let (good, test) = gateway.verb("test");
+    assert!(good && !test.contains("unknown key"), "{test}");
+    let gateway = Gateway::start(YAML_PROVIDER, Some(&text.replace("x-common", "common")));
+    let (good, test) = gateway.verb("test");
+    let remedy = "unknown key [common] is ignored; expected routes, upstreams, services and so on, or x-... for anchors of YAML";
+    assert!(!good && test.contains(remedy), "{test}");
+}
+
+#[test]
+fn an_import_has_a_place_for_anchors_too() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let body = |key: &str| json!({key: {"mocking": {}}, "routes": []}).to_string();
+    let (code, answer) = gateway.admin("PUT", "/apisix/admin/import", &body("x-common"));
+    assert_eq!(code, 200, "{answer}");
+    let (code, answer) = gateway.admin("PUT", "/apisix/admin/import", &body("common"));
+    assert!(code == 400 && answer.contains("unknown list"), "{answer}");
+}
+
+/// A start tries such a program again and again.
+#[test]
+fn a_plugin_runner_that_is_not_there_is_told_before_the_start() {
+    for (program, what) in [
+        ("/nonexistent/runner", "there is no program /nonexistent/runner"),
+        ("no-such-runner", "there is no program no-such-runner in any folder of PATH"),
+        ("/etc/passwd", "there is no program /etc/passwd"),
+    ] {
+        let gateway = Gateway::start(&format!("{EMBEDDED}ext-plugin: {{cmd: [{program}]}}\n"), None);
+        let (_, test) = gateway.verb("test");
+        assert!(test.lines().any(|line| line.contains("config.yaml:") && line.contains(what)), "{test}");
+    }
+    let gateway = Gateway::start(&format!("{EMBEDDED}ext-plugin: {{cmd: [sh, -c, exit]}}\n"), None);
+    let (_, test) = gateway.verb("test");
+    assert!(!test.contains("there is no program"), "{test}");
+}

@@ -6,7 +6,7 @@ use std::process::Command;
 use tidegate_testkit::gateway::binary;
 
 /// What is put into config.yaml, the line, and what is said; empty: nothing.
-const CASES: [(&str, &str, &str); 12] = [
+const CASES: [(&str, &str, &str); 14] = [
     (
         "nginx_config: {http: {real_ip_header: X_Real_IP, real_ip_from: [127.0.0.1], underscores_in_headers: 'off'}}",
         "1",
@@ -14,6 +14,12 @@ const CASES: [(&str, &str, &str); 12] = [
     ),
     (
         "nginx_config: {http: {real_ip_header: X_Real_IP, real_ip_from: [127.0.0.1], underscores_in_headers: 'on'}}",
+        "",
+        "",
+    ),
+    ("nginx_config: {http: {real_ip_header: proxy_protocol}}", "1", "no port speaks the PROXY protocol"),
+    (
+        "apisix: {proxy_protocol: {listen_http_port: 9181}}\nnginx_config: {http: {real_ip_header: proxy_protocol}}",
         "",
         "",
     ),

@@ -50,7 +50,7 @@ fn a_read_says_what_it_does_not_go_by() {
     for (target, said) in [
         (
             "/routes?sort=name",
-            "argument sort has no effect; there are page, page_size, name, label, uri and filter",
+            "argument sort has no effect; there are page, page_size, search, name, label, uri and filter",
         ),
         ("/routes?page=2", "argument page has no effect without page_size"),
         ("/routes?page=&page_size=20", "argument page is empty and has no effect"),

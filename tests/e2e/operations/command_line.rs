@@ -96,6 +96,15 @@ fn health_is_that_of_the_gateway() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains("has no folder conf/"), "{verb}: {said}");
     }
+    // Nor at the ports that its config.yaml names.
+    let conf = folder.path().join("conf");
+    std::fs::create_dir(&conf).expect("a folder");
+    std::fs::copy(gateway.prefix().join("conf/config.yaml"), conf.join("config.yaml")).expect("copied");
+    let output =
+        Command::new(binary()).args(["health", "--prefix"]).arg(folder.path()).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("does not run; what answers on its ports is another one"), "{said}");
 }
 
 #[test]

@@ -173,6 +173,19 @@ fn refused_objects_have_a_remedy() {
         ),
         (
             "upstreams/1",
+            r#"{"nodes": [{"host": "a", "port": 80, "weight": 1}, {"host": "b", "port": "x", "weight": 1}]}"#
+                .to_owned(),
+            "property \"nodes\" validation failed: object matches none of the required",
+            "node 2 (b): its port is \"x\"; write a number from 1 to 65535",
+        ),
+        (
+            "routes/1",
+            r#"{"uri": "/a", "upstream": {"nodes": {"a:99999": 1}}}"#.to_owned(),
+            "invalid port 99999",
+            "node \"a:99999\": its port is 99999",
+        ),
+        (
+            "upstreams/1",
             r#"{"nodes": {"a:80": 1}, "scheme": "htp"}"#.to_owned(),
             "matches none of the enum values",
             "http",

@@ -127,6 +127,30 @@ fn a_damaged_store_is_served_from_its_copy() {
     assert!(code == 1 && said.contains("in use"), "{code} {said}");
 }
 
+/// Nothing is open that a repair could overwrite.
+#[test]
+fn a_missing_store_is_repaired_while_its_copy_is_served() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    put(&gateway, "routes/1", OPEN);
+    put(&gateway, "global_rules/1", GUARD);
+    let whole = export(&gateway);
+    let store = data(&gateway, "tidegate.redb");
+    // One that is removed while it serves is open still.
+    fs::remove_file(&store).expect("removed");
+    let (code, said) = config(&gateway, &["repair"]);
+    assert!(code == 1 && said.contains("has it open; stop it first"), "{code} {said}");
+    gateway.process.stop();
+    gateway.restart();
+    assert_eq!((status(&gateway), &store_state(&gateway)["state"]), (401, &"last_good".into()));
+    let (code, said) = config(&gateway, &["repair"]);
+    assert!(code == 0 && said.contains("is repaired"), "{code} {said}");
+    let (done, said) = gateway.verb("upgrade");
+    assert!(done, "{said}");
+    assert_eq!((status(&gateway), &store_state(&gateway)["state"]), (401, &"good".into()));
+    assert_eq!(export(&gateway), whole);
+    put(&gateway, "routes/3", OPEN);
+}
+
 #[test]
 fn a_copy_that_is_behind_is_served_on_demand_only() {
     let mut gateway = Gateway::start(EMBEDDED, None);

@@ -190,3 +190,66 @@ fn a_store_that_is_removed_while_it_runs_takes_no_writes() {
     gateway.restart();
     assert_eq!(gateway.admin("GET", "/apisix/admin/routes/2", "").0, 404);
 }
+
+#[test]
+fn an_emptied_config_is_not_started_with() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    assert_eq!(gateway.admin("PUT", "/apisix/admin/routes/1", GUARDED).0, 201);
+    gateway.process.stop();
+    let config = gateway.prefix().join("conf/config.yaml");
+    let good = fs::read_to_string(&config).expect("config.yaml");
+    for text in ["", "# nothing yet\n", "null\n", "---\n"] {
+        fs::write(&config, text).expect("written");
+        refused(
+            &mut gateway,
+            &["config.yaml is empty", "tidegate.redb shows", "restore", "write {} into it"],
+        );
+        for verb in ["test", "start"] {
+            let (done, said) = gateway.verb(verb);
+            assert!(!done && said.contains("config.yaml is empty, and"), "{verb} {text:?}: {said}");
+        }
+    }
+    fs::remove_file(&config).expect("removed");
+    std::os::unix::fs::symlink("nowhere", &config).expect("a link");
+    let (done, said) = gateway.verb("start");
+    assert!(!done && said.contains("config.yaml is empty, and"), "{said}");
+    fs::remove_file(&config).expect("removed");
+    // The defaults on purpose.
+    fs::write(&config, "{}\n").expect("written");
+    let (_, said) = gateway.verb("test");
+    assert!(!said.contains("is empty"), "{said}");
+    fs::write(&config, good).expect("written");
+    gateway.restart();
+    assert_eq!(status(&gateway, "/guarded"), 401);
+}
+
+#[test]
+fn a_gateway_of_a_file_is_missed_when_its_config_is_emptied() {
+    let mut gateway = Gateway::start(YAML_PROVIDER, Some("routes: []\n"));
+    gateway.process.stop();
+    fs::write(gateway.prefix().join("conf/config.yaml"), "").expect("written");
+    refused(&mut gateway, &["config.yaml is empty", "apisix.yaml shows"]);
+}
+
+#[test]
+fn a_changed_provider_without_objects_takes_nothing_over() {
+    let routes = "routes:\n- uri: /guarded\n  plugins: {key-auth: {}, mocking: {response_example: x}}\n";
+    let gateway = Gateway::start(YAML_PROVIDER, Some(routes));
+    let config = gateway.prefix().join("conf/config.yaml");
+    let good = fs::read_to_string(&config).expect("config.yaml");
+    let pid = gateway.pid();
+    let slip = good
+        .replace("role: data_plane", "role: traditional")
+        .replace("role_data_plane:", "role_traditional:")
+        .replace("config_provider: yaml", "config_provider: embedded");
+    assert_ne!(slip, good);
+    fs::write(&config, &slip).expect("written");
+    for verb in ["reload", "upgrade"] {
+        let (done, said) = gateway.verb(verb);
+        assert!(!done && said.contains("leads to a configuration without objects"), "{verb}: {said}");
+        assert_eq!((gateway.pid(), status(&gateway, "/guarded")), (pid, 401), "{verb}");
+    }
+    let (done, said) = gateway.verb_with(&["reload", "--force"]);
+    assert!(done, "{said}");
+    assert_eq!(status(&gateway, "/guarded"), 404);
+}

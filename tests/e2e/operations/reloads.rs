@@ -121,7 +121,17 @@ fn a_plugin_that_there_is_not_is_refused_and_pointed_to() {
 
 #[test]
 fn objects_that_a_reload_puts_out_of_use_are_named() {
-    let gateway = Gateway::start(&(EMBEDDED.to_owned() + "plugins: [mocking, key-auth]\n"), None);
+    put_out_of_use(EMBEDDED);
+}
+
+/// The gateway itself says it: its Control API may be off, or its port taken.
+#[test]
+fn objects_that_a_reload_puts_out_of_use_are_named_without_a_control_api() {
+    put_out_of_use(&EMBEDDED.replace("  control: {", "  enable_control: false\n  control: {"));
+}
+
+fn put_out_of_use(config: &str) {
+    let gateway = Gateway::start(&(config.to_owned() + "plugins: [mocking, key-auth]\n"), None);
     put(&gateway, "routes/1", MOCKED);
     assert_eq!(get(&gateway), (200, "mocked".to_owned()));
     edit_config(&gateway, "[mocking, key-auth]", "[key-auth]");

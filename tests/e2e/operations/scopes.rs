@@ -281,6 +281,21 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
     );
     let split = json!({"traffic-split": {"rules": [{"weighted_upstreams": [{"upstream_id": "other", "weight": 1}]}]}});
     refused("PATCH", "/routes/own", json!({"plugins": split}), "upstream_id other");
+    for (plugin, more) in [
+        ("limit-count", json!({"count": 1, "time_window": 6})),
+        ("limit-req", json!({"rate": 1, "burst": 1, "key": "remote_addr"})),
+        ("limit-conn", json!({"conn": 1, "burst": 1, "default_conn_delay": 1, "key": "remote_addr"})),
+    ] {
+        for host in ["127.0.0.1", "localhost"] {
+            let mut conf = more.clone();
+            conf["policy"] = json!("redis");
+            conf["redis_host"] = json!(host);
+            conf["redis_port"] = json!(gateway.admin.port());
+            let route =
+                json!({"uri": "/r", "upstream_id": "own", "labels": labels, "plugins": {plugin: conf}});
+            refused("PUT", "/routes/redis", route, "is this gateway's own");
+        }
+    }
     refused("PUT", "/global_rules/1", json!({"plugins": {}}), "outside of your scope");
     refused("POST", "/explain", json!({"url": "http://h/own"}), "of the whole gateway");
     refused("PUT", "/import", json!({}), "of the whole gateway");
@@ -343,7 +358,7 @@ fn what_is_in_a_scope_is_read_written_and_restored() {
     let wider = json!({"role": "editor", "scope": null}).to_string();
     assert_eq!(as_admin(&gateway, "PUT", "/users/ed", &wider).status(), 200);
     assert_eq!(session.send("GET", "/routes", "").status(), 401);
-    for scope in [json!({}), json!([]), json!({"team": 1}), json!("team")] {
+    for scope in [json!({}), json!([]), json!({"team": 1}), json!({"team": ""}), json!("team")] {
         let user = json!({"role": "editor", "password": "correct horse battery", "scope": scope}).to_string();
         assert_eq!(as_admin(&gateway, "PUT", "/users/x", &user).status(), 400, "{user}");
     }

@@ -84,7 +84,11 @@ fn a_session_is_what_its_key_is() {
     assert_eq!(session.send("GET", "/routes/1", "").status(), 200);
     let viewer = Session::begin(&gateway, &json!({"key": "test-viewer-key"}));
     assert_eq!(viewer.send("GET", "/routes/1", "").status(), 200);
-    assert_eq!(viewer.send("PUT", "/routes/1", ROUTE).status(), 401);
+    let refused = viewer.send("PUT", "/routes/1", ROUTE);
+    assert_eq!(
+        (refused.status(), &json_of(&refused)["remedy"]),
+        (401, &json!("a change needs role editor or admin"))
+    );
     let by_key = send(gateway.admin, "GET", "/sessions/current", "X-API-KEY: test-viewer-key\r\n", "");
     assert_eq!((&json_of(&by_key)["role"], &json_of(&by_key)["csrf"]), (&json!("viewer"), &Value::Null));
     let gone = session.send("DELETE", "/sessions/current", "");
@@ -274,6 +278,7 @@ fn users_are_written_and_their_passwords_never_shown() {
         ("a%20b", json!({"role": "viewer", "password": PASSWORD}), "invalid name"),
         ("new", json!({"role": "viewer"}), "needs a password"),
         ("new", json!({"role": "viewer", "password": "short"}), "12 to 1024"),
+        ("new", json!({"role": "viewer", "password": " ".repeat(12)}), "not be of spaces only"),
         ("new", json!({"role": "root", "password": PASSWORD}), "role should be"),
         ("new", json!({"role": "viewer", "password": PASSWORD, "hash": "x"}), "unknown field hash"),
     ] {

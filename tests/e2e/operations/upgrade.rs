@@ -303,6 +303,28 @@ fn a_successor_that_fails_changes_nothing() {
     serves("config.yaml has a fault");
     edit_config(&gateway, "worker_processes: many", "worker_processes: 1");
 
+    // The defaults would listen elsewhere, and have neither keys nor guards.
+    let config = gateway.prefix().join("conf/config.yaml");
+    let written = fs::read_to_string(&config).expect("config.yaml");
+    for text in ["", "# nothing yet\n", "null\n"] {
+        fs::write(&config, text).expect("config.yaml written");
+        let (done, said) = gateway.verb("upgrade");
+        assert!(!done && said.contains("config.yaml is empty or missing"), "{text:?}: {said}");
+    }
+    fs::remove_file(&config).expect("removed");
+    let (done, said) = gateway.verb("upgrade");
+    assert!(!done && said.contains("config.yaml is empty or missing"), "{said}");
+    fs::write(&config, written).expect("config.yaml written");
+    serves("config.yaml is empty or missing");
+    let other = gateway.prefix().join("conf/other.yaml");
+    fs::copy(&config, &other).expect("copied");
+    for verb in ["upgrade", "reload"] {
+        let (done, said) = gateway.verb_with(&[verb, "-c", &other.display().to_string()]);
+        assert!(!done && said.contains("the gateway reads "), "{verb}: {said}");
+    }
+    let (done, said) = gateway.verb_with(&["reload", "-c", &config.display().to_string()]);
+    assert!(done, "{said}");
+
     // A program that is not a gateway, by the signal, which leaves only the log for an answer.
     replace(&file, Path::new("/bin/false"));
     gateway.process.signal(Signal::USR2);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tidegate_testkit::gateway::YAML_PROVIDER;
+use tidegate_testkit::gateway::{EMBEDDED, YAML_PROVIDER};
 use tidegate_testkit::upstream::{Behaviour, Step};
 use tidegate_testkit::{Gateway, Message, PATIENCE, Upstream};
 
@@ -516,5 +516,23 @@ fn identities_without_authorization() {
         assert_eq!(ask(&gateway, "GET", path, &cookie("alice")).status(), 200, "{path}");
         let bob = cookie("bob");
         assert_eq!(is_reused(&gateway, &upstream, ("GET", &bob), path, false), reused, "{path}");
+    }
+}
+
+#[test]
+fn a_zone_of_another_strategy_is_refused_when_it_is_written() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for plugin in ["proxy-cache", "graphql-proxy-cache"] {
+        for (strategy, zone, status) in [
+            ("memory", "memory_cache", 200..=201),
+            ("disk", "memory_cache", 400..=400),
+            ("disk", "disk_cache_one", 200..=201),
+        ] {
+            let conf = json!({"cache_strategy": strategy, "cache_zone": zone});
+            let route = json!({"uri": "/*", "plugins": {plugin: conf}}).to_string();
+            let (found, answer) = gateway.admin("PUT", &format!("/apisix/admin/routes/{plugin}"), &route);
+            assert!(status.contains(&found), "{plugin} {strategy} {zone}: {answer}");
+            assert_eq!(answer.contains("cache_zone for cache_strategy"), found == 400, "{answer}");
+        }
     }
 }

@@ -131,6 +131,42 @@ fn settings_show_in_what_is_made() {
     }
 }
 
+/// The size of blocks shows in the memory that is set apart for them: there is none for a second compressor.
+#[test]
+fn large_blocks_leave_no_memory_for_others() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\n";
+    let upstream = Upstream::with(move |_| {
+        let start = format!("{head}{}", "x".repeat(500));
+        Behaviour { read_body: true, steps: vec![Step::Send(start.into_bytes())] }
+    });
+    let route = |name: &str, conf: &str| {
+        format!(
+            "- {{id: {name}, uri: /{name}, plugins: {{brotli: {{types: \"*\"{conf}}}}}, upstream: {{nodes: {{\"{}\": 1}}}}}}\n",
+            upstream.address
+        )
+    };
+    let routes = format!(
+        "routes:\n{}{}plugins: [{{name: brotli}}]\n",
+        route("large", ", lgblock: 24"),
+        route("usual", "")
+    );
+    let config = YAML_PROVIDER.replace("apisix:\n", "apisix:\n  body_memory: {total: 256m}\n");
+    let gateway = Gateway::start(&config, Some(&routes));
+    let is_coded = |path: &str| {
+        let mut client = gateway.client();
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n");
+        client.send(request.as_bytes()).expect("sends");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(client.exactly(1).expect("a head"));
+        }
+        // Its body has not ended.
+        (String::from_utf8_lossy(&head).contains("Content-Encoding: br\r\n"), client)
+    };
+    let (is_first_coded, _usual) = is_coded("usual");
+    assert!(is_first_coded && is_coded("usual").0 && !is_coded("large").0);
+}
+
 #[test]
 fn others_are_answered_while_one_body_is_compressed() {
     let upstream = upstream(text(400_000));

@@ -10,13 +10,13 @@
 //! answers:  of the upstream, by path: STATUS|FIELD: VALUE|...||BODY, perhaps behind wait=MILLISECONDS|; it echoes other requests,
 //!           and those with X-Answer say themselves what is answered
 //! routes:   the plugins of /NAME and /NAME/*, or a whole route
-//! steps:    send: [METHOD] TARGET, fields and body; within: seconds in which it is sent again; times; background; to, from
+//! steps:    send: [METHOD] TARGET, fields and body; within: seconds in which it is sent again; times, {n} in what is sent is the number of the time, and the responses count together; fill: so many bytes more; background; to, from
 //!           expect: status, or texts in the response; together: statuses of requests at once; least_ms, most_ms
 //!           seen: texts that arrive at the upstream, `TLS for NAME, with a certificate` (or `no`) of a handshake; opened: so many connections to it are; log: texts of the error log
 //! ```
 //!
 //! `{cookies}` and `{state}` in what is sent are those that the responses before have brought. A text behind `!` must not be there. `@UPSTREAM@`, `@TLS@` (the same with TLS and a certificate that nobody vouches for), `@SILENT@`
-//! (accepts, and says nothing), `@NAME@` of a server and `@NOBODY@` are addresses, with `_PORT` their ports, `@FOLDER@` that of servers, `@CERT@` and `@KEY@` its certificate
+//! (accepts, and says nothing), `@FULL@` (does not even accept), `@NAME@` of a server and `@NOBODY@` are addresses, with `_PORT` their ports, `@FOLDER@` that of servers, `@CERT@` and `@KEY@` its certificate
 //! and key, in quotes.
 
 mod places;
@@ -31,6 +31,7 @@ use tidegate_testkit::gateway::{YAML_PROVIDER, workspace_root};
 use tidegate_testkit::{Client, Gateway, process::Process, servers};
 
 use places::Places;
+pub(super) use places::full;
 use upstream::Upstream;
 
 #[test]
@@ -91,6 +92,26 @@ fn credentials_and_services_that_vouch() {
 #[test]
 fn receivers_of_entries() {
     run("receivers");
+}
+
+#[test]
+fn parts_of_split_upstreams() {
+    run("splits");
+}
+
+#[test]
+fn health_of_split_upstreams() {
+    run("checks");
+}
+
+#[test]
+fn connections_that_are_kept() {
+    run("pools");
+}
+
+#[test]
+fn batches_and_levels() {
+    run("batches");
 }
 
 /// What the gateway's own kit fills in, as numbers.

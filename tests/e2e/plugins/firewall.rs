@@ -1,8 +1,10 @@
 //! chaitin-waf, with a firewall that speaks T1K: what it is asked, and what becomes of its verdicts.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -61,21 +63,27 @@ fn serve(mut stream: impl Read + Write, asked: &Sender<Vec<(u8, Vec<u8>)>>) {
 }
 
 struct Firewall {
+    address: SocketAddr,
     node: Value,
+    opened: Arc<AtomicUsize>,
     asked: Receiver<Vec<(u8, Vec<u8>)>>,
 }
 
 fn firewall() -> Firewall {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
+    let address = listener.local_addr().expect("an address");
     let (asked, receiver) = channel();
+    let opened = Arc::new(AtomicUsize::new(0));
+    let counted = opened.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
+            counted.fetch_add(1, SeqCst);
             let asked = asked.clone();
             thread::spawn(move || serve(stream, &asked));
         }
     });
-    Firewall { node: json!({"host": "127.0.0.1", "port": port}), asked: receiver }
+    let node = json!({"host": "127.0.0.1", "port": address.port()});
+    Firewall { address, node, opened, asked: receiver }
 }
 
 fn gateway(upstream: &Upstream, node: &Value, routes: &[(&str, Value)]) -> Gateway {
@@ -230,4 +238,71 @@ fn what_routes_do_not_say_is_in_the_metadata() {
     };
     assert_eq!(asked("silent"), (1024, false));
     assert_eq!(asked("own"), (1024, true));
+}
+
+/// A gateway whose metadata has `config`, and whose route `own` another one.
+fn two_configs(upstream: &Upstream, node: SocketAddr, config: Value, own: Value) -> Gateway {
+    let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
+    let route = |id: &str, conf: Value| json!({"id": id, "host": id, "uri": "/*", "plugins": {"chaitin-waf": conf}, "upstream": target});
+    let node = json!({"host": node.ip().to_string(), "port": node.port()});
+    let objects = json!({
+        "routes": [route("shared", json!({})), route("own", json!({"config": own}))],
+        "plugin_metadata": [{"id": "chaitin-waf", "nodes": [node], "mode": "block", "config": config}],
+    });
+    Gateway::start(YAML_PROVIDER, Some(&objects.to_string()))
+}
+
+/// All are longer than the default of 1 s.
+#[test]
+fn a_firewall_is_waited_for_as_configured() {
+    let upstream = Upstream::start();
+    let (full, _kept) = super::fields::full();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let times = |name: &str, more: Value| {
+        let with = |time: u32| {
+            let mut config = more.clone();
+            config[name] = json!(time);
+            config
+        };
+        (with(1300), with(1800))
+    };
+    let (shared, own) = times("connect_timeout", json!({}));
+    let unreachable = two_configs(&upstream, full, shared, own);
+    let (shared, own) = times("send_timeout", json!({"req_body_size": 16_000}));
+    let deaf = two_configs(&upstream, address, shared, own);
+    let large = "x".repeat(16_000_000);
+    let time = |gateway: &Gateway, host: &str, body: &str| {
+        let answer = send(gateway, host, "/", "", body);
+        assert_eq!((answer.status(), told(&answer, "")), (500, Some("timeout")), "{answer:?}");
+        told(&answer, "-TIME").and_then(|time| time.parse::<u32>().ok()).expect("milliseconds")
+    };
+    thread::scope(|scope| {
+        for (gateway, body) in [(&unreachable, ""), (&deaf, large.as_str())] {
+            for (host, least) in [("shared", 1300), ("own", 1800)] {
+                scope.spawn(move || {
+                    let took = time(gateway, host, body);
+                    assert!(took >= least, "{host}: {took} ms");
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn connections_to_a_firewall_are_kept_as_configured() {
+    let upstream = Upstream::start();
+    for (name, none, many) in [("keepalive_size", 0, 8), ("keepalive_timeout", 0, 60_000)] {
+        let firewall = firewall();
+        let gateway = two_configs(&upstream, firewall.address, json!({ name: none }), json!({ name: many }));
+        // The last connection of `own` may serve once more.
+        for (host, expected) in [("own", 1..=1), ("shared", 3..=4)] {
+            let before = firewall.opened.load(SeqCst);
+            for _ in 0..4 {
+                assert_eq!(send(&gateway, host, "/fine", "", "").status(), 200, "{host}");
+            }
+            let opened = firewall.opened.load(SeqCst) - before;
+            assert!(expected.contains(&opened), "{name} {host}: {opened}");
+        }
+    }
 }

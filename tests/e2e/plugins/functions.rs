@@ -115,8 +115,28 @@ fn credentials_of_the_configuration_or_the_client() {
         "AWS4-HMAC-SHA256 Credential=AKID/{}/us-east-1/lambda/aws4_request, SignedHeaders=host;x-amz-date, Signature=",
         &date[..8]
     );
-    assert!(signature.starts_with(&start) && signature.len() == start.len() + 64, "{signature}");
+    let signed = seen[8].message.header("Host").expect("a host");
+    let expected = signature_of(
+        "secret",
+        &date,
+        &format!("GET\n/f\na=%2F&b=2\nhost:{signed}\nx-amz-date:{date}\n\nhost;x-amz-date\n"),
+    );
+    assert_eq!(signature, start + &expected);
     assert_eq!(seen[8].message.target(), "/f?a=%2F&b=2");
+}
+
+/// Signature 4 of AWS for Lambda in us-east-1, of a request without a body.
+fn signature_of(secret: &str, date: &str, request: &str) -> String {
+    use aws_lc_rs::{digest, hmac};
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hash = |text: &str| hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+    let scope = format!("{}/us-east-1/lambda/aws4_request", &date[..8]);
+    let request = hash(&(request.to_owned() + &hash("")));
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{request}");
+    let tag = |key: Vec<u8>, text: &str| {
+        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), text.as_bytes()).as_ref().to_vec()
+    };
+    hex(&scope.split('/').chain([text.as_str()]).fold(format!("AWS4{secret}").into_bytes(), tag))
 }
 
 #[test]

@@ -8,6 +8,10 @@ use tidegate_testkit::{Gateway, Message, Upstream};
 const TOKEN: &str = "eyJraWQiOiJ1c2VyLWtleSIsImFsZyI6ImRpciIsImVuYyI6IkEyNTZHQ00ifQ..MTIzNDU2Nzg5MDEy.6JeRgm0.rNt131nG5wMvUD1KXbwLGA";
 
 fn gateway(upstream: &Upstream, secret: &str) -> Gateway {
+    gateway_with(upstream, json!({"key": "user-key", "secret": secret}))
+}
+
+fn gateway_with(upstream: &Upstream, consumer: Value) -> Gateway {
     let target = json!({"type": "roundrobin", "nodes": {upstream.address.to_string(): 1}});
     let route = |id: &str, conf: Value| json!({"id": id, "uri": format!("/{id}"), "plugins": {"jwe-decrypt": conf}, "upstream": target});
     let objects = json!({
@@ -15,7 +19,7 @@ fn gateway(upstream: &Upstream, secret: &str) -> Gateway {
             route("strict", json!({})),
             route("other", json!({"header": "X-Token", "forward_header": "X-Content", "strict": false})),
         ],
-        "consumers": [{"username": "jack", "plugins": {"jwe-decrypt": {"key": "user-key", "secret": secret}}}],
+        "consumers": [{"username": "jack", "plugins": {"jwe-decrypt": consumer}}],
     });
     Gateway::start(YAML_PROVIDER, Some(&objects.to_string()))
 }
@@ -76,4 +80,15 @@ fn another_secret_opens_nothing() {
         (answer.status(), answer.body_text().as_str()),
         (400, "{\"message\":\"failed to decrypt JWE token\"}\n")
     );
+}
+
+/// Taken as it stands it would be too long.
+#[test]
+fn a_secret_in_base64() {
+    let upstream = Upstream::start();
+    let secret = "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=";
+    let consumer = json!({"key": "user-key", "secret": secret, "is_base64_encoded": true});
+    let gateway = gateway_with(&upstream, consumer);
+    assert_eq!(send(&gateway, "/strict", &format!("Authorization: {TOKEN}\r\n")).status(), 200);
+    assert_eq!(upstream.seen()[0].message.header("Authorization"), Some("hello"));
 }

@@ -7,6 +7,8 @@ mod delivered;
 mod error_log;
 mod files;
 mod google;
+mod kafka_logger;
+mod kept;
 mod lago;
 mod loggly;
 mod rocketmq;

@@ -73,6 +73,18 @@ impl Logged {
     }
 }
 
+/// As in APISIX: what an entry leaves out is the operator's choice.
+#[test]
+fn credentials_that_nothing_masks_are_in_entries() {
+    let logged = Logged::start(json!({}), json!({}));
+    let entry = logged.send("/two-cookies", "Authorization: Basic b3BlbjpvcGVu\r\n", "");
+    assert_eq!(entry["request"]["headers"]["authorization"], "Basic b3BlbjpvcGVu");
+    assert_eq!(entry["response"]["headers"]["set-cookie"], json!(["a=1", "b=2"]));
+    let format = json!({"log_format": {"line": "$uri"}});
+    let entry = Logged::start(format, json!({})).send("/a", "Authorization: Basic b3BlbjpvcGVu\r\n", "");
+    assert_eq!(entry, json!({"line": "/a", "route_id": "1"}));
+}
+
 #[test]
 fn entries_and_the_access_log() {
     let logged = Logged::start(json!({"include_req_body": true}), json!({}));

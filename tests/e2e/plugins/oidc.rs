@@ -302,3 +302,21 @@ fn what_a_session_brings_is_not_shared() {
     let forged = URL_SAFE_NO_PAD.encode([7; 200]);
     assert!(!fixture.is_in(&format!("session={forged}")));
 }
+
+#[test]
+fn assertions_live_as_long_as_configured() {
+    let client = json!({"client_secret": "a secret of the client, long enough for HMAC",
+        "token_endpoint_auth_method": "client_secret_jwt", "client_jwt_assertion_expires_in": 77});
+    let fixture = fixture(client, json!({}));
+    let (callback, cookie) = fixture.begin();
+    fixture.get(&callback, &cookie);
+    let seen = fixture.provider.server.seen();
+    let asked = seen.iter().find(|seen| seen.message.target() == "/token").expect("a question for tokens");
+    let body = asked.message.body_text();
+    let assertion =
+        body.split('&').find_map(|pair| pair.strip_prefix("client_assertion=")).expect("an assertion");
+    let claims = URL_SAFE_NO_PAD.decode(assertion.split('.').nth(1).expect("claims")).expect("base64url");
+    let claims: Value = serde_json::from_slice(&claims).expect("JSON");
+    let time = |name: &str| claims[name].as_i64().expect("a time");
+    assert_eq!(time("exp") - time("iat"), 77, "{claims}");
+}

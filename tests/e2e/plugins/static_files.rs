@@ -470,7 +470,9 @@ fn serve_is_a_web_server_in_one_line() {
     let url = format!("http://127.0.0.1:{port}/");
     assert_eq!(curl(&[&format!("{url}page.txt")], 1), b"0123456789");
     server.wait_for_output("\"GET /page.txt HTTP/1.1\" 200 10 ");
-    assert!(server.stop().success());
+    // As its terminal sends it; in the background it has none.
+    server.signal(rustix::process::Signal::HUP);
+    assert!(server.wait_for_exit().success());
     let refused = |arguments: &[&str], reason: &str| {
         let output = Command::new(tidegate_testkit::gateway::binary())
             .arg("serve")
@@ -499,8 +501,9 @@ fn in_background(site: &Site, port: &str) {
     let said = String::from_utf8_lossy(&started.stderr).into_owned();
     assert!(started.status.success(), "{said}");
     let id: i32 = said.trim().rsplit(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
-    assert_eq!(curl(&[&format!("http://127.0.0.1:{port}/page.txt")], 1), b"0123456789");
     let process = rustix::process::Pid::from_raw(id).expect("a process id");
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("signalled");
+    assert_eq!(curl(&[&format!("http://127.0.0.1:{port}/page.txt")], 1), b"0123456789");
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("signalled");
     let deadline = std::time::Instant::now() + tidegate_testkit::PATIENCE;
     while Path::new(&format!("/proc/{id}")).exists() {

@@ -214,7 +214,7 @@ fn grpc_web() {
 }
 
 const PROTO: &str = "syntax = \\\"proto3\\\"; package helloworld; \
-    service Greeter { rpc SayHello (HelloRequest) returns (HelloReply) {} rpc Fail (HelloRequest) returns (HelloReply) {} } \
+    service Greeter { rpc SayHello (HelloRequest) returns (HelloReply) {} rpc Fail (HelloRequest) returns (HelloReply) {} rpc FailWithDetails (HelloRequest) returns (HelloReply) {} } \
     message HelloRequest { string name = 1; int32 age = 2; } message HelloReply { string message = 1; repeated string items = 2; }";
 
 #[test]
@@ -248,6 +248,36 @@ fn grpc_transcode() {
     // FAILED_PRECONDITION
     let failed = client.get("h", "/fail?name=x").expect("answers");
     assert_eq!((failed.status(), failed.header("grpc-message")), (400, Some("as asked")), "{failed:?}");
+}
+
+#[test]
+fn grpc_transcode_as_configured() {
+    let server = Server::start();
+    let route = |id: &str, conf: &str| {
+        format!(
+            "- {{id: {id}, uri: /{id}, plugins: {{grpc-transcode: {{proto_id: \"1\", service: helloworld.Greeter, {conf}}}}}, @UPSTREAM@}}\n"
+        )
+    };
+    let more = [
+        route("hello", "method: SayHello, deadline: 1500, pb_option: [no_default_values]"),
+        route("short", "method: SayHello, max_resp_body_size: 10"),
+        route("fail", "method: FailWithDetails, show_status_in_body: true"),
+        route(
+            "why",
+            "method: FailWithDetails, show_status_in_body: true, status_detail_type: helloworld.HelloReply",
+        ),
+        format!("protos:\n- {{id: \"1\", content: \"{PROTO}\"}}\n"),
+    ]
+    .concat();
+    let gateway = gateway(&server, &more);
+    let get = |target: &str| gateway.client().get("h", target).expect("an answer");
+    let hello = get("/hello?name=world");
+    assert_eq!((hello.status(), hello.body_text().as_str()), (200, "{\"message\":\"Hello world\"}"));
+    assert_eq!(hello.header("x-timeout"), Some("1500m"));
+    assert_eq!(get("/short?name=world").status(), 502);
+    let fail = get("/fail");
+    assert!(fail.status() == 400 && fail.body_text().contains("\"message\":\"as asked\""), "{fail:?}");
+    assert!(get("/why").body_text().contains("\"message\":\"why\""), "{:?}", get("/why"));
 }
 
 #[test]

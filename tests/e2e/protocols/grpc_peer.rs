@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
 use http::{HeaderMap, Request, Response};
@@ -82,10 +84,23 @@ async fn answer(
 ) -> Result<(), h2::Error> {
     let (parts, mut body) = request.into_parts();
     let head = Response::builder().header("content-type", "application/grpc").header("x-call", number);
+    let head = match parts.headers.get("grpc-timeout") {
+        Some(time) => head.header("x-timeout", time),
+        None => head,
+    };
     let method = parts.uri.path().rsplit('/').next().unwrap_or_default().to_owned();
     match method.as_str() {
         "Fail" => {
             let head = head.header("grpc-status", "9").header("grpc-message", "as asked");
+            respond.send_response(head.body(()).expect("a head"), true)?;
+            return Ok(());
+        }
+        // With a `google.rpc.Status` that has one detail.
+        "FailWithDetails" => {
+            let detail = b"\x0a\x0atest/Reply\x12\x05\x0a\x03why";
+            let status = [b"\x08\x09\x12\x08as asked\x1a", &[detail.len() as u8][..], detail].concat();
+            let head = head.header("grpc-status", "9").header("grpc-message", "as asked");
+            let head = head.header("grpc-status-details-bin", STANDARD.encode(status));
             respond.send_response(head.body(()).expect("a head"), true)?;
             return Ok(());
         }

@@ -198,6 +198,7 @@ fn values_that_cannot_be_used_are_refused_before_a_port_opens() {
     for (words, code, reason) in [
         (&["--status", "99"][..], 2, "200..=599"),
         (&["--delay", "soon"], 2, "500ms"),
+        (&["--delay", "99h"], 2, "up to 60s"),
         (&["--size", "big"], 2, "64k"),
         (&["--grpc-status", "17"], 2, "0..=16"),
         (&["--listen", "nowhere"], 2, "127.0.0.1:8080"),

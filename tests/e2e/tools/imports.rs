@@ -120,6 +120,21 @@ fn apply_puts_the_objects_into_a_running_gateway() {
     assert_eq!((get("k"), get("other")), (200, 401));
 }
 
+/// The key of one gateway is not for another.
+#[test]
+fn apply_asks_the_gateway_of_the_folder_at_its_own_address() {
+    let mut gateway = Gateway::start(EMBEDDED, None);
+    gateway.process.wait_for_port(gateway.admin);
+    let file = gateway.prefix().join("objects.yaml");
+    let objects = "routes: [{id: a, uri: /a, plugins: {mocking: {response_example: '{}'}}}]\n#END\n";
+    fs::write(&file, objects).expect("written");
+    let mut command = Command::new(binary());
+    command.args(["import", "apisix", "--apply", "--prefix"]).arg(gateway.prefix()).arg(&file);
+    let output = command.env("ADMIN_KEY", ADMIN_KEY).output().expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(gateway.admin("GET", "/apisix/admin/routes/a", "").0, 200);
+}
+
 #[test]
 fn apply_writes_all_objects_or_none() {
     let mut gateway = Gateway::start(EMBEDDED, None);

@@ -2,7 +2,7 @@
 
 use tidegate_testkit::{Gateway, Upstream};
 
-use super::kong_guards::import;
+use super::kong_files::import;
 
 /// A service `s` with a route, and what stands at the top.
 fn file(service: &str, route: &str, top: &str) -> String {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rustix::process::Signal;
 use tidegate_testkit::gateway::binary;
 use tidegate_testkit::process::Process;
 use tidegate_testkit::{Client, Upstream, free_port};
@@ -228,6 +229,9 @@ fn bad_values_are_refused_before_a_port_opens() {
         (&["--to", "http://a", "--auth", "none"], "key, basic"),
         (&["--to", "http://a", "--tls", "on"], "self-signed"),
         (&["--to", "http://a", "--listen", "0.0.0.0"], "127.0.0.1:8080"),
+        (&["--to", "http://a", "--listen", "0"], "--listen: the port is a number from 1"),
+        (&["--to", "http://127.0.0.1:8087", "--listen", "8087"], "it listens there itself"),
+        (&["--to", "http://localhost:8087", "--listen", "0.0.0.0:8087"], "it listens there itself"),
         (&[], "--to"),
     ] {
         let (code, printed, said) = run(&[&["proxy"][..], words].concat());
@@ -237,4 +241,33 @@ fn bad_values_are_refused_before_a_port_opens() {
     let (code, _, said) = run(&["proxy", "--to", "http://a.test", "--listen", &taken.address.to_string()]);
     assert!(code == Some(1) && said.contains("choose another port with --listen"), "{said}");
     assert!(!said.contains("config.yaml") && !said.contains("node_listen"), "{said}");
+}
+
+/// As the terminal or the ssh session sends it when it is closed; no configuration can be reloaded.
+#[test]
+fn it_ends_with_its_terminal() {
+    let upstream = Upstream::start();
+    let mut proxy = proxy(&format!("http://{}", upstream.address), &[]);
+    proxy.process.signal(Signal::HUP);
+    assert!(proxy.process.wait_for_exit().success());
+    assert!(std::net::TcpStream::connect(proxy.address).is_err(), "it still listens");
+}
+
+/// Who writes `nohup` in front has it go on.
+#[test]
+fn it_outlives_its_terminal_with_nohup() {
+    let upstream = Upstream::start();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let mut command = Command::new("nohup");
+    command.arg(binary()).args(["proxy", "--to", &format!("http://{}", upstream.address)]);
+    command.args(["--listen", &address.to_string()]);
+    let mut process = Process::start("nohup", &mut command);
+    process.wait_for_port(address);
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("a process");
+    let ignored = after(&status, "SigIgn:\t");
+    let ignored = u64::from_str_radix(ignored, 16).expect("a mask");
+    assert_eq!(ignored & 1, 1, "SIGHUP is still ignored");
+    process.signal(Signal::HUP);
+    assert_eq!(ask(address, "").0, 200);
+    assert!(process.stop().success());
 }

@@ -25,6 +25,11 @@ export async function startLanguage(): Promise<void> {
   await setLanguage(stored === "zh" || (stored !== "en" && navigator.language.toLowerCase().startsWith("zh")) ? "zh" : "en");
 }
 
+/** Whether there is a text of that name: for names that come from the gateway. */
+export function isKey(name: string): name is Key {
+  return Object.hasOwn(en, name);
+}
+
 /** The text of `key`. `{name}` stands for a parameter; of `one route|{n} routes` the first is for n = 1. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return fill(texts[key], values, language);

@@ -100,7 +100,7 @@ export function merge(base: Value, mine: Value, theirs: Value): Merge {
   return result;
 }
 
-const overlaps = (a: string, b: string): boolean => a === b || a.startsWith(`${b}/`) || b.startsWith(`${a}/`);
+export const overlaps = (a: string, b: string): boolean => a === b || a.startsWith(`${b}/`) || b.startsWith(`${a}/`);
 
 /** A merge patch (RFC 7396) that makes `after` of `before`. */
 export function mergePatch(before: Value, after: Value): Value {

@@ -11,6 +11,8 @@ export interface Column {
   mono?: boolean;
   /** Shown until the columns are chosen. */
   shown?: boolean;
+  /** Stays where there is room for few. */
+  first?: boolean;
   width: number;
   number?: boolean;
 }
@@ -72,11 +74,11 @@ export const KINDS: Kind[] = [
       name,
       { name: "methods", title: "field.methods", value: (o) => list("", o.methods), shown: true, width: 110, mono: true },
       { name: "host", title: "field.host", value: (o) => list(o.host, o.hosts), shown: true, width: 170 },
-      { name: "path", title: "field.uri", value: (o) => list(o.uri, o.uris), shown: true, width: 220, mono: true },
+      { name: "path", title: "field.uri", value: (o) => list(o.uri, o.uris), shown: true, first: true, width: 220, mono: true },
+      { name: "priority", title: "field.priority", value: (o) => text(o.priority ?? 0), shown: true, width: 80, number: true },
       { name: "service", title: "field.service_id", value: (o) => text(o.service_id), shown: true, width: 130 },
       { name: "upstream", title: "field.upstream", value: leadsTo, width: 170, mono: true },
       plugins,
-      { name: "priority", title: "field.priority", value: (o) => text(o.priority ?? 0), width: 80, number: true },
       status, ...tail,
     ],
   }),

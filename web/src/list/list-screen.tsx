@@ -73,7 +73,7 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
     x: () => { const row = rowAt(cursor); if (row) toggle(row.id); },
     e: () => { const row = rowAt(cursor); if (row) goTo(row.id); },
     enter: () => { const row = rowAt(cursor); if (row) goTo(row.id); },
-    n: () => { if (admin) create(); },
+    n: () => { if (admin && !list.error) create(); },
     delete: () => void removeChosen(),
     escape: () => (open ? setQuery({ peek: undefined }) : setChosen(new Set())),
   });
@@ -82,7 +82,7 @@ export function ListScreen({ where }: { where: Where }): JSX.Element {
     <>
       {chosen.size > 0 && <button type="button" className="button danger" onClick={() => void removeChosen()}><Icon name="trash" />{t("list.delete", { n: chosen.size })}</button>}
       <ColumnsMenu kind={kind} columns={columns} />
-      {admin && <button type="button" className="button primary" onClick={create}><Icon name="plus" />{t("list.new", { kind: t(kind.one) })}</button>}
+      {admin && !list.error && <button type="button" className="button primary" onClick={create}><Icon name="plus" />{t("list.new", { kind: t(kind.one) })}</button>}
     </>
   );
   return (

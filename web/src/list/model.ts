@@ -86,11 +86,15 @@ export class List {
     const known = this.sorted.get(sort);
     if (known) return known;
     const column = this.kind.columns.find((one) => one.name === sort.replace(/^-/, ""));
-    if (!column) return this.rows;
+    // Pages and whole lists come in different orders.
+    if (!column) return this.kept(sort, [...this.rows].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)));
     const direction = sort.startsWith("-") ? -1 : 1;
     const keyed = this.rows.map((row) => ({ row, key: column.value(row.object, row.id).toLowerCase(), number: Number(column.value(row.object, row.id)) }));
     keyed.sort((a, b) => direction * (column.number ? a.number - b.number : a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-    const rows = keyed.map(({ row }) => row);
+    return this.kept(sort, keyed.map(({ row }) => row));
+  }
+
+  private kept(sort: string, rows: Indexed[]): Indexed[] {
     this.sorted.set(sort, rows);
     return rows;
   }

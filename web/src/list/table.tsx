@@ -1,5 +1,5 @@
 // A table of which only the rows on the screen exist, each as tall as every other.
-import { type JSX, memo, type UIEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type JSX, memo, startTransition, type UIEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ago, type Language, t, useLanguage } from "../lib/i18n";
 import { type Column, type Kind, labelsOf, pluginsOf } from "../lib/kinds";
 import { setQuery } from "../lib/router";
@@ -33,15 +33,18 @@ interface Props {
 export function Table(props: Props): JSX.Element {
   const { list, cursor, kind } = props;
   const [room, setRoom] = useState(Infinity);
+  const [onScreen, setOnScreen] = useState(BEYOND);
   const language = useLanguage();
   const columns = props.fixed ? props.columns : fitting(props.columns, room);
   const box = useRef<HTMLDivElement>(null);
   const visible = useRef({ from: -1, to: -1 });
+  const rows = useGrowing(list.rows, onScreen);
 
   const measure = () => {
     const element = box.current;
     if (!element) return;
     setRoom(element.clientWidth);
+    setOnScreen(Math.ceil(element.clientHeight / ROW_PX));
     // In steps, so that scrolling asks for rows now and then instead of with each pixel.
     const first = Math.floor(element.scrollTop / ROW_PX / BEYOND) * BEYOND;
     const from = Math.max(0, first - BEYOND);
@@ -74,20 +77,35 @@ export function Table(props: Props): JSX.Element {
         {columns.map((column) => <Heading key={column.name} column={column} sort={props.sort} />)}
       </div>
       <div className="tbody" role="rowgroup" style={{ height: list.count * ROW_PX, minWidth: width }}>
-        {list.rows.map((row, i) => <OneRow key={row.id} {...props} columns={columns} row={row} index={list.from + i} template={template} language={language} />)}
+        {rows.map((row, i) => <OneRow key={row.id} {...props} columns={columns} row={row} index={list.from + i} template={template} language={language} />)}
       </div>
     </div>
   );
+}
+
+/** The rows on the screen first, those beyond it a frame later: all of them in one go would hold up the page for more than 50 ms. */
+function useGrowing(rows: Row[], onScreen: number): Row[] {
+  const [isWhole, setWhole] = useState(false);
+  const isThere = rows.length > 0;
+  useEffect(() => {
+    if (!isThere || isWhole) return;
+    const frame = requestAnimationFrame(() => { startTransition(() => { setWhole(true); }); });
+    return () => { cancelAnimationFrame(frame); };
+  }, [isThere, isWhole]);
+  return isWhole ? rows : rows.slice(0, onScreen);
 }
 
 const leastOf = (column: Column): number => Math.max(column.number ? 70 : 90, column.width * 0.66);
 
 /** As many columns from the first on as there is room for. */
 function fitting(columns: Column[], room: number): Column[] {
-  let left = room - CHECK_PX;
+  // The first, and what tells one from the other, are shown before all else.
+  const isFirst = (column: Column, i: number) => i === 0 || column.first === true;
+  let left = room - CHECK_PX - columns.filter(isFirst).reduce((sum, column) => sum + leastOf(column), 0);
   return columns.filter((column, i) => {
+    if (isFirst(column, i)) return i === 0 || room === Infinity || left > -leastOf(column);
     left -= leastOf(column);
-    return i === 0 || left >= 0;
+    return left >= 0;
   });
 }
 

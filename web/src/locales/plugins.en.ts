@@ -71,7 +71,7 @@ export const plugins = {
   "opa": "Asks an Open Policy Agent for a decision",
   "openfunction": "Hands requests to a function of OpenFunction, which answers them.",
   "openid-connect": "Checks access tokens of an OpenID Connect provider, or logs browsers in with its authorization code flow.",
-  "opentelemetry": "It is off by default",
+  "opentelemetry": "Reports each sampled request as a span to an OpenTelemetry collector (OTLP over HTTP, protobuf) and passes traceparent on to the upstream.",
   "openwhisk": "Runs an action of OpenWhisk, whose result is the response.",
   "prometheus": "Counts requests, latencies and bytes for Prometheus, under APISIX's metric names and labels",
   "proxy-buffering": "Has each piece of a response passed on at once, also by gzip",

@@ -12,10 +12,11 @@ import { currentSession } from "../lib/session";
 import { confirm } from "../ui/dialog";
 import { explainError } from "../ui/basics";
 import { toast } from "../ui/toasts";
+import { showUsers } from "./in-use";
 
 const TRIES = 5;
 /** What the gateway adds: no part of what a user edits. */
-const ADDED = ["create_time", "update_time", "id", "validity_start", "validity_end"];
+export const ADDED = ["create_time", "update_time", "id", "validity_start", "validity_end"];
 
 export interface Read {
   object: Json;
@@ -98,14 +99,23 @@ export async function remove(kind: Kind, collection: string[], ids: string[], as
   if (ids.length > 1 && !(await confirm({ title: t("delete.many.title", { n: ids.length }), text: <p>{t("delete.many.text")}</p>, action: t("action.delete"), danger: true }))) return false;
   const steps = ids.map((id): Step => ({ method: "DELETE", path: apiPath([...collection, ...(kind.name === "secrets" ? id.split("/") : [id])]) }));
   try {
+    const served = kind.name === "routes" && ids.length === 1 ? await whatItServed(ids[0] ?? "") : null;
     const result = await transact(steps);
     refresh();
-    toast(ids.length === 1 ? t("deleted.one", { name: ids[0] ?? "" }) : t("deleted.many", { n: ids.length }), { undo: () => void takeBack(result.revision) });
+    toast(ids.length === 1 ? (served ?? t("deleted.one", { name: ids[0] ?? "" })) : t("deleted.many", { n: ids.length }), { undo: () => void takeBack(result.revision) });
     return true;
   } catch (error) {
-    toast(explainError(error).message, { bad: true });
+    if (!(await showUsers(error))) toast(explainError(error).message, { bad: true });
     return false;
   }
+}
+
+/** What a route that goes now did until then. */
+async function whatItServed(id: string): Promise<string | null> {
+  const { value } = await request<Entry>(apiPath(["routes", id]));
+  const name = typeof value.name === "string" && value.name !== "" && value.name !== id ? `${value.name} (${id})` : id;
+  const paths = [value.uri, ...(Array.isArray(value.uris) ? value.uris : [])].filter((one) => typeof one === "string");
+  return value.status === 0 ? t("deleted.route.off", { name }) : t("deleted.route", { name, path: paths.join(", ") });
 }
 
 /** Makes the configuration, or one object, what it was before `revision`, if nothing happened since. */
@@ -116,6 +126,6 @@ export async function takeBack(revision: number, key?: string): Promise<void> {
     toast(t("undone"));
   } catch (error) {
     const later = error instanceof ApiError && error.status === 412;
-    toast(later ? t("undo.later", { revision }) : explainError(error).message, { bad: true });
+    toast(later ? t("undo.later", { revision: String(revision) }) : explainError(error).message, { bad: true });
   }
 }

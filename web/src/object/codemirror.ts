@@ -7,9 +7,10 @@ import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, i
 import { setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, Transaction } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
+import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers, MatchDecorator, ViewPlugin } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import type { Syntax } from "./editor";
+import { isSecret } from "./unsaved";
 
 export interface Editor {
   setText(text: string): void;
@@ -47,8 +48,31 @@ const looks = EditorView.theme({
   ".cm-panels input, .cm-panels button": { background: "var(--surface)", color: "var(--text)", border: "1px solid var(--line-strong)" },
   // The library's own mark is a data: image, which the policy forbids.
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
+  ".cm-line:not(.cm-activeLine) .veiled": { WebkitTextSecurity: "disc" },
   ".cm-foldPlaceholder": { background: "var(--hover)", border: "none", color: "var(--text-soft)" },
 });
+
+/** Values that look like secrets are dots, but for the line of the cursor. */
+const VALUE = /(?:^|[\s{,])"?([\w-]+)"?:\s*(?:"([^"]*)"|([^"\s{[][^"]*?)(?=,\s|\s*$|[}\]]))/g;
+const veil = Decoration.mark({ class: "veiled" });
+const values = new MatchDecorator({
+  regexp: VALUE,
+  decorate(add, _, to, match) {
+    const [, name = "", quoted, bare = ""] = match;
+    const end = quoted === undefined ? to : to - 1;
+    const value = quoted ?? bare;
+    if (isSecret(name, value)) add(end - value.length, end, veil);
+  },
+});
+const veils = ViewPlugin.fromClass(class {
+  found: DecorationSet;
+  constructor(view: EditorView) {
+    this.found = values.createDeco(view);
+  }
+  update(update: Parameters<MatchDecorator["updateDeco"]>[0]) {
+    this.found = values.updateDeco(update, this.found);
+  }
+}, { decorations: (plugin) => plugin.found });
 
 const language = (syntax: Syntax) => (syntax === "json" ? json() : yaml());
 
@@ -60,7 +84,7 @@ export function createEditor(host: HTMLElement, options: Options): Editor {
     doc: options.text,
     extensions: [
       lineNumbers(), highlightActiveLineGutter(), foldGutter(), codeFolding(), history(), drawSelection(), indentOnInput(), bracketMatching(),
-      highlightActiveLine(), highlightSelectionMatches(), search({ top: true }), syntaxHighlighting(colours), looks,
+      highlightActiveLine(), veils, highlightSelectionMatches(), search({ top: true }), syntaxHighlighting(colours), looks,
       // Tab leaves the field, as everywhere else; Ctrl-] indents.
       keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...foldKeymap, { key: "Mod-]", run: indentMore }]),
       syntax.of(language(options.syntax)), access.of(accessOf(options.readOnly)),

@@ -1,61 +1,73 @@
-import { useQuery } from "@tanstack/react-query";
-import { type JSX, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { type Entry, type Fault, type Json, request } from "../lib/api";
-import { fullTime, type Key, t } from "../lib/i18n";
-import { equal, isObject, type Path, pointer } from "../lib/json";
+// One object being edited: the form beside the source, what the gateway says of it, and the ways to save, discard and delete it.
+import { type JSX, useEffect, useRef, useState } from "react";
+import type { Json } from "../lib/api";
+import { fullTime, t } from "../lib/i18n";
+import { equal, type Path, pointer } from "../lib/json";
 import { useKeys } from "../lib/keys";
 import type { Where } from "../lib/kinds";
 import { address, navigate, setGuard } from "../lib/router";
-import { useMayChange, useSession } from "../lib/session";
-import { usePlugins } from "../lib/status";
-import { Header, Link, Segmented, Skeleton } from "../ui/basics";
+import { useMayChange, useOffers, useSession } from "../lib/session";
+import { Header, Segmented } from "../ui/basics";
 import { confirm } from "../ui/dialog";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/menu";
 import { toast } from "../ui/toasts";
+import { useAdded } from "./added";
 import { type Draft, type Read, remove } from "./changes";
 import { CodeField, type Syntax } from "./editor";
-import { type FieldContext, Fields, isEmptyUpstream } from "./fields";
+import { FormBody, placeOf } from "./form-body";
 import { Identity, isId, suggestId } from "./identity";
 import { Crumbs } from "./object-screen";
-import { lint } from "./lint";
-import { Plugins } from "./plugins";
+import { focusFault, Problems, warningsOf } from "./problems";
 import { Review } from "./review";
-import { SECRET_SCHEMAS } from "./secret-schemas";
-import { useAdded } from "./added";
-import { Validity } from "./validity";
 import { find, forget, keep, restore, type Unsaved, unsavedOf } from "./unsaved";
 import { type Checked, useCheck, useEditing } from "./use-draft";
+import { Validity } from "./validity";
 
 interface Props {
   where: Where;
   start: Json;
+  /** The identifier that a new object is to have. */
+  named?: string | null;
   base: Json | null;
   revision: number;
 }
 
-export function Edit({ where, start, base: first, revision: firstRevision }: Props): JSX.Element {
+const IDLE: Checked = { state: "idle", error: null, result: null };
+
+export function Edit({ where, start, named, base: first, revision: firstRevision }: Props): JSX.Element {
   const { kind, collection } = where;
   const [began, setBegan] = useState({ base: first, revision: firstRevision });
-  const [id, setId] = useState<string[]>(first ? where.id : []);
+  const [id, setId] = useState<string[]>(first ? where.id : named ? [named] : []);
   const [tab, setTab] = useState<"form" | "source">("form");
   const [reviewing, setReviewing] = useState(false);
   const editing = useEditing(start);
   const admin = useMayChange();
-  const changed = !equal(editing.object, began.base ?? start);
+  const role = useSession()?.role;
+  const offers = useOffers();
+  const wrong = useWrong();
+  const changed = wrong.any || !equal(editing.object, began.base ?? start);
   const given = first ? id : id.some(Boolean) ? id : suggestId(kind, editing.object);
   const parts = [...collection, ...given];
   const complete = given.length > 0 && given.every(Boolean) && (first !== null || isId(kind, given.at(-1) ?? "")) && (kind.name !== "secrets" || given.length === 2);
   const draft: Draft = { kind, parts, object: editing.object, base: began.base };
-  const { checked, added, look } = useAdded(editing.object, useCheck(admin && (changed || !began.base) && !editing.problem && complete ? draft : null), placeOf);
-  const dirty = admin && changed;
+  const checking = useCheck((changed || !began.base ? admin : role === "admin" && admin) && !editing.problem && !wrong.any && complete ? draft : null);
+  const { checked: found, added, look } = useAdded(editing.object, checking, placeOf);
+  // Of what is stored and was not touched only the gateway's own opinion counts.
+  const checked = found.state === "unknown" && !changed && began.base ? IDLE : found;
+  const dirty = admin && (changed || (!first && id.some((part) => part !== "" && part !== named)));
   // A new object under an identifier that is there already would replace what somebody else made.
   const taken = !began.base && checked.result?.changes.some((one) => one.action === "update" && one.resource === parts.join("/")) === true;
 
   const warnings = checked.state === "good" ? warningsOf(kind.name, editing.object, checked) : [];
   const unsaved = useUnsaved([...collection, ...where.id].join("/"), began.base ?? start, editing.object, id, dirty);
   useLeaveGuard(dirty, unsaved.discard);
-  const review = () => { look(); if (admin && complete && !taken && !editing.problem && (changed || !began.base)) setReviewing(true); };
+  const review = () => {
+    look();
+    // What is wrong is said at its field and below the form: a dialog could only say it again.
+    if (!checking.stale && (checked.state === "bad" || checked.state === "incomplete")) return focusFault();
+    if (admin && complete && !taken && !wrong.any && !editing.problem && (changed || !began.base)) setReviewing(true);
+  };
   useKeys({ "ctrl+s": review, "ctrl+enter": review });
   const saved = (now: Read) => {
     setReviewing(false);
@@ -68,9 +80,10 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
     }
   };
   const drop = async () => {
+    if (!(await remove(kind, collection, [given.join("/")]))) return;
     setGuard(null);
     unsaved.discard();
-    if (await remove(kind, collection, [given.join("/")])) navigate(address(collection));
+    navigate(address(collection));
   };
   const title = first ? String(editing.object.name ?? where.id.join("/")) : t("form.new", { kind: t(kind.one) });
   const actions = !admin ? <span className="tag">{t("form.readonly")}</span> : (
@@ -78,15 +91,16 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
       {first && <MenuButton className="button icon plain" name={t("form.actions")} label={<Icon name="more" />} items={[
         { name: "copy", label: <><Icon name="copy" />{t("action.copy")}</>, action: () => navigate(address([...collection, "+new"], { from: JSON.stringify(editing.object) })) },
         ...(kind.name === "consumers" ? [{ name: "credentials", label: <><Icon name="secrets" />{t("kind.credentials")}</>, action: () => navigate(address([...parts, "credentials"])) }] : []),
+        ...(offers("changes") ? [{ name: "history", label: <><Icon name="changes" />{t("form.history")}</>, action: () => navigate(address(["changes"], { object: given.length ? parts.join("/") : undefined })) }] : []),
         { name: "delete", label: <><Icon name="trash" />{t("action.delete")}</>, danger: true, action: () => void drop() },
       ]} />}
-      {changed && began.base && <button type="button" className="button hide-narrow" onClick={() => { unsaved.discard(); editing.replace(began.base ?? {}); }}>{t("form.discard")}</button>}
-      <button type="button" className="button primary" disabled={!complete || taken || Boolean(editing.problem) || (!changed && Boolean(began.base))} onClick={review}>{t("form.review")}<kbd className="hide-narrow">Ctrl S</kbd></button>
+      {changed && began.base && <button type="button" className="button hide-narrow" onClick={() => { unsaved.discard(); wrong.forget(); editing.replace(began.base ?? {}); }}>{t("form.discard")}</button>}
+      <button type="button" className="button primary" disabled={!complete || taken || wrong.any || Boolean(editing.problem) || (!changed && Boolean(began.base))} onClick={review}>{t("form.review")}<kbd className="hide-narrow">Ctrl S</kbd></button>
     </>
   );
   return (
     <>
-      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty} taken={taken} warnings={warnings.length} /></Header>
+      <Header title={title} crumbs={<Crumbs where={where} />} actions={actions}><CheckState checked={checked} changed={dirty || !began.base} taken={taken} nameless={changed && given.length === 0} wrong={wrong.any} warnings={warnings.length} /></Header>
       <div className="tabs-narrow"><Segmented label={t("form.view")} value={tab} options={[["form", t("form.form")], ["source", t("form.source")]]} onChange={setTab} /></div>
       <div className="work" data-tab={tab}>
         <div className="form">
@@ -99,7 +113,7 @@ export function Edit({ where, start, base: first, revision: firstRevision }: Pro
             }} />}
             {kind.name === "ssls" && <Validity cert={editing.object.cert} />}
             {!first && <Identity kind={kind} id={id} suggested={suggestId(kind, editing.object)} onChange={(next) => { setId(next); if (kind.idField === "username") editing.set(["username"], next[0]); }} />}
-            <FormBody where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} onAdded={added} disabled={!admin || Boolean(editing.problem)} />
+            <FormBody key={wrong.turn} onWrong={wrong.tell} where={where} id={given} editing={editing} checked={checked} saved={began.base !== null} onAdded={added} disabled={!admin || Boolean(editing.problem)} />
           </div>
           <Problems checked={checked} object={editing.object} syntax={editing.problem ? t("form.syntax", { line: editing.problem.line }) : null} taken={taken ? parts : null} warnings={warnings} />
         </div>
@@ -163,8 +177,26 @@ function useLeaveGuard(dirty: boolean, onLeave: () => void): void {
   }, [dirty]);
 }
 
-function CheckState({ checked, changed, taken, warnings }: { checked: Checked; changed: boolean; taken: boolean; warnings: number }): JSX.Element | null {
+/** Fields whose text is no value. A new turn shows all fields as the object has them. */
+function useWrong() {
+  const [places, setPlaces] = useState<ReadonlySet<string>>(new Set());
+  const [turn, setTurn] = useState(0);
+  return {
+    any: places.size > 0, turn, forget: () => setTurn(turn + 1),
+    tell: (path: Path, wrong: boolean) => setPlaces((before) => {
+      const place = pointer(path);
+      if (before.has(place) === wrong) return before;
+      return new Set(wrong ? [...before, place] : [...before].filter((one) => one !== place));
+    }),
+  };
+}
+
+function CheckState({ checked, changed, taken, nameless, wrong, warnings }: { checked: Checked; changed: boolean; taken: boolean; nameless: boolean; wrong: boolean; warnings: number }): JSX.Element | null {
   if (taken) return <span className="tag bad" role="status">{t("check.taken")}</span>;
+  if (nameless) return <span className="tag" role="status">{t("check.nameless")}</span>;
+  // What is stored is only worth a word where something is wrong with it.
+  if (!changed && !taken && warnings === 0 && checked.state !== "bad") return null;
+  if (wrong) return <span className="tag bad" role="status">{t("check.bad")}</span>;
   if (checked.state === "good" && warnings > 0) return <span className="tag warn" role="status">{t("check.warned", { n: warnings })}</span>;
   const changes = checked.result?.changes.reduce((sum, one) => sum + (one.diff?.length ?? 0), 0) ?? 0;
   switch (checked.state) {
@@ -174,118 +206,4 @@ function CheckState({ checked, changed, taken, warnings }: { checked: Checked; c
     case "checking": return <span className="soft small hide-narrow" role="status">{t("check.checking")}</span>;
     default: return null;
   }
-}
-
-/** Those of the gateway, and of the page where the gateway has none. */
-function warningsOf(kind: string, object: Json, checked: Checked): string[] {
-  const told = (checked.result?.warnings ?? []).map(String);
-  return told.length ? told : lint(kind, object);
-}
-
-/** What a message about a regular expression, or about parts of the schema, means. */
-function hintsOf(text: string, object: Json): Key[] {
-  if (/matches both schemas/.test(text) && "uri" in object && "uris" in object) return ["hint.both"];
-  if (/property "hosts?"/.test(text) && /match pattern/.test(text)) return ["hint.host"];
-  if (/property "uris?"/.test(text) || /none of its paths can be read/.test(text)) return ["hint.path"];
-  return [];
-}
-
-function Problems({ checked, object, syntax, taken, warnings }: { checked: Checked; object: Json; syntax: string | null; taken: string[] | null; warnings: string[] }): JSX.Element | null {
-  const faults = checked.state === "bad" || checked.state === "unknown" ? (checked.error?.faults.map((fault) => fault.error) ?? []) : [];
-  const all = syntax ? [syntax] : faults.length ? faults : checked.error ? [checked.error.message] : [];
-  const hints = [...new Set(all.flatMap((text) => hintsOf(text, object)))];
-  const atFields = useAtFields();
-  const rest = all.filter((text) => !atFields.has(bare(text)));
-  if (rest.length + hints.length + warnings.length === 0 && !taken) return null;
-  return (
-    <div className="problems below">
-      {taken && <div className="notice bad"><Icon name="warning" /><p className="grow">{t("form.taken", { name: taken.at(-1) ?? "" })}</p><Link className="button" to={address(taken)}>{t("form.taken.open")}</Link></div>}
-      {hints.map((key) => <div key={key} className="notice bad"><Icon name="warning" /><p className="grow">{t(key)}</p></div>)}
-      {rest.slice(0, 5).map((text) => <div key={text} className="notice bad"><Icon name="warning" /><p className="grow">{text}</p></div>)}
-      {warnings.slice(0, 5).map((text) => <div key={text} className="notice warn"><Icon name="warning" /><p className="grow">{text}</p></div>)}
-    </div>
-  );
-}
-
-/** As it stands at a field. */
-const bare = (text: string): string => text.replace(/^invalid configuration: /, "");
-
-/** What is said at a field already, which is where to look. */
-function useAtFields(): ReadonlySet<string> {
-  const [texts, setTexts] = useState<ReadonlySet<string>>(new Set());
-  useLayoutEffect(() => {
-    const now = [...document.querySelectorAll(".form-fields .fault")].map((one) => one.textContent ?? "");
-    setTexts((before) => (before.size === new Set(now).size && now.every((text) => before.has(text)) ? before : new Set(now)));
-  });
-  return texts;
-}
-
-interface BodyProps {
-  where: Where;
-  id: string[];
-  editing: ReturnType<typeof useEditing>;
-  checked: Checked;
-  /** It is stored already. */
-  saved: boolean;
-  onAdded: (path: Path, value: unknown) => void;
-  disabled: boolean;
-}
-
-function FormBody({ where, id, editing, checked, saved, onAdded, disabled }: BodyProps): JSX.Element {
-  const { kind } = where;
-  const schema = useSchema(where, id);
-  const names = useNames(where);
-  const faults = checked.state === "bad" ? (checked.error?.faults ?? []) : [];
-  const context: FieldContext = {
-    disabled, onAdded,
-    set: (path, value) => {
-      if (path.join() === "upstream_id" && value && isEmptyUpstream(editing.object.upstream)) editing.set(["upstream"], undefined);
-      editing.set(path, value);
-    },
-    namesFor: (field) => (field === "type" && kind.schema !== "ssl" ? BALANCERS : (names[field] ?? [])), keptSecret: saved && kind.patched ? ["key"] : [], translate: kind.schema !== null,
-    faultAt: (path: Path) => faults.find((fault) => `${placeOf(fault)}/`.startsWith(`${pointer(path)}/`))?.error.replace(/^invalid configuration: /, ""),
-  };
-  if (schema === undefined) return <Skeleton />;
-  if (!schema) return <div className="pad soft">{id.length ? t("form.noschema") : t("form.chooseid")}</div>;
-  return (
-    <>
-      <Fields schema={schema} value={editing.object} path={[]} main={kind.main} hidden={["id", "create_time", "update_time", "plugins", "validity_start", "validity_end", ...(kind.idField === "username" ? ["username"] : [])]} context={context} />
-      {kind.plugins && <><h2 className="section-title">{t("field.plugins")}</h2><Plugins value={isObject(editing.object.plugins) ? editing.object.plugins : {}} path={["plugins"]} of={kind.plugins} most={kind.name === "credentials" ? 1 : undefined} context={context} /></>}
-    </>
-  );
-}
-
-/** Where a fault is: `plugin limit-count err: property "count" validation failed` is at plugins/limit-count/count. */
-export function placeOf(fault: Fault): string {
-  const plugin = /plugin ([\w-]+) err/.exec(fault.error)?.[1];
-  const names = [...fault.error.matchAll(/property "([^"]+)" validation failed/g)].map((match) => match[1] ?? "");
-  const inner = names.length ? names : fault.field ? [fault.field] : [];
-  return pointer(plugin ? ["plugins", plugin, ...inner] : inner);
-}
-
-/** Undefined until it has come, null where the object has none. */
-function useSchema({ kind }: Where, id: string[]): Json | null | undefined {
-  const plugins = usePlugins();
-  const named = useQuery({ queryKey: ["schema", kind.schema], queryFn: () => request<Json>(`/schema/${kind.schema}`), enabled: kind.schema !== null, staleTime: Infinity });
-  if (kind.schema !== null) return named.isPending ? undefined : (named.data ?? null);
-  if (kind.name === "secrets") return SECRET_SCHEMAS[id[0] ?? ""] ?? null;
-  return plugins.isPending ? undefined : (plugins.data?.[id[0] ?? ""]?.metadata_schema ?? null);
-}
-
-/** Types of an upstream. Another one is refused, with those that there are. */
-const BALANCERS = ["roundrobin", "chash", "ewma", "least_conn"];
-
-const REFERENCES: [string, string][] = [["service_id", "services"], ["upstream_id", "upstreams"], ["plugin_config_id", "plugin_configs"], ["group_id", "consumer_groups"]];
-
-/** Objects that a field can name. */
-function useNames({ kind }: Where): Record<string, string[]> {
-  const wanted = kind.name === "consumers" ? ["group_id"] : ["routes", "services", "stream_routes"].includes(kind.name) ? ["service_id", "upstream_id", "plugin_config_id"] : [];
-  const found = useQuery({
-    queryKey: ["names", ...wanted], enabled: wanted.length > 0, staleTime: 10_000,
-    queryFn: async () => Object.fromEntries(await Promise.all(REFERENCES.filter(([field]) => wanted.includes(field)).map(async ([field, collection]) => {
-      const { list } = await request<{ list: Entry[] }>(`/${collection}?page=1&page_size=500`);
-      return [field, list.map((entry) => String(entry.value.id))] as const;
-    }))),
-  }).data;
-  return useMemo(() => found ?? {}, [found]);
 }

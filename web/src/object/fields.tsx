@@ -7,7 +7,10 @@ import { en } from "../locales/en";
 import { Icon } from "../ui/icons";
 import { helpOf } from "./units";
 import { boundsOf, objectAt, plain, propertiesOf, requiredOf, type Schema, typesOf, widgetOf } from "./schema";
-import { Choices, JsonInput, MapInput, NodesInput, Switch, TextList } from "./widgets";
+import { isSecret } from "./unsaved";
+import { NodesInput } from "./nodes";
+import { SplitInput } from "./split";
+import { Choices, JsonInput, MapInput, Switch, TextList } from "./widgets";
 
 export interface FieldContext {
   set: (path: Path, value: unknown) => void;
@@ -18,6 +21,8 @@ export interface FieldContext {
   /** Names that a text may be one of, such as the upstreams. */
   namesFor: (field: string) => string[];
   disabled: boolean;
+  /** A field holds what is no value, so that the object on the screen cannot be saved. */
+  onWrong?: (path: Path, wrong: boolean) => void;
   /** A part was just added: what it lacks is no mistake yet. */
   onAdded?: (path: Path, value: unknown) => void;
   /** What a field means, where the documentation has words for it. */
@@ -60,7 +65,7 @@ export function Fields({ schema, value, path, main, hidden = [], context }: Fiel
   return (
     <>
       {shown.map((name) => (
-        <Field key={name} name={name} schema={fields[name] ?? {}} value={Object.hasOwn(value, name) ? value[name] : undefined} path={[...path, name]} required={required.includes(name)} context={context} />
+        <Field key={name} name={name} called={name === "key" && Object.hasOwn(fields, "hash_on") ? "hash_key" : undefined} schema={fields[name] ?? {}} value={Object.hasOwn(value, name) ? value[name] : undefined} path={[...path, name]} required={required.includes(name)} context={context} />
       ))}
       {rest.length > 0 && !context.disabled && <AddField names={rest} context={context} onAdd={(name) => { context.set([...path, name], blankOf(fields[name] ?? {})); focusField([...path, name]); }} />}
     </>
@@ -110,6 +115,8 @@ const EMPTIED = ["text", "long", "number", "choice", "choices", "list", "json"];
 
 interface FieldProps {
   name: string;
+  /** Where the name alone would be that of another field. */
+  called?: string;
   schema: Schema;
   value: unknown;
   path: Path;
@@ -118,13 +125,14 @@ interface FieldProps {
 }
 
 function Field(props: FieldProps): JSX.Element {
-  const { name, schema, value, path, required, context } = props;
+  const { name, called, schema, value, path, required, context } = props;
   const id = useId();
-  const label = labelOf(name, context.translate);
-  const widget = widgetOf(name, schema);
+  const label = labelOf(called ?? name, context.translate);
+  const widget = pointer(path).endsWith("/traffic-split/rules") ? "split" : widgetOf(name, schema);
   const fault = context.faultAt(path);
-  // What the keyboard empties in the field itself is no stop of Tab; nodes are removed one by one.
-  const clear = !required && value !== undefined && !context.disabled && widget !== "nodes"
+  // What the keyboard empties in the field itself is no stop of Tab; rows are removed one by one.
+  const byRows = widget === "nodes" || (widget === "map" && isObject(value) && Object.keys(value).length > 0);
+  const clear = !required && value !== undefined && !context.disabled && !byRows
     ? <button type="button" tabIndex={EMPTIED.includes(widget) ? -1 : undefined} className="button plain icon clear" aria-label={t("form.clear", { name: label.text })} title={t("form.clear", { name: label.text })} onClick={() => context.set(path, undefined)}><Icon name="close" size={12} /></button>
     : null;
   const text = <>{label.text}{required && <span className="soft"> *</span>}</>;
@@ -166,25 +174,27 @@ function Control({ name, schema, value, path, context, id, widget, fault }: Fiel
   const set = (next: unknown) => context.set(path, next);
   const common = { id, disabled: context.disabled, "aria-invalid": fault ? true : undefined, "aria-describedby": fault ? `${id}-fault` : undefined };
   const { least, most } = boundsOf(simple);
-  const hint = simple.default !== undefined && typeof simple.default !== "object" ? String(simple.default) : least !== undefined ? `${least}${most === undefined ? "…" : `–${most}`}` : "";
+  const hint = simple.default !== undefined && typeof simple.default !== "object" ? String(simple.default) : least !== undefined ? (most === undefined ? t("form.least", { n: least }) : `${least}–${most}`) : "";
   switch (widget) {
     case "switch": return <Switch {...common} value={value ?? simple.default ?? false} onChange={set} />;
     case "choice": {
       const options = simple.enum as unknown[];
       return (
-        <select {...common} className="select" value={value === undefined ? "" : options.findIndex((option) => option === value)} onChange={(event) => set(event.target.value === "" ? undefined : options[Number(event.target.value)])}>
+        <select {...common} className="select" value={value === undefined ? "" : options.findIndex((option) => option === value)} onChange={(event) => set(event.target.value === "" ? undefined : (options[Number(event.target.value)] ?? value))}>
           <option value="">{simple.default === undefined ? "" : t("form.default", { value: name === "status" ? t(simple.default === 0 ? "status.off" : "status.on") : String(simple.default) })}</option>
+          {value !== undefined && !options.includes(value) && <option value={-1}>{String(value)}</option>}
           {options.map((option, i) => <option key={i} value={i}>{name === "status" ? t(option === 0 ? "status.off" : "status.on") : String(option)}</option>)}
         </select>
       );
     }
     case "number": return <input {...common} className="input mono short" inputMode="numeric" autoComplete="off" placeholder={hint} value={value === undefined ? "" : String(value)} onChange={(event) => set(numberOf(event.target.value))} />;
-    case "long": return <textarea {...common} className="textarea mono" spellCheck={false} rows={5} placeholder={path.length === 1 && context.keptSecret?.includes(name) ? t("form.kept") : undefined} value={typeof value === "string" ? value : ""} onChange={(event) => set(event.target.value === "" && context.keptSecret?.includes(name) ? undefined : event.target.value)} />;
+    case "long": return <textarea {...common} className={typeof value === "string" && isSecret(name, value) ? "textarea mono veiled" : "textarea mono"} spellCheck={false} rows={5} placeholder={path.length === 1 && context.keptSecret?.includes(name) ? t("form.kept") : undefined} value={typeof value === "string" ? value : ""} onChange={(event) => set(event.target.value === "" && context.keptSecret?.includes(name) ? undefined : event.target.value)} />;
     case "choices": return <Choices {...common} label={`${id}-label`} options={plain(objectAt(simple, "items")).enum as string[]} value={value} onChange={set} />;
     case "list": return <TextList {...common} value={value} numbers={typesOf(objectAt(simple, "items"))[0] !== "string"} onChange={set} />;
     case "map": return <MapInput {...common} label={`${id}-label`} value={value} onChange={set} />;
-    case "nodes": return <NodesInput {...common} label={`${id}-label`} value={value} onChange={set} />;
-    case "json": return <JsonInput {...common} value={value} onChange={set} />;
+    case "nodes": return <NodesInput {...common} label={`${id}-label`} value={value} onChange={set} onWrong={(wrong) => context.onWrong?.(path, wrong)} />;
+    case "split": return <SplitInput {...common} value={value} onChange={set} onWrong={(wrong) => context.onWrong?.(path, wrong)} />;
+    case "json": return <JsonInput {...common} value={value} onChange={set} onWrong={(wrong) => context.onWrong?.(path, wrong)} />;
     default: return <TextInput {...common} name={name} value={value} schema={schema} hint={hint} names={context.namesFor(name)} onChange={set} />;
   }
 }
@@ -209,7 +219,7 @@ function TextInput({ name, value, schema, hint, names, onChange, ...rest }: Text
   return (
     <>
       <input
-        {...rest} className={CODED.test(name) ? "input mono" : "input"} autoComplete="off" spellCheck={false} placeholder={hint} list={names.length ? `${rest.id}-names` : undefined}
+        {...rest} className={`${CODED.test(name) ? "input mono" : "input"}${typeof value === "string" && isSecret(name, value) ? " veiled" : ""}`} autoComplete="off" spellCheck={false} placeholder={hint} list={names.length ? `${rest.id}-names` : undefined}
         value={value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)}
         onChange={(event) => onChange(event.target.value === "" ? undefined : number && !name.endsWith("id") ? numberOf(event.target.value) : event.target.value)}
       />

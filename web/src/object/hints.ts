@@ -12,7 +12,7 @@ const HINTS: Record<string, Hint> = {
   "limit-count": { fields: ["count", "time_window", ...LIMIT], start: { count: 100, time_window: 60, rejected_code: 429 } },
   "limit-req": { fields: ["rate", "burst", ...LIMIT], start: { rate: 10, burst: 20, key: "remote_addr", rejected_code: 429 } },
   "limit-conn": { fields: ["conn", "burst", "default_conn_delay", ...LIMIT], start: { conn: 10, burst: 5, default_conn_delay: 0.1, key: "remote_addr", rejected_code: 429 } },
-  "traffic-split": { fields: ["rules"], start: { rules: [{ weighted_upstreams: [{ upstream_id: "NEW-UPSTREAM", weight: 1 }, { weight: 9 }] }] } },
+  "traffic-split": { fields: ["rules"], start: { rules: [{ weighted_upstreams: [{ upstream_id: "", weight: 1 }, { weight: 9 }] }] } },
   "key-auth": { fields: ["header", "query", "hide_credentials"] },
   "basic-auth": { fields: ["hide_credentials"] },
   "jwt-auth": { fields: ["header", "query", "cookie", "hide_credentials"] },

@@ -3,7 +3,7 @@ import type { Json } from "../lib/api";
 import { readCertificate } from "../lib/certificate";
 import { t } from "../lib/i18n";
 import { isObject } from "../lib/json";
-import { readNodes } from "./widgets";
+import { readNodes } from "./nodes";
 
 export function lint(kind: string, object: Json): string[] {
   if (kind === "ssls") return ofCertificate(object);

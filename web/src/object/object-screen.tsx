@@ -1,12 +1,13 @@
 // One object: read, then edited. A new one is edited at once.
 import { useQuery } from "@tanstack/react-query";
 import { type JSX, useState } from "react";
-import type { Json } from "../lib/api";
+import { type Json, request } from "../lib/api";
 import { t } from "../lib/i18n";
+import { isObject } from "../lib/json";
 import type { Where } from "../lib/kinds";
 import { address, usePlace } from "../lib/router";
-import { useScope } from "../lib/session";
-import { Failure, Header, Link, Skeleton } from "../ui/basics";
+import { useMayChange, useScope } from "../lib/session";
+import { Empty, Failure, Header, Link, Skeleton } from "../ui/basics";
 import { Edit } from "./edit";
 import { read } from "./changes";
 
@@ -18,6 +19,12 @@ export function Crumbs({ where }: { where: Where }): JSX.Element {
       <Link to={address(collection)}>{t(kind.title)}</Link><span className="soft">/</span>
     </>
   );
+}
+
+/** With a plugin that the address asks for; it is saved like any other change. */
+function withPlugin(object: Json, name: string | null): Json {
+  const plugins = isObject(object.plugins) ? object.plugins : {};
+  return name === null || Object.hasOwn(plugins, name) ? object : { ...object, plugins: { ...plugins, [name]: {} } };
 }
 
 export function ObjectScreen({ where }: { where: Where }): JSX.Element {
@@ -35,9 +42,14 @@ export function ObjectScreen({ where }: { where: Where }): JSX.Element {
     }
   });
   const scope = useScope();
+  const admin = useMayChange();
+  // Where streams are off, the gateway has no such objects.
+  const closed = useQuery({ queryKey: ["closed", kind.name], queryFn: () => request(`/${kind.name}?page=1&page_size=10`), enabled: fresh && kind.name === "stream_routes", retry: false });
   const blank = scope ? { ...kind.blank, labels: scope } : kind.blank;
-  if (fresh) return <Edit key={parts.join("/")} where={where} start={copied ?? blank} base={null} revision={0} />;
-  if (found.data) return <Edit key={parts.join("/")} where={where} start={found.data.object} base={found.data.object} revision={found.data.revision} />;
+  if (fresh && !admin) return <><Header title={t("form.new", { kind: t(kind.one) })} crumbs={<Crumbs where={where} />} /><Empty icon={kind.icon} title={t("form.notpermitted")}>{t("form.notpermitted.text")}</Empty></>;
+  if (fresh && closed.error) return <><Header title={t("form.new", { kind: t(kind.one) })} crumbs={<Crumbs where={where} />} /><div className="pad"><Failure error={closed.error} /></div></>;
+  if (fresh) return <Edit key={parts.join("/")} where={where} start={copied ?? blank} named={query.get("id")} base={null} revision={0} />;
+  if (found.data) return <Edit key={parts.join("/")} where={where} start={withPlugin(found.data.object, query.get("plugin"))} base={found.data.object} revision={found.data.revision} />;
   return (
     <>
       <Header title={id.join("/")} crumbs={<Crumbs where={where} />} />

@@ -9,8 +9,10 @@ import { Icon } from "../ui/icons";
 import { blankOf, type FieldContext, Fields } from "./fields";
 import { matchesWords, useMeanings, usePluginWords } from "./plugin-words";
 import { mainFieldsOf, startOf } from "./hints";
+import { splitSummary } from "./split";
 import { requiredOf, type Schema } from "./schema";
 import { Switch } from "./widgets";
+import { isSecret } from "./unsaved";
 
 interface Props {
   value: Json;
@@ -24,11 +26,13 @@ export const schemaOf = (info: PluginInfo | undefined, of: "route" | "consumer")
 
 export function Plugins({ value, path, of, most, context }: Props): JSX.Element {
   const all = usePlugins().data;
-  const [open, setOpen] = useState<string | null>(null);
+  // The only one there may be is what the form is about.
+  const [open, setOpen] = useState<string | null>(most === 1 ? (Object.keys(value)[0] ?? null) : null);
   const [adding, setAdding] = useState(false);
   const names = Object.keys(value).sort((a, b) => (all?.[b]?.priority ?? 0) - (all?.[a]?.priority ?? 0));
-  const meaningOf = useMeanings(open !== null);
-  const inner: FieldContext = { ...context, meaningOf, translate: false, namesFor: (field) => (field === "type" ? [] : context.namesFor(field)), keptSecret: [] };
+  const meanings = useMeanings(open !== null);
+  const meaningOf = (at: Path) => (at.length === path.length + 2 && at.at(-1) === "key" && LIMITS.includes(String(at.at(-2))) ? t("limit.key.help") : meanings(at));
+  const inner: FieldContext = { ...context, meaningOf, translate: false, namesFor: (field) => (field === "type" ? [] : field === "key" && open !== null && LIMITS.includes(open) ? LIMIT_KEYS : context.namesFor(field)), keptSecret: [] };
   const add = (name: string) => {
     setAdding(false);
     setOpen(name);
@@ -51,7 +55,7 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
           <div key={name} className={fault ? "plugin wrong" : "plugin"} data-path={pointer(here)}>
             <div className="plugin-row">
               <button type="button" className="plugin-name" aria-expanded={open === name} onClick={() => setOpen(open === name ? null : name)}><Icon name={open === name ? "down" : "right"} size={12} />{name}</button>
-              <span className="soft small cut grow">{summary(config)}</span>
+              <span className="soft small cut grow">{name === "traffic-split" ? splitSummary(config) : summary(config)}</span>
               {all && !all[name] && <span className="tag warn">{t("plugin.absent")}</span>}
               <OnOff name={name} config={config} path={here} context={context} />
               {!context.disabled && <button type="button" className="button plain icon" aria-label={t("form.clear", { name })} onClick={() => context.set(here, undefined)}><Icon name="trash" size={14} /></button>}
@@ -63,7 +67,7 @@ export function Plugins({ value, path, of, most, context }: Props): JSX.Element 
       })}
       {names.length === 0 && <p className="soft small pad-top">{t("plugins.none")}</p>}
       {!context.disabled && (most === undefined || names.length < most) && <button type="button" className="button" onClick={() => setAdding(true)}><Icon name="plus" size={12} />{t("plugins.add")}</button>}
-      {adding && <Picker all={all ?? {}} of={of} taken={names} onPick={add} onClose={() => setAdding(false)} />}
+      {adding && <Picker all={all ?? {}} of={of} only={most === 1 ? "auth" : undefined} taken={names} onPick={add} onClose={() => setAdding(false)} />}
     </section>
   );
 }
@@ -81,8 +85,12 @@ function OnOff({ name, config, path, context }: { name: string; config: Json; pa
   );
 }
 
+/** Plugins that count by a variable, and those that are usual. */
+const LIMITS = ["limit-count", "limit-req", "limit-conn"];
+const LIMIT_KEYS = ["remote_addr", "consumer_name", "route_id", "service_id", "http_x_forwarded_for", "host", "uri"];
+
 function summary(config: Json): string {
-  return Object.entries(config).filter(([name]) => name !== "_meta").map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : String(value)}`).join(" · ").slice(0, 160);
+  return Object.entries(config).filter(([name]) => name !== "_meta").map(([name, value]) => (typeof value !== "object" ? `${name}: ${isSecret(name, String(value)) ? "•••" : String(value)}` : Array.isArray(value) && value.every((one) => typeof one !== "object") ? `${name}: ${value.join(", ")}` : name)).join(" · ").slice(0, 160);
 }
 
 function rank(name: string, typed: string): number {
@@ -90,12 +98,12 @@ function rank(name: string, typed: string): number {
   return wanted === "" ? 0 : name === wanted ? 2 : Number(name.startsWith(wanted));
 }
 
-function Picker({ all, of, taken, onPick, onClose }: { all: Record<string, PluginInfo>; of: "route" | "consumer"; taken: string[]; onPick: (name: string) => void; onClose: () => void }): JSX.Element {
+function Picker({ all, of, only, taken, onPick, onClose }: { all: Record<string, PluginInfo>; of: "route" | "consumer"; only?: string; taken: string[]; onPick: (name: string) => void; onClose: () => void }): JSX.Element {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const words = usePluginWords();
   const found = useMemo(() => Object.entries(all)
-    .filter(([name, info]) => !taken.includes(name) && (name.includes(typed.toLowerCase().trim()) || matchesWords(words[name], typed)) && (of === "route" || info.consumer_schema || info.type !== "auth"))
+    .filter(([name, info]) => !taken.includes(name) && (!only || (info.type === only && info.consumer_schema)) && (name.includes(typed.toLowerCase().trim()) || matchesWords(words[name], typed)) && (of === "route" || info.consumer_schema || info.type !== "auth"))
     // What was typed, and what begins with it, before what has it somewhere.
     .sort(([a, x], [b, y]) => rank(b, typed) - rank(a, typed) || Number(Boolean(y.consumer_schema)) * Number(of === "consumer") - Number(Boolean(x.consumer_schema)) * Number(of === "consumer") || a.localeCompare(b)), [all, typed, of, words]);
   return (

@@ -29,7 +29,9 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
   useEffect(() => {
     if (now.data !== undefined && !equal(now.data?.object ?? null, draft.base)) setTheirs(now.data ?? "gone");
   }, [now.data]);
-  const write = async (base = draft.base, from = revision) => {
+  // What the preview showed as new is new as long as nothing is written.
+  const shown = draft.base === null && preview.data?.changes.every((one) => one.action === "create") ? preview.data.revision : revision;
+  const write = async (base = draft.base, from = shown) => {
     setBusy(true);
     setError(null);
     try {
@@ -41,7 +43,7 @@ export function Review({ draft, revision, onClose, onSaved, onMerged }: Props): 
     }
     setBusy(false);
   };
-  const ready = !busy && preview.data !== undefined && !now.isLoading;
+  const ready = !busy && preview.data !== undefined && !preview.error && !preview.isFetching && !now.isLoading;
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     // Nobody went elsewhere in the meantime.

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { describe, propertiesOf, widgetOf } from "./schema";
+import { describe, inOrder, propertiesOf, widgetOf } from "./schema";
 
 test.each([
   ["name", { type: "string", maxLength: 256 }, "text"],
@@ -29,7 +29,12 @@ test("fields of branches are fields", () => {
 test("the catalogue shows fields inside of lists and objects, and not _meta", () => {
   const schema = { required: ["rules"], properties: { _meta: { type: "object" }, rules: { type: "array", items: { type: "object", properties: { count: { type: "integer", minimum: 1, default: 3 } } } } } };
   expect(describe(schema)).toEqual([
-    { path: "rules[]", type: "array", required: true, fallback: "", bounds: "" },
-    { path: "rules[].count", type: "integer", required: false, fallback: "3", bounds: "≥ 1" },
+    { path: "rules[]", type: "array", required: true, either: false, fallback: "", bounds: "" },
+    { path: "rules[].count", type: "integer", required: false, either: false, fallback: "3", bounds: "≥ 1" },
   ]);
+});
+
+test("what alternatives ask for is marked, and what has to be written comes first", () => {
+  const schema = { properties: { policy: { type: "string" }, count: { type: "integer", exclusiveMinimum: 0 }, windows: { type: "object", properties: { day: { type: "integer" } } }, key: { type: "string" } }, required: ["key"], oneOf: [{ required: ["count"] }, { required: ["windows"] }] };
+  expect(inOrder(describe(schema)).map((field) => `${field.path} ${field.required ? "required" : field.either ? "either" : ""} ${field.bounds}`.trim())).toEqual(["count either > 0", "windows either", "windows.day", "key required", "policy"]);
 });

@@ -80,6 +80,8 @@ export interface FieldDoc {
   path: string;
   type: string;
   required: boolean;
+  /** Asked for by one of several alternatives. */
+  either: boolean;
   fallback: string;
   bounds: string;
 }
@@ -87,6 +89,7 @@ export interface FieldDoc {
 /** All fields of a schema with the fields inside of them, for the catalogue. */
 export function describe(schema: Schema, prefix = "", depth = 0): FieldDoc[] {
   const required = requiredOf(schema);
+  const either = [schema.oneOf, schema.anyOf].flatMap((branches) => (Array.isArray(branches) ? branches.filter(isObject).flatMap(requiredOf) : []));
   return Object.entries(propertiesOf(schema)).filter(([name]) => prefix || name !== "_meta").flatMap(([name, field]) => {
     const simple = plain(field);
     const types = typesOf(field);
@@ -95,11 +98,18 @@ export function describe(schema: Schema, prefix = "", depth = 0): FieldDoc[] {
     const path = `${prefix}${name}${types.includes("array") && Object.keys(propertiesOf(items)).length ? "[]" : ""}`;
     const { least, most } = boundsOf(simple);
     const row: FieldDoc = {
-      path, required: required.includes(name),
+      path, required: required.includes(name), either: !required.includes(name) && either.includes(name),
       type: Array.isArray(simple.enum) ? simple.enum.map(String).join(" | ") : types.join(" | ") || "any",
       fallback: simple.default === undefined ? "" : JSON.stringify(simple.default),
-      bounds: [least !== undefined ? `≥ ${least}` : "", most !== undefined ? `≤ ${most}` : ""].filter(Boolean).join(", "),
+      bounds: [least !== undefined ? `${simple.minimum === undefined ? ">" : "≥"} ${least}` : "", most !== undefined ? `≤ ${most}` : ""].filter(Boolean).join(", "),
     };
     return [row, ...(depth < 3 ? describe(inner, `${path}.`, depth + 1) : [])];
   });
+}
+
+/** Fields that have to be written before the others; each with what is inside of it. */
+export function inOrder(fields: FieldDoc[]): FieldDoc[] {
+  const outer = (field: FieldDoc) => field.path.split(".")[0]?.replace("[]", "");
+  const first = new Set(fields.filter((field) => (field.required || field.either) && !field.path.includes(".")).map(outer));
+  return [...fields.filter((field) => first.has(outer(field))), ...fields.filter((field) => !first.has(outer(field)))];
 }

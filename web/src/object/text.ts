@@ -24,7 +24,7 @@ export async function parseText(text: string, syntax: Syntax): Promise<{ object:
 }
 
 /** JSON without what a reader of JSON drops in silence. */
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   const lost = lostOf(text);
   if (lost) throw new Error(`${lost.what} at position ${lost.at}`);

@@ -21,7 +21,7 @@ const LEFT = Symbol();
 
 /** A value without its secrets; `LEFT` when it is one. */
 function open(value: unknown, name: string): unknown {
-  if (typeof value === "string") return (SECRET.test(name) && value !== "" && !isReference(name, value)) || SECRET_TEXT.test(value) ? LEFT : value;
+  if (typeof value === "string") return isSecret(name, value) ? LEFT : value;
   if (Array.isArray(value)) return SECRET.test(name) ? LEFT : value.map((one) => open(one, name)).filter((one) => one !== LEFT);
   if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([inner, one]) => [inner, open(one, inner)] as const).filter(([, one]) => one !== LEFT));
   return SECRET.test(name) && typeof value === "number" ? LEFT : value;
@@ -29,6 +29,9 @@ function open(value: unknown, name: string): unknown {
 
 /** `key` of a limit names a variable, and is no secret. */
 const isReference = (name: string, value: string): boolean => name === "key" && /^(remote_addr|server_addr|consumer_name|service_id|uri|host|http_\w+|arg_\w+)$/.test(value);
+
+/** Whether the text of a field of this name looks like a secret. */
+export const isSecret = (name: string, value: string): boolean => (SECRET.test(name) && value !== "" && !isReference(name, value)) || SECRET_TEXT.test(value);
 
 export function unsavedOf(base: Json, object: Json, id: string[], at = Date.now()): Unsaved {
   let short = false;

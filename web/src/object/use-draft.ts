@@ -70,21 +70,30 @@ export interface Checked {
   state: "idle" | "checking" | "good" | "bad" | "incomplete" | "unknown";
   error: ApiError | null;
   result: ChangeResult | null;
+  /** It is said of an earlier draft: that of this one is on its way. */
+  stale?: boolean;
 }
 
 /** The gateway's own opinion of a draft, a moment after the last key. */
 export function useCheck(draft: Draft | null): Checked {
   const [checked, setChecked] = useState<Checked>({ state: "idle", error: null, result: null });
   const of = draft ? JSON.stringify([draft.parts, draft.object]) : null;
+  const said = useRef(of);
   useEffect(() => {
-    if (!draft) return setChecked({ state: "idle", error: null, result: null });
+    if (!draft) {
+      said.current = of;
+      return setChecked({ state: "idle", error: null, result: null });
+    }
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       setChecked((before) => ({ ...before, state: "checking" }));
       try {
-        setChecked({ state: "good", error: null, result: await check(draft, stop.signal) });
+        const result = await check(draft, stop.signal);
+        said.current = of;
+        setChecked({ state: "good", error: null, result });
       } catch (error) {
         if (stop.signal.aborted) return;
+        said.current = of;
         const refused = error instanceof ApiError && error.status === 400;
         setChecked({ state: refused ? "bad" : "unknown", error: error instanceof ApiError ? error : null, result: null });
       }
@@ -94,5 +103,5 @@ export function useCheck(draft: Draft | null): Checked {
       stop.abort();
     };
   }, [of]);
-  return checked;
+  return said.current === of ? checked : { ...checked, stale: true };
 }

@@ -3,8 +3,9 @@ import { type JSX, type KeyboardEvent, type RefObject, useEffect, useRef, useSta
 import { t } from "../lib/i18n";
 import { equal, isObject } from "../lib/json";
 import { Icon } from "../ui/icons";
+import { parseJson } from "./text";
 
-interface Common {
+export interface Common {
   id: string;
   disabled: boolean;
   value: unknown;
@@ -66,7 +67,7 @@ export function TextList({ value, onChange, numbers, id, disabled, ...rest }: Co
 }
 
 /** Rows that exist here before they are worth a value, such as one whose name is still empty. */
-function useRows<R>(value: unknown, read: (value: unknown) => R[], write: (rows: R[]) => unknown, onChange: (value: unknown) => void): [R[], (rows: R[]) => void] {
+export function useRows<R>(value: unknown, read: (value: unknown) => R[], write: (rows: R[]) => unknown, onChange: (value: unknown) => void): [R[], (rows: R[]) => void] {
   const [rows, setRows] = useState<R[]>(() => read(value));
   const sent = useRef(value);
   useEffect(() => {
@@ -82,7 +83,7 @@ function useRows<R>(value: unknown, read: (value: unknown) => R[], write: (rows:
 }
 
 /** The first field of the row that was just added. */
-function focusLast(group: RefObject<HTMLDivElement | null>): void {
+export function focusLast(group: RefObject<HTMLDivElement | null>): void {
   requestAnimationFrame(() => [...(group.current?.querySelectorAll(".rows-row") ?? [])].at(-1)?.querySelector("input")?.focus());
 }
 
@@ -108,83 +109,48 @@ export function MapInput({ value, onChange, label, disabled }: Common & { label:
   );
 }
 
-function RemoveRow({ disabled, name, onClick }: { disabled: boolean; name: string; onClick: () => void }): JSX.Element | null {
+export function RemoveRow({ disabled, name, onClick }: { disabled: boolean; name: string; onClick: () => void }): JSX.Element | null {
   if (disabled) return null;
   return <button type="button" className="button plain icon" aria-label={t("form.clear", { name })} onClick={onClick}><Icon name="close" size={12} /></button>;
 }
 
-interface Node {
-  host: string;
-  port: string;
-  weight: string;
-  /** Fields of the long form that have no column here. */
-  more: Record<string, unknown>;
-}
-
-export function readNodes(value: unknown): Node[] {
-  if (Array.isArray(value)) {
-    return value.filter(isObject).map(({ host, port, weight, ...more }) => ({ host: String(host ?? ""), port: port === undefined ? "" : String(port), weight: String(weight ?? 1), more }));
-  }
-  if (!isObject(value)) return [];
-  return Object.entries(value).map(([address, weight]) => {
-    const match = /^(.*?)(?::(\d+))?$/.exec(address);
-    return { host: match?.[1] ?? address, port: match?.[2] ?? "", weight: String(weight), more: {} };
-  });
-}
-
-/** In the form that the value had: `{"host:port": weight}` or a list of objects. */
-export function writeNodes(nodes: Node[], short: boolean): unknown {
-  const number = (text: string) => (/^\d+$/.test(text) ? Number(text) : text);
-  if (short) return Object.fromEntries(nodes.filter((node) => node.host).map((node) => [node.port ? `${node.host}:${node.port}` : node.host, number(node.weight)]));
-  return nodes.map((node) => ({ host: node.host, ...(node.port ? { port: number(node.port) } : {}), weight: number(node.weight), ...node.more }));
-}
-
-export function NodesInput({ value, onChange, label, disabled }: Common & { label: string }): JSX.Element {
-  const group = useRef<HTMLDivElement>(null);
-  const [rows, setRows] = useRows(value, readNodes, (nodes) => writeNodes(nodes, !Array.isArray(value)), onChange);
-  const edit = (index: number, change: Partial<Node>) => setRows(rows.map((row, i) => (i === index ? { ...row, ...change } : row)));
-  const cell = (row: Node, i: number, name: "host" | "port" | "weight") => (
-    <input className="input mono" value={row[name]} disabled={disabled} aria-label={t(`field.${name}`)} placeholder={t(`field.${name}`)} inputMode={name === "host" ? undefined : "numeric"} onChange={(event) => edit(i, { [name]: event.target.value })} />
-  );
-  return (
-    <div className="rows" role="group" aria-labelledby={label} ref={group}>
-      {rows.length > 0 && <div className="rows-row three soft small" aria-hidden="true"><span>{t("field.host")}</span><span>{t("field.port")}</span><span>{t("field.weight")}</span></div>}
-      {rows.map((row, i) => (
-        <div key={i} className="rows-row three">
-          {cell(row, i, "host")}{cell(row, i, "port")}{cell(row, i, "weight")}
-          <RemoveRow disabled={disabled} name={`${row.host}:${row.port}`} onClick={() => setRows(rows.filter((_, at) => at !== i))} />
-        </div>
-      ))}
-      {!disabled && <button type="button" className="button" onClick={() => { setRows([...rows, { host: "", port: "", weight: "1", more: {} }]); focusLast(group); }}><Icon name="plus" size={12} />{t("form.add.node")}</button>}
-    </div>
-  );
-}
-
-/** What no other control can edit. What is not JSON stays here and changes nothing. */
-export function JsonInput({ value, onChange, id, disabled, ...rest }: Common): JSX.Element {
+/** What no other control can edit. What is not JSON stays here, and `onWrong` keeps the object from being saved without it. */
+export function JsonInput({ value, onChange, onWrong, id, disabled, ...rest }: Common & { onWrong?: (wrong: boolean) => void }): JSX.Element {
   const write = (from: unknown) => (from === undefined ? "" : JSON.stringify(from, null, 2));
   const [text, setText] = useState(() => write(value));
-  const [wrong, setWrong] = useState(false);
+  const [wrong, setWrong] = useState<string | null>(null);
+  const tell = useRef(onWrong);
+  tell.current = onWrong;
+  useEffect(() => {
+    tell.current?.(wrong !== null);
+    return () => tell.current?.(false);
+  }, [wrong]);
   const sent = useRef(value);
   useEffect(() => {
     if (equal(value, sent.current)) return;
     sent.current = value;
     setText(write(value));
+    setWrong(null);
   }, [value]);
   const change = (next: string) => {
     setText(next);
     try {
-      sent.current = next.trim() ? (JSON.parse(next) as unknown) : undefined;
-      setWrong(false);
+      sent.current = next.trim() ? parseJson(next) : undefined;
+      setWrong(null);
       onChange(sent.current);
-    } catch {
-      setWrong(true);
+    } catch (error) {
+      setWrong(error instanceof Error ? error.message.replace(/, (\.\.\.)?".*is not valid JSON$/s, "") : String(error));
     }
   };
   return (
     <div className="grow">
-      <textarea {...rest} id={id} disabled={disabled} className="textarea mono" rows={Math.min(12, Math.max(2, text.split("\n").length))} spellCheck={false} value={text} aria-invalid={wrong || rest["aria-invalid"]} onChange={(event) => change(event.target.value)} />
-      {wrong && <p className="fault">{t("form.json")}</p>}
+      <textarea {...rest} id={id} disabled={disabled} className="textarea mono" rows={Math.min(12, Math.max(2, text.split("\n").length))} spellCheck={false} value={text} aria-invalid={wrong !== null || rest["aria-invalid"]} onFocus={(event) => startInside(event.target)} onChange={(event) => change(event.target.value)} />
+      {wrong !== null && <p className="fault" role="alert">{t("form.json", { problem: wrong })}</p>}
     </div>
   );
+}
+
+/** What is typed into an empty list or object belongs between its brackets. */
+function startInside(field: HTMLTextAreaElement): void {
+  if (/^(\[\]|\{\})$/.test(field.value)) field.setSelectionRange(1, 1);
 }

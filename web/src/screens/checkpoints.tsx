@@ -35,7 +35,7 @@ export function Checkpoints(): JSX.Element {
           {all.data?.list.map((one) => (
             <li key={one.name}>
               <strong className="mono">{one.name}</strong>
-              <span className="soft">{t("checkpoints.of", { revision: one.revision, n: one.objects })}</span>
+              <span className="soft">{t("checkpoints.of", { revision: String(one.revision), n: one.objects })}</span>
               <span className="soft history-who">{one.who.name ?? t("changes.nobody")} · {ago(Date.parse(one.time))}</span>
               {admin && <span className="row"><button type="button" className="button" onClick={() => setBack(one.name)}><Icon name="undo" />{t("rollback.do")}</button>
                 <button type="button" className="button plain icon" aria-label={t("checkpoints.delete", { name: one.name })} onClick={() => void drop(one.name)}><Icon name="trash" size={14} /></button></span>}
@@ -44,7 +44,7 @@ export function Checkpoints(): JSX.Element {
         </ol>
       </div>
       {making && <NewCheckpoint onClose={() => setMaking(false)} />}
-      {back && <RollbackDialog to={{ checkpoint: back }} name={back} onClose={() => setBack(null)} />}
+      {back && <RollbackDialog to={{ checkpoint: back }} title={t("rollback.title", { name: back })} done={t("rollback.done", { name: back })} onClose={() => setBack(null)} />}
     </>
   );
 }

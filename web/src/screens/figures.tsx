@@ -8,6 +8,7 @@ import { columns, type Column, RANGES, type Range, rangeOf, type Share, type Sta
 import { Failure, Link, Segmented, Skeleton, Wide } from "../ui/basics";
 import { Bars, Heat, type Mark, ms } from "../ui/chart";
 import { Icon } from "../ui/icons";
+import { Uncounted, Unmeasured } from "./uncounted";
 
 const number = (value: number) => value.toLocaleString(currentLanguage());
 const part = (value: number, of: number) => (of === 0 ? "–" : `${((value / of) * 100).toLocaleString(currentLanguage(), { maximumFractionDigits: value / of < 0.01 ? 2 : 1 })} %`);
@@ -37,6 +38,8 @@ function Charts({ stats, history }: { stats: Stats; history: HistoryItem[] }): J
   const { totals } = stats;
   const marks: Mark[] = history.map((entry) => ({ at: Date.parse(entry.time) / 1000, text: t("figures.change", { revision: String(entry.revision), who: entry.who.name ?? t("changes.nobody") }) }));
   const errors = totals.status["4xx"] + totals.status["5xx"];
+  // Nothing else is known of requests that no plugin counted.
+  const measured = totals.counted > 0 || totals.requests === 0;
   const rate = (one: Column) => `${number(one.requests ?? 0)} · ${t("figures.rate", { n: round((one.requests ?? 0) / one.seconds) })}`;
   const slowest = (one: Column) => {
     const bucket = one.latency.findLastIndex((count) => count > 0);
@@ -48,37 +51,32 @@ function Charts({ stats, history }: { stats: Stats; history: HistoryItem[] }): J
     <>
       <dl className="figures-totals">
         <div><dt>{t("figures.requests")}</dt><dd>{number(totals.requests)}</dd></div>
-        <div className={totals.status["5xx"] ? "bad" : undefined}><dt>{t("figures.errors")}</dt><dd>{part(errors, totals.counted)}</dd></div>
-        <div><dt>{t("figures.p50")}</dt><dd>{milliseconds(totals.p50_ms)}</dd></div>
-        <div><dt>{t("figures.p95")}</dt><dd>{milliseconds(totals.p95_ms)}</dd></div>
-        <div><dt>{t("figures.p99")}</dt><dd>{milliseconds(totals.p99_ms)}</dd></div>
+        {measured && (
+          <>
+            <div className={totals.status["5xx"] ? "bad" : undefined}><dt>{t("figures.errors")}</dt><dd>{part(errors, totals.counted)}</dd></div>
+            <div><dt>{t("figures.p50")}</dt><dd>{milliseconds(totals.p50_ms)}</dd></div>
+            <div><dt>{t("figures.p95")}</dt><dd>{milliseconds(totals.p95_ms)}</dd></div>
+            <div><dt>{t("figures.p99")}</dt><dd>{milliseconds(totals.p99_ms)}</dd></div>
+          </>
+        )}
       </dl>
       {stats.kept.problem && <div className="notice warn"><Icon name="warning" /><p className="grow">{t("figures.notkept", { problem: stats.kept.problem })}</p></div>}
-      {totals.counted < totals.requests * 0.98 && totals.requests > 0 && <Uncounted stats={stats} />}
+      {measured && totals.counted < totals.requests * 0.98 && <Uncounted stats={stats} />}
       <Bars title={t("figures.requests")} columns={list} marks={marks} summary={t("figures.requests.summary", { n: totals.requests })} say={rate} parts={[{ name: "requests", of: (one) => one.requests ?? 0 }]} />
-      <Bars title={t("figures.errors")} columns={list} marks={marks} summary={t("figures.errors.summary", { client: totals.status["4xx"], server: totals.status["5xx"] })} say={(one) => t("figures.errors.summary", { client: one.client, server: one.server })} legend={[{ name: "client", text: "4xx" }, { name: "server", text: "5xx" }]} parts={[{ name: "server", of: (one) => one.server }, { name: "client", of: (one) => one.client }]} />
-      <Heat title={t("figures.latency")} columns={list} marks={marks} bounds={stats.latency.bounds_ms} summary={t("figures.latency.summary", { p50: milliseconds(totals.p50_ms), p99: milliseconds(totals.p99_ms) })} say={slowest} />
-      <Top title={t("figures.routes")} shares={stats.routes} others={stats.other_routes} of={totals.counted} collection="routes" />
-      {stats.consumers === null ? <p className="soft">{t("figures.hidden")}</p> : stats.consumers.length > 0 && <Top title={t("figures.consumers")} shares={stats.consumers} others={stats.other_consumers} of={totals.counted} collection="consumers" />}
+      {!measured && <Unmeasured />}
+      {measured && (
+        <>
+          <Bars title={t("figures.errors")} columns={list} marks={marks} summary={t("figures.errors.summary", { client: totals.status["4xx"], server: totals.status["5xx"] })} say={(one) => t("figures.errors.summary", { client: one.client, server: one.server })} legend={[{ name: "client", text: "4xx" }, { name: "server", text: "5xx" }]} parts={[{ name: "server", of: (one) => one.server }, { name: "client", of: (one) => one.client }]} />
+          <Heat title={t("figures.latency")} columns={list} marks={marks} bounds={stats.latency.bounds_ms} summary={t("figures.latency.summary", { p50: milliseconds(totals.p50_ms), p99: milliseconds(totals.p99_ms) })} say={slowest} />
+          <Top title={t("figures.routes")} shares={stats.routes} others={stats.other_routes} of={totals.counted} collection="routes" />
+          {stats.consumers === null ? <p className="soft">{t("figures.hidden")}</p> : stats.consumers.length > 0 && <Top title={t("figures.consumers")} shares={stats.consumers} others={stats.other_consumers} of={totals.counted} collection="consumers" />}
+        </>
+      )}
     </>
   );
 }
 
 const round = (value: number) => (value >= 10 ? Math.round(value) : Math.round(value * 10) / 10);
-
-/** Statuses and latencies are counted by a plugin. */
-function Uncounted({ stats }: { stats: Stats }): JSX.Element {
-  return (
-    <div className="notice">
-      <Icon name="metadata" />
-      <div className="grow">
-        <p>{t("figures.uncounted", { counted: stats.totals.counted, n: stats.totals.requests })}</p>
-        <p className="small">{t("figures.uncounted.remedy")}</p>
-      </div>
-      <Link className="button" to={address(["plugins", "prometheus"])}>prometheus</Link>
-    </div>
-  );
-}
 
 function Top({ title, shares, others, of, collection }: { title: string; shares: Share[]; others: Omit<Share, "id"> | null; of: number; collection: string }): JSX.Element | null {
   if (shares.length === 0) return null;

@@ -3,7 +3,7 @@ import { type Key, t } from "../lib/i18n";
 import { Dialog } from "../ui/dialog";
 
 const GROUPS: [Key, [string, Key][]][] = [
-  ["help.everywhere", [["Ctrl K", "palette.title"], ["?", "foot.keys"], ["Ctrl Z", "help.undo"], ["G H", "nav.overview"], ["G T", "nav.traffic"], ["G E", "nav.explain"], ["G C", "nav.changes"], ["G P", "nav.plugins"], ["G A", "users.title"], ["G R", "kind.routes"], ["G S", "kind.services"], ["G U", "kind.upstreams"], ["G O", "kind.consumers"]]],
+  ["help.everywhere", [["Ctrl K", "palette.title"], ["?", "foot.keys"], ["Ctrl Z", "help.undo"], ["G H", "nav.overview"], ["G T", "nav.traffic"], ["G E", "nav.explain"], ["G C", "nav.changes"], ["G P", "nav.plugins"], ["G A", "users.title"], ["G R", "kind.routes"], ["G S", "kind.services"], ["G U", "kind.upstreams"], ["G O", "kind.consumers"], ["G L", "kind.ssls"], ["G G", "kind.global_rules"], ["G M", "kind.stream_routes"]]],
   ["help.lists", [["J  K", "help.move"], ["/", "help.search"], ["O", "help.open"], ["E  Enter", "action.edit"], ["N", "help.new"], ["X", "help.choose"], ["Del", "action.delete"], ["Esc", "action.close"]]],
   ["help.forms", [["Ctrl S", "form.review"], ["Ctrl ↵", "review.save"], ["Ctrl F", "help.find"], ["Ctrl ]", "help.indent"]]],
 ];

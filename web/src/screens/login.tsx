@@ -1,12 +1,14 @@
 import { type FormEvent, type JSX, useEffect, useState } from "react";
 import { ApiError, signIn, waysIn } from "../lib/api";
-import { t } from "../lib/i18n";
+import { t, useLanguage } from "../lib/i18n";
 import { startSession, whyEnded } from "../lib/session";
 import { Failure } from "../ui/basics";
 import { Mark } from "../ui/icons";
+import { Preferences } from "../ui/preferences";
 import { ProviderSignIn } from "./provider";
 
 export function Login(): JSX.Element {
+  useLanguage();
   const [asUser, setAsUser] = useState(false);
   const [user, setUser] = useState("");
   const [key, setKey] = useState("");
@@ -31,7 +33,7 @@ export function Login(): JSX.Element {
     try {
       startSession(await signIn(asUser ? { user: user.trim(), password: key } : { key: key.trim() }));
     } catch (failed) {
-      setError(failed instanceof ApiError && failed.status === 401 ? new ApiError(401, t(asUser ? "login.wrong.user" : "login.wrong"), asUser ? null : t("login.where")) : failed);
+      setError(failed instanceof ApiError && failed.status === 401 ? new ApiError(401, t(asUser ? "login.wrong.user" : "login.wrong"), null) : failed);
       setBusy(false);
     }
   };
@@ -62,9 +64,10 @@ export function Login(): JSX.Element {
           {keepsUsers && <div style={{ marginTop: 12 }}>
             <button type="button" className="button plain" onClick={() => { setAsUser(!asUser); setKey(""); setError(null); }}>{t(asUser ? "login.with.key" : "login.with.user")}</button>
           </div>}
-          {asUser && <p className="soft small" style={{ marginTop: 16 }}>{t("login.users.where")}</p>}
-          <p className="soft small" style={{ marginTop: 16 }}>{t("login.memory")}</p>
+          <p className="soft small" style={{ marginTop: 16 }}>{t(asUser ? "login.users.where" : "login.where")}</p>
+          <p className="soft small" style={{ marginTop: 16 }}>{t(asUser ? "login.memory.user" : "login.memory")}</p>
         </div>
+        <div className="login-tools"><Preferences /></div>
       </form>
     </main>
   );

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { JSX } from "react";
 import { type HistoryItem, type Json, request } from "../lib/api";
-import { ago, currentLanguage, t } from "../lib/i18n";
+import { ago, currentLanguage, fullTime, t } from "../lib/i18n";
 import { KINDS, locate } from "../lib/kinds";
 import { address } from "../lib/router";
 import { useMayChange, useOffers } from "../lib/session";
@@ -55,6 +55,9 @@ function Total({ kind }: { kind: string }): JSX.Element {
 }
 
 function FirstSteps({ admin }: { admin: boolean }): JSX.Element {
+  const upstreams = useTotal("upstreams");
+  // Routes end the first steps.
+  const next = upstreams === undefined || upstreams === 0 ? 0 : 1;
   const steps = [["upstreams", "overview.step1"], ["routes", "overview.step2"], ["explain", "overview.step3"]] as const;
   return (
     <section className="first">
@@ -62,8 +65,8 @@ function FirstSteps({ admin }: { admin: boolean }): JSX.Element {
       <p className="soft">{t("overview.first.text")}</p>
       <ol>
         {steps.map(([where, text], i) => (
-          <li key={where}><span className="first-number">{i + 1}</span><span className="grow">{t(text)}</span>
-            {(admin || where === "explain") && <Link className={i === 0 ? "button primary" : "button"} to={address(where === "explain" ? [where] : [where, "+new"])}>{t(where === "explain" ? "nav.explain" : "overview.create")}</Link>}</li>
+          <li key={where}><span className="first-number">{i < next ? <><Icon name="check" size={12} /><span className="visually-hidden">{t("overview.done")}</span></> : i + 1}</span><span className="grow">{t(text)}</span>
+            {(admin || where === "explain") && <Link className={i === next ? "button primary" : "button"} to={address(where === "explain" ? [where] : [where, "+new"])}>{t(where === "explain" ? "nav.explain" : "overview.create")}</Link>}</li>
         ))}
       </ol>
     </section>
@@ -116,7 +119,7 @@ function Latest({ list }: { list: HistoryItem[] }): JSX.Element {
           <Link className="history-revision mono" to={address(["changes", String(entry.revision)])}>#{entry.revision}</Link>
           <span className="history-objects">{entry.objects.slice(0, 2).map((one) => <span key={one.resource} className="row"><span className={`tag ${one.action === "create" ? "ok" : one.action === "delete" ? "bad" : "accent"}`}>{t(`did.${one.action}` as "did.create")}</span><ObjectName resource={one.resource} gone={one.action === "delete"} /></span>)}{entry.total > 2 && <span className="soft small">{t("changes.more", { n: entry.total - 2 })}</span>}</span>
           <span className="soft history-who">{entry.who.name ?? t("changes.nobody")}</span>
-          <time className="soft" dateTime={entry.time}>{ago(Date.parse(entry.time))}</time>
+          <time className="soft" dateTime={entry.time} title={fullTime(Date.parse(entry.time))}>{ago(Date.parse(entry.time))}</time>
         </li>
       ))}
     </ol>

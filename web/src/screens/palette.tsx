@@ -1,4 +1,4 @@
-// Ctrl-K: go to a screen, do something, or find an object by its name.
+// Ctrl-K: go to a screen, do something, or find an object by its ID or name.
 import { useQuery } from "@tanstack/react-query";
 import { type JSX, useDeferredValue, useState } from "react";
 import { type Entry, request } from "../lib/api";
@@ -45,16 +45,15 @@ function useObjects(typed: string): Command[] {
   const found = useQuery({
     queryKey: ["palette", words], enabled: words.length >= 2, placeholderData: (before) => before,
     queryFn: async () => {
-      // The gateway takes a regular expression.
-      const name = encodeURIComponent(words.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-      const lists = await Promise.all(SEARCHED.map((kind) => request<{ list: Entry[] }>(`/${kind}?page=1&page_size=10&name=${name}`).catch(() => ({ list: [] }))));
+      const text = encodeURIComponent(words);
+      const lists = await Promise.all(SEARCHED.map((kind) => request<{ list: Entry[] }>(`/${kind}?page=1&page_size=10&search=${text}`).catch(() => ({ list: [] }))));
       return lists.flatMap(({ list }, i) => list.slice(0, PER_KIND).map((entry) => ({ kind: SEARCHED[i] ?? "", id: String(entry.value.id ?? entry.value.username), name: String(entry.value.name ?? entry.value.username ?? entry.value.id) })));
     },
   }).data;
   if (words.length < 2) return [];
   return (found ?? []).map((one) => {
     const kind = KINDS.find((other) => other.name === one.kind);
-    return { id: `object-${one.kind}-${one.id}`, text: one.name, note: kind ? t(kind.one) : one.kind, icon: kind?.icon ?? "routes", run: () => navigate(address([one.kind, one.id])) };
+    return { id: `object-${one.kind}-${one.id}`, text: one.name === one.id ? one.name : `${one.name} (${one.id})`, note: kind ? t(kind.one) : one.kind, icon: kind?.icon ?? "routes", run: () => navigate(address([one.kind, one.id])) };
   });
 }
 
@@ -65,7 +64,9 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
   const offers = useOffers();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const fixed = commands(admin, offers, onHelp).filter((one) => words.every((word) => one.text.toLowerCase().includes(word)));
-  const all = [...fixed.slice(0, words.length ? 12 : 30), ...useObjects(useDeferredValue(typed))];
+  const url = offers("explain") ? /^(?:\S+\s+)?(https?:\/\/\S+)$/i.exec(typed.trim())?.[1] : undefined;
+  const explained: Command[] = url ? [{ id: "explain-url", text: t("palette.explain", { url }), note: t("palette.do"), icon: "explain", run: () => navigate(address(["explain"], { url })) }] : [];
+  const all = [...explained, ...fixed.slice(0, words.length ? 12 : 30), ...useObjects(useDeferredValue(typed))];
   const run = (command: Command | undefined) => {
     if (!command) return;
     onClose();

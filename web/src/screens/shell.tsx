@@ -1,6 +1,6 @@
 // What stays around every screen: navigation, the line at the bottom, the palette, the help.
 import { type JSX, type ReactNode, useEffect, useRef, useState } from "react";
-import { t, useLanguage, setLanguage } from "../lib/i18n";
+import { t } from "../lib/i18n";
 import { useKeys } from "../lib/keys";
 import { KINDS } from "../lib/kinds";
 import { queries } from "../lib/query";
@@ -8,10 +8,10 @@ import { address, leave, navigate, usePlace } from "../lib/router";
 import { signOff } from "../lib/api";
 import { endSession, setReadOnly, useOffers, useReadOnly, useSession } from "../lib/session";
 import { useMode, useRevision } from "../lib/status";
-import { setTheme, type Theme, useTheme } from "../lib/theme";
 import { Link } from "../ui/basics";
 import { Confirmation } from "../ui/dialog";
 import { Icon, Mark } from "../ui/icons";
+import { Preferences } from "../ui/preferences";
 import { toast, Toasts } from "../ui/toasts";
 import { useTotal } from "./counts";
 import { Help } from "./help";
@@ -26,8 +26,6 @@ export const SCREENS = [
   { name: "plugins", title: "nav.plugins", icon: "plugins", key: "g p" },
   { name: "users", title: "users.title", icon: "groups", key: "g a" },
 ] as const;
-
-const THEMES: Theme[] = ["system", "light", "dark"];
 
 export function signOut(): void {
   // The cookie goes with the answer; where there is none, the session ends by itself.
@@ -57,6 +55,7 @@ export function Shell({ children }: { children: ReactNode }): JSX.Element {
     ...(open ? { escape: () => setOpen(false) } : {}),
     ...Object.fromEntries(SCREENS.map((screen) => [screen.key, () => navigate(address(screen.name ? [screen.name] : []))])),
     "g r": () => navigate(address(["routes"])), "g s": () => navigate(address(["services"])), "g u": () => navigate(address(["upstreams"])), "g o": () => navigate(address(["consumers"])),
+    "g l": () => navigate(address(["ssls"])), "g g": () => navigate(address(["global_rules"])), "g m": () => navigate(address(["stream_routes"])),
   });
   return (
     <div className={open ? "shell open" : "shell"}>
@@ -144,7 +143,7 @@ function GatewayState(): JSX.Element {
   const state = revision.error ? "bad" : behind ? "warn" : "";
   return (
     <>
-      <span className="row"><i className={`dot ${state}`} />{revision.error ? t("foot.away") : data ? t("foot.revision", { revision: data.stored }) : t("loading")}</span>
+      <span className="row"><i className={`dot ${state}`} />{revision.error ? t("foot.away") : data ? t("foot.revision", { revision: String(data.stored) }) : t("loading")}</span>
       {data && <span>{behind ? t("foot.behind", { behind, n: data.applied.length }) : t("foot.applied", { n: data.applied.length })}</span>}
       {readOnly !== null && <span className="tag warn" title={readOnly}>{t("foot.readonly")}</span>}
     </>
@@ -153,14 +152,11 @@ function GatewayState(): JSX.Element {
 
 function Tools({ onHelp }: { onHelp?: () => void }): JSX.Element {
   const session = useSession();
-  const theme = useTheme();
-  const language = useLanguage();
   const [password, setPassword] = useState(false);
   return (
     <>
       {onHelp && <button type="button" onClick={onHelp}><kbd>?</kbd>{t("foot.keys")}</button>}
-      <button type="button" aria-label={`${t("theme.title")}: ${t(`theme.${theme}`)}`} onClick={() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % 3] ?? "system")}><Icon name="theme" size={13} />{t(`theme.${theme}`)}</button>
-      <button type="button" lang={language === "en" ? "zh-CN" : "en"} onClick={() => void setLanguage(language === "en" ? "zh" : "en")}><Icon name="language" size={13} />{language === "en" ? "中文" : "English"}</button>
+      <Preferences />
       {session?.user && <button type="button" onClick={() => setPassword(true)}><Icon name="secrets" size={13} />{t("password.open")}</button>}
       <button type="button" onClick={askSignOut} title={[session?.name, t(`role.${session?.role ?? "viewer"}`)].filter(Boolean).join(": ")}><Icon name="out" size={13} />{t("foot.out")}</button>
       {password && <Password onClose={() => setPassword(false)} />}

@@ -3,6 +3,7 @@ import { type JSX, type MouseEvent, type ReactNode, useEffect } from "react";
 import { ApiError } from "../lib/api";
 import { t } from "../lib/i18n";
 import { navigate } from "../lib/router";
+import { inWords } from "../lib/words";
 import { Icon } from "./icons";
 
 interface LinkProps {
@@ -71,7 +72,7 @@ export function explainError(error: unknown): { message: string; remedy: string 
   if (error.status === 404 && /not found/i.test(error.message)) return { message: t("error.missing"), remedy: t("error.missing.remedy") };
   if (/stream mode is disabled/.test(error.message)) return { message: t("error.stream"), remedy: t("error.stream.remedy") };
   if (error.status === 501) return { message: error.message, remedy: error.remedy ?? t("error.provider.remedy") };
-  return { message: error.message, remedy: error.remedy };
+  return { message: inWords(error.message), remedy: error.remedy === null ? null : inWords(error.remedy) };
 }
 
 export function Skeleton({ rows = 8 }: { rows?: number }): JSX.Element {
@@ -89,7 +90,7 @@ export function Wide({ label, children }: { label: string; children: ReactNode }
 
 export function Tags({ values, limit = 3 }: { values: string[]; limit?: number }): JSX.Element {
   return (
-    <span className="tags">
+    <span className="tags" title={values.join(", ")}>
       {values.slice(0, limit).map((value) => <span key={value} className="tag">{value}</span>)}
       {values.length > limit && <span className="soft small" title={values.slice(limit).join(", ")}>+{values.length - limit}</span>}
     </span>

@@ -55,6 +55,8 @@ interface Question {
   text: ReactNode;
   action: string;
   danger?: boolean;
+  /** There is nothing to choose. */
+  only?: boolean;
   answer: (yes: boolean) => void;
 }
 
@@ -71,6 +73,18 @@ export function confirm(asked: Omit<Question, "answer">): Promise<boolean> {
   return new Promise((resolve) => show({ ...asked, answer: resolve }));
 }
 
+/** Says something until it is closed. */
+export async function tell(said: { title: string; text: ReactNode }): Promise<void> {
+  await confirm({ ...said, action: t("action.close"), only: true });
+}
+
+/** Closes what is asked or said: a link in it leads elsewhere. */
+export function dismiss(): void {
+  const asked = question;
+  show(null);
+  asked?.answer(false);
+}
+
 export function Confirmation(): JSX.Element | null {
   const asked = useSyncExternalStore((listener) => { listeners.add(listener); return () => listeners.delete(listener); }, () => question);
   if (!asked) return null;
@@ -80,7 +94,7 @@ export function Confirmation(): JSX.Element | null {
   };
   const footer = (
     <>
-      <button type="button" className="button" autoFocus={asked.danger} data-autofocus={asked.danger || undefined} onClick={() => done(false)}>{t("action.cancel")}</button>
+      {!asked.only && <button type="button" className="button" autoFocus={asked.danger} data-autofocus={asked.danger || undefined} onClick={() => done(false)}>{t("action.cancel")}</button>}
       <button type="button" className={`button primary ${asked.danger ? "danger" : ""}`} autoFocus={!asked.danger} data-autofocus={!asked.danger || undefined} onClick={() => done(true)}>{asked.action}</button>
     </>
   );

@@ -38,8 +38,7 @@ export function Changed({ changes, action }: { changes: ChangedObject[]; action?
           <h3 className="row">
             <span className={`tag ${TONE[change.action] ?? ""}`}>{t(`did.${change.action}` as Key)}</span>
             <ObjectName resource={change.resource} gone={change.action === "delete"} />
-            {action && <span className="grow" />}
-            {action?.(change)}
+            {action && <span className="row changed-actions">{action(change)}</span>}
           </h3>
           {change.diff && <Diff entries={change.diff} />}
         </section>

@@ -153,7 +153,10 @@ impl AdminApi {
             None => matches!(head.method.as_str(), "GET" | "PUT" | "POST" | "DELETE" | "PATCH"),
         };
         if !offered {
-            return Err(Response::page(404));
+            return Err(match (&self.standalone, &authenticated) {
+                (Some(_), Ok(_)) => super::standalone::not_offered(),
+                _ => Response::page(404),
+            });
         }
         if is_sign_in(&head.method, &segments) {
             return Ok(authenticated.ok().flatten());

@@ -64,10 +64,10 @@ fn asked(request: &Request) -> Result<Asked, Response> {
     let is_whole = body.as_object().is_some_and(|fields| fields.len() == 2);
     match (text("current"), text("new")) {
         (Some(before), Some(after)) if is_whole && before.len() <= password::LONGEST => {
-            match (password::SHORTEST..=password::LONGEST).contains(&after.len()) {
-                true if after == before => refuse("the new password is the current one"),
-                true => Ok(Asked { before, after }),
-                false => refuse("invalid password: should have 12 to 1024 bytes"),
+            match password::fault(&after) {
+                Some(fault) => refuse(&format!("invalid password: {fault}")),
+                None if after == before => refuse("the new password is the current one"),
+                None => Ok(Asked { before, after }),
             }
         }
         _ => refuse("send {\"current\": \"...\", \"new\": \"...\"}"),

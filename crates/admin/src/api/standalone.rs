@@ -3,7 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use tidegate_model::nearest::hint;
+use tidegate_model::{
+    nearest::hint,
+    strays::{self, is_for_anchors},
+};
 use tidegate_telemetry::error_log::{Level, log};
 
 use super::configurations::{COLLECTIONS, read_document};
@@ -47,6 +50,13 @@ pub(super) fn offers(method: &str, segments: &[&str]) -> bool {
                         | ["healthcheck"]
                 )
         )
+}
+
+/// The response to who would change an object by itself.
+pub(super) fn not_offered() -> Response {
+    let message = "API-driven standalone mode has no such call: PUT /apisix/admin/configs sets the whole configuration, and objects \
+                   and plugins are read with GET";
+    Response::error(404, message)
 }
 
 impl AdminApi {
@@ -97,7 +107,7 @@ impl AdminApi {
         if let Some(faults) = at_length(|| self.faults(&document, &outcome)) {
             return faults.refuse(&faults.message());
         }
-        if let Some(fault) = misspelled(&document) {
+        if let Some(fault) = strays::first(&document) {
             return Response::error(400, &fault);
         }
         let mut warnings = warn_of_unknown(&document);
@@ -126,21 +136,11 @@ impl AdminApi {
     }
 }
 
-/// A list of guards under a name like `global_rule` must not be left out.
-fn misspelled(document: &Value) -> Option<String> {
-    let known = || COLLECTIONS.iter().map(|(known, _)| *known);
-    document.as_object()?.iter().find_map(|(key, value)| {
-        let holds = value.as_array().is_none_or(|items| !items.is_empty()) && !value.is_null();
-        let hint = hint(key, known());
-        (holds && !hint.is_empty() && !known().any(|name| name == key) && !key.ends_with("_conf_version"))
-            .then(|| format!("unknown key [{key}]{hint}"))
-    })
-}
-
 /// APISIX ignores them, too, but in silence. What a header is to say.
 fn warn_of_unknown(document: &Value) -> Vec<String> {
     let mut told = Vec::new();
-    for key in document.as_object().into_iter().flat_map(Map::keys) {
+    let keys = document.as_object().into_iter().flat_map(Map::keys);
+    for key in keys.filter(|key| !is_for_anchors(key)) {
         let name = key.strip_suffix("_conf_version").unwrap_or(key);
         if !COLLECTIONS.iter().any(|(known, _)| *known == name) {
             let hint = hint(name, COLLECTIONS.iter().map(|(known, _)| *known));

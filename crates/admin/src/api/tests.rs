@@ -234,6 +234,8 @@ fn lists_have_filters_and_pages() {
         (listed["total"].as_u64(), listed["list"].as_array().map(Vec::len))
     };
     assert_eq!(count("name=1"), (Some(3), Some(3)));
+    assert_eq!(count("search=1"), (Some(3), Some(3)));
+    assert_eq!(count("search=nothing"), (Some(0), Some(0)));
     assert_eq!(count("label=l1"), (Some(1), Some(1)));
     assert_eq!(count("uri=a2"), (Some(1), Some(1)));
     assert_eq!(count("page=1&page_size=10"), (Some(11), Some(10)));

@@ -230,10 +230,11 @@ fn wanted(body: &Value) -> Result<Wanted, String> {
     };
     let password = match fields.get("password") {
         None => None,
-        Some(Value::String(text)) if (password::SHORTEST..=password::LONGEST).contains(&text.len()) => {
-            Some(text.clone())
-        }
-        Some(_) => return Err("invalid user: password should have 12 to 1024 bytes".to_owned()),
+        Some(Value::String(text)) => match password::fault(text) {
+            None => Some(text.clone()),
+            Some(fault) => return Err(format!("invalid user: password {fault}")),
+        },
+        Some(_) => return Err("invalid user: password should be a text".to_owned()),
     };
     Ok(Wanted { role, scope, sees_consumers, password })
 }

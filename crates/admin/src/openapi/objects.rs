@@ -66,6 +66,7 @@ fn list(resource: &Resource) -> Operation {
             json!({"type": "integer", "minimum": 1}),
         )
         .query("page_size", "Objects on a page", json!({"type": "integer", "minimum": 10, "maximum": 500}))
+        .query("search", "A text that the ID or the name contains, in any letter case", pattern.clone())
         .query("name", "A regular expression that the name matches", pattern.clone())
         .query("label", "The name of a label that the object has", pattern.clone())
         .query(

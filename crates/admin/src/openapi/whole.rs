@@ -144,11 +144,14 @@ pub(super) fn add_shared(paths: &mut Paths) {
         "headers": {"type": "object", "additionalProperties": {"type": ["string", "array"]}},
         "body": {"type": "string"},
         "client_ip": {"type": "string"},
+        "consumer": {"type": "string", "description": "Whom authentication is taken to find"},
     }});
-    let explain =
-        read("explain", "Which route a request would match, why the others do not, and what would run")
-            .body(question)
-            .json(200, "The explanation", json!({"type": "object"}));
+    let explain = read(
+        "explain",
+        "Which route a request would match, why the others do not, and what would become of it",
+    )
+    .body(question)
+    .json(200, "The explanation", explanation());
     paths.add("/apisix/admin/explain", "post", explain);
     let validate = read("validateConfiguration", "Check a whole configuration; nothing is written")
         .bodies(configurations())
@@ -212,4 +215,38 @@ pub(super) fn add_configurations(paths: &mut Paths) {
         .empty(202, "Accepted")
         .empty(204, "A configuration of this digest is there already");
     paths.add(path, "put", put);
+}
+
+/// The answer of `POST /apisix/admin/explain`, as far as programs decide by it.
+fn explanation() -> Value {
+    let text = || json!({"type": "string"});
+    let or_null = |kind: &str| json!({"type": [kind, "null"]});
+    let cause = object(&[("code", text()), ("values", json!({"type": "object"}))]);
+    let answer = object(&[
+        ("plugin", or_null("string")),
+        ("phase", or_null("string")),
+        ("from", or_null("string")),
+        ("status", or_null("integer")),
+        ("reason", text()),
+        ("cause", cause),
+    ]);
+    let upstream = object(&[
+        ("upstream", text()),
+        ("weight", json!({"type": "integer"})),
+        ("percent", json!({"type": "number"})),
+        ("node", or_null("string")),
+        ("nodes", json!({"type": "array", "items": text()})),
+        ("more_nodes", json!({"type": "boolean"})),
+    ]);
+    let mut maybe_answer = answer.clone();
+    maybe_answer["type"] = json!(["object", "null"]);
+    let result = object(&[
+        ("outcome", json!({"enum": ["upstream", "answered", "may_be_answered"]})),
+        ("summary", text()),
+        ("answer", maybe_answer),
+        ("may_answer", json!({"type": "array", "items": answer})),
+        ("status_changed_by", json!({"type": "array", "items": text()})),
+        ("upstreams", json!({"type": "array", "items": upstream})),
+    ]);
+    json!({"type": "object", "required": ["result"], "properties": {"result": result}})
 }

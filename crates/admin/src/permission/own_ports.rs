@@ -158,16 +158,20 @@ fn collect(place: &str, value: &Value, found: &mut BTreeSet<Address>) {
     }
 }
 
-/// `host` beside `port`, and nodes, with the port of their checks as well.
+/// `host` beside `port`, with any word before both (`redis_host`), and nodes, with the port of their checks as well.
 fn of_fields(place: &str, value: &Value, found: &mut BTreeSet<Address>) {
     let number = |port: &Value| port.as_u64().and_then(|port| u16::try_from(port).ok());
-    let port = |value: &Value| {
-        value.get("port").and_then(|port| number(port).or_else(|| port.as_str()?.parse().ok()))
+    let port_at = |value: &Value, name: &str| {
+        value.get(name).and_then(|port| number(port).or_else(|| port.as_str()?.parse().ok()))
     };
-    if let Some(host) = value.get("host").and_then(Value::as_str)
-        && let Some(port) = port(value)
-    {
-        found.insert((place.to_owned(), host.to_owned(), Some(port)));
+    let port = |value: &Value| port_at(value, "port");
+    for (name, host) in value.as_object().into_iter().flatten() {
+        if let Some(before) = name.strip_suffix("host")
+            && let Some(host) = host.as_str()
+            && let Some(port) = port_at(value, &format!("{before}port")).or_else(|| default_port(before))
+        {
+            found.insert((place.to_owned(), host.to_owned(), Some(port)));
+        }
     }
     let Some(nodes) = value.get("nodes") else { return };
     let mut hosts: Vec<(String, Option<u16>)> = match nodes {
@@ -184,6 +188,11 @@ fn of_fields(place: &str, value: &Value, found: &mut BTreeSet<Address>) {
     }
     let place = if place.is_empty() { "nodes".to_owned() } else { format!("{place}.nodes") };
     found.extend(hosts.into_iter().map(|(host, port)| (place.clone(), host, port)));
+}
+
+/// The port of plugins' schemas, where the value names none.
+fn default_port(before: &str) -> Option<u16> {
+    (before == "redis_").then_some(6379)
 }
 
 /// URLs in a text, or the text itself as host and port.
@@ -271,6 +280,7 @@ mod tests {
             json!({"nodes": {"127.0.0.1:1": 1}, "checks": {"active": {"port": 9090}}}),
             json!({"plugins": {"x": {"function_uri": "http://u:p@127.0.0.1:9090/v1"}}}),
             json!({"plugins": {"x": {"brokers": [{"host": "127.0.0.1", "port": 9090}]}}}),
+            json!({"plugins": {"x": {"redis_host": "localhost", "redis_port": 9090}}}),
             json!({"plugins": {"x": {"servers": ["a:1", "127.0.0.1:9090"]}}}),
             json!({"plugins": {"x": {"list": "a:1, http://localhost:9090"}}}),
         ] {

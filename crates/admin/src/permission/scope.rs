@@ -37,10 +37,11 @@ impl Scope {
         (!labels.is_empty()).then_some(Scope(labels))
     }
 
-    /// From a record or a request: an object of texts.
+    /// From a record or a request: an object of texts, none of them empty, as labels of objects are.
     pub(crate) fn read(value: &Value) -> Option<Scope> {
         let fields = value.as_object()?.iter();
-        let labels = fields.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let labels = fields.map(|(name, value)| Some((name.clone(), text(value)?)));
         labels.collect::<Option<_>>().and_then(Scope::new)
     }
 
@@ -264,7 +265,9 @@ mod tests {
             let checked = scope.check(object, before.as_ref(), after.as_ref(), &others);
             assert_eq!(checked.is_ok(), expected, "{object:?} {before:?} {after:?} {checked:?}");
         }
-        for none in [json!({}), json!({"team": 1}), json!(["team"]), json!("team"), Value::Null] {
+        for none in
+            [json!({}), json!({"team": 1}), json!({"team": ""}), json!(["team"]), json!("team"), Value::Null]
+        {
             assert_eq!(Scope::read(&none), None, "{none}");
         }
     }

@@ -4,6 +4,7 @@ mod plan;
 mod source;
 
 use serde_json::{Map, Value, json};
+use tidegate_model::strays::{self, is_for_anchors};
 use tidegate_model::{
     Kind,
     check::{NO_ID, is_id},
@@ -121,17 +122,16 @@ fn read(api: &AdminApi, document: &Map<String, Value>) -> Result<Items, Vec<Faul
             // Versions mean something to API-driven gateways only.
             if name == "plugins" {
                 faults.push(fault(path, "plugins are enabled in config.yaml; remove this list"));
-            } else if !name.ends_with("_conf_version") {
+            } else if !name.ends_with("_conf_version") && !is_for_anchors(name) {
                 let hint = nearest::hint(name, COLLECTIONS.iter().map(|(known, _)| *known));
                 faults.push(fault(path, &format!("unknown list{hint}")));
             }
             continue;
         };
         let list = match list {
-            Value::Null => continue,
             Value::Array(list) => list,
             _ => {
-                faults.push(fault(path, "should be a list"));
+                faults.push(fault(path, &strays::not_a_list(name)));
                 continue;
             }
         };

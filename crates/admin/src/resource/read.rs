@@ -80,7 +80,7 @@ fn is_filter(name: &str) -> bool {
 }
 
 /// Those that make a list another one.
-const ARGUMENTS: [&str; 6] = ["name", "uri", "label", "filter", "page", "page_size"];
+const ARGUMENTS: [&str; 7] = ["search", "name", "uri", "label", "filter", "page", "page_size"];
 
 fn lists(
     store: &dyn Store,
@@ -133,7 +133,7 @@ fn list(
 ) -> Response {
     // Without a filter no value is looked at: a page of a long list costs the page.
     if let Some(filter) = Filter::read(arguments, target.kind) {
-        objects.retain(|object| filter.matches(&object.value()));
+        objects.retain(|object| filter.finds(&object.id, &object.value()));
     }
     let total = objects.len();
     let number = |name: &str| argument(arguments, name).and_then(|value| value.trim().parse::<f64>().ok());
@@ -152,6 +152,8 @@ fn list(
 
 /// What a listed object has to be like.
 struct Filter {
+    /// In lower case.
+    search: Option<String>,
     name: Option<Option<Regex>>,
     uri: Option<Option<Regex>>,
     label: Option<String>,
@@ -168,11 +170,20 @@ impl Filter {
         let fields = argument(given, "filter").map(|filter| arguments(&filter)).unwrap_or_default();
         let usable = |(name, _): &(String, String)| is_filtered(kind) && is_filter(name);
         Some(Filter {
+            search: argument(given, "search").map(|text| text.to_lowercase()),
             name: pattern("name"),
             uri: pattern("uri"),
             label: argument(given, "label"),
             fields: fields.into_iter().filter(usable).collect(),
         })
+    }
+
+    fn finds(&self, id: &str, value: &Value) -> bool {
+        let has = |wanted: &str| {
+            let name = value.get("name").and_then(Value::as_str);
+            [Some(id), name].into_iter().flatten().any(|text| text.to_lowercase().contains(wanted))
+        };
+        self.search.as_deref().is_none_or(has) && self.matches(value)
     }
 
     fn matches(&self, value: &Value) -> bool {

@@ -23,8 +23,16 @@ const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 /// The most that a record may ask for: records come from a store that others may write to.
 const MOST_COST: (u32, u32, u32) = (64 * 1024, 10, 4);
 
-pub(crate) const SHORTEST: usize = 12;
+const SHORTEST: usize = 12;
 pub(crate) const LONGEST: usize = 1024;
+
+/// Why a text cannot be a password.
+pub(crate) fn fault(text: &str) -> Option<&'static str> {
+    if !(SHORTEST..=LONGEST).contains(&text.len()) {
+        return Some("should have 12 to 1024 bytes");
+    }
+    text.trim().is_empty().then_some("should not be of spaces only")
+}
 
 pub(crate) struct Passwords {
     turn: Arc<Semaphore>,

@@ -7,15 +7,14 @@ use rustc_hash::FxHashMap;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use serde_json::Value;
+use tidegate_model::endpoint::Endpoint;
 use tidegate_plugin_api::{descriptors, host};
 use tidegate_tls::{Anchors, Trust, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::{
-    endpoint::Endpoint,
-    proxies::{Proxy, tunnel},
-};
+use super::proxies::{Proxy, tunnel};
+use crate::names;
 
 /// The values that distinguish two TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +62,7 @@ pub(super) async fn connect_through(
     tls: &TlsWanted,
 ) -> Result<Transport, String> {
     let Endpoint { host, port, .. } = proxy.map_or(endpoint, |proxy| &proxy.endpoint);
-    let mut stream = TcpStream::connect((host.as_str(), *port))
+    let mut stream = names::connect(host, *port)
         .await
         .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;

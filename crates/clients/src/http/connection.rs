@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tidegate_model::endpoint::Endpoint;
 use tidegate_plugin_api::answers::BoundedBody;
 
 use super::{
     connect::{TlsWanted, Transport, connect_through},
-    endpoint::Endpoint,
     heard::Heard,
     proxies::Proxy,
 };

@@ -6,8 +6,9 @@ use std::{
 };
 
 use ahash::AHashMap;
+use tidegate_model::endpoint::Endpoint;
 
-use super::{connect::TlsWanted, connection::Connection, endpoint::Endpoint, proxies::Proxy};
+use super::{connect::TlsWanted, connection::Connection, proxies::Proxy};
 
 /// Servers with idle connections per thread; past that all are dropped.
 const MAX_POOLS: usize = 256;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Method, Request, Response, body::Incoming};
+use tidegate_model::endpoint::Endpoint;
 
 use super::{
     connect::TlsWanted,
     connection::{Body, Connection, describe, gather},
-    endpoint::Endpoint,
 };
 
 /// A client of one server.

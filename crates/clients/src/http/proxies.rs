@@ -2,12 +2,11 @@
 
 use std::io;
 
+use tidegate_model::endpoint::Endpoint;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-
-use super::endpoint::Endpoint;
 
 /// The longest head of a proxy's answer to CONNECT.
 const MOST_HEAD_BYTES: usize = 16 << 10;

@@ -10,13 +10,11 @@ use redis::{
 };
 use rustls_pki_types::ServerName;
 use tidegate_plugin_api::descriptors;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     http::{TlsWanted, tls_config},
+    names,
     paced::{Credit, Grant, Paced},
 };
 
@@ -37,7 +35,7 @@ pub(super) async fn connect(
         _ => return Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await,
     };
     let tcp = async {
-        let stream = TcpStream::connect((host.as_str(), port)).await.and_then(descriptors::spared)?;
+        let stream = names::connect(host, port).await.and_then(descriptors::spared)?;
         stream.set_nodelay(true)?;
         Ok(stream)
     };

@@ -1,6 +1,7 @@
 //! Until when certificates are valid, and for which names.
 
 use std::{
+    net::{Ipv4Addr, Ipv6Addr},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -38,7 +39,7 @@ pub(super) fn remarks(names: &[String], keys: &[CertifiedKey]) -> Vec<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut found: Vec<String> =
         certificates.iter().filter_map(|certificate| time(certificate, now)).collect();
-    let all: Vec<String> = certificates.iter().flat_map(dns_names).collect();
+    let all: Vec<String> = certificates.iter().flat_map(names_of).collect();
     let is_for = |name: &str| all.iter().any(|own| covers(own, &name.to_ascii_lowercase()));
     let absent: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| name.contains('.') && !is_for(name)).collect();
@@ -70,14 +71,19 @@ fn time(certificate: &Certificate, now: u64) -> Option<String> {
     })
 }
 
-fn dns_names(certificate: &Certificate) -> Vec<String> {
+/// Addresses as well, which clients send no name for.
+fn names_of(certificate: &Certificate) -> Vec<String> {
     let names = certificate.tbs_certificate.get::<SubjectAltName>().ok().flatten();
     let names = names.into_iter().flat_map(|(_, names)| names.0);
-    let dns = |name: GeneralName| match name {
+    let text = |name: GeneralName| match name {
         GeneralName::DnsName(name) => Some(name.as_str().to_ascii_lowercase()),
+        GeneralName::IpAddress(address) => match *address.as_bytes() {
+            [a, b, c, d] => Some(Ipv4Addr::new(a, b, c, d).to_string()),
+            ref bytes => <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).to_string()),
+        },
         _ => None,
     };
-    names.filter_map(dns).collect()
+    names.filter_map(text).collect()
 }
 
 /// A wildcard stands for one label, and covers the same wildcard.

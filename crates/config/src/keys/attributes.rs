@@ -91,7 +91,7 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.skywalking", Table, "{}", "Traces for SkyWalking."),
     key("plugin_attr.skywalking.service_name", Text, "\"APISIX\"", "The service that this gateway is in traces."),
     key("plugin_attr.skywalking.service_instance_name", Text, "\"APISIX Instance Name\"", "Its instance; $hostname: the name of the machine."),
-    key("plugin_attr.skywalking.endpoint_addr", Text, "\"http://127.0.0.1:12800\"", "Where SkyWalking takes reports over HTTP."),
+    key("plugin_attr.skywalking.endpoint_addr", Form(&forms::SERVICE_URL), "\"http://127.0.0.1:12800\"", "Where SkyWalking takes reports over HTTP."),
     key("plugin_attr.skywalking.report_interval", FROM_ONE, "3", "Seconds between two reports."),
     key("plugin_attr.server-info", Table, "{}", "Reports of this process in etcd."),
     key("plugin_attr.server-info.report_ttl", Integer(3, 86_400), "60", "Seconds that a report stays when its gateway has gone."),

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use tidegate_model::endpoint::Endpoint;
+
 use crate::units;
 
 /// A form that a text must have.
@@ -38,12 +40,12 @@ pub const ADMIN_KEY: Form = Form {
     fits: |text| !matches!(text, "true" | "false" | "yes" | "no" | "on" | "off" | "0"),
 };
 pub(crate) const LOG_FILE: Form = Form {
-    is: "the path of a file, or off",
-    fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no" | "on"),
+    is: "the path of a file, or off (plugin syslog sends entries to a server)",
+    fits: |text| is_log_path(text) && text != "on",
 };
 pub(crate) const ERROR_LOG: Form = Form {
-    is: "the path of a file, or /dev/stderr",
-    fits: |text| !text.trim().is_empty() && !matches!(text, "true" | "false" | "yes" | "no"),
+    is: "the path of a file, or /dev/stderr (plugin error-log-logger sends lines to a server)",
+    fits: is_log_path,
 };
 pub(crate) const HEADER_NAME: Form = Form { is: "the name of a header, like X-Real-IP", fits: is_token };
 pub(crate) const URI_PATH: Form = Form {
@@ -59,10 +61,10 @@ pub(crate) const METRIC_PREFIX: Form = Form {
 };
 /// Any text that is not blank.
 pub const NAME: Form = Form { is: "a name", fits: |text| !text.trim().is_empty() };
-pub(crate) const COLLECTOR: Form = Form {
-    is: "an address like 127.0.0.1:4318, or a URL",
-    fits: |text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()),
-};
+pub(crate) const COLLECTOR: Form =
+    Form { is: "an address like 127.0.0.1:4318, or a URL", fits: |text| Endpoint::at(text, "/").is_ok() };
+pub(crate) const SERVICE_URL: Form =
+    Form { is: "a URL that begins with http:// or https://", fits: |text| Endpoint::parse(text).is_ok() };
 pub(crate) const CACHE_LEVELS: Form = Form {
     is: "one to three numbers that are 1 or 2, like 1:2",
     fits: |text| text.split(':').all(|level| matches!(level, "1" | "2")) && text.split(':').count() <= 3,
@@ -80,6 +82,16 @@ pub(crate) const REDIRECT_URI: Form = Form {
 pub(crate) const HTTP2_WINDOW: Form = Form {
     is: "a size from 64k to 2g",
     fits: |text| units::size(text).is_some_and(|bytes| (65_535..=1 << 31).contains(&bytes)),
+};
+
+/// A page of WebAssembly at least; an instance has 32 bits of addresses.
+pub(crate) const INSTANCE_MEMORY: Form = Form {
+    is: "a size from 64k to 4g",
+    fits: |text| units::size(text).is_some_and(|bytes| (1 << 16..=1 << 32).contains(&bytes)),
+};
+pub(crate) const WASM_MEMORY: Form = Form {
+    is: "a size of at least 64k, like 512m",
+    fits: |text| units::size(text).is_some_and(|bytes| bytes >= 1 << 16),
 };
 
 pub(crate) const SERVED_TLS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
@@ -117,6 +129,12 @@ pub fn etcd_member(text: &str) -> Option<(bool, &str, u16)> {
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (!host.is_empty() && !host.contains(['/', '@', ' '])).then_some((tls, host, port))
+}
+
+/// Not one of the other places that nginx knows.
+fn is_log_path(text: &str) -> bool {
+    let is_place = ["syslog:", "memory:"].iter().any(|place| text.starts_with(place));
+    !text.trim().is_empty() && !is_place && !matches!(text, "true" | "false" | "yes" | "no")
 }
 
 /// The path and query of a URL that no one on the way can read or change.
@@ -211,6 +229,16 @@ mod tests {
         );
         check(&LOG_FILE, &["logs/a.log", "off", "/dev/stdout"], &["", " ", "true", "false", "on"]);
         check(&HEADER_NAME, &["X-Real-IP", "proxy_protocol"], &["", "a b:", "a:"]);
+        check(
+            &COLLECTOR,
+            &["127.0.0.1:4318", "[::1]:4318", "otel", "https://otel.test/v1/traces"],
+            &["", "a::", "a b:1"],
+        );
+        check(
+            &SERVICE_URL,
+            &["http://127.0.0.1:12800", "https://a.test/b"],
+            &["", "a", "127.0.0.1:12800", "ftp://a"],
+        );
         check(&URI_PATH, &["/", "/a/b"], &["", "banana", "/a b", "/a?b", "/ä"]);
         check(&METRIC_PREFIX, &["apisix_", "", "a:b_1"], &[" 1-", "1a", "a-b", "ä"]);
         check(&HTTP2_WINDOW, &["64k", "65535", "2g", "1m"], &["1k", "0", "3g", "x"]);

@@ -1,6 +1,7 @@
 //! The list of plugins, and what else config.yaml says of extensions.
 
 use super::{
+    forms,
     key::Takes::*,
     key::{Key, key, unset},
 };
@@ -21,10 +22,10 @@ pub(super) const KEYS: &[Key] = &[
         "Their names, priorities and files; relative files begin at the prefix. http_request_phase is access (the default) or rewrite. With process_bodies, which APISIX does not have, callbacks of bodies run without being asked for."),
     unset("wasm.time_limit_ms", Integer(1, 60_000), "50",
         "Milliseconds on a processor that one callback may take. Not in APISIX."),
-    unset("wasm.instance_memory", Integer(65_536, 4_294_967_296), "67108864",
-        "Bytes of memory that one instance of a module may have. Not in APISIX."),
-    unset("wasm.memory", Integer(65_536, i64::MAX), "536870912",
-        "Bytes of memory that all instances may have together. Not in APISIX."),
+    unset("wasm.instance_memory", Form(&forms::INSTANCE_MEMORY), "\"64m\"",
+        "Memory that one instance of a module may have. Not in APISIX."),
+    unset("wasm.memory", Form(&forms::WASM_MEMORY), "\"512m\"",
+        "Memory that all instances may have together. Not in APISIX."),
     unset("xrpc", Table, "{}", "Protocols on top of TCP."),
     unset("xrpc.protocols", List(&FreeTable), "[{\"name\": \"redis\"}]",
         "Those that stream routes may name: redis, dubbo."),

@@ -254,7 +254,7 @@ fn roles_and_scopes_of_admin_keys() {
         );
     }
     let scoped =
-        settings("deployment: {admin: {admin_key: [{key: a, role: editor, scope: {team: a, tier: 1}}]}}");
+        settings("deployment: {admin: {admin_key: [{key: a, role: editor, scope: {team: a, tier: '1'}}]}}");
     let key = &scoped.admin.access.keys()[0];
     assert_eq!((key.role, key.scope.len(), key.scope["tier"].as_str()), (AdminRole::Editor, 2, "1"));
 }

@@ -1,5 +1,7 @@
 //! What the entries of `deployment.admin.admin_key` cannot be.
 
+use serde_json::Value;
+
 use super::said::Said;
 use crate::settings::{AdminKey, AdminRole, Settings};
 
@@ -21,9 +23,20 @@ pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
         }
         let scope = at("scope");
         let is_given = settings.places.is_set(&scope) || settings.places.is_null(&scope);
+        found.extend(label_refusals(settings, &scope));
         found.extend(scope_refusals(key.role == AdminRole::Admin, &key.scope, is_given, scope));
     }
     found
+}
+
+/// Labels of objects are texts: no other value is one of them.
+pub(super) fn label_refusals(settings: &Settings, scope: &str) -> Option<Said> {
+    let pointer = format!("/{}", scope.replace(['.', '['], "/").replace(']', ""));
+    let labels = settings.raw.pointer(&pointer)?.as_object()?;
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let message = "each label in scope should have one text that is not empty, like team: payments; put numbers in quotes, and \
+                   for one value or another write an entry for each";
+    labels.values().any(|value| !is_text(value)).then(|| (scope.to_owned(), message.to_owned()))
 }
 
 /// A scope that would be everything, or that role admin could leave.

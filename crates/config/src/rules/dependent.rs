@@ -12,7 +12,7 @@ use crate::{
 /// Keys, and why they have no effect; `None`: they have one.
 type Group = (&'static [&'static str], fn(&Settings) -> Option<String>);
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 14] = [
     (
         &[
             "apisix.proxy_protocol.enable_tcp_pp",
@@ -43,10 +43,34 @@ const GROUPS: [Group; 11] = [
             "apisix.node_listen",
             "apisix.proxy_protocol.listen_http_port",
             "apisix.proxy_protocol.listen_https_port",
+            "apisix.ssl.listen",
         ],
         only_streams,
     ),
-    (&["apisix.proxy_protocol.listen_https_port"], no_tls),
+    (&["apisix.proxy_protocol.listen_https_port", "apisix.ssl.listen"], no_https),
+    (
+        &[
+            "apisix.ssl.ssl_protocols",
+            "apisix.ssl.ssl_ciphers",
+            "apisix.ssl.ssl_session_tickets",
+            "apisix.ssl.fallback_sni",
+        ],
+        no_tls,
+    ),
+    (
+        &[
+            "apisix.http2.max_concurrent_streams",
+            "apisix.http2.stream_window",
+            "apisix.http2.connection_window",
+            "apisix.http2.max_resets",
+            "apisix.http2.max_control_frames",
+        ],
+        no_http2,
+    ),
+    (
+        &["apisix.control.ip", "apisix.control.port", "apisix.control.hosts", "apisix.control.profiling"],
+        no_control,
+    ),
     (&["apisix.ssl.ssl_ciphers"], only_tls_1_3),
     (&["nginx_config.http.real_ip_header", "nginx_config.http.real_ip_recursive"], nobody_believed),
     (&["nginx_config.worker_processes"], one_worker),
@@ -167,8 +191,21 @@ fn only_streams(settings: &Settings) -> Option<String> {
     )
 }
 
-fn no_tls(settings: &Settings) -> Option<String> {
+fn no_https(settings: &Settings) -> Option<String> {
     when(!settings.apisix.tls.enable && !settings.stream.only, "apisix.ssl.enable is false")
+}
+
+fn no_tls(settings: &Settings) -> Option<String> {
+    let ends_somewhere = settings.apisix.tls.enable || settings.stream.tcp.iter().any(|port| port.tls);
+    when(!ends_somewhere, "no port speaks TLS with clients: apisix.ssl.enable is false")
+}
+
+fn no_http2(settings: &Settings) -> Option<String> {
+    when(!settings.apisix.enable_http2, "apisix.enable_http2 is false")
+}
+
+fn no_control(settings: &Settings) -> Option<String> {
+    when(settings.apisix.control.is_none(), "the Control API is not served: apisix.enable_control is false")
 }
 
 fn only_tls_1_3(settings: &Settings) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Keys that another key leaves without effect.
 
 use super::said::Said;
-use crate::settings::{Provider, Role, Settings};
+use crate::settings::{Listener, Provider, Role, Settings};
 
 pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said = provider_of_another_role(settings);
@@ -95,21 +95,49 @@ fn etcd_without_etcd(settings: &Settings) -> Option<Said> {
     Some((first, message))
 }
 
+/// Less than this was probably meant in megabytes.
+const LEAST_BODIES: u64 = 64 << 10;
+
+/// Sizes that are too small for what they are for.
+fn sizes(settings: &Settings) -> Vec<(String, u64, &'static str)> {
+    let apisix = &settings.apisix;
+    let bodies = apisix.body_memory.total_bytes;
+    let mut all: Vec<_> =
+        bodies.map(|bytes| ("apisix.body_memory.total".to_owned(), bytes, "body")).into_iter().collect();
+    for (at, zone) in apisix.cache_zones.iter().enumerate().filter(|(_, zone)| zone.disk_path.is_none()) {
+        all.push((format!("apisix.proxy_cache.zones[{at}].memory_size"), zone.memory_bytes, "response"));
+    }
+    all.retain(|(_, bytes, _)| *bytes < LEAST_BODIES);
+    all
+}
+
 fn listening(settings: &Settings) -> Vec<Said> {
     let mut said = Vec::new();
     let mut warn = |key: &str, message: String| said.push((key.to_owned(), message));
     let apisix = &settings.apisix;
     let serves = settings.role != Role::ControlPlane && !settings.stream.only;
-    if !settings.stream.enable && !settings.places.is_set("apisix.proxy_mode") {
+    if !settings.stream.enable {
         for name in ["tcp", "udp"] {
             let key = format!("apisix.stream_proxy.{name}");
             if settings.places.is_set(&key) {
                 let message = format!(
-                    "nothing listens on the ports of {key}: apisix.proxy_mode is http; write http&stream"
+                    "{key} has no effect: apisix.proxy_mode is http, and nothing listens on its ports; write http&stream"
                 );
                 warn(&key, message);
             }
         }
+    }
+    let mut nodes = apisix.node_listen.iter().enumerate();
+    let is_again = |(at, listener): &(usize, &Listener)| {
+        let same = |other: &Listener| (&other.ip, other.port) == (&listener.ip, listener.port);
+        apisix.node_listen.iter().take(*at).any(same)
+    };
+    if let Some((at, listener)) = nodes.find(is_again) {
+        let key = format!("apisix.node_listen[{at}]");
+        warn(&key, format!("port {} is listed twice; remove one of them", listener.port));
+    }
+    for (key, bytes, what) in sizes(settings) {
+        warn(&key, format!("{bytes} bytes hold no {what} of usual size; for megabytes write {bytes}m"));
     }
     if serves && apisix.node_listen.is_empty() {
         warn("apisix.node_listen", "no port for HTTP: nothing listens for it; add a port".to_owned());

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{admin_keys::scope_refusals, said::Said};
+use super::{
+    admin_keys::{label_refusals, scope_refusals},
+    said::Said,
+};
 use crate::settings::{Access, AdminOidc, Settings};
 
 /// Sessions end after that, whatever the file says.
@@ -40,6 +43,7 @@ pub(super) fn refusals(settings: &Settings) -> Vec<Said> {
         }
         let scope = format!("deployment.admin.oidc.roles[{index}].scope");
         let is_given = settings.places.is_set(&scope) || settings.places.is_null(&scope);
+        found.extend(label_refusals(settings, &scope));
         found.extend(scope_refusals(role.role == "admin", &role.scope, is_given, scope));
     }
     if oidc.session_lifetime.is_zero() || oidc.session_lifetime > LONGEST_SESSION {

@@ -19,10 +19,16 @@ fn warn(key: &str, message: &str) -> Said {
     (key.to_owned(), message.to_owned())
 }
 
-/// The field is dropped before it is looked for: the proxy's address would count for all clients behind it.
+/// The address is not where it is looked for: the proxy's would count for all clients behind it.
 fn address_field(settings: &Settings) -> Option<Said> {
     const KEY: &str = "nginx_config.http.real_ip_header";
     let (name, nginx) = (&settings.nginx.real_ip_header, &settings.nginx);
+    if name == "proxy_protocol" {
+        let ports = &settings.apisix.proxy_protocol;
+        let message = "no port speaks the PROXY protocol, and a proxy's address counts as that of all its clients; set \
+                       apisix.proxy_protocol.listen_http_port or listen_https_port";
+        return (ports.http_port.is_none() && ports.https_port.is_none()).then(|| warn(KEY, message));
+    }
     let is_dropped = name.contains('_') && !nginx.underscores_in_headers && !nginx.real_ip_from.is_empty();
     is_dropped.then(|| {
         let message = format!(
@@ -58,11 +64,12 @@ fn streams(settings: &Settings) -> Option<Said> {
 }
 
 fn fallback_name(settings: &Settings) -> Option<Said> {
-    let name = settings.apisix.tls.fallback_sni.as_deref().filter(|name| !name.is_empty())?;
+    let name = settings.raw.pointer("/apisix/ssl/fallback_sni")?.as_str()?;
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    let message =
-        format!("{name:?} is not a host name, and no certificate is for it; name one of an ssls object");
-    (!is_name).then(|| warn("apisix.ssl.fallback_sni", &message))
+    let message = format!(
+        "apisix.ssl.fallback_sni: {name:?} is not a host name, and no certificate is for it; name one of an ssls object"
+    );
+    (!is_name || name.is_empty()).then(|| warn("apisix.ssl.fallback_sni", &message))
 }
 
 fn etcd(settings: &Settings) -> Vec<Said> {

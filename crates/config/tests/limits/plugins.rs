@@ -233,6 +233,27 @@ pub(super) const PLUGINS: &[Row] = &[
         ["401, and a log line", "401，并写日志"],
     ),
     row(
+        ["Names of services that are looked up at once", "同时解析的服务名字"],
+        Const("clients/src/names.rs", "MOST_LOOKUPS", Count),
+        [
+            "as if the service had failed, counted in `name_lookups_refused_total`",
+            "按服务失败处理，计入 `name_lookups_refused_total`",
+        ],
+    ),
+    row(
+        ["Names of services whose addresses are kept", "保留其地址的服务名字"],
+        Const("clients/src/names.rs", "MOST_NAMES", Count),
+        ["nothing; they are looked up again", "无影响；重新解析"],
+    ),
+    row(
+        [
+            "Threads that wait for the system's resolver, used where no name server is configured",
+            "等待系统解析器的线程；仅在没有域名服务器时使用",
+        ],
+        Const("clients/src/names.rs", "MOST_THREADS", Count),
+        ["the name is looked up when one is free", "有空闲线程时才解析"],
+    ),
+    row(
         ["Replies of Redis to the commands in flight on a connection", "Redis 对一个连接上进行中命令的应答"],
         Const("clients/src/redis/tls.rs", "MAX_REPLY_BYTES", Bytes),
         ["as if Redis had failed", "按 Redis 失败处理"],

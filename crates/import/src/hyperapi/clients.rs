@@ -52,6 +52,7 @@ fn one(node: &Node, imported: &mut Imported) -> Option<Client> {
     }
     let services = fields.get("services").map(services).unwrap_or_default();
     fields.finish(&mut imported.report);
+    imported.report.made("consumers", &username, node.line);
     imported.output.add("consumers", &username, json!({"username": username, "plugins": plugins}));
     imported.report.converted(node.line, &subject);
     Some(Client { username, services })

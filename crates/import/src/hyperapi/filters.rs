@@ -6,6 +6,7 @@ use tidegate_config::yaml::{Content, Node};
 use crate::{
     Report,
     fields::{self, Fields},
+    literal,
 };
 
 /// The settings stand below `setting`, or beside the type in the older shape.
@@ -30,7 +31,7 @@ pub(crate) fn on_service(
             report.converted(fields.line(), fields.subject());
             push(sla(plugins), "limits", bucket);
         }
-        "Header" => headers(&fields, plugins_of(plugins), report),
+        "Header" => headers(&fields, literal::in_template, plugins_of(plugins), report),
         "ACL" => rules.extend(acl(&fields, path, &[], report)),
         other => report.unsupported(filter.line, fields.subject(), &format!("filter {other:?} is not known")),
     }
@@ -56,8 +57,10 @@ pub(crate) fn on_sla(
         }
         "Header" => {
             let level = self::level(sla(plugins), level);
+            // Plugin sla has no variables.
             headers(
                 &fields,
+                str::to_owned,
                 |side| edits(level, if side == "response" { "response_headers" } else { "request_headers" }),
                 report,
             );
@@ -116,21 +119,26 @@ fn bucket(fields: &Fields) -> Value {
     json!({"interval": number("interval").unwrap_or(1).max(1), "limit": limit, "burst": number("burst").unwrap_or(limit)})
 }
 
-/// `target`: where the edits of a side, request or response, are kept.
-fn headers<'a>(fields: &Fields, target: impl FnOnce(&str) -> &'a mut Value, report: &mut Report) {
-    let set: Map<String, Value> = match fields.get("injection").map(|node| &node.content) {
+/// `written`: a text that is sent as it is, in the field for it. `target`: where the edits of a side, request or response, are kept.
+fn headers<'a>(
+    fields: &Fields,
+    written: fn(&str) -> String,
+    target: impl FnOnce(&str) -> &'a mut Value,
+    report: &mut Report,
+) {
+    let set: Vec<(String, String)> = match fields.get("injection").map(|node| &node.content) {
         Some(Content::Map(entries)) => entries
             .iter()
-            .filter_map(|entry| Some((entry.key.clone(), fields::text(&entry.value)?.into())))
+            .filter_map(|entry| Some((entry.key.clone(), fields::text(&entry.value)?)))
             .collect(),
         Some(Content::List(pairs)) => pairs
             .iter()
             .filter_map(|pair| match fields::texts(pair).as_slice() {
-                [name, value] => Some((name.clone(), Value::from(value.as_str()))),
+                [name, value] => Some((name.clone(), value.clone())),
                 _ => None,
             })
             .collect(),
-        _ => Map::new(),
+        _ => Vec::new(),
     };
     let removal = fields.texts("removal");
     let side = fields.text("operate_on").unwrap_or_default();
@@ -151,7 +159,7 @@ fn headers<'a>(fields: &Fields, target: impl FnOnce(&str) -> &'a mut Value, repo
     removed.extend(removal.into_iter().map(Value::from));
     for (name, value) in set {
         result.retain(|other, _| !other.eq_ignore_ascii_case(&name));
-        result.insert(name, value);
+        result.insert(name, written(&value).into());
     }
     // What is removed and then set is only set: here removing comes last.
     let is_set = |name: &Value| {

@@ -1,11 +1,20 @@
 //! key-auth, basic-auth, jwt and hmac-auth.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::converted::Converted;
-use crate::{Report, fields::Fields};
+use tidegate_config::yaml::Node;
 
-/// What all plugins that authenticate have in common.
+use super::{
+    converted::Converted,
+    named::Named,
+    node::{label, username},
+};
+use crate::{
+    Report,
+    fields::{self, Fields},
+};
+
+/// What all plugins that authenticate have in common. `anonymous` is as the file has it: see [`name_anonymous`].
 pub(super) fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
     let mut object = json!({"hide_credentials": conf.flag("hide_credentials").unwrap_or(false)});
     if let Some(consumer) = conf.text("anonymous").filter(|name| !name.is_empty()) {
@@ -14,8 +23,21 @@ pub(super) fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> 
     if let Some(realm) = conf.text("realm") {
         object["realm"] = realm.into();
     }
-    // These realms are those of Konnect.
-    conf.skip(&["identity_realms", "auth_methods"]);
+    // These realms are those of Konnect. Without the control plane's own, none of the file's consumers may pass.
+    let is = |realm: &Node, key: &str, wanted: Option<&str>| {
+        let found = realm.get(key).and_then(fields::text);
+        wanted.map_or(found.is_some(), |wanted| found.as_deref() == Some(wanted))
+    };
+    let realms = conf.list("identity_realms");
+    if realms.iter().any(|realm| is(realm, "id", None))
+        && !realms.iter().any(|realm| is(realm, "scope", Some("cp")))
+    {
+        report.unsupported(
+            conf.line(),
+            conf.subject(),
+            "`identity_realms` has consumers of other realms only",
+        );
+    }
     let protection = conf.inner("brute_force_protection");
     if protection.text("strategy").is_some_and(|strategy| strategy != "off") {
         report.unsupported(conf.line(), conf.subject(), "`brute_force_protection` is not converted");
@@ -25,6 +47,36 @@ pub(super) fn common(conf: &Fields, ours: &'static str, report: &mut Report) -> 
         object["_meta"] = json!({"filter": [["request_method", "~=", "OPTIONS"]]});
     }
     Some(vec![(ours, object)])
+}
+
+/// Kong names the consumer by its id or its username; here it goes by its username.
+pub(super) fn name_anonymous(
+    plugins: &mut [(&'static str, Value)],
+    all: &Named,
+    node: &Node,
+    report: &mut Report,
+) {
+    for conf in plugins.iter_mut().filter_map(|(_, conf)| conf.get_mut("anonymous_consumer")) {
+        let given = conf.as_str().unwrap_or_default();
+        match all.consumer(given) {
+            Some(consumer) => {
+                let name = username(consumer);
+                let first = all.iter().find(|other| username(other) == name);
+                if !first.is_some_and(|first| std::ptr::eq(*first, consumer)) {
+                    let why = format!("`anonymous: {given}`: another consumer is {name} here");
+                    report.unsupported(node.line, &label("plugin", node), &why);
+                }
+                *conf = name.into();
+            }
+            None => {
+                let how = format!(
+                    "`anonymous: {given}` is not a consumer of the file: without credentials requests are refused with 401, \
+                     in Kong with 500"
+                );
+                report.approximated(node.line, &label("plugin", node), &how);
+            }
+        }
+    }
 }
 
 fn only(names: &[String], what: &str, conf: &Fields, report: &mut Report) {
@@ -113,6 +165,11 @@ pub(super) fn hmac(conf: &Fields, report: &mut Report) -> Converted {
     if algorithms.len() < given {
         let how = "algorithms other than hmac-sha1, -sha256, -sha512 are refused";
         report.approximated(conf.line(), conf.subject(), how);
+    }
+    if given > 0 && algorithms.is_empty() {
+        let why = "none of its `algorithms` is verified here; hmac-sha1, hmac-sha256 and hmac-sha512 are";
+        report.unsupported(conf.line(), conf.subject(), why);
+        return None;
     }
     if !algorithms.is_empty() {
         object["allowed_algorithms"] = algorithms.into();

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     fields::{self, Fields},
     imported::Imported,
+    literal,
 };
 
 pub(super) fn conditions(entry: &Entry, native: bool, is_flat: bool, route: &mut Value) {
@@ -123,7 +124,7 @@ impl Paths<'_> {
     }
 
     fn whole(&self) -> Vec<String> {
-        let base = &self.target.path;
+        let base = &literal::in_replacement(&self.target.path);
         if base.is_empty() {
             return Vec::new();
         }
@@ -136,7 +137,7 @@ impl Paths<'_> {
     }
 
     fn stripped(&self, path: &Path) -> Vec<String> {
-        let Target { path: base, has_slash, .. } = self.target;
+        let (base, has_slash) = (&literal::in_replacement(&self.target.path), &self.target.has_slash);
         let (pattern, groups) = match path {
             Path::Prefix(prefix) if prefix == "/" && base.is_empty() => return Vec::new(),
             Path::Prefix(prefix) => (format!("^{}", regex::escape(prefix)), 0),

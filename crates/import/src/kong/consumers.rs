@@ -7,7 +7,7 @@ use tidegate_config::yaml::Node;
 
 use super::{
     entities::{CREDENTIALS, Entities},
-    node::{key_text, label, name},
+    node::{key_text, label, name, username},
     plugins,
 };
 use crate::{
@@ -33,17 +33,12 @@ fn convert_all(entities: &Entities, imported: &mut Imported) {
         fields.finish(&mut imported.report);
         let id = output::plain_id(&name(group));
         imported.output.add("consumer_groups", &id, json!({"plugins": conf}));
+        imported.report.made("consumer_groups", &id, group.line);
         imported.report.converted(group.line, &subject);
     }
     for consumer in entities.consumers.iter() {
         convert_one(entities, consumer, imported);
     }
-}
-
-/// The name a consumer has with us.
-pub(super) fn username(consumer: &Node) -> String {
-    let name = key_text(consumer, "username").unwrap_or_else(|| name(consumer));
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
 }
 
 fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
@@ -96,6 +91,7 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
             .insert("labels".to_owned(), json!({"groups": json!(acls).to_string().replace(' ', "\\u0020")}));
     }
     imported.output.add("consumers", &username, Value::Object(object));
+    imported.report.made("consumers", &username, consumer.line);
     imported.report.converted(consumer.line, &subject);
     let mut known = HashSet::new();
     for (list, node) in credentials.into_iter().filter(|(list, _)| *list != "acls") {
@@ -104,6 +100,7 @@ fn convert_one(entities: &Entities, consumer: &Node, imported: &mut Imported) {
             let id = unique(credential_name(&username, plugin, &conf), &mut known);
             let id = format!("{username}/credentials/{id}");
             imported.output.add("consumers", &id, json!({"plugins": {plugin: conf}}));
+            imported.report.made("consumers", &id, node.line);
             imported.report.converted(node.line, &subject);
         }
     }

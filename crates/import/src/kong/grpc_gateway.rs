@@ -55,6 +55,7 @@ pub(crate) fn add_routes(
         }
     };
     let id = imported.output.id("protos", name);
+    imported.report.made("protos", &id, line);
     imported.output.add("protos", &id, json!({"content": proto.text}));
     for why in &proto.left_out {
         imported.report.unsupported(line, subject, why);
@@ -85,6 +86,7 @@ pub(crate) fn add_routes(
         }
         own["plugins"]["grpc-transcode"] = conf;
         let id = imported.output.id("routes", &format!("{name}-{}", rule.call));
+        imported.report.made("routes", &id, line);
         imported.output.add("routes", &id, own);
     }
     route["plugins"]["fault-injection"] = none;

@@ -3,7 +3,21 @@
 use serde_json::{Value, json};
 
 use super::converted::Converted;
-use crate::{Report, fields::Fields, imported::Imported};
+use crate::{
+    Report,
+    fields::{self, Fields},
+    imported::Imported,
+};
+
+/// Whether it keeps fields out of its records, which ours would have.
+fn hides(conf: &Fields, report: &mut Report) -> bool {
+    let hides = conf.get("custom_fields_by_lua").is_some_and(|fields| !fields::is_empty(fields));
+    if hides {
+        let how = "`custom_fields_by_lua` is not converted, and may keep secrets out; nothing is logged";
+        report.unsupported(conf.line(), conf.subject(), how);
+    }
+    hides
+}
 
 const FORMAT: &str = "entries have the form of our loggers; `log_format` changes it";
 
@@ -15,7 +29,7 @@ fn batching(conf: &Fields, object: &mut Value) {
         queue.number(new).or(before)
     };
     conf.skip(&["retry_count"]);
-    conf.skip(&["queue", "keepalive", "content_type", "method", "headers", "custom_fields_by_lua"]);
+    conf.skip(&["queue", "keepalive", "content_type", "method", "headers"]);
     if let Some(size) = number("max_batch_size", "queue_size") {
         object["batch_max_size"] = json!(size.max(1.0) as i64);
     }
@@ -30,6 +44,9 @@ fn seconds(conf: &Fields) -> Option<i64> {
 }
 
 pub(super) fn http(conf: &Fields, report: &mut Report) -> Converted {
+    if hides(conf, report) {
+        return None;
+    }
     let Some(uri) = conf.text("http_endpoint") else {
         report.unsupported(conf.line(), conf.subject(), "`http_endpoint` is missing");
         return None;
@@ -44,6 +61,9 @@ pub(super) fn http(conf: &Fields, report: &mut Report) -> Converted {
 }
 
 pub(super) fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> Converted {
+    if hides(conf, report) {
+        return None;
+    }
     let (Some(host), Some(port)) = (conf.text("host"), conf.integer("port")) else {
         report.unsupported(conf.line(), conf.subject(), "`host` or `port` is missing");
         return None;
@@ -62,6 +82,9 @@ pub(super) fn socket(conf: &Fields, ours: &'static str, report: &mut Report) -> 
 
 /// Kong writes to the machine's own daemon, ours over the network.
 pub(super) fn syslog(conf: &Fields, report: &mut Report) -> Converted {
+    if hides(conf, report) {
+        return None;
+    }
     let how = "it is sent to UDP port 514 of 127.0.0.1, where the machine's daemon must listen; severities are ours";
     report.approximated(conf.line(), conf.subject(), how);
     conf.skip(&[
@@ -71,16 +94,18 @@ pub(super) fn syslog(conf: &Fields, report: &mut Report) -> Converted {
         "client_errors_severity",
         "server_errors_severity",
     ]);
-    conf.skip(&["custom_fields_by_lua"]);
     Some(vec![("syslog", json!({"host": "127.0.0.1", "port": 514, "sock_type": "udp"}))])
 }
 
 pub(super) fn file(conf: &Fields, report: &mut Report) -> Converted {
+    if hides(conf, report) {
+        return None;
+    }
     let Some(path) = conf.text("path") else {
         report.unsupported(conf.line(), conf.subject(), "`path` is missing");
         return None;
     };
-    conf.skip(&["reopen", "custom_fields_by_lua"]);
+    conf.skip(&["reopen"]);
     report.approximated(conf.line(), conf.subject(), FORMAT);
     Some(vec![("file-logger", json!({"path": path}))])
 }

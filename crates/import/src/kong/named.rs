@@ -34,6 +34,16 @@ impl<'a> Named<'a> {
         self.by_name.get(&wanted).copied()
     }
 
+    /// A consumer by its id, else by its username.
+    pub(super) fn consumer(&self, wanted: &str) -> Option<&'a Node> {
+        let is_it = |node: &&Node| {
+            ["id", "username"].iter().any(|key| key_text(node, key).as_deref() == Some(wanted))
+        };
+        // It may be the `custom_id` of another one.
+        let known = self.by_name.get(wanted).copied()?;
+        if is_it(&known) { Some(known) } else { self.all.iter().copied().find(is_it) }
+    }
+
     /// By its name alone.
     pub(super) fn named(&self, name: &str) -> Option<&'a Node> {
         let is_it = |node: &&Node| key_text(node, "name").as_deref() == Some(name);

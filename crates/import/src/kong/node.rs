@@ -28,6 +28,12 @@ pub(super) fn name(node: &Node) -> String {
     given.unwrap_or_else(|| of_content(node))
 }
 
+/// The name a consumer has with us.
+pub(super) fn username(consumer: &Node) -> String {
+    let name = key_text(consumer, "username").unwrap_or_else(|| name(consumer));
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
+}
+
 /// What says which requests an entity is for, or where it leads.
 const CONTENT: [&str; 12] = [
     "paths",

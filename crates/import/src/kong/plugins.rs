@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
 use super::{
+    authentication,
     converted::{PluginContext, name_of},
     entities::{Entities, Plugin},
     merge,
@@ -28,12 +29,11 @@ enum Became {
 const HARMLESS: [&str; 6] = ["datadog", "statsd", "statsd-advanced", "loggly", "kafka-log", "app-dynamics"];
 
 /// Plugins that are converted, and guard nothing: what is left out of them opens nothing.
-const NO_GUARDS: [&str; 14] = [
+const NO_GUARDS: [&str; 13] = [
     "cors",
     "correlation-id",
     "proxy-cache",
     "redirect",
-    "grpc-web",
     "grpc-gateway",
     "prometheus",
     "zipkin",
@@ -225,7 +225,10 @@ fn may_guard(entities: &Entities, node: &Node) -> bool {
 /// With a separate report: what it lacks must count at each place of the plugin.
 fn convert(entities: &Entities, node: &Node, place: PluginContext, imported: &mut Imported) -> Became {
     let outer = std::mem::take(&mut imported.report);
-    let converted = table::convert_one(node, place, imported);
+    let mut converted = table::convert_one(node, place, imported);
+    if let Some(plugins) = &mut converted {
+        authentication::name_anonymous(plugins, &entities.consumers, node, &mut imported.report);
+    }
     let own = std::mem::replace(&mut imported.report, outer);
     let lacks = own.entries().iter().find(|entry| entry.outcome == Conversion::Unsupported);
     let kind = name_of(node);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_config::yaml::{Content, Entry, Node};
 
-use crate::{Report, fields, input::Files};
+use crate::{Report, fields, input::Files, literal};
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
@@ -41,6 +41,7 @@ pub(crate) fn readable(text: &str) -> String {
 
 /// `${{ env "DECK_NAME" }}` in any scalar.
 fn resolve(node: &mut Node, vaults: &[(String, String)], files: &dyn Files) -> Result<(), String> {
+    let (line, column) = (node.line, node.column);
     match &mut node.content {
         Content::List(items) => items.iter_mut().try_for_each(|item| resolve(item, vaults, files)),
         Content::Map(entries) => {
@@ -54,7 +55,8 @@ fn resolve(node: &mut Node, vaults: &[(String, String)], files: &dyn Files) -> R
             Ok(())
         }
         Content::Scalar { value, text } if text.contains(OPEN) => {
-            *text = resolved(text, files).map_err(|why| format!("{}:{}: {why}", node.line, node.column))?;
+            *text = resolved(text, files).map_err(|why| format!("{line}:{column}: {why}"))?;
+            literal::require_plain(text, line, column)?;
             *value = match text.as_str() {
                 "true" => Value::Bool(true),
                 "false" => Value::Bool(false),
@@ -62,7 +64,7 @@ fn resolve(node: &mut Node, vaults: &[(String, String)], files: &dyn Files) -> R
             };
             Ok(())
         }
-        Content::Scalar { .. } => Ok(()),
+        Content::Scalar { text, .. } => literal::require_plain(text, line, column),
     }
 }
 

@@ -99,7 +99,6 @@ fn limits(
         "rejected_code": code,
         "rejected_msg": text.unwrap_or_else(|| "API rate limit exceeded".to_owned()),
         "show_limit_quota_header": !conf.flag("hide_client_headers").unwrap_or(false),
-        "allow_degradation": conf.flag("fault_tolerant").unwrap_or(true),
     });
     // Counts are written at once.
     conf.skip(&["sync_rate"]);
@@ -179,6 +178,7 @@ fn key(
 /// Where the counters are: in old files the keys of Redis stand beside the others.
 fn store(conf: &Fields, field: &str, object: &mut Value, report: &mut Report) {
     let policy = conf.text(field).unwrap_or_else(|| "local".to_owned());
+    let fault_tolerant = conf.flag("fault_tolerant").unwrap_or(true);
     let redis = conf.inner("redis");
     // Both are asked for: a file may have both.
     let text = |key: &str| {
@@ -200,6 +200,7 @@ fn store(conf: &Fields, field: &str, object: &mut Value, report: &mut Report) {
     match (policy.as_str(), &host) {
         ("redis", Some(host)) => {
             object["policy"] = "redis".into();
+            object["allow_degradation"] = fault_tolerant.into();
             object["redis_host"] = host.clone().into();
             object["redis_port"] = port.unwrap_or(6379).into();
             object["redis_database"] = database.unwrap_or(0).into();

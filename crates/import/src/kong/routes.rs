@@ -68,13 +68,24 @@ pub(super) fn convert(
                 Conversion::Closed
             }
         };
+        imported.report.made("routes", &id, entry.node.line);
+        verdicts.add(entry.node, outcome, objects(&id, &route));
         imported.output.add("routes", &id, route);
-        verdicts.add(entry.node, outcome);
         if outcome != Conversion::Closed {
             imported.report.converted(entry.node.line, &label("route", entry.node));
         }
     }
     verdicts.report(entities, imported);
+}
+
+/// What a route is served with.
+fn objects(id: &str, route: &Value) -> Vec<String> {
+    let mut all = vec![format!("routes/{id}")];
+    all.extend(route.get("upstream_id").and_then(Value::as_str).map(|id| format!("upstreams/{id}")));
+    if route.get("plugins").and_then(Value::as_object).is_some_and(plugins::know_consumers) {
+        all.extend(["consumers", "consumer_groups"].map(str::to_owned));
+    }
+    all
 }
 
 fn preserves_host(route: &Node) -> bool {
@@ -122,21 +133,24 @@ impl Names {
 
 /// What became of each route: of its paths the one that is farthest from Kong counts.
 #[derive(Default)]
-struct Verdicts(HashMap<*const Node, Conversion>);
+struct Verdicts(HashMap<*const Node, (Conversion, Vec<String>)>);
 
 impl Verdicts {
-    fn add(&mut self, route: &Node, outcome: Conversion) {
-        let of_route = self.0.entry(std::ptr::from_ref(route)).or_insert(outcome);
+    /// `objects`: of one of its paths.
+    fn add(&mut self, route: &Node, outcome: Conversion, objects: Vec<String>) {
+        let (of_route, all) =
+            self.0.entry(std::ptr::from_ref(route)).or_insert_with(|| (outcome, Vec::new()));
         if outcome == Conversion::Closed || *of_route == Conversion::Converted {
             *of_route = outcome;
         }
+        all.extend(objects);
     }
 
     /// In the order of the file.
-    fn report(&self, entities: &Entities, imported: &mut Imported) {
+    fn report(mut self, entities: &Entities, imported: &mut Imported) {
         for (route, _) in &entities.routes {
-            if let Some(outcome) = self.0.get(&std::ptr::from_ref(*route)) {
-                imported.report.part(route.line, *outcome);
+            if let Some((outcome, objects)) = self.0.remove(&std::ptr::from_ref(*route)) {
+                imported.report.part_of(route.line, outcome, objects);
             }
         }
     }
@@ -184,6 +198,7 @@ fn serve<'a>(
                 |imported: &mut Imported| upstreams::upstream(entities, service, &target, preserve, imported);
             let (object, differs) = crate::imported::aside(imported, make);
             imported.output.add("upstreams", &id, object);
+            imported.report.made("upstreams", &id, service.line);
             imported.report.converted(service.line, &label("service", service));
             (id, differs)
         });

@@ -6,7 +6,7 @@ use super::{
     converted::{Converted, PluginContext},
     networks,
 };
-use crate::{Report, fields::Fields};
+use crate::{Report, fields::Fields, literal};
 
 /// Groups of consumers are the label `groups` here.
 pub(super) fn acl(conf: &Fields) -> Converted {
@@ -106,13 +106,17 @@ pub(crate) fn request_termination(conf: &Fields, place: PluginContext, report: &
         }
     };
     conf.skip(&["message", "content_type"]);
+    let [body, kind] = [body, kind].map(|text| literal::in_template(&text));
     let abort = json!({"http_status": status, "body": body, "headers": {"Content-Type": kind}});
     Some(vec![("fault-injection", json!({"abort": abort, "_meta": {"priority": 2}}))])
 }
 
+/// What a response may depend on besides its place.
+const PERSONAL: [&str; 2] = ["$http_cookie", "$http_authorization"];
+
 pub(super) fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
-    let how =
-        "answers of any type are cached, and their header is Apisix-Cache-Status and not X-Cache-Status";
+    let how = "responses of any type are cached, except to requests with `Cookie` or `Authorization`; the header is \
+               Apisix-Cache-Status and not X-Cache-Status";
     report.approximated(conf.line(), conf.subject(), how);
     conf.skip(&["strategy", "memory", "content_type", "response_headers"]);
     let mut object = json!({
@@ -120,6 +124,9 @@ pub(super) fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
         "cache_zone": "memory_cache",
         "cache_ttl": conf.integer("cache_ttl").unwrap_or(300),
         "cache_control": conf.flag("cache_control").unwrap_or(false),
+        // Kong leaves types out, most often those of pages, which are made for one client.
+        "cache_bypass": PERSONAL,
+        "no_cache": PERSONAL,
     });
     let statuses: Vec<i64> =
         conf.texts("response_code").iter().filter_map(|text| text.parse().ok()).collect();
@@ -129,6 +136,22 @@ pub(super) fn proxy_cache(conf: &Fields, report: &mut Report) -> Converted {
     let methods = conf.texts("request_method");
     if !methods.is_empty() {
         object["cache_method"] = methods.into();
+    }
+    let fields = conf.texts("vary_headers");
+    if !fields.is_empty() {
+        // What one value of the field is answered with is not for clients with another.
+        let part = |field: &String| {
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            let name = field.bytes().all(is_name).then(|| field.to_ascii_lowercase().replace('-', "_"));
+            name.filter(|name| !name.is_empty()).map(|name| format!("$http_{name}"))
+        };
+        let Some(parts) = fields.iter().map(part).collect::<Option<Vec<String>>>() else {
+            let how = "`vary_headers` has what is not the name of a header field here; nothing is cached";
+            report.unsupported(conf.line(), conf.subject(), how);
+            return Some(Vec::new());
+        };
+        let place = ["$host", "$request_uri"].map(str::to_owned);
+        object["cache_key"] = place.into_iter().chain(parts).collect::<Vec<String>>().into();
     }
     Some(vec![("proxy-cache", object)])
 }

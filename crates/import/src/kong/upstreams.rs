@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tidegate_config::yaml::Node;
 
 use super::{
+    converted::vault_reference,
     entities::Entities,
     node::{children, key_text, label, name},
 };
@@ -94,11 +95,16 @@ pub(super) fn upstream(
         },
         "pass_host": if preserve_host { "pass" } else { "node" },
     });
-    if fields.flag("tls_verify") == Some(true) {
+    let encrypts = matches!(target.protocol.as_str(), "https" | "grpcs");
+    if fields.flag("tls_verify") == Some(true) && encrypts {
         object["tls"] = json!({"verify": true});
     }
+    let balanced = entities.upstreams.named(&target.host);
+    if encrypts {
+        present_certificate(entities, &fields, balanced, &mut object, imported);
+    }
     fields.finish(&mut imported.report);
-    match entities.upstreams.named(&target.host) {
+    match balanced {
         Some(upstream) => balance(entities, upstream, preserve_host, &mut object, imported),
         None => {
             object["type"] = "roundrobin".into();
@@ -106,6 +112,36 @@ pub(super) fn upstream(
         }
     }
     object
+}
+
+const CLIENT_CERTIFICATE: &str = "client_certificate";
+
+/// What nodes are shown: the certificate of the service, else that of its upstream.
+fn present_certificate(
+    entities: &Entities,
+    service: &Fields,
+    balanced: Option<&Node>,
+    object: &mut Value,
+    imported: &mut Imported,
+) {
+    let own = service.get(CLIENT_CERTIFICATE);
+    let wanted = own.or_else(|| balanced?.get(CLIENT_CERTIFICATE).filter(|node| !node.is_null()));
+    let Some(wanted) = wanted else { return };
+    let found = entities.certificates.find(Some(wanted));
+    let pair = found.and_then(|node| key_text(node, "cert").zip(key_text(node, "key")));
+    let Some((cert, key)) = pair.filter(|_| found.and_then(vault_reference).is_none()) else {
+        let why = "`client_certificate` is not a certificate of the file with `cert` and `key`; nodes are shown none";
+        imported.report.unsupported(wanted.line, service.subject(), why);
+        return;
+    };
+    object["tls"]["client_cert"] = cert.into();
+    object["tls"]["client_key"] = key.into();
+}
+
+/// The certificates that services and upstreams show to nodes.
+fn shown_to_nodes<'a>(entities: &Entities<'a>) -> Vec<&'a Node> {
+    let owners = entities.services.iter().chain(entities.upstreams.iter());
+    owners.filter_map(|owner| entities.certificates.find(owner.get(CLIENT_CERTIFICATE))).collect()
 }
 
 fn balance(
@@ -152,7 +188,17 @@ fn balance(
         object["pass_host"] = "rewrite".into();
         object["upstream_host"] = host.into();
     }
-    if let Some(checks) = checks(&fields.inner("healthchecks"), imported) {
+    let checks = checks(&fields.inner("healthchecks"), imported);
+    let probes_tls =
+        checks.as_ref().and_then(|checks| checks.pointer("/active/type")) == Some(&json!("https"));
+    if object.pointer("/tls/client_cert").is_some()
+        && let Some(own) = fields.get(CLIENT_CERTIFICATE)
+        && probes_tls
+    {
+        let how = "probes show no `client_certificate`";
+        imported.report.approximated(own.line, &subject, how);
+    }
+    if let Some(checks) = checks {
         object["checks"] = checks;
     }
     fields.finish(&mut imported.report);
@@ -245,6 +291,7 @@ fn checks(fields: &Fields, imported: &mut Imported) -> Option<Value> {
 }
 
 pub(super) fn certificates(entities: &Entities, imported: &mut Imported) {
+    let shown = shown_to_nodes(entities);
     for node in entities.certificates.iter() {
         let subject = label("certificate", node);
         let fields = Fields::new(node, &subject);
@@ -261,6 +308,11 @@ pub(super) fn certificates(entities: &Entities, imported: &mut Imported) {
             (Some(cert), Some(key)) if !snis.is_empty() => {
                 let id = imported.output.id("ssls", &name(node));
                 imported.output.add("ssls", &id, json!({"cert": cert, "key": key, "snis": snis}));
+                imported.report.made("ssls", &id, node.line);
+                imported.report.converted(node.line, &subject);
+            }
+            // It is in the upstreams.
+            (Some(_), Some(_)) if shown.iter().any(|other| std::ptr::eq(*other, *node)) => {
                 imported.report.converted(node.line, &subject);
             }
             _ => imported.report.unsupported(

@@ -37,17 +37,18 @@ pub(super) fn keep_served_names(
 ) -> Made<()> {
     let given = files.conf.get("index").cloned().unwrap_or_else(|| json!(["index.html"]));
     let own = at.server.locations.all.iter().find(|location| std::ptr::eq(&location.place, at.place));
+    let here = own.map_or(at.server.directive, |location| location.directive);
+    let line = chain.one("index").map_or(&here.at, |index| &index.at).clone();
     let here = own.map_or_else(|| "server".to_owned(), |location| location.directive.title());
     let mut kept = Vec::new();
     for name in given.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let line = |at: &crate::At| chain.one("index").map_or_else(|| at.clone(), |index| index.at.clone());
         match destination(at, chain, variables, name) {
             Leads::Here => {}
-            Leads::ToFields(title, place) => {
+            Leads::ToFields(title) => {
                 let how = format!("`{name}` has the fields of this place, not those of `{title}`");
-                report.approximated(line(&place), "index", &how);
+                report.approximated(line.clone(), "index", &how);
             }
-            Leads::Elsewhere(title, place) => {
+            Leads::Elsewhere(title) => {
                 if files.conf.contains_key("autoindex") {
                     let why = format!("`index {name}` leads to `{title}`, and directories are listed");
                     return Err(Stop::Closed(why));
@@ -55,7 +56,7 @@ pub(super) fn keep_served_names(
                 let how = format!(
                     "in `{here}` the file `{name}` is served by `{title}`: directories without a file before it are 403"
                 );
-                report.unsupported(line(&place), "index", &how);
+                report.unsupported(line, "index", &how);
                 break;
             }
         }
@@ -71,8 +72,8 @@ pub(super) fn keep_served_names(
 enum Leads {
     Here,
     /// The same file with other fields.
-    ToFields(String, crate::At),
-    Elsewhere(String, crate::At),
+    ToFields(String),
+    Elsewhere(String),
 }
 
 fn destination(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Leads {
@@ -82,18 +83,18 @@ fn destination(at: &At, chain: &Chain, variables: &Variables, name: &str) -> Lea
     if let Err(step) =
         Redirected::to_file(folders.pieces(), name).variables(at.server, own_location, variables)
     {
-        return Leads::Elsewhere(step.title(), step.at.clone());
+        return Leads::Elsewhere(step.title());
     }
     let mut fields = Leads::Here;
     for taker in takers(at, own, &folders, name) {
-        let (title, place) = match taker {
-            Taker::Location(location) => (location.directive.title(), location.directive.at.clone()),
-            Taker::Server | Taker::Unknown => ("server".to_owned(), at.server.directive.at.clone()),
+        let title = match taker {
+            Taker::Location(location) => location.directive.title(),
+            Taker::Server | Taker::Unknown => "server".to_owned(),
         };
         match alike(at, own, chain, variables, &taker) {
             Some(true) => {}
-            Some(false) => fields = Leads::ToFields(title, place),
-            None => return Leads::Elsewhere(title, place),
+            Some(false) => fields = Leads::ToFields(title),
+            None => return Leads::Elsewhere(title),
         }
     }
     fields
@@ -111,7 +112,10 @@ impl<'p> Folders<'p> {
         match place {
             LocationMatch::Exact(path) => path.ends_with('/').then_some(Folders::One(path)),
             LocationMatch::Prefix { path, .. } => Some(Folders::Below(path)),
-            LocationMatch::Regex(_) | LocationMatch::Named(_) => Some(Folders::Any),
+            LocationMatch::Regex(pattern) => {
+                reach::may_match(pattern, &[Piece::Any, Piece::Text("/")]).then_some(Folders::Any)
+            }
+            LocationMatch::Named(_) => Some(Folders::Any),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     patterns,
     proxy::REAL_PATH,
     returns::redirected,
-    variables::{Part, Query, Variables, in_templates, parts},
+    variables::{Part, Query, Variables, behind_backslash, in_templates, parts},
 };
 use crate::{
     Report,
@@ -278,6 +278,7 @@ fn resolved(text: &str, variables: &Variables) -> Made<String> {
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Capture(digit) => out.extend(['$', digit]),
+            Part::Variable(_) if out.ends_with('\\') => return Err(behind_backslash(text)),
             Part::Variable(name) => {
                 out.push_str(&variables.text(&format!("${{{name}}}"))?);
             }

@@ -105,6 +105,7 @@ fn add_block(
             route["enable_websocket"] = true.into();
         }
         place(&mut route, part, &block.uris, &condition, block.rank * band + count - index);
+        imported.report.made("routes", &id, &block.at);
         imported.output.add("routes", &id, route);
     }
 }
@@ -142,6 +143,7 @@ fn slashes(server: &Server, blocks: &[Block], parts: &[Part], imported: &mut Imp
             let mut route = json!({"plugins": plugins});
             place(&mut route, part, &[bare.to_owned()], &part.condition, 0);
             let id = imported.output.id("routes", &name);
+            imported.report.made("routes", &id, &location.directive.at);
             imported.output.add("routes", &id, route);
         }
     }

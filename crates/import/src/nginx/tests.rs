@@ -71,6 +71,21 @@ fn an_index_that_another_location_has_is_named_with_its_place() {
     assert!(report.contains(why), "{report}");
 }
 
+/// Its paths end with a dot and letters: no directory is there.
+#[test]
+fn a_place_that_no_directory_comes_to_has_no_index() {
+    let text = "server { listen 80; root /srv;
+      location = /auth { internal; proxy_pass http://127.0.0.1:1; }
+      location / { proxy_pass http://127.0.0.1:1; }
+      location ~* \\.(png|jpg)$ { expires 1d; }
+    }";
+    let report = report(text);
+    assert!(!report.contains("not supported: index"), "{report}");
+    // Without a line of its own, index is that of the place.
+    let report = self::report(&text.replace("\\.(png|jpg)$", "^/img"));
+    assert!(!report.contains("f:2: not supported: index"), "{report}");
+}
+
 #[test]
 fn what_holds_for_every_file_is_named_once_and_keeps_none_from_being_exact() {
     let text = "server { listen 80; server_tokens off;

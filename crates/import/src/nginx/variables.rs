@@ -159,6 +159,7 @@ impl<'a> Variables<'a> {
                 Part::Text("$") => {
                     return Err(Stop::closed(format!("`{value}` has a dollar sign without a name")));
                 }
+                Part::Variable(_) if text.ends_with('\\') => return Err(behind_backslash(value)),
                 Part::Text(part) => text.push_str(part),
                 Part::Capture(digit) => {
                     return Err(Stop::closed(format!(
@@ -263,6 +264,11 @@ impl<'a> Variables<'a> {
     }
 }
 
+/// `\$name`: to nginx a backslash and a variable, here a text.
+pub(super) fn behind_backslash(value: &str) -> Stop {
+    Stop::closed(format!("`{value}` has a backslash before a variable"))
+}
+
 /// A text of [`Variables::text`] as the templates of plugins have it: braces stay where the name would go on without them.
 pub(crate) fn in_templates(text: &str) -> String {
     let mut written = String::new();
@@ -303,6 +309,9 @@ mod tests {
         assert_eq!(variables.text("$b/$query_string"), Ok("x${host}y/${args}".to_owned()));
         assert!(matches!(variables.text("$c"), Err(Stop::Closed(_))));
         assert!(matches!(variables.text("$1"), Err(Stop::Closed(_))));
+        assert!(matches!(variables.text(r"\$host"), Err(Stop::Closed(_))));
+        variables.set("d", r"\");
+        assert!(matches!(variables.text("$d$host"), Err(Stop::Closed(_))));
         assert!(matches!(variables.literal("$b"), Err(Stop::Closed(_))));
         assert_eq!(variables.text("$arg_x$cookie_y"), Ok("${raw_arg_x}${raw_cookie_y}".to_owned()));
         assert_eq!(variables.text("$request_uri"), Ok("${real_request_uri}".to_owned()));

@@ -29,6 +29,10 @@ impl PluginCatalog for Catalog {
             for_admins: None,
             nested: crate::catalog::no_nested,
             remarks: crate::catalog::no_remarks,
+            schemes: &[],
+            only_tcp: false,
+            may_identify: false,
+            of_consumer: crate::catalog::of_no_consumer,
             of_itself: &[],
         })
     }

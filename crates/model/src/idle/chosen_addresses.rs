@@ -1,9 +1,8 @@
 //! Plugins that go by the client's address where every client chooses it, by a real-ip that trusts everybody.
 
-use std::sync::Arc;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
+use super::together::{is_disabled, plugins, together};
 use crate::{Kind, Object, Objects};
 
 const REAL_IP: &str = "real-ip";
@@ -29,32 +28,11 @@ pub(super) fn of(object: &Object, all: &dyn Objects) -> Option<String> {
     ))
 }
 
-/// The objects whose plugins run together; what stands first counts.
-fn together(object: &Object, all: &dyn Objects) -> Vec<Arc<Value>> {
-    let own = object.value();
-    let mut values = vec![own.clone()];
-    if object.kind == Kind::Route {
-        for (field, kind) in [("plugin_config_id", Kind::PluginConfig), ("service_id", Kind::Service)] {
-            let id = own.get(field).map(|id| id.as_str().map_or_else(|| id.to_string(), str::to_owned));
-            values.extend(id.and_then(|id| all.get(kind, &id)).map(|object| object.value()));
-        }
-    }
-    values
-}
-
 /// A global rule runs before the plugins of all routes.
 fn elsewhere(own: &[&str], all: &dyn Objects) -> Option<String> {
     let name = GUARDS.first().filter(|_| own.is_empty())?;
     let has = |object: Object| plugins(&object.value()).is_some_and(|plugins| plugins.contains_key(*name));
     all.with_field(name).into_iter().any(has).then(|| (*name).to_owned())
-}
-
-fn plugins(value: &Value) -> Option<&Map<String, Value>> {
-    value.get("plugins")?.as_object()
-}
-
-fn is_disabled(conf: &Value) -> bool {
-    conf.pointer("/_meta/disable") == Some(&Value::Bool(true))
 }
 
 fn trusts_everybody(conf: &Value) -> bool {

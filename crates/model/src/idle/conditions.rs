@@ -58,6 +58,9 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
             }
         });
     }
+    if object.kind == Kind::Route {
+        found.extend(own_place::of_workflow(&value, matching));
+    }
     for (name, conf) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
         if let Some(filter) = conf.pointer("/_meta/filter")
             && catalog.facts(name).is_some_and(|facts| facts.kind == Some("auth"))

@@ -1,5 +1,7 @@
 //! How requests are matched, as far as it decides what has no effect.
 
+use std::net::IpAddr;
+
 use crate::url::percent_decoded;
 
 /// How routes are matched, by `apisix.router.http`.
@@ -24,29 +26,71 @@ pub struct Matching {
     pub tcp_ports: Ports,
     /// Those of them where TLS ends.
     pub tls_ports: Ports,
+    /// Where sessions arrive, with addresses.
+    pub stream_listeners: Listeners,
+}
+
+/// The addresses that a gateway listens on. Unknown as [`Ports`] are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listeners(Option<([(Option<IpAddr>, u16); Listeners::MOST], u8)>);
+
+impl Listeners {
+    /// This moves by value.
+    const MOST: usize = 4;
+
+    /// `None` for an address: all of the machine.
+    pub fn of(listeners: impl IntoIterator<Item = (Option<IpAddr>, u16)>) -> Listeners {
+        let (mut list, mut count) = ([(None, 0); Listeners::MOST], 0u8);
+        for listener in listeners {
+            let Some(next) = list.get_mut(usize::from(count)) else { return Listeners(None) };
+            *next = listener;
+            count += 1;
+        }
+        Listeners(Some((list, count)))
+    }
+
+    /// The addresses with this port, or any, where each is named; `None`: sessions may come to others, or none is known.
+    pub(super) fn addresses(&self, port: Option<u64>) -> Option<Vec<IpAddr>> {
+        let (list, count) = self.0.as_ref()?;
+        let list = list.get(..usize::from(*count))?;
+        let own = list.iter().filter(|(_, own)| port.is_none_or(|port| u64::from(*own) == port));
+        let addresses: Option<Vec<IpAddr>> = own.map(|(address, _)| *address).collect();
+        addresses.filter(|addresses| !addresses.is_empty())
+    }
 }
 
 /// The ports that a gateway listens on. They are unknown where the system chooses one, where other gateways serve the objects,
 /// and where there are more than a message could name.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ports(Option<([u16; Ports::MOST], usize)>);
+pub struct Ports(Option<([u16; Ports::MOST], u8)>);
 
 impl Ports {
     const MOST: usize = 16;
 
     /// Of listeners.
     pub fn of(ports: impl IntoIterator<Item = u16>) -> Ports {
-        let (mut list, mut count) = ([0; Ports::MOST], 0);
+        let (mut list, mut count) = ([0; Ports::MOST], 0u8);
         for port in ports {
-            let known = list.get(..count).unwrap_or_default();
+            let known = list.get(..usize::from(count)).unwrap_or_default();
             if known.contains(&port) {
                 continue;
             }
-            let Some(next) = list.get_mut(count).filter(|_| port != 0) else { return Ports(None) };
+            let Some(next) = list.get_mut(usize::from(count)).filter(|_| port != 0) else {
+                return Ports(None);
+            };
             *next = port;
             count += 1;
         }
         Ports(Some((list, count)))
+    }
+
+    /// Whether it is known that this is one of them.
+    pub(super) fn has(&self, port: u64) -> bool {
+        self.0.is_some() && self.instead_of(port).is_none()
+    }
+
+    pub(super) fn is_unknown(&self) -> bool {
+        self.0.is_none()
     }
 
     /// Whether it is known that there are none.
@@ -57,7 +101,7 @@ impl Ports {
     /// Where the gateway listens instead of on this port; `None`: it listens there, or this is unknown.
     pub(super) fn instead_of(&self, port: u64) -> Option<String> {
         let (list, count) = self.0.as_ref()?;
-        let ports = list.get(..*count)?;
+        let ports = list.get(..usize::from(*count))?;
         if ports.iter().any(|own| u64::from(*own) == port) {
             return None;
         }

@@ -22,7 +22,8 @@ pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
         return Vec::new();
     }
     let name = &*object.id;
-    let mut found = catalog.metadata_remarks(name, &object.value());
+    let value = object.value();
+    let mut found = catalog.metadata_remarks(name, &value);
     if catalog.facts(name).is_some() && !catalog.is_enabled(name) {
         found.push(format!(
             "it has no effect: plugin {name} is off; add it to plugins in config.yaml, whose list takes the place of the \

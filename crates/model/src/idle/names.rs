@@ -1,14 +1,29 @@
 //! Names of objects that do not exist, or that no object can have.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::{Kind, Object, Objects, PluginCatalog};
 
 /// An object without any of these fields names no other object.
-const WORDS: [&str; 6] =
-    ["anonymous_consumer", "consumer-restriction", "sla", "traffic-split", "grpc-transcode", ORIGINS];
+const WORDS: [&str; 7] =
+    ["anonymous_consumer", "consumer-restriction", "acl", "sla", "traffic-split", "grpc-transcode", ORIGINS];
 
 const ORIGINS: &str = "allow_origins_by_metadata";
+
+/// The default of `external_user_label_field` of acl.
+const LABEL_OF_USERS: &str = "groups";
+
+/// Where users with labels come from that are not consumers. Code may name them as well.
+const SIGN_INS: [&str; 6] = [
+    "saml-auth",
+    "feishu-auth",
+    "dingtalk-auth",
+    "serverless-pre-function",
+    "serverless-post-function",
+    "script",
+];
 
 /// The most names listed of one field; more are counted.
 const MOST: usize = 3;
@@ -49,6 +64,10 @@ fn plugin(plugin: &str, conf: &Value, all: &dyn Objects) -> Vec<String> {
         let entries = conf.get("allowed_by_methods").and_then(Value::as_array).into_iter().flatten();
         look("allowed_by_methods", kind, entries.filter_map(|entry| text(entry, "user")).collect());
     }
+    if plugin == "acl" {
+        found.extend(unworn(conf, all));
+        return found;
+    }
     if plugin == "sla" {
         let levels = conf.get("consumers").and_then(Value::as_object).into_iter().flatten();
         look("consumers", Kind::Consumer, levels.map(|(name, _)| name.as_str()).collect());
@@ -84,6 +103,47 @@ fn nobody(field: &str, kind: Kind, names: &[&str], all: &dyn Objects) -> Vec<Str
         _ => format!("{field}: {} {list} do not exist", kind.directory().replace('_', " ")),
     });
     impossible.chain(absent).collect()
+}
+
+/// Labels, and values of them, that no consumer has. Users of an identity provider, where objects have one, have one label only, which
+/// other fields name.
+fn unworn(conf: &Value, all: &dyn Objects) -> Vec<String> {
+    let named = ["external_user_label_field_key", "external_user_label_field"];
+    let given = named.into_iter().find_map(|field| text(conf, field));
+    let have_users = || SIGN_INS.iter().any(|name| !all.with_field(name).is_empty());
+    let is_of_users = |label: &str| match given {
+        Some(given) => label == given,
+        None => label == LABEL_OF_USERS && have_users(),
+    };
+    let unworn = |field: &str| -> Vec<String> {
+        let labels = conf.get(field).and_then(Value::as_object).into_iter().flatten();
+        let labels = labels.filter(|(label, _)| !is_of_users(label));
+        let absent = labels.filter_map(|(label, wanted)| {
+            let Some(worn) = worn(label, all) else { return Some(label.clone()) };
+            let wanted = wanted.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let absent: Vec<&str> = wanted.filter(|value| !worn.contains(*value)).collect();
+            listed(&absent).map(|list| format!("{label}: {list}"))
+        });
+        absent.map(|label| format!("{field}: no consumer has the label {label}; case counts")).collect()
+    };
+    ["allow_labels", "deny_labels"].into_iter().flat_map(unworn).collect()
+}
+
+/// The values that consumers have of a label; `None`: none has the label.
+fn worn(label: &str, all: &dyn Objects) -> Option<HashSet<String>> {
+    let wearers = all.with_field(label).into_iter().filter(|object| object.kind == Kind::Consumer);
+    let mut found = None;
+    for object in wearers {
+        let value = object.value();
+        let Some(text) = value.get("labels").and_then(|labels| labels.get(label)) else { continue };
+        let found = found.get_or_insert_with(HashSet::new);
+        let text = text.as_str().unwrap_or_default();
+        match text.starts_with('[').then(|| serde_json::from_str::<Vec<String>>(text)) {
+            Some(list) => found.extend(list.unwrap_or_default()),
+            None => found.extend(text.split(',').map(|part| part.trim().to_owned())),
+        }
+    }
+    found
 }
 
 /// `a, b, c and 2 more`.
@@ -157,6 +217,10 @@ mod tests {
         }
 
         fn with_field(&self, _: &str) -> Vec<Object> {
+            Vec::new()
+        }
+
+        fn of_kind(&self, _: Kind) -> Vec<Object> {
             Vec::new()
         }
     }

@@ -13,9 +13,35 @@ const MOST_SEARCH: Duration = Duration::from_millis(5);
 
 /// Messages about the comparisons that all have to hold. What a pattern might match is left alone.
 pub(super) fn of(value: &Value, matching: Matching) -> Vec<String> {
-    let all = value.get("vars").and_then(Value::as_array).into_iter().flatten();
+    value.get("vars").map(|vars| among(value, vars, matching)).unwrap_or_default()
+}
+
+/// Plugins after which a request may have another path, host or method.
+const REWRITERS: [&str; 4] = ["rewrite", "function", "ext-plugin", "graphql"];
+
+/// The same of a route's rules of workflow, where nothing before them changes the request.
+pub(super) fn of_workflow(value: &Value, matching: Matching) -> Vec<String> {
+    let elsewhere = ["service_id", "plugin_config_id", "script"].iter().any(|name| value.get(name).is_some());
+    let plugins = value.get("plugins").and_then(Value::as_object);
+    let mut names = plugins.into_iter().flatten().map(|(name, _)| name);
+    if elsewhere
+        || names.any(|name| REWRITERS.iter().any(|part| name.contains(part) && name != "response-rewrite"))
+    {
+        return Vec::new();
+    }
+    let rules = value.pointer("/plugins/workflow/rules").and_then(Value::as_array).into_iter().flatten();
+    let cases = rules.enumerate().filter_map(|(at, rule)| Some((at, rule.get("case")?)));
+    let found = cases.flat_map(|(at, case)| {
+        let found = among(value, case, matching).into_iter();
+        found.map(move |text| format!("plugin workflow: rules[{at}]: {text}"))
+    });
+    found.collect()
+}
+
+fn among(value: &Value, list: &Value, matching: Matching) -> Vec<String> {
+    let all = list.as_array().into_iter().flatten();
     // `["OR", …]`: one of several is enough.
-    if value.pointer("/vars/0").is_some_and(Value::is_string) {
+    if list.get(0).is_some_and(Value::is_string) {
         return Vec::new();
     }
     let conditions = all.filter_map(|condition| match condition.as_array()?.as_slice() {

@@ -16,6 +16,7 @@ pub(super) fn of(object: &Object, matching: Matching, catalog: &dyn PluginCatalo
     found.extend(times(object));
     found.extend(nodes(object));
     found.extend(plugins(object));
+    found.extend(empty_secrets(object));
     found
 }
 
@@ -82,8 +83,31 @@ fn nodes(object: &Object) -> Option<String> {
     if is_empty {
         return Some(format!("{path}nodes is empty, so requests for it are answered 503; add a node"));
     }
+    if let Some(fault) = unreachable(upstream.get("nodes")?) {
+        return Some(format!("{path}nodes: {fault}"));
+    }
     all_zero(upstream.get("nodes")?).then(|| {
         format!("{path}nodes: every weight is 0, so they get the requests all the same; give one that should a weight above 0")
+    })
+}
+
+/// A node that has another address than it seems, or none.
+fn unreachable(nodes: &Value) -> Option<String> {
+    let of_list = nodes.as_array().into_iter().flatten().filter_map(|node| node.get("host")?.as_str());
+    let keys = nodes.as_object().into_iter().flatten().map(|(address, _)| address.as_str());
+    if let Some(name) = keys.clone().chain(of_list).find(|name| name.contains('*')) {
+        return Some(format!("{name} has no address: * stands for no part of a name here"));
+    }
+    let mut bare = keys.filter(|address| !address.contains('[') && address.matches(':').count() > 2);
+    let address =
+        bare.find(|address| address.rsplit(':').next().is_some_and(|end| end.parse::<u16>().is_ok()))?;
+    let (host, port) = address.rsplit_once(':')?;
+    let is_whole = address.parse::<std::net::Ipv6Addr>().is_ok();
+    let is_host = host.parse::<std::net::Ipv6Addr>().is_ok();
+    (is_whole && is_host).then(|| {
+        format!(
+            "{address} is one IPv6 address, without a port; for port {port} of {host} write [{host}]:{port}"
+        )
     })
 }
 
@@ -99,16 +123,32 @@ fn all_zero(nodes: &Value) -> bool {
 
 /// The message for an object that exists only for its plugins and has none.
 fn plugins(object: &Object) -> Option<String> {
-    if !matches!(object.kind, Kind::GlobalRule | Kind::PluginConfig | Kind::ConsumerGroup) {
+    let kinds = [Kind::GlobalRule, Kind::PluginConfig, Kind::ConsumerGroup, Kind::Credential];
+    if !kinds.contains(&object.kind) {
         return None;
     }
     let value = object.value();
     let is_empty = match value.get("plugins") {
+        None => object.kind == Kind::Credential,
         Some(Value::Object(plugins)) => plugins.is_empty(),
         Some(Value::Array(items)) => items.is_empty(),
         _ => false,
     };
     is_empty.then(|| "it has no plugins and no effect".to_owned())
+}
+
+/// What a secret manager wants to see, and refuses each read without.
+const SHOWN_TO_MANAGERS: [&str; 4] = ["uri", "token", "access_key_id", "secret_access_key"];
+
+/// Fields of a secret manager that are empty.
+fn empty_secrets(object: &Object) -> Vec<String> {
+    if object.kind != Kind::Secret {
+        return Vec::new();
+    }
+    let value = object.value();
+    let is_empty = |name: &&str| value.get(*name).and_then(Value::as_str).is_some_and(str::is_empty);
+    let empty = SHOWN_TO_MANAGERS.into_iter().filter(is_empty);
+    empty.map(|name| format!("{name} is empty, so no secret can be read; write it")).collect()
 }
 
 fn places(object: &Object, matching: Matching) -> Vec<String> {
@@ -117,7 +157,7 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
     }
     let value = object.value();
     match object.kind {
-        Kind::Ssl => names(&value).into_iter().chain(unguarded(&value)).collect(),
+        Kind::Ssl => [names(&value), unguarded(&value), versions(&value)].into_iter().flatten().collect(),
         kind => {
             let paths = texts(&value, "uri", "uris")
                 .filter(|_| kind == Kind::Route)
@@ -132,6 +172,17 @@ fn places(object: &Object, matching: Matching) -> Vec<String> {
             paths.chain(hosts).collect()
         }
     }
+}
+
+fn versions(value: &Value) -> Option<String> {
+    let list = value.get("ssl_protocols")?.as_array()?;
+    if list.is_empty() {
+        return Some("ssl_protocols is empty: the versions of config.yaml are used".to_owned());
+    }
+    let old = list.iter().any(|version| version == "TLSv1.1");
+    old.then(|| {
+        "ssl_protocols: TLSv1.1 is not supported: clients need TLSv1.2 or TLSv1.3; remove it".to_owned()
+    })
 }
 
 /// An operator who disables such a certificate may mean to close its names.
@@ -302,6 +353,17 @@ mod tests {
         );
         check(Kind::GlobalRule, json!({"plugins": {}}), &["it has no plugins and no effect"]);
         check(Kind::PluginConfig, json!({"plugins": []}), &["it has no plugins and no effect"]);
+        check(Kind::Credential, json!({}), &["it has no plugins and no effect"]);
+        check(Kind::Ssl, json!({"ssl_protocols": []}), &["ssl_protocols is empty"]);
+        check(
+            Kind::Ssl,
+            json!({"ssl_protocols": ["TLSv1.1", "TLSv1.2"]}),
+            &["ssl_protocols: TLSv1.1 is not"],
+        );
+        check(Kind::Ssl, json!({"ssl_protocols": ["TLSv1.2"]}), &[]);
+        check(Kind::Upstream, json!({"nodes": {"*.a.b:80": 1}}), &["nodes: *.a.b:80 has no address"]);
+        check(Kind::Upstream, json!({"nodes": {"::1:80": 1}}), &["nodes: ::1:80 is one IPv6 address"]);
+        check(Kind::Upstream, json!({"nodes": {"[::1]:80": 1, "fe80::a": 1, "a:80": 1}}), &[]);
         check(Kind::Service, json!({"plugins": {}}), &[]);
         assert_eq!(compared("/a%20b//*", Matching::default()), "/a b/*");
         assert_eq!(compared("/a/../b/./", Matching::default()), "/b/");

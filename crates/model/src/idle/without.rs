@@ -3,11 +3,20 @@
 use serde_json::Value;
 
 use super::branches;
-use crate::{Kind, Object, PluginCatalog};
+use crate::{Kind, Object, PluginCatalog, header_text::is_token};
 
 /// An object without any of these fields has no such setting.
-const WORDS: [&str; 8] =
-    ["tls", "upstream_host", "hash_on", "key", "checks", "discovery_args", "policy", "retries"];
+const WORDS: [&str; 9] = [
+    "tls",
+    "upstream_host",
+    "hash_on",
+    "key",
+    "checks",
+    "discovery_args",
+    "discovery_type",
+    "policy",
+    "retries",
+];
 
 /// Messages for settings of upstreams and plugins that have no effect beside others.
 pub(super) fn of(object: &Object, catalog: &dyn PluginCatalog) -> Vec<String> {
@@ -81,8 +90,10 @@ fn upstream(value: &Value, path: &str, found: &mut Vec<String>) {
             }
         }
     }
-    if has("/discovery_args") && !has("/service_name") {
-        say("discovery_args", "without service_name".to_owned());
+    for name in ["discovery_type", "discovery_args"] {
+        if has(&format!("/{name}")) && !has("/service_name") {
+            say(name, "without service_name".to_owned());
+        }
     }
     probes(value, &mut say);
 }
@@ -93,9 +104,31 @@ fn probes(value: &Value, say: &mut impl FnMut(&str, String)) {
     if kind == Some("tcp") && active.get("http_path").is_some_and(|path| path != "/") {
         say("checks.active.http_path", "with type tcp: only a connection is made".to_owned());
     }
+    if let Some(path) = active.get("http_path").and_then(Value::as_str)
+        && kind != Some("tcp")
+        && !path.starts_with('/')
+    {
+        say(
+            "checks.active.http_path",
+            format!("as a path: it is sent literally, and servers answer 400; write /{path}"),
+        );
+    }
+    let lines = active.get("req_headers").and_then(Value::as_array).into_iter().flatten();
+    for line in lines.filter_map(Value::as_str).filter(|line| !is_field(line)) {
+        let line = line.escape_debug();
+        say(
+            "checks.active.req_headers",
+            format!("as a header with {line}, and servers answer 400; write Name: value"),
+        );
+    }
     if kind != Some("https") && active.get("https_verify_certificate") == Some(&Value::Bool(false)) {
         say("checks.active.https_verify_certificate", "without type https".to_owned());
     }
+}
+
+/// Whether a text is a field line as RFC 9112 section 5 has it.
+fn is_field(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(name, _)| is_token(name))
 }
 
 #[cfg(test)]
@@ -120,9 +153,19 @@ mod tests {
             (json!({"type": "ewma", "key": "uri", "hash_on": "header"}), vec!["u.hash_on", "u.key"]),
             (json!({"type": "chash", "key": "uri", "hash_on": "header"}), Vec::new()),
             (json!({"discovery_args": {}}), vec!["u.discovery_args"]),
+            (json!({"discovery_type": "dns", "nodes": {"a:1": 1}}), vec!["u.discovery_type"]),
+            (json!({"discovery_type": "dns", "service_name": "a"}), Vec::new()),
             (
                 json!({"checks": {"active": {"type": "tcp", "http_path": "/x"}}}),
                 vec!["u.checks.active.http_path"],
+            ),
+            (
+                json!({"checks": {"active": {"http_path": "x", "req_headers": ["A: b", "User-Agent curl", ": x"]}}}),
+                vec![
+                    "u.checks.active.http_path",
+                    "u.checks.active.req_headers",
+                    "u.checks.active.req_headers",
+                ],
             ),
         ] {
             let mut found = Vec::new();

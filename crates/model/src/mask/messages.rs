@@ -10,6 +10,10 @@ use crate::{
 
 /// Shorter texts are words of messages more often than secrets.
 const SHORTEST: usize = 4;
+/// Words of messages about types, and of their remedies. A mask in their place would say what the text is.
+const WORDS: [&str; 11] = [
+    "true", "false", "null", "string", "number", "integer", "boolean", "array", "object", "table", "userdata",
+];
 /// How much of a longer text must match where a message cuts it.
 const RECOGNISED: usize = 16;
 
@@ -47,6 +51,9 @@ const CONDITIONS: [&str; 13] = [
 const REFERENCES: [&str; 4] = ["upstream_id", "service_id", "proto_id", "group_id"];
 const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
 
+/// Parts of the names of plugins in which `key` names what is counted or hashed.
+const KEYS: [&str; 3] = ["limit-", "traffic-split", "workflow"];
+
 /// Removes texts of an object from `message` that may be secrets. Addresses, paths, words of schemas and the names of
 /// the object stay.
 pub fn mask_message(
@@ -56,7 +63,7 @@ pub fn mask_message(
     catalog: &dyn PluginCatalog,
     message: &str,
 ) -> String {
-    let mut texts = Texts { message, found: Vec::new() };
+    let mut texts = Texts { message, found: Vec::new(), keys_are_names: false };
     for (name, field) in value.as_object().into_iter().flatten() {
         match (name.as_str(), field) {
             ("plugins", Value::Object(plugins)) => {
@@ -64,22 +71,30 @@ pub fn mask_message(
                     let facts = catalog.facts(name);
                     let schemas = facts.iter().flat_map(|facts| [Some(facts.schema), facts.consumer_schema]);
                     let schemas: Vec<&Value> = schemas.flatten().collect();
+                    texts.keys_are_names = KEYS.iter().any(|part| name.contains(part));
                     texts.collect(conf, &|text| schemas.iter().any(|schema| has_word(schema, text)));
                 }
             }
             ("id", _) => {}
             (name, _) if is_open(name) && !matches!(kind, Kind::Secret | Kind::PluginMetadata) => {}
-            (_, field) => {
+            (name, field) => {
                 let schema = schemas::name_of_kind(kind).and_then(schemas::document);
                 let metadata = (kind == Kind::PluginMetadata)
                     .then(|| catalog.facts(id).and_then(|facts| facts.metadata_schema))
                     .flatten();
                 let schemas = [schema, metadata];
+                texts.keys_are_names = kind == Kind::Upstream || name == "upstream";
+                let field = if texts.keys_are_names && is_name(name) { &Value::Null } else { field };
                 texts.collect(field, &|text| schemas.iter().flatten().any(|schema| has_word(schema, text)));
             }
         }
     }
     texts.replaced()
+}
+
+/// Of an upstream or a limit: how nodes are chosen, and by what.
+fn is_name(field: &str) -> bool {
+    matches!(field, "key" | "type")
 }
 
 fn is_open(field: &str) -> bool {
@@ -88,7 +103,7 @@ fn is_open(field: &str) -> bool {
 
 /// Removes `secrets` from `message`.
 pub fn mask_texts<'a>(secrets: impl Iterator<Item = &'a str>, message: &str) -> String {
-    let mut texts = Texts { message, found: Vec::new() };
+    let mut texts = Texts { message, found: Vec::new(), keys_are_names: false };
     secrets.for_each(|secret| texts.push(secret, || Some(MASK.to_owned())));
     texts.replaced()
 }
@@ -97,6 +112,8 @@ struct Texts<'a> {
     message: &'a str,
     /// A text of the object that is in the message, as written there, and what is shown instead.
     found: Vec<(String, String)>,
+    /// What is called `key` here is the name of a variable.
+    keys_are_names: bool,
 }
 
 impl Texts<'_> {
@@ -126,7 +143,9 @@ impl Texts<'_> {
                         self.push(name, || Some(shown));
                     }
                     let is_pattern = PATTERNS.iter().any(|part| name.contains(part));
-                    let is_open = CONDITIONS.contains(&name.as_str()) || REFERENCES.contains(&name.as_str());
+                    let is_open = CONDITIONS.contains(&name.as_str())
+                        || REFERENCES.contains(&name.as_str())
+                        || self.keys_are_names && is_name(name);
                     if !is_pattern && !is_open {
                         self.collect(field, is_word);
                     }
@@ -173,7 +192,7 @@ fn replace(message: &str, text: &str, shown: &str) -> String {
 
 /// The form in which a possible secret is shown. `None`: it is not a secret.
 fn shown(text: &str) -> Option<String> {
-    if text.len() < SHORTEST || is_secret_reference(text) || is_place(text) {
+    if text.len() < SHORTEST || WORDS.contains(&text) || is_secret_reference(text) || is_place(text) {
         return None;
     }
     // Tokens occur in paths and arguments, too.
@@ -243,6 +262,7 @@ mod tests {
             ("$secret://vault/1/a", None),
             ("$env://KEY", None),
             ("abc", None),
+            ("true", None),
         ] {
             assert_eq!(shown(text).as_deref(), expected, "{text}");
         }
@@ -257,7 +277,7 @@ mod tests {
         assert_eq!(replace("got 0123456789abcdefg...", long, "***"), "got ***...");
         assert_eq!(replace("got 0123456789", long, "***"), "got 0123456789");
         let value = json!({"a": "ab\"cd\n"});
-        let mut texts = Texts { message: "with \"ab\\\"cd\\n\"", found: Vec::new() };
+        let mut texts = Texts { keys_are_names: false, message: "with \"ab\\\"cd\\n\"", found: Vec::new() };
         texts.collect(&value, &|_| false);
         assert_eq!(texts.replaced(), "with \"***\"");
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::compile::FORMATS;
 use crate::nearest::hint;
 
 /// The most remarks about one schema.
@@ -79,5 +80,17 @@ pub(super) fn find_keywords_of_other_types(rules: &Map<String, Value>, at: &str,
         if found.len() < MOST {
             found.push(format!("{at}: {name:?} has no effect beside type {own}"));
         }
+    }
+}
+
+/// Formats of OpenAPI that say how a value is written or shown.
+const NOTES: [&str; 7] = ["int32", "int64", "float", "double", "byte", "binary", "password"];
+
+/// Adds a format that is not checked: mostly a typing error.
+pub(super) fn find_unknown_formats(rules: &Map<String, Value>, at: &str, found: &mut Vec<String>) {
+    let Some(name) = rules.get("format").and_then(Value::as_str) else { return };
+    let is_known = FORMATS.contains(&name) || NOTES.contains(&name);
+    if !is_known && found.len() < MOST {
+        found.push(format!("{at}: format {name:?} checks nothing{}", hint(name, FORMATS)));
     }
 }

@@ -299,6 +299,10 @@ fn hint(schemas: Option<&Value>) -> String {
     if lists.is_empty() { String::new() } else { format!(": {}", lists.join(" or ")) }
 }
 
+/// The formats that are checked.
+pub(super) const FORMATS: [&str; 8] =
+    ["ipv4", "ipv6", "email", "hostname", "uuid", "date", "date-time", "uri"];
+
 fn format(name: Option<&Value>) -> Result<Option<Format>, String> {
     let Some(name) = name.and_then(Value::as_str) else { return Ok(None) };
     let pattern = match name {

@@ -145,6 +145,7 @@ impl<'a> Walk<'a> {
             &mut self.unknown,
         );
         annotations::find_keywords_of_other_types(rules, at, &mut self.unknown);
+        annotations::find_unknown_formats(rules, at, &mut self.unknown);
         for (name, kind) in KEYWORDS {
             if let Some(value) = rules.get(*name) {
                 self.keyword(rules, name, *kind, value, &step(at, name))?;

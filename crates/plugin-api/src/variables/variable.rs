@@ -88,7 +88,7 @@ named! {
     RouteName = "route_name", ServiceId = "service_id", ServiceName = "service_name",
     ProxyProtocolAddr = "proxy_protocol_addr", ProxyProtocolPort = "proxy_protocol_port",
     ProxyProtocolServerAddr = "proxy_protocol_server_addr", ProxyProtocolServerPort = "proxy_protocol_server_port",
-    MatchedUri = "matched_uri", MatchedHost = "matched_host",
+    MatchedUri = "matched_uri", MatchedHost = "matched_host", Nothing = "_",
     GraphqlName = "graphql_name", GraphqlOperation = "graphql_operation", GraphqlRootFields = "graphql_root_fields",
 }
 
@@ -163,6 +163,9 @@ impl Variable {
         let Variable::Custom(_) = Variable::resolve(name) else { return None };
         if OF_PLUGINS.contains(&name) {
             return None;
+        }
+        if let Some(bare) = name.strip_prefix('$') {
+            return Some(format!("{name} is not a variable: names stand without $ here; write {bare}"));
         }
         let hint = nearest::hint(name, Named::NAMES.iter().copied());
         Some(format!("${name} is not a variable of the gateway and is empty unless Lua sets it{hint}"))

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, definition::ConsumerKey,
+    AuthEntry, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step,
+    definition::ConsumerKey,
 };
 use tidegate_protocol::uri::unmarked;
 
@@ -94,6 +95,10 @@ impl Plugin for AppKey {
             }
             Err(reason) => Err(Box::new(Reply::message(self.rejected_code, reason))).into(),
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -165,6 +165,10 @@ impl Plugin for AuthzCasbin {
                 }
             }
         })
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use session::{Login, Session, Sessions};
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -112,6 +112,19 @@ impl Plugin for AuthzCasdoor {
             Some(path) if path.as_bytes() == request.path => Step::wait(self.callback(session, request)),
             Some(_) if session.as_ref().is_some_and(|session| session.is_in(now_ms())) => Step::Next,
             Some(_) => Step::from(Verdict::Err(self.begin(session.unwrap_or_default(), request))),
+        }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        match &self.callback_path {
+            Some(path) if path.as_bytes() == request.path => Foresight::answers_somehow(Why::Asks),
+            _ => match Foresight::by_running(self, phase, request) {
+                // A session that has just ended may have counted for the request in question.
+                Foresight::Answers(_) if request.header("Cookie").is_some() => {
+                    Foresight::maybe(302, Why::Session)
+                }
+                foreseen => foreseen,
+            },
         }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tidegate_clients::http::{ClientOptions, Incoming, TlsWanted};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -90,9 +90,36 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(AuthzKeycloak { conf, realm }))
 }
 
+/// The client's token, as the header field of a question to the server.
+fn token_of(request: &Request) -> Result<Vec<u8>, Box<Reply>> {
+    let missing = || Box::new(Reply::message(401, "Missing JWT token in request"));
+    match auth::credentials(request, "Authorization") {
+        Ok(Some(b"" | b"Bearer" | b"bearer" | b"Bearer " | b"bearer ")) => Err(missing()),
+        Ok(Some(token)) => Ok(match token.get(..7) {
+            Some(b"Bearer " | b"bearer ") => token.to_vec(),
+            _ => [b"Bearer ", token].concat(),
+        }),
+        Ok(None) => Err(missing()),
+        Err(reason) => {
+            error_log::log(Level::Warn, format_args!("authz-keycloak: {reason}"));
+            Err(missing())
+        }
+    }
+}
+
 impl Plugin for AuthzKeycloak {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(self.authorize(request))
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        if self.is_token_request(request) {
+            return Foresight::answers_somehow(Why::Asks);
+        }
+        match token_of(request) {
+            Err(reply) => Foresight::answers(&reply),
+            Ok(_) => Foresight::maybe(403, Why::Asks),
+        }
     }
 }
 
@@ -101,19 +128,7 @@ impl AuthzKeycloak {
         if self.is_token_request(request) {
             return Err(self.token(request).await);
         }
-        let missing = || Box::new(Reply::message(401, "Missing JWT token in request"));
-        let token = match auth::credentials(request, "Authorization") {
-            Ok(Some(b"" | b"Bearer" | b"bearer" | b"Bearer " | b"bearer ")) => return Err(missing()),
-            Ok(Some(token)) => match token.get(..7) {
-                Some(b"Bearer " | b"bearer ") => token.to_vec(),
-                _ => [b"Bearer ", token].concat(),
-            },
-            Ok(None) => return Err(missing()),
-            Err(reason) => {
-                error_log::log(Level::Warn, format_args!("authz-keycloak: {reason}"));
-                return Err(missing());
-            }
-        };
+        let token = token_of(request)?;
         let permissions = self.permissions(request).await?;
         if permissions.is_empty() && self.conf.policy_enforcement_mode == "ENFORCING" {
             let body = r#"{"error":"access_denied","error_description":"not_authorized"}"#;

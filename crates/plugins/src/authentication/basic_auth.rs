@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey,
+    AuthEntry, BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey,
 };
 use tidegate_protocol::HeaderId;
 
@@ -81,6 +81,10 @@ impl Plugin for BasicAuth {
                 }
             },
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -19,7 +19,7 @@ use sessions::Sessions;
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing};
 use tidegate_model::schema::is_secret_reference;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why,
     aside::{self, Undone},
 };
 use tidegate_telemetry::error_log::{self, Level};
@@ -154,29 +154,56 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
+/// What a request is for.
+enum Errand {
+    Logout,
+    SingleLogout,
+    /// It comes with a session, valid or not.
+    Session,
+    /// It comes with a ticket.
+    Callback(Vec<u8>),
+    Begin,
+}
+
+impl CasAuth {
+    fn errand(&self, request: &Request) -> Errand {
+        let is_at = |path: &str| request.path == path.as_bytes();
+        match request.head.method.as_bytes() {
+            b"GET" if is_at(&self.conf.logout_uri) => return Errand::Logout,
+            b"POST" if is_at(&self.callback_path) => return Errand::SingleLogout,
+            _ => {}
+        }
+        if request.cookie(self.sessions.cookie()).is_some() {
+            return Errand::Session;
+        }
+        let ticket = request.arg("ticket").filter(|_| is_at(&self.callback_path));
+        ticket.map_or(Errand::Begin, Errand::Callback)
+    }
+}
+
 impl Plugin for CasAuth {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let (is_get, is_post) = match request.head.method.as_bytes() {
-            b"GET" => (true, false),
-            b"POST" => (false, true),
-            _ => (false, false),
-        };
-        let is_at = |path: &str| request.path == path.as_bytes();
-        if is_get && is_at(&self.conf.logout_uri) {
-            return Step::Reply(self.logout(request));
-        }
-        if is_post && is_at(&self.callback_path) {
-            return Step::wait(async move { Err(self.single_logout(request).await) });
-        }
-        if let Some(session) = request.cookie(self.sessions.cookie()) {
-            if self.sessions.renew(session, now_ms()) {
-                return Step::Next;
+        match self.errand(request) {
+            Errand::Logout => Step::Reply(self.logout(request)),
+            Errand::SingleLogout => Step::wait(async move { Err(self.single_logout(request).await) }),
+            Errand::Session => {
+                let session = request.cookie(self.sessions.cookie()).unwrap_or_default();
+                if self.sessions.renew(session, now_ms()) {
+                    return Step::Next;
+                }
+                Step::Reply(self.begin(request, Some(self.removal(self.sessions.cookie()))))
             }
-            return Step::Reply(self.begin(request, Some(self.removal(self.sessions.cookie()))));
+            Errand::Callback(ticket) => Step::wait(async move { Err(self.callback(request, &ticket).await) }),
+            Errand::Begin => Step::Reply(self.begin(request, None)),
         }
-        match request.arg("ticket").filter(|_| is_at(&self.callback_path)) {
-            Some(ticket) => Step::wait(async move { Err(self.callback(request, &ticket).await) }),
-            None => Step::Reply(self.begin(request, None)),
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.errand(request) {
+            Errand::Logout => Foresight::answers_somehow(Why::Session),
+            Errand::SingleLogout | Errand::Callback(_) => Foresight::answers_somehow(Why::Asks),
+            Errand::Session => Foresight::maybe(302, Why::Session),
+            Errand::Begin => Foresight::answers(&self.begin(request, None)),
         }
     }
 }

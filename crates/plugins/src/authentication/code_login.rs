@@ -8,7 +8,7 @@ use tidegate_clients::{
     http::{self, ClientOptions, Endpoint, Incoming, Outgoing, TlsWanted},
     nginx_base64,
 };
-use tidegate_plugin_api::{Reply, Request, Verdict};
+use tidegate_plugin_api::{Foresight, Reply, Request, Verdict, Why};
 use tidegate_telemetry::error_log::{self, Level};
 
 use crate::common::{
@@ -68,6 +68,13 @@ pub(super) fn check(conf: &Value) -> Result<(), String> {
     }
 }
 
+/// What a request brings.
+enum Arrival {
+    With(Session),
+    WithCode(Vec<u8>),
+    Without,
+}
+
 impl CodeLogin {
     /// `app`: its id at the provider. A session is bound to it and to the provider's addresses.
     pub(super) fn new(
@@ -118,25 +125,54 @@ impl CodeLogin {
         self.send(Outgoing::post(Endpoint::parse(url)?, "application/json", body.to_string())).await
     }
 
+    /// What [`CodeLogin::run`] would do, without asking the provider.
+    pub(super) fn foreseen(&self, request: &mut Request) -> Foresight {
+        match self.arrive(request) {
+            Arrival::With(session) => {
+                self.let_in(request, session.user);
+                Foresight::Continues
+            }
+            Arrival::WithCode(_) => Foresight::maybe(None, Why::Asks),
+            Arrival::Without => Foresight::answers(&self.sign_in()),
+        }
+    }
+
+    fn arrive(&self, request: &mut Request) -> Arrival {
+        // Only the provider says who the user is.
+        request.assert_header("X-Userinfo", [] as [&str; 0]);
+        let now = now_ms();
+        let session: Option<Session> = self.key.open(&self.cookie.read(request), "");
+        if let Some(session) = session.filter(|session| now < session.until_ms) {
+            return Arrival::With(session);
+        }
+        let is_there = |code: &Vec<u8>| !code.is_empty();
+        let code = request.header(&self.conf.code_header).map(<[u8]>::to_vec).filter(is_there);
+        let code = code.or_else(|| request.arg(&self.conf.code_query).filter(is_there));
+        code.map_or(Arrival::Without, Arrival::WithCode)
+    }
+
+    fn sign_in(&self) -> Reply {
+        Reply::page(302).header("Location", &self.conf.redirect_uri)
+    }
+
+    fn let_in(&self, request: &mut Request, user: Value) {
+        if self.conf.set_userinfo_header {
+            request.head.headers.set("X-Userinfo", nginx_base64::encode(user.to_string()));
+        }
+        request.extensions.insert(Identified);
+        request.extensions.insert(ExternalUser(user));
+    }
+
     /// Lets a request with a session through, or one with a code for which `user` names a user.
     pub(super) async fn run(
         &self,
         request: &mut Request,
         user: impl AsyncFnOnce(&str) -> Result<Value, Box<Reply>>,
     ) -> Verdict {
-        // Only the provider says who the user is.
-        request.assert_header("X-Userinfo", [] as [&str; 0]);
-        let now = now_ms();
-        let session: Option<Session> = self.key.open(&self.cookie.read(request), "");
-        let user = match session.filter(|session| now < session.until_ms) {
-            Some(session) => session.user,
-            None => {
-                let is_there = |code: &Vec<u8>| !code.is_empty();
-                let code = request.header(&self.conf.code_header).map(<[u8]>::to_vec).filter(is_there);
-                let code = code.or_else(|| request.arg(&self.conf.code_query).filter(is_there));
-                let Some(code) = code else {
-                    return Err(Box::new(Reply::page(302).header("Location", &self.conf.redirect_uri)));
-                };
+        let user = match self.arrive(request) {
+            Arrival::With(session) => session.user,
+            Arrival::Without => return Err(Box::new(self.sign_in())),
+            Arrival::WithCode(code) => {
                 let user = user(&String::from_utf8_lossy(&code)).await?;
                 let until_ms = now_ms().saturating_add(self.conf.cookie_expires_in.saturating_mul(1000));
                 let session = Session { user, until_ms };
@@ -150,11 +186,7 @@ impl CodeLogin {
                 session.user
             }
         };
-        if self.conf.set_userinfo_header {
-            request.head.headers.set("X-Userinfo", nginx_base64::encode(user.to_string()));
-        }
-        request.extensions.insert(Identified);
-        request.extensions.insert(ExternalUser(user));
+        self.let_in(request, user);
         Ok(())
     }
 }

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 use tidegate_telemetry::error_log::Level;
 
 use super::code_login::{self, CodeLogin};
@@ -74,6 +76,10 @@ impl Plugin for DingtalkAuth {
 
     fn header_filter(&self, request: &mut Request) {
         cookies::send(request);
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        self.login.foreseen(request)
     }
 }
 

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Verdict,
+    BodyError, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    Template, Verdict, Why,
 };
 use tidegate_telemetry::error_log;
 
@@ -109,6 +110,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for ForwardAuth {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.ask(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Asks)
     }
 }
 

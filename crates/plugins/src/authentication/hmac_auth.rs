@@ -11,7 +11,8 @@ use serde_json::Value;
 use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    AuthEntry, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
+    AuthEntry, BodyError, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict,
+    Why,
     aside::{self, Undone},
     definition::ConsumerKey,
 };
@@ -133,6 +134,18 @@ impl Plugin for HmacAuth {
             Err(reason) => self.reject(request, &reason).into(),
         }
     }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        let Some(_) = &self.nonce_header else { return Foresight::by_running(self, phase, request) };
+        // A nonce is used up by the first request, which this one is not.
+        match self.signed(request) {
+            Ok((entry, _)) => {
+                let _ = self.accept(request, &entry);
+                Foresight::maybe(401, Why::Counts)
+            }
+            Err(reason) => Foresight::of_step(self.reject(request, &reason).into()),
+        }
+    }
 }
 
 /// The message to the client, which says little unless its header is malformed.
@@ -146,10 +159,19 @@ fn refuse(request: &Request, reason: &str) -> String {
 
 impl HmacAuth {
     fn find(&self, request: &Request) -> Result<Arc<AuthEntry>, String> {
+        let (entry, fields) = self.signed(request)?;
+        let key_id = fields.key_id.as_deref().unwrap_or_default();
+        let spent = self.use_nonce(request, key_id, &fields.headers);
+        spent.map(|()| entry).map_err(|reason| refuse(request, &reason))
+    }
+
+    /// The owner of the key of a good signature.
+    fn signed(&self, request: &Request) -> Result<(Arc<AuthEntry>, Fields), String> {
         let header = request.head.headers.known(HeaderId::Authorization);
         let fields = header.ok_or("missing Authorization header").and_then(Fields::parse);
         let fields = fields.map_err(|reason| format!("client request can't be validated: {reason}"))?;
-        self.validate(request, &fields).map_err(|reason| refuse(request, &reason))
+        let entry = self.validate(request, &fields).map_err(|reason| refuse(request, &reason))?;
+        Ok((entry, fields))
     }
 
     fn validate(&self, request: &Request, fields: &Fields) -> Result<Arc<AuthEntry>, String> {
@@ -170,7 +192,6 @@ impl HmacAuth {
         let sent = nginx_base64::decode(sent.as_bytes()).ok_or("Invalid signature")?;
         hmac::verify(key, &signing_string(request, key_id, &fields.headers), &sent)
             .map_err(|_| "Invalid signature")?;
-        self.use_nonce(request, key_id, &fields.headers)?;
         Ok(entry.clone())
     }
 

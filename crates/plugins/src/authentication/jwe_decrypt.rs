@@ -9,7 +9,8 @@ use serde_json::Value;
 use tidegate_clients::nginx_base64::decode_url;
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, definition::ConsumerKey,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    definition::ConsumerKey,
 };
 
 use crate::common::{
@@ -93,6 +94,10 @@ impl Plugin for JweDecrypt {
             }
             Err(reason) => Step::reply(Reply::message(400, reason)),
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

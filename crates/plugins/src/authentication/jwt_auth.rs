@@ -16,7 +16,8 @@ use tidegate_clients::{
 };
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    AuthEntry, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, definition::ConsumerKey,
+    AuthEntry, BuildContext, Foresight, Phases, Plugin, PluginDef, Request, SchemaKind, Step,
+    definition::ConsumerKey,
 };
 
 use crate::common::{
@@ -38,12 +39,22 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     headers: &[("header", Text::Value), ("realm", Text::Value)],
     remarks: |conf| {
         let header = conf.get("header").and_then(Value::as_str);
-        auth::remarks_of_names(header.filter(|name| !name.is_empty()))
+        let mut found = auth::remarks_of_names(header.filter(|name| !name.is_empty()));
+        found.extend(unused_key(conf));
+        found
     },
     build,
     consumer: Some(consumer),
     ..PluginDef::DEFAULT
 };
+
+/// Of a consumer.
+fn unused_key(conf: &Value) -> Option<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let algorithm = text("algorithm").unwrap_or("HS256");
+    text("public_key").filter(|_| algorithm.starts_with("HS"))?;
+    Some(format!("public_key has no effect with algorithm {algorithm}, which checks tokens with secret"))
+}
 
 #[derive(Deserialize)]
 struct JwtAuth {
@@ -188,6 +199,10 @@ impl Plugin for JwtAuth {
                 Some(consumer) => auth::as_anonymous(request, "jwt-auth", consumer, "Bearer", &self.realm),
             },
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

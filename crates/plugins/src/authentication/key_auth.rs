@@ -5,9 +5,15 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, definition::ConsumerKey,
+};
+use tidegate_protocol::FieldName;
 
-use crate::common::{auth, conf::typed};
+use crate::common::{
+    auth,
+    conf::{self, typed},
+};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "key-auth",
@@ -27,7 +33,8 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 
 #[derive(Deserialize)]
 struct KeyAuth {
-    header: String,
+    #[serde(deserialize_with = "conf::field_name")]
+    header: FieldName,
     query: String,
     hide_credentials: bool,
     realm: String,
@@ -56,6 +63,10 @@ impl Plugin for KeyAuth {
             },
         }
     }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
 }
 
 impl KeyAuth {
@@ -64,7 +75,7 @@ impl KeyAuth {
         let find = |key: &[u8]| {
             std::str::from_utf8(key).ok().and_then(|key| snapshot.consumers.find("key-auth", key))
         };
-        let entry = match request.header(&self.header) {
+        let entry = match request.head.headers.get_named(&self.header) {
             Some(key) => find(key),
             None => match request.arg(&self.query) {
                 Some(key) => find(&key),
@@ -86,7 +97,7 @@ impl KeyAuth {
     /// Wherever a key may be: one that was not looked at may be good, too.
     fn hide(&self, request: &mut Request) {
         if self.hide_credentials {
-            request.hide_header(&self.header);
+            request.hide_header(self.header.text());
             request.remove_arg(&self.query);
         }
     }

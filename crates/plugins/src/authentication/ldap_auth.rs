@@ -9,12 +9,17 @@ use serde_json::Value;
 use tidegate_clients::http::{Endpoint, TlsWanted};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, Step, Verdict, definition::ConsumerKey,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict, Why,
+    definition::ConsumerKey,
 };
 use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log;
 
-use crate::common::{auth, basic_credentials, conf::typed};
+use crate::common::{
+    auth,
+    basic_credentials::{self, Credentials},
+    conf::typed,
+};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "ldap-auth",
@@ -116,23 +121,36 @@ impl Plugin for LdapAuth {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(self.authenticate(request))
     }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.credentials(request) {
+            Err(reply) => Foresight::answers(&reply),
+            Ok(_) => Foresight::maybe(401, Why::Asks),
+        }
+    }
 }
 
 impl LdapAuth {
-    async fn authenticate(&self, request: &mut Request) -> Verdict {
-        let reject = |message: &str| auth::rejected("Basic", &self.realm, message);
+    /// What the client sent; `Err`: nothing that the directory can be asked about.
+    fn credentials(&self, request: &Request) -> Result<Credentials, Box<Reply>> {
+        let reject = |message: &str| auth::rejection("Basic", &self.realm, message);
         let header = match auth::credentials(request, "Authorization") {
             Ok(Some(header)) => header,
-            Ok(None) => return reject("Missing authorization in request"),
-            Err(reason) => return reject(&reason),
+            Ok(None) => return Err(reject("Missing authorization in request")),
+            Err(reason) => return Err(reject(&reason)),
         };
-        let credentials = match basic_credentials::extract(header) {
-            Ok(credentials) => credentials,
+        match basic_credentials::extract(header) {
+            Ok(credentials) => Ok(credentials),
             Err(reason) => {
                 error_log::log(error_log::Level::Warn, format_args!("{reason}"));
-                return reject("Invalid authorization in request");
+                Err(reject("Invalid authorization in request"))
             }
-        };
+        }
+    }
+
+    async fn authenticate(&self, request: &mut Request) -> Verdict {
+        let reject = |message: &str| auth::rejected("Basic", &self.realm, message);
+        let credentials = self.credentials(request)?;
         let password = credentials.password_without_space();
         let dn = format!("{}={},{}", self.uid, bind::escape(&credentials.username), self.base_dn);
         if let Err(reason) = self.bind(&dn, &password).await {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tidegate_clients::http::{Endpoint, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why,
     definition::ConsumerKey,
 };
 use tidegate_telemetry::error_log::{self, Level};
@@ -151,6 +151,13 @@ fn consumer(conf: &Value) -> Result<ConsumerKey, String> {
 impl Plugin for LdapAuthAdvanced {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(self.authenticate(request))
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match credentials::of(request, &self.conf.header_type) {
+            Err(reason) => Foresight::of_step(self.refused(request, reason).into()),
+            Ok(_) => Foresight::maybe(401, Why::Asks),
+        }
     }
 }
 

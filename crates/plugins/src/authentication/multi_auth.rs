@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_model::PluginCatalog;
 use tidegate_model::catalog::Nested;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, host,
     reply::ReplyBody,
 };
 use tidegate_telemetry::error_log;
@@ -112,9 +112,38 @@ impl Plugin for MultiAuth {
             verdict
         })
     }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        request.extensions.insert(UnderMultiAuth);
+        let foreseen = self.foreseen(phase, request);
+        request.extensions.take::<UnderMultiAuth>();
+        foreseen
+    }
+}
+
+fn refusal() -> Reply {
+    Reply::message(401, "Authorization Failed")
 }
 
 impl MultiAuth {
+    /// As [`MultiAuth::try_all`]: the first that lets the request through is enough.
+    fn foreseen(&self, phase: Phases, request: &mut Request) -> Foresight {
+        let mut open = None;
+        for (_, plugin) in &self.plugins {
+            match plugin.foresee(phase, request) {
+                Foresight::Answers(_) => {}
+                Foresight::Maybe(foreseen) => open = open.or(Some(foreseen.why)),
+                // Who the client is depends on those before it.
+                _ if open.is_some() => return Foresight::Alters,
+                other => return other,
+            }
+        }
+        match open {
+            Some(why) => Foresight::maybe(401, why),
+            None => Foresight::answers(&refusal()),
+        }
+    }
+
     async fn try_all(&self, request: &mut Request) -> Verdict {
         let mut challenge = None;
         for (name, plugin) in &self.plugins {
@@ -136,7 +165,7 @@ impl MultiAuth {
                 reply.headers.known(tidegate_protocol::HeaderId::WwwAuthenticate).map(<[u8]>::to_vec);
             challenge = header.or(challenge);
         }
-        let mut reply = Reply::message(401, "Authorization Failed");
+        let mut reply = refusal();
         if let Some(challenge) = challenge {
             reply.headers.set("WWW-Authenticate", challenge);
         }

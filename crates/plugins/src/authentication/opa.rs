@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Outgoing, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why,
 };
 use tidegate_telemetry::error_log;
 
@@ -85,6 +85,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for Opa {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.ask(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Asks)
     }
 }
 

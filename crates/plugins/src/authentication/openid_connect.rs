@@ -21,7 +21,9 @@ use std::sync::Arc;
 use relying_party::OpenidConnect;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict, Why,
+};
 
 pub use self::sign_in::{Begun, SignIn, SignInSettings};
 use crate::common::{auth::Identified, cookies, schemas};
@@ -84,20 +86,48 @@ impl Plugin for OpenidConnect {
     fn header_filter(&self, request: &mut Request) {
         cookies::send(request);
     }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        self.foreseen(request)
+    }
 }
 
 impl OpenidConnect {
+    fn takes_tokens(&self) -> bool {
+        let conf = &self.conf;
+        conf.bearer_only
+            || conf.introspection_endpoint.is_some()
+            || conf.public_key.is_some()
+            || conf.use_jwks
+    }
+
+    /// What [`OpenidConnect::run`] would do, without asking the provider.
+    fn foreseen(&self, request: &mut Request) -> Foresight {
+        let access_token = request.header_str("X-Access-Token");
+        if self.takes_tokens() {
+            match self.token_of(request, access_token) {
+                Err(reply) => return Foresight::answers(&reply),
+                Ok(Some(_)) => return Foresight::maybe(401, Why::Asks),
+                Ok(None) => {}
+            }
+        }
+        if self.sessions.is_none() {
+            return Foresight::answers(&Reply::page(401));
+        }
+        // Without a cookie there is no session.
+        match request.header("Cookie").is_some() || self.is_of_login(request) {
+            true => Foresight::maybe(None, Why::Session),
+            false => self.foreseen_without_session(),
+        }
+    }
+
     async fn run(&self, request: &mut Request) -> Verdict {
         let access_token = request.header_str("X-Access-Token").map(str::to_owned);
         for name in OUTPUT_HEADERS {
             request.assert_header(name, [] as [&str; 0]);
         }
         let conf = &self.conf;
-        let takes_tokens = conf.bearer_only
-            || conf.introspection_endpoint.is_some()
-            || conf.public_key.is_some()
-            || conf.use_jwks;
-        if takes_tokens
+        if self.takes_tokens()
             && let Some((claims, token)) = self.check_bearer(request, access_token.as_deref()).await?
         {
             self.check_authorized(&claims)?;

@@ -32,7 +32,7 @@ use tidegate_clients::{
 };
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, aside,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why, aside,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -164,19 +164,46 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     }))
 }
 
-impl Plugin for SamlAuth {
-    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+/// What a request is for.
+enum Errand {
+    LoginCallback,
+    Logout,
+    LogoutCallback,
+    Resource,
+}
+
+impl SamlAuth {
+    fn errand(&self, request: &Request) -> Errand {
         let is_at = |path: &str| request.path == path.as_bytes();
         if is_at(&self.login_callback_path) {
-            return Step::wait(async move { Err(self.login_callback(request).await) });
+            Errand::LoginCallback
+        } else if is_at(&self.logout_path) {
+            Errand::Logout
+        } else if is_at(&self.logout_callback_path) {
+            Errand::LogoutCallback
+        } else {
+            Errand::Resource
         }
-        if is_at(&self.logout_path) {
-            return Step::Reply(self.logout(request));
+    }
+}
+
+impl Plugin for SamlAuth {
+    fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
+        match self.errand(request) {
+            Errand::LoginCallback => Step::wait(async move { Err(self.login_callback(request).await) }),
+            Errand::Logout => Step::Reply(self.logout(request)),
+            Errand::LogoutCallback => Step::wait(async move { Err(self.logout_callback(request).await) }),
+            Errand::Resource => self.let_in(request).into(),
         }
-        if is_at(&self.logout_callback_path) {
-            return Step::wait(async move { Err(self.logout_callback(request).await) });
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.errand(request) {
+            Errand::LoginCallback | Errand::LogoutCallback | Errand::Logout => {
+                Foresight::answers_somehow(Why::Session)
+            }
+            Errand::Resource => Foresight::of_step(self.let_in(request).into()),
         }
-        self.let_in(request).into()
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use server::{Answer, Server};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    Api, BuildContext, Handler, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
-    definition::ConsumerKey,
+    Api, AuthEntry, BuildContext, Foresight, Handler, Phases, Plugin, PluginDef, Reply, Request, SchemaKind,
+    Step, Verdict, Why, definition::ConsumerKey,
 };
 use tidegate_protocol::uri::encoded_component;
 use tidegate_telemetry::error_log::{self, Level};
@@ -96,20 +96,33 @@ impl Plugin for WolfRbac {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(authorize(request))
     }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match application(request) {
+            Err(reply) => Foresight::answers(&reply),
+            Ok(_) => Foresight::maybe(401, Why::Asks),
+        }
+    }
+}
+
+/// The token, and the consumer that knows its application's server.
+fn application(request: &Request) -> Result<(Token, Arc<AuthEntry>), Box<Reply>> {
+    let refused = |reason: &str| Box::new(Reply::message(401, reason));
+    let token = token::of(request).map_err(refused)?;
+    let index = request.snapshot.consumers.index(server::PLUGIN);
+    let index = index.ok_or_else(|| refused("Missing related consumer"))?;
+    match index.find(&token.app_id).filter(|entry| entry.data::<Server>().is_some()) {
+        Some(entry) => Ok((token, entry.clone())),
+        None => {
+            error_log::log(Level::Error, format_args!("wolf-rbac: consumer [{}] not found", token.app_id));
+            Err(refused("Invalid appid in rbac token"))
+        }
+    }
 }
 
 async fn authorize(request: &mut Request) -> Verdict {
-    let token = token::of(request).map_err(|reason| Box::new(Reply::message(401, reason)))?;
-    let snapshot = request.snapshot.clone();
-    let unknown = |reason: &str| Err(Box::new(Reply::message(401, reason)));
-    let Some(index) = snapshot.consumers.index(server::PLUGIN) else {
-        return unknown("Missing related consumer");
-    };
-    let found = index.find(&token.app_id).and_then(|entry| Some((entry, entry.data::<Server>()?)));
-    let Some((entry, server)) = found else {
-        error_log::log(Level::Error, format_args!("wolf-rbac: consumer [{}] not found", token.app_id));
-        return unknown("Invalid appid in rbac token");
-    };
+    let (token, entry) = application(request)?;
+    let server = entry.data::<Server>().ok_or_else(|| Reply::page(500))?;
     let path = String::from_utf8_lossy(&request.unambiguous_path()).into_owned();
     let action = String::from_utf8_lossy(request.head.method.as_bytes()).into_owned();
     let client = request.remote_addr.to_string();
@@ -137,7 +150,7 @@ async fn authorize(request: &mut Request) -> Verdict {
         return Err(reply);
     }
     request.extensions.insert(Identified);
-    request.attach(entry);
+    request.attach(&entry);
     Ok(())
 }
 

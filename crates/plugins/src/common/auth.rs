@@ -16,8 +16,13 @@ pub(crate) fn under_multi_auth(request: &Request) -> bool {
 
 /// 401 `{"message":...}` with `WWW-Authenticate: SCHEME realm="REALM"`.
 pub fn rejected(scheme: &str, realm: &str, message: &str) -> Verdict {
+    Err(rejection(scheme, realm, message))
+}
+
+/// As [`rejected`].
+pub(crate) fn rejection(scheme: &str, realm: &str, message: &str) -> Box<Reply> {
     let challenge = format!("{scheme} realm=\"{realm}\"");
-    Err(Box::new(Reply::message(401, message).header("WWW-Authenticate", challenge)))
+    Box::new(Reply::message(401, message).header("WWW-Authenticate", challenge))
 }
 
 pub(crate) fn unauthorized<'a>(scheme: &str, realm: &str, message: &str) -> Step<'a> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tidegate_clients::batch::{self, Batch, Lot, Sending, Weigh};
-use tidegate_plugin_api::{BodyChunk, BuildContext, Phases, Plugin, Request, Step};
+use tidegate_plugin_api::{BodyChunk, BuildContext, Foresight, Phases, Plugin, Request, Step};
 
 use super::log_entry::{LogEntry, Made};
 
@@ -82,5 +82,9 @@ impl<T: Weigh + Send + Sync + 'static> Plugin for BatchLogger<T> {
             Made::Now(entry) => self.batch.push_shown(request, entry),
             Made::Later(weight, make) => self.batch.push_made_elsewhere(request, weight, make),
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }

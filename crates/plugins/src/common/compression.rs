@@ -55,7 +55,8 @@ impl Eligible {
         let headers = &request.response.headers;
         let Some(content_type) = headers.known(HeaderId::ContentType) else { return false };
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
-        let type_fits = |types: &Vec<String>| types.iter().any(|one| one.as_bytes() == media_type);
+        let type_fits =
+            |types: &Vec<String>| types.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(media_type));
         let length = headers.known(HeaderId::ContentLength);
         let length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse::<u64>().ok());
         self.types.as_ref().is_none_or(type_fits)

@@ -34,7 +34,21 @@ pub(crate) fn remarks(conf: &Value) -> Vec<String> {
         .into_iter()
         .filter(|name| headers.and_then(|headers| headers.get(name)).is_some_and(Value::is_string));
     let texts = texts.map(|name| format!("headers.{name} is a text: it sets a header with the name {name}"));
-    texts.chain(unsent(headers)).collect()
+    texts.chain(unsent("headers", headers)).chain(never_named(headers)).collect()
+}
+
+/// A list in place of an object sets nothing, and `*` stands for no part of a name.
+fn never_named(headers: Option<&Value>) -> Vec<String> {
+    let Some(headers) = headers else { return Vec::new() };
+    if headers.as_array().is_some_and(|lines| !lines.is_empty()) {
+        return vec!["headers is a list and has no effect; write an object, such as {\"set\": {\"X-Name\": \"value\"}}".to_owned()];
+    }
+    let names = removed(headers).into_iter().filter(|name| name.contains('*'));
+    names
+        .map(|name| {
+            format!("headers.remove: {name} is taken literally; write each name, * stands for no part of one")
+        })
+        .collect()
 }
 
 /// Fields of one connection, and of the framing on it.
@@ -42,7 +56,7 @@ const OWN_FIELDS: [&str; 5] =
     ["Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Content-Length"];
 
 /// Fields that the gateway writes itself, whatever a configuration says.
-fn unsent(headers: Option<&Value>) -> Option<String> {
+pub(crate) fn unsent(at: &str, headers: Option<&Value>) -> Option<String> {
     let headers = headers?;
     let is_edit = has_operations(headers);
     let parts = ["add", "set"].into_iter().filter_map(|name| headers.get(name)).filter(|_| is_edit);
@@ -56,8 +70,10 @@ fn unsent(headers: Option<&Value>) -> Option<String> {
         _ => Vec::new(),
     });
     let names: Vec<&str> = names.collect();
+    let removed = removed(headers).into_iter().filter(|_| is_edit);
+    let names: Vec<String> = names.into_iter().map(str::to_owned).chain(removed).collect();
     let own = |known: &&str| names.iter().any(|name| name.eq_ignore_ascii_case(known));
     let found: Vec<&str> = OWN_FIELDS.into_iter().filter(own).collect();
     (!found.is_empty())
-        .then(|| format!("headers: {} has no effect: the gateway frames messages itself", found.join(", ")))
+        .then(|| format!("{at}: {} has no effect: the gateway frames messages itself", found.join(", ")))
 }

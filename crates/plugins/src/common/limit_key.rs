@@ -156,6 +156,39 @@ fn of_key(conf: &Value) -> Vec<String> {
     vec![format!("the key {key} is not a variable, so the client's address is counted: {meant}")]
 }
 
+/// Keys that have no value before a consumer is known.
+const OF_CONSUMERS: [&str; 2] = ["consumer_name", "consumer_group_id"];
+
+/// What happens to a key of consumers where none is known.
+pub(crate) fn of_consumer(conf: &Value) -> Option<String> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    if let Some(rules) = conf.get("rules").and_then(Value::as_array) {
+        let keys = rules.iter().map(|rule| text(rule, "key").unwrap_or_default()).enumerate();
+        let mut vain = keys.filter(|(_, key)| is_of_consumers(key));
+        return vain
+            .next()
+            .map(|(at, key)| format!("rules[{at}].key: {key} is empty, so the rule applies to no request"));
+    }
+    let key = text(conf, "key").unwrap_or_default();
+    let what = match text(conf, "key_type").as_deref().unwrap_or("var") {
+        "credential" => "key_type credential has no value".to_owned(),
+        "var" if OF_CONSUMERS.contains(&key.as_str()) => format!("key {key} is empty"),
+        "var_combination" if is_of_consumers(&key) => format!("key {key} is empty"),
+        _ => return None,
+    };
+    Some(format!("{what}, so the client's address is counted"))
+}
+
+/// Whether all variables of a text are of consumers.
+fn is_of_consumers(text: &str) -> bool {
+    let template = Template::compile(text);
+    let mut variables = template.variables().peekable();
+    let is_one = |variable: &Variable| {
+        matches!(variable, Variable::Named(Named::ConsumerName | Named::ConsumerGroupId))
+    };
+    variables.peek().is_some() && variables.all(is_one)
+}
+
 /// A rule whose key has no value is passed over, and a request that no rule is for is refused.
 fn of_rules(rules: &[Value]) -> Vec<String> {
     if rules.is_empty() {

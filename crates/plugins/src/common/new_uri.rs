@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::regexes::{Regex, Replacement};
+use super::pattern_doubts::missing_group;
 
 /// Messages for groups that a pattern does not have.
 pub(crate) fn remarks(conf: &Value) -> Vec<String> {
@@ -10,12 +10,9 @@ pub(crate) fn remarks(conf: &Value) -> Vec<String> {
     let pairs = conf.get("regex_uri").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for pair in pairs.chunks_exact(2) {
         if let [Value::String(pattern), Value::String(replacement)] = pair
-            && let Some(groups) = Regex::new(pattern, false).ok().and_then(|regex| regex.groups())
-            && let Some(group) = Replacement::new(replacement).largest_group().filter(|group| *group > groups)
+            && let Some(missing) = missing_group(pattern, "", replacement)
         {
-            found.push(format!(
-                "regex_uri: {replacement} has ${group}, which is always empty: {pattern} has {groups} groups"
-            ));
+            found.push(format!("regex_uri: {missing}"));
         }
     }
     found

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use tidegate_model::random::random_fraction;
-use tidegate_plugin_api::{BodyChunk, Phases, Plugin, Request, Step};
+use tidegate_plugin_api::{BodyChunk, Foresight, Phases, Plugin, Request, Step};
 
 /// A logger of one request in so many.
 struct Sampled {
@@ -61,6 +61,10 @@ impl Plugin for Sampled {
         if self.takes(request) {
             self.logger.log(request);
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        self.logger.foresee(phase, request)
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::SchemaKind;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, PluginFile, Reply, Request, Step,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, PluginFile, Reply, Request, Step, Why,
     definition::ConsumerKey,
 };
 
-use self::declared::Declared;
+use self::{declared::Declared, remarks::Started};
 use super::{
     api, chunk, json, phases,
     program::{InFile, Phase, Program},
@@ -104,9 +104,11 @@ fn load(vm: &Vm, name: &'static str, modules: &Modules) -> Result<(Declared, Vec
         let module = vm.load_plugin(name)?;
         // The start gives it the name by which it is used.
         let own_name = module.raw_get::<Option<String>>("name").unwrap_or_default();
+        let before = phases::running(&module);
         vm.start_plugin(&module, name)?;
         Ok(Declared::of(vm, &module).and_then(|declared| {
-            let remarks = remarks::of(name, own_name, &module, modules, &declared)?;
+            let started = Started { own_name, before, module: &module, declared: &declared };
+            let remarks = remarks::of(name, modules, started)?;
             Ok((declared, remarks))
         }))
     };
@@ -244,5 +246,13 @@ impl Plugin for Instance {
 
     fn log(&self, request: &mut Request) {
         self.program.run_late(request, Phase::Log);
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
+    }
+
+    fn may_change_status(&self) -> bool {
+        self.phases.contains(Phases::HEADER_FILTER)
     }
 }

@@ -4,7 +4,7 @@ use mlua::{Table, Value};
 use tidegate_model::nearest::nearest;
 
 /// Phases of APISIX and nginx in which neither runs, here or there.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 10] = [
     "init",
     "init_worker",
     "destroy",
@@ -12,6 +12,8 @@ const ELSEWHERE: [&str; 8] = [
     "before_proxy",
     "delayed_body_filter",
     "preread",
+    "control_api",
+    "workflow_handler",
     "certificate",
 ];
 

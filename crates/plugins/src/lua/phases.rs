@@ -67,6 +67,12 @@ pub(super) fn of_plugin(module: &Table) -> mlua::Result<Phases> {
     Ok(runs)
 }
 
+/// Names of the functions that would run.
+pub(super) fn running(module: &Table) -> Vec<&'static str> {
+    let runs = |name: &&str| function(module, name).is_ok_and(|found| found.is_some());
+    OF_PLUGINS.iter().map(|(name, _)| *name).filter(runs).collect()
+}
+
 /// Members that look like guards and never run, in words.
 pub(super) fn remarks(table: &Table, source: &str) -> Vec<String> {
     let members = Members { run: &PHASES, others: &[], texts: &[source.as_bytes()] };

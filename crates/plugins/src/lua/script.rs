@@ -1,6 +1,6 @@
 //! A route's `script` (a table with a function per phase) and `_meta.pre_function`.
 
-use tidegate_plugin_api::{BodyChunk, Plugin, Request, Step};
+use tidegate_plugin_api::{BodyChunk, Foresight, Phases, Plugin, Request, Step, Why};
 
 use super::{
     check,
@@ -39,6 +39,14 @@ impl Plugin for Script {
     }
     fn log(&self, request: &mut Request) {
         self.0.run_late(request, Phase::Log);
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
+    }
+
+    fn may_change_status(&self) -> bool {
+        true
     }
 }
 

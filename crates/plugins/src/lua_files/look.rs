@@ -173,10 +173,10 @@ fn quoted(text: &str) -> Option<String> {
 }
 
 /// A text without its comments, with its texts in quotes or without; the lines stay.
-struct Code(String);
+pub(super) struct Code(String);
 
 impl Code {
-    fn of(text: &[u8], with_texts: bool) -> Code {
+    pub(super) fn of(text: &[u8], with_texts: bool) -> Code {
         let text = String::from_utf8_lossy(text);
         let mut code = String::with_capacity(text.len());
         let mut rest = text.as_ref();
@@ -195,6 +195,10 @@ impl Code {
             rest = after;
         }
         Code(code)
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
     }
 
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {

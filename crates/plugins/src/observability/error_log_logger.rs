@@ -31,6 +31,10 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         ("clickhouse.password", Text::Value),
         ("clickhouse.database", Text::Value),
     ],
+    remarks: |_| {
+        vec!["it has no effect here: lines go where plugin_metadata/error-log-logger says".to_owned()]
+    },
+    metadata_remarks,
     check,
     build: |_: &Value, _: &BuildContext| Ok(Arc::new(Nothing)),
     follow_metadata: Some(follow),
@@ -49,6 +53,19 @@ struct Conf {
 
 /// The metadata in effect. Lines go to the target that they name until others are there.
 static CURRENT: Mutex<Option<Value>> = Mutex::new(None);
+
+/// Lines that there are none of.
+fn metadata_remarks(conf: &Value) -> Vec<String> {
+    let Some(name) = conf.get("level").and_then(Value::as_str) else { return Vec::new() };
+    let remark = match named_level(name) {
+        None => "no line has level STDERR, so none is sent; write WARN".to_owned(),
+        Some(level) if !error_log::enabled(level) => format!(
+            "level {name}: the error log has no lines of it, so none are sent; set nginx_config.error_log_level"
+        ),
+        Some(_) => return Vec::new(),
+    };
+    vec![remark]
+}
 
 /// A target that cannot be made of the metadata is refused when it is written.
 fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {

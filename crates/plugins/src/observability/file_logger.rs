@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable, aside, stop,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable,
+    aside, stop,
 };
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::log_writer::LineSink;
@@ -44,10 +45,14 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     }
 }
 
-/// The first request would show it in the error log only.
+/// A fault of the path is in the error log with the first request only.
 fn remarks(conf: &Value) -> Vec<String> {
     let path = conf.get("path").and_then(Value::as_str).and_then(files::place);
-    path.and_then(|path| files::fault(&path)).into_iter().map(|fault| format!("path: {fault}")).collect()
+    let fault = path.and_then(|path| files::fault(&path)).map(|fault| format!("path: {fault}"));
+    let is_empty = conf.get("match").and_then(Value::as_array).is_some_and(Vec::is_empty);
+    let none =
+        is_empty.then(|| "match is empty, so that nothing is logged; leave it out to log all".to_owned());
+    fault.into_iter().chain(none).collect()
 }
 
 struct FileLogger {
@@ -105,6 +110,10 @@ impl Plugin for FileLogger {
                 });
             }
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -26,10 +26,23 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("google_cloud_logging.metadata.json")),
     encrypt_fields: &["auth_config.private_key"],
     phases: Phases::LOG,
+    remarks,
     build,
     for_admins: Some("it reads files of the machine"),
     ..PluginDef::DEFAULT
 };
+
+/// The first entry would show it in the error log only.
+fn remarks(conf: &Value) -> Vec<String> {
+    let path = conf.get("auth_file").and_then(Value::as_str).filter(|_| conf.get("auth_config").is_none());
+    let fault = |path: &str| std::fs::metadata(path).err().map(|error| (path.to_owned(), error));
+    path.and_then(fault)
+        .map(|(path, error)| {
+            format!("auth_file {path}: {error}; no entry is sent until the file can be read")
+        })
+        .into_iter()
+        .collect()
+}
 
 const ENTRIES_URI: &str = "https://logging.googleapis.com/v2/entries:write";
 

@@ -26,6 +26,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["headers"],
     phases: LogEntry::ALL_PHASES,
     check: log_entry::check,
+    remarks,
     headers: &[("headers", Text::Fields), ("tenant_id", Text::Value)],
     build,
     ..PluginDef::DEFAULT
@@ -38,6 +39,24 @@ struct Conf {
     tenant_id: String,
     headers: Option<Map<String, Value>>,
     log_labels: Map<String, Value>,
+}
+
+/// Loki refuses a whole push for an invalid label name, and for a stream without labels.
+fn remarks(conf: &Value) -> Vec<String> {
+    let Some(labels) = conf.get("log_labels").and_then(Value::as_object) else { return Vec::new() };
+    if labels.is_empty() {
+        return vec![
+            "log_labels is empty: Loki refuses entries without a label; add one, or leave it out".to_owned(),
+        ];
+    }
+    let is_name = |name: &str| {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        name.chars().all(fits) && name.starts_with(|first: char| !first.is_ascii_digit())
+    };
+    let wrong = labels.iter().map(|(name, _)| name).filter(|name| !is_name(name));
+    wrong
+        .map(|name| format!("log_labels: Loki refuses the label {name:?}, and all entries with it; use letters, digits and _"))
+        .collect()
 }
 
 /// One line for Loki.

@@ -18,8 +18,8 @@ use tidegate_clients::{
 };
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, Source, Step, Variable, host, host::plugin_attribute,
-    variables::Named,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Source, Step, Variable, host,
+    host::plugin_attribute, variables::Named,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -41,6 +41,8 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE.and(Phases::LOG),
     headers: &[("additional_header_prefix_attributes", Text::Value)],
     metadata_headers: &[("collector.request_headers", Text::Fields)],
+    remarks: sampler::remarks,
+    metadata_remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -101,6 +103,12 @@ impl Default for Processor {
     }
 }
 
+fn metadata_remarks(conf: &Value) -> Vec<String> {
+    let waits = conf.pointer("/batch_span_processor/drop_on_queue_full") == Some(&Value::Bool(false));
+    let remark = "batch_span_processor.drop_on_queue_full: false has no effect: a full queue drops, and no request waits for it";
+    waits.then(|| remark.to_owned()).into_iter().collect()
+}
+
 struct OpenTelemetry {
     sampler: Sampler,
     additional: Vec<(String, Variable)>,
@@ -146,10 +154,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 
 fn batch(metadata: Metadata) -> Result<Batch<Span>, String> {
     let collector = metadata.collector;
-    let endpoint = match collector.address.starts_with("http") {
-        true => Endpoint::parse(&collector.address)?,
-        false => Endpoint::parse(&format!("http://{}/v1/traces", collector.address))?,
-    };
+    let endpoint = Endpoint::at(&collector.address, "/v1/traces")?;
     let options = ClientOptions {
         timeout: Duration::from_secs(collector.request_timeout),
         body: Body::SAID,
@@ -258,6 +263,10 @@ impl Plugin for OpenTelemetry {
             attributes: self.attributes(request),
         };
         self.batch.push(request, span);
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::Continues
     }
 }
 

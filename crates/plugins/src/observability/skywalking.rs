@@ -15,7 +15,7 @@ use sw8::Origin;
 use tidegate_clients::batch::Batch;
 use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, Step, Variable, host::plugin_attribute,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, Variable, host::plugin_attribute,
     variables::Named,
 };
 
@@ -127,6 +127,10 @@ impl Plugin for Skywalking {
         let Some(segment) = request.extensions.take::<Segment>() else { return };
         self.reporter.begin();
         self.segments.push(request, self.report(&segment, request));
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::Continues
     }
 }
 

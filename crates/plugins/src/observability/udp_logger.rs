@@ -41,10 +41,29 @@ struct Conf {
 
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let typed: Conf = typed(conf)?;
-    let timeout = Duration::from_secs(typed.timeout);
-    let sink = Arc::new(SocketSink { host: typed.host, port: typed.port, timeout, kind: SocketKind::Udp });
+    let batch_max_size = typed.batch_max_size;
+    let sink = Arc::new(sink(typed));
     BatchLogger::build(PLUGIN.name, conf, context, batch_logger::plain, move |entries| {
         let sink = sink.clone();
-        Box::pin(async move { sink.send(&batch::json(&entries, typed.batch_max_size)).await })
+        Box::pin(async move { sink.send(&batch::json(&entries, batch_max_size)).await })
     })
+}
+
+fn sink(conf: Conf) -> SocketSink {
+    let timeout = Duration::from_secs(conf.timeout);
+    SocketSink { host: conf.host, port: conf.port, timeout, kind: SocketKind::Udp }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Only the look-up of a name takes time, and the system does that.
+    #[test]
+    fn sends_within_its_timeout() {
+        let conf = json!({"host": "a.test", "port": 9, "timeout": 7, "batch_max_size": 1});
+        assert_eq!(sink(typed(&conf).expect("a configuration")).timeout, Duration::from_secs(7));
+    }
 }

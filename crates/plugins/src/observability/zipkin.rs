@@ -15,8 +15,8 @@ use tidegate_clients::{
 };
 use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable, host::plugin_attribute,
-    variables::Named,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Source, Step, Variable,
+    host::plugin_attribute, variables::Named,
 };
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -163,6 +163,10 @@ impl Plugin for Zipkin {
         for span in self.spans(&trace, request) {
             self.batch.push(request, span);
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -8,8 +8,8 @@ use hessian::{Reader, Value as Given, write_bytes, write_text};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, answers::Lease, descriptors,
-    reply::FINAL_STATUSES, step::Verdict, upstream::Timeouts,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Why, answers::Lease,
+    descriptors, reply::FINAL_STATUSES, step::Verdict, upstream::Timeouts,
 };
 use tidegate_protocol::fields::is_token_byte;
 use tidegate_telemetry::error_log::{self, Level};
@@ -53,6 +53,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for DubboProxy {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.call(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Calls)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Value, json};
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, ControlPath, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle,
+    BodyChunk, BuildContext, ControlPath, Foresight, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle,
 };
 use tidegate_telemetry::error_log;
 
@@ -85,5 +85,12 @@ impl Plugin for Example {
 
     fn log(&self, _: &mut Request) {
         self.log_phase("log");
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        if phase == Phases::ACCESS && self.upstream.is_some() {
+            request.edits.upstream.clone_from(&self.upstream);
+        }
+        Foresight::Continues
     }
 }

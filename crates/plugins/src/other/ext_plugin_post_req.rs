@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, Why};
 
 use crate::ext_plugin::{self, Hook};
 
@@ -24,5 +24,9 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 impl Plugin for External {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(ext_plugin::on_request(&self.0, request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, Why};
 
 use crate::ext_plugin::{self, Response};
 
@@ -26,5 +26,9 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
 impl Plugin for External {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.0.run(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
     }
 }

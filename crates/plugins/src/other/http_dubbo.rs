@@ -8,8 +8,8 @@ use call::{Answer, Call};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, aside, descriptors,
-    document::Allowance, step::Verdict, upstream::Peer,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why, aside,
+    descriptors, document::Allowance, step::Verdict, upstream::Peer,
 };
 use tidegate_telemetry::error_log::{self, Level};
 use tokio::{
@@ -83,6 +83,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for HttpDubbo {
     fn before_proxy<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.call(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Calls)
     }
 }
 

@@ -14,7 +14,7 @@ use consumer::Consumer;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle, host,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step, UpstreamHandle, host,
     messages::{Answering, Messages},
 };
 use tokio::{sync::Mutex, task::JoinHandle};
@@ -35,6 +35,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("kafka_proxy.json"),
     encrypt_fields: &["sasl.password"],
     phases: Phases::ACCESS,
+    schemes: &["kafka"],
     build,
     ..PluginDef::DEFAULT
 };
@@ -66,6 +67,10 @@ impl Plugin for KafkaProxy {
             request.extensions.insert(Account(sasl.clone()));
         }
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -4,7 +4,9 @@ use std::{net::IpAddr, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Variable,
+};
 use tidegate_protocol::HeaderId;
 use tidegate_routing::{AddressSet, address::parse_address};
 use tidegate_telemetry::error_log;
@@ -25,6 +27,11 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 
 fn remarks(conf: &Value) -> Vec<String> {
     let source = conf.get("source").and_then(Value::as_str);
+    if source.is_some_and(|source| source.trim_start_matches('$') == "remote_addr") {
+        return vec![
+            "it has no effect: source remote_addr is the address that the client has already".to_owned(),
+        ];
+    }
     let remark = source.and_then(Variable::remark);
     remark.map(|remark| format!("source: {remark}, and the address stays as it is")).into_iter().collect()
 }
@@ -83,6 +90,10 @@ impl Plugin for RealIp {
             Err(reason) => error_log::log(error_log::Level::Warn, format_args!("{reason}")),
         }
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_below;
 use tidegate_plugin_api::{
-    BuildContext, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, host,
-    host::plugin_attribute, location::Origin,
+    BuildContext, Foresight, Location, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template,
+    host, host::plugin_attribute, location::Origin,
 };
 use tidegate_protocol::{HeaderId, Method};
 use tidegate_routing::expr::GaveUp;
@@ -30,7 +30,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE,
     check,
     headers: &[("uri", Text::Value), ("regex_uri", Text::Value)],
-    remarks: new_uri::remarks,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -75,6 +75,23 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         return Err("only one of `http_to_https` and `append_query_string` can be configured.".to_owned());
     }
     Ok(())
+}
+
+/// A status that is not sent, and a plugin that redirects nothing. 302 is stored where no status was written.
+fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = new_uri::remarks(conf);
+    let has = |name: &str| conf.get(name).is_some_and(|value| !value.is_null());
+    if conf.get("http_to_https") == Some(&Value::Bool(true)) {
+        if conf.get("ret_code").and_then(Value::as_u64).is_some_and(|status| status != 302) {
+            found.push(
+                "ret_code has no effect with http_to_https: GET and HEAD are answered 301, others 308"
+                    .to_owned(),
+            );
+        }
+    } else if !has("uri") && !has("regex_uri") {
+        found.push("it redirects nothing: set http_to_https to true, or give uri or regex_uri".to_owned());
+    }
+    found
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -158,6 +175,14 @@ impl Plugin for Redirect {
                 Reply::page(400)
             }
         })
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        matches!(self.to, To::Uri(_)).then_some(Phases::REWRITE)
     }
 }
 

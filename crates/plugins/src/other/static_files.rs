@@ -24,7 +24,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, disk, step::Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why, disk,
+    step::Verdict,
 };
 use tidegate_protocol::Method;
 
@@ -129,14 +130,10 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for StaticFiles {
     fn stored<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        if !self.files.has_upstream && !is_read(request) {
-            return Step::reply(not_allowed());
-        }
-        let Some(path) = path::relative(&request.path, &self.strip_prefix, self.files.dotfiles) else {
-            return if self.files.has_upstream { Step::Next } else { Step::reply(Reply::page(404)) };
+        let path = match self.wanted(request) {
+            Ok(path) => path,
+            Err(verdict) => return verdict.into(),
         };
-        // The directory itself, by a path without a slash at its end: another answer than with one.
-        let path = if path.is_empty() && !request.path.ends_with(b"/") { lookup::ROOT_ITSELF } else { path };
         match self.files.cache.get(path, request.started) {
             Found::Fresh(entry) => self.answer(request, &entry).into(),
             Found::Aging(entry) => {
@@ -149,9 +146,36 @@ impl Plugin for StaticFiles {
             }
         }
     }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        (!self.files.has_upstream).then_some(Phases::STORED)
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        if phase != Phases::STORED {
+            return Foresight::Continues;
+        }
+        match self.wanted(request) {
+            Err(verdict) => Foresight::of_step(verdict.into()),
+            Ok(_) if self.files.has_upstream => Foresight::maybe(None, Why::Files),
+            Ok(_) => Foresight::answers_somehow(Why::Files),
+        }
+    }
 }
 
 impl StaticFiles {
+    /// The path below the root; `Err`: what becomes of a request without one.
+    fn wanted<'r>(&self, request: &'r Request) -> Result<&'r [u8], Verdict> {
+        if !self.files.has_upstream && !is_read(request) {
+            return Err(Err(Box::new(not_allowed())));
+        }
+        let Some(path) = path::relative(&request.path, &self.strip_prefix, self.files.dotfiles) else {
+            return Err(if self.files.has_upstream { Ok(()) } else { Err(Box::new(Reply::page(404))) });
+        };
+        // The directory itself, by a path without a slash at its end: another answer than with one.
+        Ok(if path.is_empty() && !request.path.ends_with(b"/") { lookup::ROOT_ITSELF } else { path })
+    }
+
     fn answer(&self, request: &Request, entry: &Entry) -> Verdict {
         Err(Box::new(match entry.outcome {
             FileLookup::Upstream => return Ok(()),

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
     variables::{is_json_path, json_path},
 };
 use tidegate_telemetry::error_log;
@@ -170,6 +170,10 @@ impl Plugin for Acl {
             return Step::Next;
         }
         Step::reply(Reply::message(self.rejected_code, &self.rejected_message))
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

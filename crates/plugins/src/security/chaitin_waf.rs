@@ -16,8 +16,8 @@ use frames::{Question, Said};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step, Variable,
-    step::Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
+    Variable, Why, step::Verdict,
 };
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::error_log::{self, Level};
@@ -32,6 +32,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     metadata_schema: Some(include_str!("chaitin_waf.metadata.json")),
     phases: Phases::ACCESS,
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -126,6 +127,14 @@ fn check(conf: &Value, kind: SchemaKind) -> Result<(), String> {
     }
 }
 
+/// Rules of which none has a condition: no request meets one.
+fn remarks(conf: &Value) -> Vec<String> {
+    let rules = conf.get("match").and_then(Value::as_array).filter(|rules| !rules.is_empty());
+    let judges_none = rules.is_some_and(|rules| rules.iter().all(|rule| rule.get("vars").is_none()));
+    let remark = "match: no rule has vars, so no request is judged; leave match out to have all judged";
+    judges_none.then(|| remark.to_owned()).into_iter().collect()
+}
+
 fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     let conf: Conf = typed(conf)?;
     let metadata: Metadata = context.metadata.map(typed).transpose()?.unwrap_or_default();
@@ -170,6 +179,10 @@ struct ChaitinWaf {
 impl Plugin for ChaitinWaf {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(self.inspect(request))
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Asks)
     }
 }
 

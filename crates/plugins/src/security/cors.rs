@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
-use tidegate_protocol::{Head, HeaderId, Method};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
+use tidegate_protocol::{FieldName, Head, HeaderId, Method};
 use tidegate_routing::expr::{GaveUp, SearchTime};
 
 use crate::common::{
@@ -57,7 +59,8 @@ struct Cors {
     origins_regex: Option<Regex>,
     /// Lists of the plugin metadata; `Some` even when they are empty.
     metadata_origins: Option<Vec<Origins>>,
-    /// The fields that are the same for every origin.
+    allow_origin: FieldName,
+    /// The fields that are the same for every origin, of which no two have one name.
     fields: Head,
     /// What the client asks for is allowed: no field of `fields` says it.
     allows_asked: bool,
@@ -164,6 +167,14 @@ fn remarks(conf: &Value) -> Vec<String> {
             name.to_ascii_uppercase()
         )
     }));
+    for (list, things) in
+        [("allow_methods", "methods"), ("allow_headers", "names"), ("expose_headers", "names")]
+    {
+        let items = text(list).into_iter().flat_map(|items| items.split(',')).map(str::trim);
+        found.extend(items.filter(|item| item.contains(char::is_whitespace)).map(|item| {
+            format!("{list}: {item} allows nothing: {things} have no spaces; write commas between them")
+        }));
+    }
     let is_any = text("allow_origins").is_none_or(|origins| origins == "*");
     if is_any && by_metadata && conf.get("allow_origins_by_regex").is_some() {
         found.push(
@@ -221,6 +232,7 @@ fn build(conf: &Value, context: &BuildContext) -> Result<Arc<dyn Plugin>, String
         origins: Origins::new(&conf.allow_origins),
         origins_regex: regex(conf.allow_origins_by_regex)?,
         metadata_origins,
+        allow_origin: FieldName::new("Access-Control-Allow-Origin"),
         fields,
         allows_asked,
         allow_credential: conf.allow_credential,
@@ -271,6 +283,10 @@ impl Plugin for Cors {
         // Another instance (of a global rule) may come after this one.
         request.extensions.insert(client);
     }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
 }
 
 impl Cors {
@@ -297,12 +313,13 @@ impl Cors {
             headers.add("Vary", "Origin");
         }
         if let Some(allowed) = self.allowed(origin, judged) {
-            headers.set("Access-Control-Allow-Origin", allowed);
-            headers.set_all(&self.fields);
-            match request.head.headers.get("Access-Control-Request-Headers").filter(|_| self.allows_asked) {
-                Some(asked) => headers.set(ALLOW_HEADERS, asked),
-                None if self.allows_asked => drop(headers.remove(ALLOW_HEADERS)),
-                None => {}
+            headers.set_named(&self.allow_origin, |bytes| bytes.extend_from_slice(allowed));
+            headers.set_distinct(&self.fields);
+            if self.allows_asked {
+                match request.head.headers.get("Access-Control-Request-Headers") {
+                    Some(asked) => headers.set(ALLOW_HEADERS, asked),
+                    None => drop(headers.remove(ALLOW_HEADERS)),
+                }
             }
             if self.allow_credential {
                 headers.set("Access-Control-Allow-Credentials", "true");

@@ -9,7 +9,9 @@ use serde_json::Value;
 use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_fraction;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 use tidegate_protocol::Method;
 use tidegate_telemetry::error_log;
 
@@ -63,13 +65,16 @@ impl Plugin for Csrf {
 
     fn header_filter(&self, request: &mut Request) {
         let now = unix_seconds() as i64;
-        let cookie = format!(
-            "{}={};path=/;SameSite=Lax;Expires={}",
-            self.name,
-            self.token(now),
-            cookie_time(now.saturating_add(self.expires))
-        );
+        let mut cookie = format!("{}={};path=/;SameSite=Lax", self.name, self.token(now));
+        // Without it the cookie lasts as long as the browser's session.
+        if self.expires > 0 {
+            cookie += &format!(";Expires={}", cookie_time(now.saturating_add(self.expires)));
+        }
         request.response.headers.add("Set-Cookie", cookie);
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -4,7 +4,9 @@ use std::{net::IpAddr, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 use tidegate_routing::address::AddressSet;
 
 use crate::common::conf::typed;
@@ -85,6 +87,10 @@ impl Plugin for IpRestriction {
         } else {
             Step::reply(self.rejection.clone())
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, host};
+use tidegate_plugin_api::{
+    Api, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Why, host,
+};
 
 use crate::common::conf::typed;
 
@@ -29,18 +31,34 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(typed::<PublicApi>(conf)?))
 }
 
+impl PublicApi {
+    /// The API that answers.
+    fn api(&self, request: &Request) -> Option<&'static Api> {
+        let host = host()?;
+        let uri = match &self.uri {
+            Some(uri) => uri,
+            None => std::str::from_utf8(&request.path).ok()?,
+        };
+        host.catalog.api(request.head.method.as_str(), uri)
+    }
+}
+
 impl Plugin for PublicApi {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let api = host().and_then(|host| {
-            let uri = match &self.uri {
-                Some(uri) => uri,
-                None => std::str::from_utf8(&request.path).ok()?,
-            };
-            host.catalog.api(request.head.method.as_str(), uri)
-        });
-        match api {
+        match self.api(request) {
             Some(api) => api.handler.answer(request),
             None => Step::reply(Reply::page(404)),
+        }
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        Some(Phases::ACCESS)
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.api(request) {
+            Some(_) => Foresight::answers_somehow(Why::OwnApi),
+            None => Foresight::answers(&Reply::page(404)),
         }
     }
 }

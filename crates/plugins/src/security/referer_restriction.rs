@@ -5,7 +5,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
@@ -107,6 +109,10 @@ impl Plugin for RefererRestriction {
             }),
         };
         if passes { Step::Next } else { Step::reply(self.rejection.clone()) }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 use tidegate_protocol::HeaderId;
 
 use crate::common::{
     conf::typed,
+    pattern_doubts,
     regexes::{self, Regex},
 };
 
@@ -19,6 +22,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("ua_restriction.json"),
     phases: Phases::ACCESS,
     check,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -41,6 +45,20 @@ struct UaRestriction {
 fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     regexes::check_all(conf.get("allowlist"))?;
     regexes::check_all(conf.get("denylist"))
+}
+
+/// Patterns that match other clients than it seems, or none.
+fn remarks(conf: &Value) -> Vec<String> {
+    let lists =
+        ["allowlist", "denylist"].into_iter().filter_map(|name| Some((name, conf.get(name)?.as_array()?)));
+    let rules =
+        lists.flat_map(|(name, list)| list.iter().filter_map(move |rule| Some((name, rule.as_str()?))));
+    let doubts = rules.filter_map(|(name, rule)| {
+        let doubt =
+            pattern_doubts::with_delimiters(rule).or_else(|| pattern_doubts::repeated_letter(rule))?;
+        Some(format!("{name}: {doubt}"))
+    });
+    doubts.collect()
 }
 
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
@@ -70,5 +88,9 @@ impl Plugin for UaRestriction {
             })
         };
         if passes { Step::Next } else { Step::reply(self.rejection.clone()) }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step,
+};
 
 use crate::common::{
     conf::typed,
+    pattern_doubts,
     regexes::{self, Regex},
 };
 
@@ -47,12 +50,14 @@ fn remarks(conf: &Value) -> Vec<String> {
     if rules.is_empty() {
         return vec!["block_rules is empty: every request is refused".to_owned()];
     }
-    let rules = rules.iter().filter_map(Value::as_str).filter(|rule| never_begins(rule));
-    rules
-        .map(|rule| {
-            format!("block_rules: {rule} matches no request: what is compared begins with /; write ^/…")
-        })
-        .collect()
+    let rules = rules.iter().filter_map(Value::as_str);
+    let doubts = rules.filter_map(|rule| {
+        if never_begins(rule) {
+            return Some(format!("{rule} matches no request: what is compared begins with /; write ^/…"));
+        }
+        pattern_doubts::repeated_letter(rule)
+    });
+    doubts.map(|doubt| format!("block_rules: {doubt}")).collect()
 }
 
 /// Whether a pattern asks for another beginning than `/`: `^` and a letter or digit that has to be there.
@@ -106,5 +111,9 @@ impl Plugin for UriBlocker {
         } else {
             Step::Next
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BodyChunk, Phases, Plugin, PluginDef, Request, SchemaKind, Step};
+use tidegate_plugin_api::{BodyChunk, Foresight, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Why};
 
 use crate::{
     common::conf::typed,
@@ -120,5 +120,13 @@ impl Plugin for Serverless {
         if self.phase == Phase::Log {
             self.program.run_late(request, Phase::Log);
         }
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
+    }
+
+    fn may_change_status(&self) -> bool {
+        matches!(self.phase, Phase::HeaderFilter)
     }
 }

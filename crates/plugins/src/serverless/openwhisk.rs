@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::http::Outgoing;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Verdict, Why,
 };
 use tidegate_protocol::uri::encoded_component;
 
@@ -71,6 +71,14 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 impl Plugin for OpenWhisk {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.invoke(request))
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        Some(Phases::ACCESS)
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::answers_somehow(Why::Calls)
     }
 }
 

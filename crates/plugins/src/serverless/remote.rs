@@ -7,7 +7,7 @@ use hyper::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::http::{self, ClientOptions, Endpoint, Incoming, Method, Outgoing, TlsWanted};
-use tidegate_plugin_api::{Plugin, Reply, Request, SchemaKind, Step, Verdict};
+use tidegate_plugin_api::{Foresight, Phases, Plugin, Reply, Request, SchemaKind, Step, Verdict, Why};
 use tidegate_protocol::uri;
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -134,6 +134,14 @@ pub(super) fn build<A: Authorize + 'static>(
 impl<A: Authorize> Plugin for Function<A> {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::ask(self.invoke(request))
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        Some(Phases::ACCESS)
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::answers_somehow(Why::Calls)
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     version: 0.1,
     priority: 1000,
     schema: include_str!("mqtt_proxy.json"),
+    remarks,
+    only_tcp: true,
     build_stream: build,
     ..PluginDef::DEFAULT
 };
@@ -29,6 +31,21 @@ struct MqttProxy {
 fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn StreamPlugin>, String> {
     let conf: MqttProxy = typed(conf)?;
     Ok(Arc::new(conf))
+}
+
+/// How clients name the protocol, and with which levels: 3.1, 3.1.1 and 5.
+const VERSIONS: [(&str, i64); 3] = [("MQIsdp", 3), ("MQTT", 4), ("MQTT", 5)];
+
+/// A name and level that no client sends.
+fn remarks(conf: &Value) -> Vec<String> {
+    let name = conf.get("protocol_name").map_or(Some("MQTT"), Value::as_str);
+    let (Some(name), Some(level)) = (name, conf.get("protocol_level").and_then(Value::as_i64)) else {
+        return Vec::new();
+    };
+    let text = format!(
+        "no client sends protocol_name {name} with protocol_level {level}: every session is closed; write 4 for MQTT 3.1.1, or 5"
+    );
+    (!VERSIONS.contains(&(name, level))).then_some(text).into_iter().collect()
 }
 
 impl StreamPlugin for MqttProxy {

@@ -7,7 +7,7 @@ use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{BuildContext, PluginDef, Session, SessionVerdict, StreamPlugin};
 use tidegate_telemetry::error_log::{self, Level};
 
-use crate::traffic::traffic_split::{Rule, built, check, inline_upstreams, missing_upstream};
+use crate::traffic::traffic_split::{Rule, built, check, inline_upstreams, missing_upstream, remarks};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "traffic-split",
@@ -17,6 +17,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     answers: true,
     schema: include_str!("../traffic/traffic_split.json"),
     check,
+    remarks,
     headers: &[("rules[].weighted_upstreams[].upstream.checks.active.req_headers", Text::Lines)],
     build_stream: build,
     inline_upstreams: Some(inline_upstreams),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, Template, location,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Template, Why, location,
 };
 
 use crate::common::{
@@ -118,10 +118,7 @@ fn now_seconds() -> f64 {
 
 impl Plugin for ApiBreaker {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let open = ENDPOINTS.edit_existing(&endpoint_key(request), |endpoint| {
-            is_open(endpoint, self.unhealthy.failures, self.max_breaker_seconds, now_seconds())
-        });
-        if open != Some(true) {
+        if self.is_open_for(request) != Some(true) {
             return Step::Next;
         }
         let Some(body) = &self.body else { return Step::reply(Reply::page(self.status)) };
@@ -156,6 +153,22 @@ impl Plugin for ApiBreaker {
                 endpoint.successes >= self.healthy.successes
             });
         }
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.is_open_for(request) {
+            None => Foresight::Continues,
+            Some(_) => Foresight::maybe(self.status, Why::Breaks),
+        }
+    }
+}
+
+impl ApiBreaker {
+    /// `None`: nothing bad is known of the endpoint.
+    fn is_open_for(&self, request: &Request) -> Option<bool> {
+        ENDPOINTS.edit_existing(&endpoint_key(request), |endpoint| {
+            is_open(endpoint, self.unhealthy.failures, self.max_breaker_seconds, now_seconds())
+        })
     }
 }
 

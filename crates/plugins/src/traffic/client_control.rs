@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step};
 use tidegate_protocol::HeaderId;
 
 use crate::common::conf::typed;
@@ -44,5 +44,9 @@ impl Plugin for ClientControl {
         // A body without a length is counted while it comes.
         request.body_limit = (limit > 0).then_some(limit);
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }

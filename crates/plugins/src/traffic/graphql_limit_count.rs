@@ -16,7 +16,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, aside, step::Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why, aside,
+    foresight::at_once, step::Verdict,
 };
 use tidegate_protocol::Method;
 use tidegate_telemetry::error_log::{self, Level};
@@ -45,6 +46,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         ("reset_header", Text::Name),
     ],
     remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &[]),
+    of_consumer: limit_key::of_consumer,
     build,
     ..PluginDef::DEFAULT
 };
@@ -99,6 +101,16 @@ impl Plugin for GraphqlLimitCount {
             return Step::reply(Reply::page(405));
         }
         Step::wait(self.limit_by_cost(request))
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        if request.head.method != Method::Post {
+            return Foresight::by_running(self, phase, request);
+        }
+        match at_once(Question::of_post(request)) {
+            Some(Err(reply)) => Foresight::answers(&reply),
+            _ => Foresight::maybe(self.conf.rejected_code, Why::Counts),
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use serde_json::{Value, json};
 use tidegate_plugin_api::{
-    Api, BodyChunk, BuildContext, Handler, Instance, Phases, Plugin, PluginDef, Reply, Request, SchemaKind,
-    Step, aside,
+    Api, BodyChunk, BuildContext, Foresight, Handler, Instance, Phases, Plugin, PluginDef, Reply, Request,
+    SchemaKind, Step, aside,
     graphql::{Document, Kind},
     step::Verdict,
 };
@@ -105,6 +105,13 @@ impl Plugin for GraphqlProxyCache {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        match phase {
+            Phases::STORED => self.0.foresee(phase, request),
+            _ => Foresight::by_running(self, phase, request),
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use smallvec::SmallVec;
 use tidegate_clients::redis::RedisClient;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Why, step::Verdict,
+};
 use tidegate_telemetry::error_log;
 
 use crate::{
@@ -30,6 +32,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS.and(Phases::LOG),
     remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &IDLE),
+    of_consumer: limit_key::of_consumer,
     build,
     ..PluginDef::DEFAULT
 };
@@ -130,16 +133,9 @@ impl Plugin for LimitConn {
         if !self.is_action && skip::is_skipped(request, PLUGIN.name) {
             return Step::Next;
         }
-        let applied = match self.applied(request) {
-            Ok(applied) if !applied.is_empty() => applied,
-            outcome => {
-                let reason = outcome.err().unwrap_or_else(|| "none applies".to_owned());
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("failed to get limit conn rules: {reason}"),
-                );
-                return if self.allow_degradation { Step::Next } else { Step::reply(Reply::page(500)) };
-            }
+        let applied = match self.in_force(request) {
+            Ok(applied) => applied,
+            Err(verdict) => return verdict.into(),
         };
         if self.redis.is_none() && applied.len() == 1 {
             // The usual case: no waiting, no allocation.
@@ -183,6 +179,16 @@ impl Plugin for LimitConn {
         // Dropping gives the places back; a request that never gets here does so when it is dropped itself.
         drop(request.extensions.take::<Held>());
     }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        if !self.is_action && skip::is_skipped(request, PLUGIN.name) {
+            return Foresight::Continues;
+        }
+        match self.in_force(request) {
+            Ok(_) => Foresight::maybe(self.rejected_code, Why::Counts),
+            Err(verdict) => Foresight::of_step(verdict.into()),
+        }
+    }
 }
 
 async fn wait(delay: f64) -> Verdict {
@@ -193,6 +199,21 @@ async fn wait(delay: f64) -> Verdict {
 }
 
 impl LimitConn {
+    /// The rules that count the request; `Err`: what becomes of it without one.
+    fn in_force(&self, request: &Request) -> Result<SmallVec<[Applied; 1]>, Verdict> {
+        match self.applied(request) {
+            Ok(applied) if !applied.is_empty() => Ok(applied),
+            outcome => {
+                let reason = outcome.err().unwrap_or_else(|| "none applies".to_owned());
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!("failed to get limit conn rules: {reason}"),
+                );
+                Err(if self.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) })
+            }
+        }
+    }
+
     fn applied(&self, request: &Request) -> Result<SmallVec<[Applied; 1]>, String> {
         let mut applied = SmallVec::new();
         let form = if self.redis.is_some() { Form::Text } else { Form::Compact };

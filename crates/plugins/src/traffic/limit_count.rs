@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use tidegate_clients::redis::RedisClient;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, poll_clock,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why, poll_clock,
     step::Verdict,
     variables::{RATE_LIMITING_INFO, wants_rate_limiting_info},
 };
@@ -56,6 +56,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         ("reset_header", Text::Name),
     ],
     remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &[]),
+    of_consumer: limit_key::of_consumer,
     build,
     ..PluginDef::DEFAULT
 };
@@ -268,20 +269,9 @@ impl LimitCount {
         if let Some(clock) = &self.clock {
             return clock.limit(&self.counting, request, cost);
         }
-        let applied = match self.applied(request) {
-            Ok(applied) if !applied.is_empty() => applied,
-            outcome => {
-                let reason = outcome.err().unwrap_or_else(|| "none applies".to_owned());
-                error_log::log(
-                    error_log::Level::Error,
-                    format_args!("failed to get rate limit rules: {reason}"),
-                );
-                return if self.counting.allow_degradation {
-                    Step::Next
-                } else {
-                    Step::reply(Reply::page(500))
-                };
-            }
+        let applied = match self.in_force(request) {
+            Ok(applied) => applied,
+            Err(verdict) => return verdict.into(),
         };
         if self.counting.is_in_memory() {
             let now = monotonic_seconds(poll_clock::now());
@@ -302,6 +292,29 @@ impl LimitCount {
             }
             Ok(())
         })
+    }
+
+    /// What [`LimitCount::limit`] would do, without counting.
+    pub(super) fn foreseen(&self, request: &Request) -> Foresight {
+        match self.clock.is_none().then(|| self.in_force(request)) {
+            Some(Err(verdict)) => Foresight::of_step(verdict.into()),
+            _ => Foresight::maybe(self.counting.rejected_code, Why::Counts),
+        }
+    }
+
+    /// The rules that count the request; `Err`: what becomes of it without one.
+    fn in_force(&self, request: &Request) -> Result<SmallVec<[Applied<'_>; 1]>, Verdict> {
+        match self.applied(request) {
+            Ok(applied) if !applied.is_empty() => Ok(applied),
+            outcome => {
+                let reason = outcome.err().unwrap_or_else(|| "none applies".to_owned());
+                error_log::log(
+                    error_log::Level::Error,
+                    format_args!("failed to get rate limit rules: {reason}"),
+                );
+                Err(if self.counting.allow_degradation { Ok(()) } else { Err(Box::new(Reply::page(500))) })
+            }
+        }
     }
 
     /// All rules are resolved before the first one counts.
@@ -364,6 +377,13 @@ impl Plugin for LimitCount {
             return Step::Next;
         }
         self.limit(request, 1.0)
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        if !self.is_action && skip::is_skipped(request, PLUGIN.name) {
+            return Foresight::Continues;
+        }
+        self.foreseen(request)
     }
 }
 

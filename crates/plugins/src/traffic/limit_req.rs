@@ -8,7 +8,9 @@ use bucket::{Bucket, Buckets};
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::redis::RedisClient;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step, step::Verdict};
+use tidegate_plugin_api::{
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Why, step::Verdict,
+};
 
 use crate::common::{
     conf::typed,
@@ -24,6 +26,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     encrypt_fields: &["redis_password"],
     phases: Phases::ACCESS,
     remarks: |conf| limit_key::remarks(conf, PLUGIN.schema, &[]),
+    of_consumer: limit_key::of_consumer,
     build,
     ..PluginDef::DEFAULT
 };
@@ -91,6 +94,10 @@ impl Plugin for LimitReq {
             Some(delay) if delay < SHORTEST_DELAY || self.nodelay => Step::Next,
             delay => Step::wait(self.delay_or_refuse(delay)),
         }
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(self.rejected_code, Why::Counts)
     }
 }
 

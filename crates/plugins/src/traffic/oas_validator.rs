@@ -20,7 +20,8 @@ use tidegate_backtrack::SearchTime;
 use tidegate_clients::http::{Body, ClientOptions, Endpoint, TlsWanted};
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, aside, step::Verdict,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Why, aside,
+    step::Verdict,
 };
 use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log::{self, Level};
@@ -148,6 +149,13 @@ fn remote(url: &str, conf: &Conf, context: &BuildContext) -> Result<Remote, Stri
 impl Plugin for OasValidator {
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         Step::wait(self.validate(request))
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        match &self.source {
+            Source::Remote(_) => Foresight::maybe(self.settings.rejection_status_code, Why::Asks),
+            Source::Known(_) | Source::Broken(_) => Foresight::by_running(self, phase, request),
+        }
     }
 }
 

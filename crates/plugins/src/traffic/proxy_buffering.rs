@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step};
 
 use crate::common::conf::typed;
 
@@ -32,6 +32,10 @@ impl Plugin for ProxyBuffering {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         request.edits.unbuffered_answer = self.disable_proxy_buffering;
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -25,7 +25,8 @@ use rules::Asked;
 use serde_json::Value;
 use tidegate_plugin_api::memory::Growing;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step, Variable,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Source, Step,
+    Variable, Why,
 };
 use tidegate_protocol::Method;
 use tidegate_telemetry::error_log;
@@ -236,6 +237,16 @@ impl Plugin for ProxyCache {
             return;
         };
         self.store(request, key, capture);
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        if phase != Phases::STORED || request.route.is_none() {
+            return Foresight::by_running(self, phase, request);
+        }
+        match is_purge(request) || self.settings.caches_method(request) {
+            true => Foresight::maybe(None, Why::Stored),
+            false => Foresight::Continues,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use tidegate_clients::http::{self, Body, ClientOptions, Endpoint, Method, Outgoi
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_fraction;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, RequestBody, Step, hops, memory,
     upstream::{PassHost, Peer},
 };
 use tidegate_telemetry::error_log;
@@ -171,6 +171,11 @@ impl Plugin for ProxyMirror {
             }
             Ok(())
         })
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        // Copies are sent beside the request.
+        Foresight::Continues
     }
 }
 

@@ -12,10 +12,11 @@ use serde_json::Value;
 use smallvec::SmallVec;
 use tidegate_model::header_text::Text;
 use tidegate_model::random::random_below;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_protocol::FieldName;
 
 use crate::common::{
-    conf::typed,
+    conf::{self, typed},
     uuid::{self, random_u128},
 };
 
@@ -34,7 +35,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
 #[derive(Deserialize)]
 struct RequestId {
     #[serde(deserialize_with = "shared")]
-    header_name: Arc<str>,
+    header_name: Arc<FieldName>,
     include_in_response: bool,
     algorithm: Algorithm,
     range_id: RangeId,
@@ -60,12 +61,12 @@ struct RangeId {
 /// Ids longer than this are cut: the header must fit a head.
 const MAX_LENGTH: usize = 4096;
 
-fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
-    String::deserialize(deserializer).map(Arc::from)
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<FieldName>, D::Error> {
+    conf::field_name(deserializer).map(Arc::new)
 }
 
 /// The id of this request under a header's name, for the response.
-struct Given(SmallVec<[(Arc<str>, Id); 1]>);
+struct Given(SmallVec<[(Arc<FieldName>, Id); 1]>);
 
 enum Id {
     Made(Rc<str>),
@@ -87,11 +88,11 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Plugin for RequestId {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
-        let (id, text) = match request.header(&self.header_name).filter(|id| !id.is_empty()) {
+        let (id, text) = match request.head.headers.get_named(&self.header_name).filter(|id| !id.is_empty()) {
             Some(id) => (Id::OfClient(id.into()), String::from_utf8_lossy(id).into()),
             None => {
                 let id = self.new_id();
-                request.assert_header(&*self.header_name, [id.as_bytes()]);
+                request.assert_named(&self.header_name, [id.as_bytes()]);
                 (Id::Made(id.clone()), id)
             }
         };
@@ -105,15 +106,21 @@ impl Plugin for RequestId {
 
     fn header_filter(&self, request: &mut Request) {
         if !self.include_in_response
-            || request.response.headers.get(&self.header_name).is_some_and(|id| !id.is_empty())
+            || request.response.headers.get_named(&self.header_name).is_some_and(|id| !id.is_empty())
         {
             return;
         }
         let given = request.extensions.get::<Given>();
-        let id = given.and_then(|given| given.0.iter().rfind(|(name, _)| *name == self.header_name));
+        let is_own = |(name, _): &&(Arc<FieldName>, Id)| name.text() == self.header_name.text();
+        let id = given.and_then(|given| given.0.iter().rfind(is_own));
         if let Some((_, id)) = id {
-            request.response.headers.set(&*self.header_name, id.bytes());
+            let bytes = id.bytes();
+            request.response.headers.set_named(&self.header_name, |out| out.extend_from_slice(bytes));
         }
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::Continues
     }
 }
 

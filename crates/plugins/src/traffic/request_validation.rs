@@ -15,8 +15,8 @@ use tidegate_model::{
     schema::{Failure, MOST_STEPS},
 };
 use tidegate_plugin_api::{
-    BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
-    Verdict,
+    BodyError, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind,
+    Step, Verdict,
     aside::{self, Undone},
     document::{Allowance, TooLarge},
     memory::{self, Spent},
@@ -170,6 +170,10 @@ impl Plugin for RequestValidation {
             Some(check) => Step::wait(self.check_body(check, request)),
             None => Step::Next,
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

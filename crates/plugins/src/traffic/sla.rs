@@ -12,7 +12,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Reply, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Why};
 
 use crate::common::{clock::monotonic_seconds, conf::typed};
 
@@ -143,6 +143,13 @@ impl Plugin for Sla {
         }
         for (name, value) in &level.response_headers.set {
             request.response.headers.set(name, value);
+        }
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        match self.shared.is_empty() && self.member(request).is_none() {
+            true => Foresight::Continues,
+            false => Foresight::maybe(self.rejected_code, Why::Counts),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template, Variable,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template, Variable, Why,
+    foresight::at_once,
 };
 use tidegate_routing::expr::Expression;
 
@@ -36,6 +37,8 @@ struct Rule {
     condition: Option<Expression<Variable>>,
     /// What each action sets; one that sets nothing passes its share on as it is.
     actions: Vec<Vec<(String, Template)>>,
+    /// Of the actions.
+    weights: Vec<u32>,
     turns: Turns,
 }
 
@@ -114,7 +117,7 @@ fn compile(conf: &Value) -> Result<TrafficLabel, String> {
             let weight = action.get("weight").map(typed::<u32>).transpose();
             weights.push(weight.map_err(|reason| format!("{reason} (weight)"))?.unwrap_or(1));
         }
-        rules.push(Rule { condition, actions, turns: Turns::new(&weights) });
+        rules.push(Rule { condition, actions, turns: Turns::new(&weights), weights });
     }
     Ok(TrafficLabel { rules, needs_body })
 }
@@ -135,6 +138,16 @@ impl Plugin for TrafficLabel {
         }
         Step::Next
     }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        let limit = tidegate_plugin_api::condition_body_bytes();
+        match at_once(request.decide(limit, |request| self.choose(request))) {
+            None => Foresight::maybe(None, Why::Body),
+            Some(Err(reply)) => Foresight::answers(&reply),
+            Some(Ok(None)) => Foresight::Continues,
+            Some(Ok(Some(rule))) => rule.foreseen(request),
+        }
+    }
 }
 
 impl TrafficLabel {
@@ -145,10 +158,28 @@ impl TrafficLabel {
 }
 
 impl Rule {
+    /// What [`Rule::apply`] would do, without a turn.
+    fn foreseen(&self, request: &mut Request) -> Foresight {
+        let mut with_turns =
+            (0..).zip(&self.weights).filter(|(_, weight)| **weight > 0).map(|(index, _)| index);
+        match (with_turns.next(), with_turns.next()) {
+            (None, _) => Foresight::Continues,
+            (Some(only), None) => {
+                self.act(only, request);
+                Foresight::Continues
+            }
+            _ => Foresight::Alters,
+        }
+    }
+
     fn apply(&self, request: &mut Request) {
-        let action =
-            self.turns.next(request.worker, request.started).and_then(|index| self.actions.get(index));
-        for (name, template) in action.into_iter().flatten() {
+        if let Some(index) = self.turns.next(request.worker, request.started) {
+            self.act(index, request);
+        }
+    }
+
+    fn act(&self, index: usize, request: &mut Request) {
+        for (name, template) in self.actions.get(index).into_iter().flatten() {
             let mut value = Vec::new();
             template.render_into(request, &mut value);
             // As in nginx, a field without a value is not sent.

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, UpstreamHandle, Variable,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Share, Step,
+    UpstreamHandle, Variable, Why, foresight::at_once,
 };
 use tidegate_routing::expr::{Expression, Variables};
 
@@ -21,6 +22,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("traffic_split.json"),
     phases: Phases::ACCESS,
     check,
+    remarks,
     headers: &[("rules[].weighted_upstreams[].upstream.checks.active.req_headers", Text::Lines)],
     build,
     inline_upstreams: Some(inline_upstreams),
@@ -37,6 +39,8 @@ pub(crate) struct Rule {
     /// One of them must hold; `None`: always.
     conditions: Option<Vec<Expression<Variable>>>,
     targets: Vec<Target>,
+    /// Of the targets.
+    weights: Vec<u32>,
     /// Takes turns over `targets` by weight.
     turns: Turns,
 }
@@ -60,6 +64,30 @@ fn targets(rule: &Value) -> impl Iterator<Item = &Value> {
 /// The inline upstream of a target; an id goes before it.
 fn inline(target: &Value) -> Option<&Value> {
     target.get("upstream").filter(|_| target.get("upstream_id").is_none())
+}
+
+/// As of upstreams elsewhere.
+pub(crate) fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, rule) in rules(conf).enumerate() {
+        let mut weights = targets(rule).map(|target| target.get("weight").and_then(Value::as_f64)).peekable();
+        if weights.peek().is_some() && weights.all(|weight| weight == Some(0.0)) {
+            found.push(format!(
+                "rules[{at}].weighted_upstreams: every weight is 0, so that the first target gets all requests; \
+                 give one that should get them a weight above 0"
+            ));
+        }
+        for (number, upstream) in targets(rule).map(inline).enumerate() {
+            let kind = upstream.and_then(|upstream| upstream.pointer("/checks/passive/type")?.as_str());
+            if kind.is_some_and(|kind| kind != "http") {
+                found.push(format!(
+                    "rules[{at}].weighted_upstreams[{number}].upstream.checks.passive.type has no effect: \
+                     all answers and failures of requests count, whatever the type"
+                ));
+            }
+        }
+    }
+    found
 }
 
 pub(crate) fn inline_upstreams(conf: &Value) -> Vec<Cow<'_, Value>> {
@@ -113,6 +141,7 @@ pub(crate) fn built(conf: &Value, context: &BuildContext) -> Result<(Vec<Rule>, 
             conditions: conditions(rule, &mut needs_body)?,
             targets: list,
             turns: Turns::new(&weights),
+            weights,
         });
     }
     Ok((built, needs_body))
@@ -135,6 +164,16 @@ impl Plugin for TrafficSplit {
             Err(reply) => return Step::Reply(reply),
         }
         Step::Next
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        let limit = tidegate_plugin_api::condition_body_bytes();
+        match at_once(request.decide(limit, |request| self.choose(request))) {
+            None => Foresight::maybe(None, Why::Body),
+            Some(Err(reply) | Ok(Err(reply))) => Foresight::answers(&reply),
+            Some(Ok(Ok(None))) => Foresight::Continues,
+            Some(Ok(Ok(Some(rule)))) => rule.foreseen(request),
+        }
     }
 }
 
@@ -159,6 +198,17 @@ pub(crate) fn missing_upstream(id: &str) -> String {
 
 type Upstreams = FxHashMap<Arc<str>, Arc<UpstreamHandle>>;
 
+impl Target {
+    /// `None`: the route's own.
+    fn upstream(&self, upstreams: &Upstreams) -> Option<Arc<UpstreamHandle>> {
+        match self {
+            Target::Inline(handle) => Some(handle.clone()),
+            Target::Named(id) => upstreams.get(id.as_str()).cloned(),
+            Target::Route => None,
+        }
+    }
+}
+
 impl Rule {
     /// A rule that is looked at must name existing upstreams, whichever of them would be chosen.
     pub(crate) fn missing(&self, upstreams: &Upstreams) -> Option<&str> {
@@ -180,10 +230,24 @@ impl Rule {
         started: Instant,
         upstreams: &Upstreams,
     ) -> Option<Arc<UpstreamHandle>> {
-        match self.targets.get(self.turns.next(worker, started)?)? {
-            Target::Inline(handle) => Some(handle.clone()),
-            Target::Named(id) => upstreams.get(id.as_str()).cloned(),
-            Target::Route => None,
+        self.targets.get(self.turns.next(worker, started)?)?.upstream(upstreams)
+    }
+
+    /// What [`Rule::apply`] would do, without a turn.
+    fn foreseen(&self, request: &mut Request) -> Foresight {
+        let upstreams = &request.snapshot.upstreams;
+        let has_turns = self.targets.iter().zip(&self.weights).filter(|(_, weight)| **weight > 0);
+        let mut shares: Vec<Share> = has_turns
+            .map(|(target, weight)| Share { upstream: target.upstream(upstreams), weight: *weight })
+            .collect();
+        match shares.len() {
+            0 => Foresight::Continues,
+            1 => {
+                request.edits.upstream =
+                    shares.pop().and_then(|share| share.upstream).or(request.edits.upstream.take());
+                Foresight::Continues
+            }
+            _ => Foresight::Splits(shares),
         }
     }
 

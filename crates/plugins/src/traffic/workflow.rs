@@ -8,7 +8,8 @@ use tidegate_model::{
     schema::{Schema, lua},
 };
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Variable, Why,
+    foresight::at_once,
 };
 use tidegate_routing::expr::Expression;
 
@@ -181,6 +182,10 @@ enum Action {
     Plugin(&'static str, Arc<dyn Plugin>),
 }
 
+fn returned(code: u16) -> Reply {
+    Reply::error_msg(code, "rejected by workflow")
+}
+
 impl Workflow {
     /// The number of the first rule whose case holds.
     fn choose(&self, request: &Request) -> Option<usize> {
@@ -193,7 +198,7 @@ impl Workflow {
         }
         let Some(rule) = chosen.and_then(|chosen| self.rules.get(chosen)) else { return Step::Next };
         match &rule.action {
-            Action::Return(code) => Step::reply(Reply::error_msg(*code, "rejected by workflow")),
+            Action::Return(code) => Step::reply(returned(*code)),
             Action::Plugin(name, plugin) => {
                 skip::skip(request, name);
                 plugin.access(request)
@@ -224,6 +229,23 @@ impl Plugin for Workflow {
         for rule in &self.rules {
             if let Action::Plugin(_, plugin) = &rule.action {
                 plugin.log(request);
+            }
+        }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        let limit = tidegate_plugin_api::condition_body_bytes();
+        let chosen = match at_once(request.decide(limit, |request| self.choose(request))) {
+            None => return Foresight::maybe(None, Why::Body),
+            Some(Err(reply)) => return Foresight::answers(&reply),
+            Some(Ok(chosen)) => chosen.and_then(|chosen| self.rules.get(chosen)),
+        };
+        match chosen.map(|rule| &rule.action) {
+            None => Foresight::Continues,
+            Some(Action::Return(code)) => Foresight::answers(&returned(*code)),
+            Some(Action::Plugin(name, plugin)) => {
+                skip::skip(request, name);
+                plugin.foresee(phase, request)
             }
         }
     }

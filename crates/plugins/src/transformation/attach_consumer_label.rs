@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidegate_model::header_text::Text;
-use tidegate_plugin_api::{BuildContext, Phases, Plugin, PluginDef, Request, Step};
+use tidegate_plugin_api::{BuildContext, Foresight, Phases, Plugin, PluginDef, Request, Step};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "attach-consumer-label",
@@ -46,5 +46,9 @@ impl Plugin for AttachConsumerLabel {
             request.assert_header(header, value);
         }
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_clients::nginx_base64;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step, WholeBody,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
+    WholeBody, Why,
     aside::{self, Undone},
     body::BodyError,
     document::Allowance,
@@ -36,10 +37,25 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     answers: true,
     schema: include_str!("body_transformer.json"),
     phases: Phases::REWRITE.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
+    remarks,
     build,
     for_admins: Some("its templates are code"),
     ..PluginDef::DEFAULT
 };
+
+/// What stands behind a tag that is not closed is text.
+fn remarks(conf: &Value) -> Vec<String> {
+    let of_side = |side: &str| {
+        let template = conf.get(side)?.get("template")?.as_str()?;
+        let tags = [("{{", "}}"), ("{%", "%}"), ("{*", "*}")];
+        let is_open = |(open, close): &(&str, &str)| {
+            template.rsplit_once(open).is_some_and(|(_, rest)| !rest.contains(close))
+        };
+        let (open, close) = tags.into_iter().find(is_open)?;
+        Some(format!("{side}.template: {open} is not closed by {close}, and is sent as it is written"))
+    };
+    ["request", "response"].into_iter().filter_map(of_side).collect()
+}
 
 #[derive(Deserialize)]
 struct Conf {
@@ -157,6 +173,13 @@ impl Plugin for BodyTransformer {
                 }
             }
         })
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        match &self.request {
+            Some(_) => Foresight::maybe(None, Why::Runs),
+            None => Foresight::Continues,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step, Verdict, aside,
-    document::Allowance, graphql::Document, memory,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
+    Verdict, aside, document::Allowance, graphql::Document, memory,
 };
 use tidegate_protocol::{HeaderId, Method, uri::encode_component};
 use tidegate_telemetry::error_log::{self, Level};
@@ -58,6 +58,10 @@ impl Plugin for Degraphql {
             Method::Post => Step::wait(self.ask_by_body(request)),
             _ => Step::reply(Reply::page(405)),
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, aside, remaking::Remaker,
-    reply::ReplyBody,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, aside,
+    remaking::Remaker, reply::ReplyBody,
 };
 use tidegate_protocol::HeaderId;
 
@@ -53,6 +53,14 @@ impl Plugin for ExitTransformer {
     fn rewrite<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         request.remake_with(self.0.clone());
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
+
+    fn may_change_status(&self) -> bool {
+        true
     }
 }
 

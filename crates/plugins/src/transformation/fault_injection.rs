@@ -7,8 +7,8 @@ use serde_json::Value;
 use tidegate_model::random::random_u64;
 use tidegate_model::{header_text::Text, schema::lua};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable, Verdict,
-    location,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, Variable,
+    Verdict, Why, foresight::at_once, location,
 };
 use tidegate_routing::expr::Expression;
 
@@ -156,6 +156,29 @@ impl Plugin for FaultInjection {
             (None, None) => Step::Next,
             (None, Some(abort)) => Step::reply(abort.reply(request)),
             (delay, abort) => Step::wait(inject(request, delay, abort)),
+        }
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        let when = &self.abort.as_ref()?.when;
+        (when.vars.is_none() && when.percentage.is_none_or(|percentage| percentage >= 100))
+            .then_some(Phases::REWRITE)
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        let limit = tidegate_plugin_api::condition_body_bytes();
+        let Some(abort) = &self.abort else { return Foresight::Continues };
+        match at_once(request.decide(limit, |request| abort.when.holds(request))) {
+            None => Foresight::maybe(abort.status, Why::Body),
+            Some(Err(reply)) => Foresight::answers(&reply),
+            Some(Ok(false)) => Foresight::Continues,
+            Some(Ok(true)) => match abort.when.percentage {
+                Some(0) => Foresight::Continues,
+                Some(percentage) if percentage < 100 => {
+                    Foresight::maybe(abort.status, Why::Draws(percentage))
+                }
+                _ => Foresight::answers(&abort.reply(request)),
+            },
         }
     }
 }

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_clients::nginx_base64;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind, Step,
-    Verdict, WholeBody,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody, SchemaKind,
+    Step, Verdict, WholeBody,
     aside::{self, Undone},
     document::{self, Allowance, TooLarge, Unread},
     memory::{self, Lease, Spent},
@@ -44,6 +44,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("grpc_transcode.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     check,
+    schemes: &["grpc", "grpcs"],
     build,
     ..PluginDef::DEFAULT
 };
@@ -158,6 +159,10 @@ impl Plugin for Transcode {
             });
             memory::hold(text.into_bytes(), client).map_err(spent)
         })
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tidegate_clients::nginx_base64;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BodyChunk, BodyError, BuildContext, Phases, Plugin, PluginDef, Reply, Request, RequestBody, Step,
-    Verdict, aside,
+    BodyChunk, BodyError, BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, RequestBody,
+    Step, Verdict, aside,
     memory::{self, Spent},
 };
 use tidegate_protocol::{HeaderId, Method};
@@ -26,6 +26,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     schema: include_str!("grpc_web.json"),
     phases: Phases::ACCESS.and(Phases::HEADER_FILTER).and(Phases::BODY_FILTER),
     headers: &[("cors_allow_headers", Text::Value)],
+    schemes: &["grpc", "grpcs"],
     build,
     ..PluginDef::DEFAULT
 };
@@ -89,6 +90,10 @@ impl Plugin for GrpcWeb {
         } else {
             chunk.data.extend_from_slice(&frame);
         }
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

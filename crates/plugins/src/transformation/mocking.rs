@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use tidegate_model::header_text::Text;
 use tidegate_model::random::{random_fraction, random_u64};
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, location,
     reply::ReplyBody,
 };
 
-use crate::common::{conf::typed, number, schemas};
+use crate::common::{conf::typed, header_edits, number, schemas};
 
 pub(crate) static PLUGIN: PluginDef = PluginDef {
     name: "mocking",
@@ -24,7 +24,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::ACCESS,
     check,
     headers: &[("response_headers", Text::Fields), ("content_type", Text::Value)],
-    remarks: |conf| schemas::remarks(conf, &["response_schema"]),
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -77,6 +77,17 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
         Some(schema) => schemas::compile("response_schema", &with_lower_case_types(schema)).map(|_| ()),
         None => Ok(()),
     }
+}
+
+/// What has no effect beside an example, and header fields that the gateway writes itself.
+fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = schemas::remarks(conf, &["response_schema"]);
+    let has = |name: &str| conf.get(name).is_some_and(|value| !value.is_null());
+    if has("response_example") && has("response_schema") {
+        found.push("response_schema has no effect with response_example; remove one".to_owned());
+    }
+    found.extend(header_edits::unsent("response_headers", conf.get("response_headers")));
+    found
 }
 
 /// Examples are made for types in any case, as in APISIX.
@@ -138,6 +149,14 @@ impl Plugin for Mocking {
             tokio::time::sleep(Duration::from_secs(self.delay)).await;
             Err(Box::new(reply))
         })
+    }
+
+    fn answers_all_in(&self) -> Option<Phases> {
+        Some(Phases::ACCESS)
+    }
+
+    fn foresee(&self, _: Phases, request: &mut Request) -> Foresight {
+        Foresight::answers(&self.reply(request))
     }
 }
 

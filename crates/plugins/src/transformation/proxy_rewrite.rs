@@ -14,9 +14,10 @@ use smallvec::SmallVec;
 use target::{Reading, Target};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BuildContext, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template, uri_text::Kind,
+    BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, SchemaKind, Step, Template,
+    uri_text::Kind,
 };
-use tidegate_protocol::{HeaderId, Method};
+use tidegate_protocol::{FieldName, HeaderId, Method};
 use tidegate_routing::expr::GaveUp;
 use tidegate_telemetry::error_log::{self, Level};
 
@@ -62,7 +63,7 @@ struct ProxyRewrite {
 #[derive(Default)]
 struct Headers {
     add: Vec<(String, Vec<HeaderValue>)>,
-    set: Vec<(String, Vec<HeaderValue>)>,
+    set: Vec<(FieldName, Vec<HeaderValue>)>,
     remove: Vec<String>,
 }
 
@@ -129,18 +130,18 @@ fn build(conf: &Value, _: &BuildContext) -> Result<Arc<dyn Plugin>, String> {
 
 impl Headers {
     fn new(conf: &Value) -> Headers {
-        let fields = |fields: Option<&Value>| {
+        fn fields<N>(fields: Option<&Value>, named: impl Fn(&str) -> N) -> Vec<(N, Vec<HeaderValue>)> {
             let entries = fields.and_then(Value::as_object).into_iter().flatten();
-            entries.map(|(name, value)| (name.clone(), HeaderValue::list(value))).collect()
-        };
+            entries.map(|(name, value)| (named(name), HeaderValue::list(value))).collect()
+        }
         if header_edits::has_operations(conf) {
             Headers {
-                add: fields(conf.get("add")),
-                set: fields(conf.get("set")),
+                add: fields(conf.get("add"), str::to_owned),
+                set: fields(conf.get("set"), FieldName::new),
                 remove: header_edits::removed(conf),
             }
         } else {
-            Headers { set: fields(Some(conf)), ..Headers::default() }
+            Headers { set: fields(Some(conf), FieldName::new), ..Headers::default() }
         }
     }
 
@@ -155,9 +156,14 @@ impl Headers {
             }
         }
         for (name, values) in &self.set {
+            if let [value] = &values[..] {
+                let value = value.render(request, captures);
+                request.assert_named(name, Some(value).filter(|value| !value.is_empty()));
+                continue;
+            }
             let values: SmallVec<[Cow<'_, [u8]>; 2]> =
                 values.iter().map(|value| value.render(request, captures)).collect();
-            request.assert_header(name, values.iter().filter(|value| !value.is_empty()));
+            request.assert_named(name, values.iter().filter(|value| !value.is_empty()));
         }
         for name in &self.remove {
             request.assert_header(name, [] as [&str; 0]);
@@ -184,6 +190,10 @@ impl Plugin for ProxyRewrite {
             request.edits.method = Some(method.clone());
         }
         Step::Next
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
     }
 }
 

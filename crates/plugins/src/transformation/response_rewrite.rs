@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Passage, Phases, Plugin, PluginDef, Request, SchemaKind, Step, Template,
-    Variable, WholeBody, location,
+    BodyChunk, BuildContext, Foresight, Passage, Phases, Plugin, PluginDef, Request, SchemaKind, Step,
+    Template, Variable, WholeBody, location,
 };
-use tidegate_protocol::HeaderId;
+use tidegate_protocol::{FieldName, HeaderId};
 use tidegate_routing::expr::Expression;
 use tidegate_telemetry::error_log;
 
@@ -21,6 +21,7 @@ use crate::common::{
     header_edits,
     held_body::{self, HeldBody},
     instance_state,
+    pattern_doubts::missing_group,
     regexes::Regex,
 };
 use filtering::Filter;
@@ -35,7 +36,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::REWRITE.and(FILTERS),
     check,
     headers: &[("headers", Text::Edits)],
-    remarks: header_edits::remarks,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
@@ -73,7 +74,7 @@ struct ResponseRewrite {
 #[derive(Default)]
 struct Headers {
     add: Vec<(String, Template)>,
-    set: Vec<(String, Template)>,
+    set: Vec<(FieldName, Template)>,
     remove: Vec<String>,
     /// The names of `set` and `remove`, one on each line: they are not trailers either.
     withheld: Arc<str>,
@@ -127,6 +128,17 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
     Ok(())
 }
 
+/// Filters with a group that their pattern does not have, and what [`header_edits::remarks`] finds.
+fn remarks(conf: &Value) -> Vec<String> {
+    let mut found = header_edits::remarks(conf);
+    for (at, filter) in conf.get("filters").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let text = |name: &str| filter.get(name).and_then(Value::as_str).unwrap_or_default();
+        let missing = missing_group(text("regex"), text("options"), text("replace"));
+        found.extend(missing.map(|missing| format!("filters[{at}].replace: {missing}")));
+    }
+    found
+}
+
 fn expression(vars: &Value) -> Result<Expression<Variable>, String> {
     Expression::compile(vars, &mut |name| Variable::resolve(name))
         .map_err(|reason| format!("failed to validate the 'vars' expression: {reason}"))
@@ -157,15 +169,17 @@ fn filter(conf: &FilterConf) -> Result<Filter, String> {
 
 impl Headers {
     fn new(conf: &Value) -> Option<Headers> {
-        let (add, set, remove) = if header_edits::has_operations(conf) {
-            let lines = conf.get("add").and_then(Value::as_array).into_iter().flatten();
-            let add = lines.map(|line| added_field(line.as_str()?)).collect::<Option<_>>()?;
-            (add, header_edits::templates(conf.get("set")), header_edits::removed(conf))
-        } else {
-            (Vec::new(), header_edits::templates(Some(conf)), Vec::new())
-        };
+        let (add, set, remove): (_, Vec<(String, Template)>, Vec<String>) =
+            if header_edits::has_operations(conf) {
+                let lines = conf.get("add").and_then(Value::as_array).into_iter().flatten();
+                let add = lines.map(|line| added_field(line.as_str()?)).collect::<Option<_>>()?;
+                (add, header_edits::templates(conf.get("set")), header_edits::removed(conf))
+            } else {
+                (Vec::new(), header_edits::templates(Some(conf)), Vec::new())
+            };
         let names = set.iter().map(|(name, _)| name).chain(&remove);
         let withheld = names.flat_map(|name| [name.as_str(), "\n"]).collect::<String>().into();
+        let set = set.into_iter().map(|(name, value)| (FieldName::new(&name), value)).collect();
         Some(Headers { add, set, remove, withheld })
     }
 
@@ -176,8 +190,8 @@ impl Headers {
             }
         }
         for (name, value) in &self.set {
-            if let Some(value) = location::field(name, value, request) {
-                request.response.assign(name, value);
+            if let Some(value) = location::field(name.text(), value, request) {
+                request.response.assign_named(name, value);
             }
         }
         for name in &self.remove {
@@ -280,6 +294,14 @@ impl Plugin for ResponseRewrite {
                 failure.status
             })
         })
+    }
+
+    fn foresee(&self, phase: Phases, request: &mut Request) -> Foresight {
+        Foresight::by_running(self, phase, request)
+    }
+
+    fn may_change_status(&self) -> bool {
+        self.status.is_some()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Only what is certain counts: the other route is tried earlier for every request of the path and host, and asks for nothing
 //! that this one does not ask for as well. What a wider `vars` or `remote_addrs` takes away is not found.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use super::{
     HostPattern, Layer, Methods, RouteSpec, Router, Stale,
@@ -124,25 +124,52 @@ impl Shadowed {
     }
 }
 
+/// Why a route is tried before another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First<'p> {
+    /// Its host is the more specific one.
+    Host(&'p str),
+    /// Its path is.
+    Path(&'p str),
+    /// Its priority is higher than the other one's.
+    Priority(i64, i64),
+    /// Its pattern is longer.
+    Pattern(&'p str),
+    /// It is simply tried first.
+    Tried,
+    /// It comes first in the store.
+    Stored,
+}
+
+impl fmt::Display for First<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            First::Host(host) => write!(f, "has the more specific host {host}"),
+            First::Path(uri) => write!(f, "has the more specific path {uri}"),
+            First::Priority(own, other) => write!(f, "has priority {own}, this one {other}"),
+            First::Pattern(uri) => write!(f, "has the longer pattern {uri}"),
+            First::Tried => f.write_str("was tried first"),
+            First::Stored => f.write_str("has the same path and priority and comes first in the store"),
+        }
+    }
+}
+
 /// Why a route was tried before another one that fits as well; completes "route ID ".
-pub fn why_first(first: Place<'_>, other: Place<'_>, mode: Mode) -> String {
+pub fn first<'p>(first: Place<'p>, other: Place<'_>, mode: Mode) -> First<'p> {
     if first.host != other.host {
-        return match first.host {
-            Some(host) => format!("has the more specific host {host}"),
-            None => "was tried first".to_owned(),
-        };
+        return first.host.map_or(First::Tried, First::Host);
     }
     let key = |uri: &str| key_length(uri, mode == Mode::UriWithParameter);
     if key(first.uri) != key(other.uri) {
-        return format!("has the more specific path {}", first.uri);
+        return First::Path(first.uri);
     }
     if first.priority != other.priority {
-        return format!("has priority {}, this one {}", first.priority, other.priority);
+        return First::Priority(first.priority, other.priority);
     }
-    if first.uri.len() > other.uri.len() {
-        return format!("has the longer pattern {}", first.uri);
+    match first.uri.len() > other.uri.len() {
+        true => First::Pattern(first.uri),
+        false => First::Stored,
     }
-    "has the same path and priority and comes first in the store".to_owned()
 }
 
 /// One of the places of a route.
@@ -285,7 +312,7 @@ impl<N: PartialEq> Router<N> {
             uri: spot.uri.into(),
             host: spot.host.map(|host| host.pattern().into()),
             by,
-            why: why_first(first.place(), spot.place(), self.mode()),
+            why: self::first(first.place(), spot.place(), self.mode()).to_string(),
         })
     }
 

@@ -11,6 +11,7 @@ use redb::{DatabaseError, StorageError};
 
 use super::{
     faults::{damaged, unavailable},
+    holder::holder,
     in_turns::InTurns,
     tables::{FORMAT, FORMAT_KEY, META, OBJECTS, REVISION_KEY},
 };
@@ -69,9 +70,12 @@ fn builder() -> redb::Builder {
 fn open_problem(path: &Path, error: &DatabaseError) -> StoreError {
     let shown = path.display();
     match error {
-        DatabaseError::DatabaseAlreadyOpen => unavailable(format!(
-            "database {shown} is in use by another process; stop the other gateway or give this one its own path"
-        )),
+        DatabaseError::DatabaseAlreadyOpen => {
+            let pid = holder(path).map_or(String::new(), |pid| format!(", {pid}"));
+            unavailable(format!(
+                "database {shown} is in use by another process{pid}; stop the other gateway or give this one its own path"
+            ))
+        }
         DatabaseError::UpgradeRequired(version) => unavailable(format!(
             "database {shown} has the old file version {version}; export it with the program that wrote it"
         )),

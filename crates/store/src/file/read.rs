@@ -1,13 +1,16 @@
 //! Reading one file whole.
 
-use std::{fs, io, path::Path};
+use std::{
+    io::{self, Read},
+    path::Path,
+};
 
 use serde_json::Value;
-use tidegate_config::{environment, yaml};
+use tidegate_config::{bounded, environment, yaml};
 use tidegate_model::json;
 
 use super::places::Text;
-use crate::collections;
+use crate::collections::{self, Places as _};
 
 /// Files above this are refused rather than read into memory.
 const MAX_BYTES: u64 = 1 << 30;
@@ -39,9 +42,14 @@ pub(super) fn document(path: &Path, format: Format) -> Result<(Value, Text), Str
     match document {
         Value::Object(_) => {
             let text = Text::new(shown.to_string(), text);
-            match collections::same_twice(&document) {
+            if let Some(twice) = collections::same_twice(&document) {
+                return Err(format!("failed to parse the content of file {}", text.twice(&twice)));
+            }
+            match collections::not_a_list(&document) {
                 None => Ok((document, text)),
-                Some(twice) => Err(format!("failed to parse the content of file {}", text.twice(&twice))),
+                Some((name, fault)) => {
+                    Err(format!("failed to parse the content of file {}{fault}", text.key(name)))
+                }
             }
         }
         Value::Null => Err(format!(
@@ -71,14 +79,24 @@ enum Unread {
     Io(#[from] io::Error),
     #[error("it has {0} bytes, at most {MAX_BYTES} are read")]
     TooLarge(u64),
+    /// Reading a pipe would wait for a writer, and find its text once only.
+    #[error("it is not a regular file")]
+    Special,
 }
 
 fn text(path: &Path) -> Result<String, Unread> {
-    let size = fs::metadata(path)?.len();
+    let mut file = bounded::open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(Unread::Special);
+    }
+    let size = metadata.len();
     if size > MAX_BYTES {
         return Err(Unread::TooLarge(size));
     }
-    Ok(fs::read_to_string(path)?)
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn parse_yaml(text: String) -> Result<(Value, String), Problem> {

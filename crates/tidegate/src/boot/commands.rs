@@ -40,12 +40,18 @@ pub(crate) enum Command {
         /// As of `Reload`.
         #[serde(default)]
         force: bool,
+        /// As of `Reload`.
+        #[serde(default)]
+        config: Option<PathBuf>,
     },
     Reload {
         timeout_seconds: u64,
         /// Also where objects that are in use could not be decrypted.
         #[serde(default)]
         force: bool,
+        /// The config.yaml that the command names: the gateway reads its own.
+        #[serde(default)]
+        config: Option<PathBuf>,
     },
     /// The answer is the path of a file that holds everything acknowledged until now.
     Backup,
@@ -53,6 +59,10 @@ pub(crate) enum Command {
     WholeBackup,
     /// Which objects that are in use a gateway with this keyring could not decrypt: a list of [`Lost`].
     Undecryptable { keyring: Keys },
+    /// Which objects it cannot use: a list of [`Unusable`].
+    Rejected,
+    /// Which keys of its file of resources are in no use: a list of texts.
+    Ignored,
     /// Sessions of TCP and UDP: the answer is a table of them, or how many end.
     Connections { id: Option<u64>, route: Option<String>, client: Option<IpAddr>, end: Option<End> },
 }
@@ -63,6 +73,20 @@ pub(crate) struct Lost {
     /// `consumers/anna`.
     pub object: String,
     pub reason: String,
+}
+
+/// An object that the gateway cannot use.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Unusable {
+    /// `consumers/anna`.
+    pub object: String,
+    pub reason: String,
+}
+
+impl Unusable {
+    pub(crate) fn in_words(&self) -> String {
+        format!("{} cannot be used: {}", self.object, self.reason)
+    }
 }
 
 /// Keys, which no log shows.
@@ -161,6 +185,24 @@ pub(crate) fn undecryptable(
     }
 }
 
+/// The objects that the gateway of this pid file cannot use.
+pub(crate) fn unusable(pid_file: &Path, limit: Duration) -> anyhow::Result<Vec<Unusable>> {
+    match send(&path(pid_file), &Command::Rejected, limit)? {
+        CommandReply::Done(list) => Ok(serde_json::from_str(&list)?),
+        CommandReply::Failed(reason) => Err(anyhow::Error::msg(reason)),
+        CommandReply::Follows(_) => Err(unexpected()),
+    }
+}
+
+/// The keys that are in no use in the file of resources of the gateway of this pid file.
+pub(crate) fn ignored(pid_file: &Path, limit: Duration) -> anyhow::Result<Vec<String>> {
+    match send(&path(pid_file), &Command::Ignored, limit)? {
+        CommandReply::Done(list) => Ok(serde_json::from_str(&list)?),
+        CommandReply::Failed(reason) => Err(anyhow::Error::msg(reason)),
+        CommandReply::Follows(_) => Err(unexpected()),
+    }
+}
+
 pub(crate) fn unexpected() -> anyhow::Error {
     anyhow::Error::msg("the gateway answers in another way than this program asks; use the program that runs")
 }
@@ -227,7 +269,7 @@ fn read(stream: &UnixStream) -> io::Result<Command> {
 pub(crate) fn reload(socket: &Path) -> BoxFuture<'static, Result<(), String>> {
     let socket = socket.to_owned();
     let asked = tokio::task::spawn_blocking(move || {
-        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs(), force: false };
+        let command = Command::Reload { timeout_seconds: RELOAD_LIMIT.as_secs(), force: false, config: None };
         send(&socket, &command, RELOAD_LIMIT)
     });
     Box::pin(async move {

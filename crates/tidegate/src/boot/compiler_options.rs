@@ -1,10 +1,10 @@
 //! What config.yaml says to the compiler, and to those who judge objects as it does.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use tidegate_compiler::{Options, UpstreamTrust};
 use tidegate_config::{Provider, Role, Settings, settings::HttpRouter};
-use tidegate_model::idle::{Matching, Ports};
+use tidegate_model::idle::{Listeners, Matching, Ports};
 use tidegate_plugin_api::{
     Catalog,
     route::RouterOptions,
@@ -54,9 +54,9 @@ pub(super) fn matching(settings: &Settings) -> Matching {
     let is_document = matches!(settings.provider, Provider::Yaml | Provider::Json | Provider::ApiDriven);
     // Other gateways serve these objects, too.
     let are_shared = settings.role == Role::ControlPlane || settings.provider == Provider::Etcd;
-    let (ports, stream_ports) = match are_shared {
+    let (ports, stream_ports, stream_listeners) = match are_shared {
         true => Default::default(),
-        false => (ports(settings), stream_ports(settings)),
+        false => (ports(settings), stream_ports(settings), stream_listeners(settings)),
     };
     let stream = settings.stream.enable;
     let tcp = |ends_tls: bool| {
@@ -74,6 +74,7 @@ pub(super) fn matching(settings: &Settings) -> Matching {
         stream_ports,
         tcp_ports,
         tls_ports,
+        stream_listeners,
         ..of(settings, None).matching()
     }
 }
@@ -82,6 +83,17 @@ fn ports(settings: &Settings) -> Ports {
     let apisix = &settings.apisix;
     let tls = apisix.tls.listen.iter().filter(|_| apisix.tls.enable);
     Ports::of(apisix.node_listen.iter().chain(tls).map(|listener| listener.port))
+}
+
+fn stream_listeners(settings: &Settings) -> Listeners {
+    let stream = &settings.stream;
+    // What is behind a PROXY header names an address of its own.
+    let tcp = stream.tcp.iter().map(|tcp| (&tcp.listener, tcp.proxy_protocol));
+    let all = tcp.chain(stream.udp.iter().map(|listener| (listener, false)));
+    Listeners::of(all.map(|(listener, is_behind)| {
+        let address = listener.ip.parse().ok().filter(|ip: &IpAddr| !ip.is_unspecified() && !is_behind);
+        (address, listener.port)
+    }))
 }
 
 fn stream_ports(settings: &Settings) -> Ports {

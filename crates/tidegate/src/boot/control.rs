@@ -89,11 +89,18 @@ pub(super) fn compile_once(
     runtime: &Runtime,
     catalog: &Arc<Catalog>,
     provider: &Arc<Provider>,
-) -> anyhow::Result<Arc<Snapshot>> {
+) -> anyhow::Result<(Arc<Snapshot>, Trial)> {
     let mut follower = follower(settings, runtime, catalog, provider)?;
+    let trial = trial(settings, catalog, follower.secrets.clone())?;
     let snapshot = follower.compiler.snapshot(follower.revision);
     idle_fields::log(&mem::take(&mut follower.unjudged), &follower.idle, &snapshot, || false);
-    Ok(snapshot)
+    Ok((snapshot, trial))
+}
+
+/// A compiler for questions, with the settings of the one that serves.
+fn trial(settings: &Settings, catalog: &Arc<Catalog>, secrets: Arc<Secrets>) -> anyhow::Result<Trial> {
+    let options = compiler_options::of(settings, stream_catalog(settings)?);
+    Ok(Trial::new(options, catalog.clone(), secrets, tidegate_plugins::lua_compiler()))
 }
 
 /// Compiles the first snapshot, then keeps following on a separate thread. `says_all_first`: of fields without effect, too, for those who
@@ -119,12 +126,7 @@ pub(super) fn start(
     let rejected = follower.rejected.subscribe();
     let warnings = follower.warnings.subscribe();
     let secrets = follower.secrets.clone();
-    let trial = Trial::new(
-        compiler_options::of(settings, stream_catalog(settings)?),
-        catalog.clone(),
-        secrets,
-        tidegate_plugins::lua_compiler(),
-    );
+    let trial = trial(settings, catalog, secrets)?;
     let (stop, stopped) = watch::channel(false);
     let handle = runtime.handle().clone();
     let to_publish = publisher.clone();

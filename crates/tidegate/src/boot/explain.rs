@@ -2,9 +2,14 @@
 //! configuration that it meets comes from.
 
 mod answer;
+mod candidates;
+mod disabled;
+mod ending;
 mod fields;
 mod nearest_path;
+mod notes;
 mod ports;
+mod reason;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -15,7 +20,7 @@ use tidegate_proxy::{
     settings::Reading,
 };
 
-pub(super) use self::{answer::Objects, ports::Ports};
+pub(super) use self::{answer::Objects, disabled::disabled, ports::Ports};
 
 const MAX_URL_BYTES: usize = 16 * 1024;
 const MAX_FIELDS: usize = 100;

@@ -19,7 +19,8 @@ pub(super) fn check(catalog: &Arc<Catalog>) -> tidegate_store::file::Check {
         // The reason goes into the log.
         checked.map_err(|reason| {
             let reason = mask_message(kind, id, value, &catalog, &reason);
-            remedy::with_remedy(Some(kind), reason, &catalog)
+            // Without the object: what is wrong in it may be a secret, and the log keeps it.
+            remedy::with_remedy(Some((kind, id)), None, reason, &catalog)
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::Path,
 };
 
@@ -13,7 +13,10 @@ pub(super) fn writable_folder(path: &Path) -> anyhow::Result<()> {
     // A link to nothing is in the way of a folder.
     match fs::symlink_metadata(path) {
         Ok(_) if fs::metadata(path).is_ok_and(|found| found.is_dir()) => {
-            rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+            let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+            let allowed = rustix::fs::access(path, access).map_err(std::io::Error::from);
+            allowed
+                .and_then(|()| takes_files(path))
                 .with_context(|| format!("{} cannot be written", path.display()))
         }
         Ok(_) => bail!("{} is not a folder", path.display()),
@@ -25,7 +28,18 @@ pub(super) fn writable_folder(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a file can be written, or made in a folder that there is or can be made. Changes nothing.
+/// To root every folder looks writable, and some hold no files (`/proc`). A full disk is another question.
+fn takes_files(folder: &Path) -> io::Result<()> {
+    let probe = folder.join(format!(".tidegate-probe.{}", std::process::id()));
+    match File::options().write(true).create_new(true).open(&probe) {
+        Ok(_) => fs::remove_file(&probe),
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file can be written, or made in a folder that there is or can be made. Leaves nothing.
 pub(super) fn writable(path: &Path) -> anyhow::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         File::options().append(true).open(path)?;

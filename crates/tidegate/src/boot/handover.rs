@@ -43,10 +43,12 @@ pub(crate) enum Message {
     Store,
     /// With the document of the API-driven mode, if there is one.
     StoreReleased,
-    /// `left`: addresses whose sockets the new process has no use for.
+    /// `left`: addresses whose sockets the new process has no use for. `objects`: how many it has, if it says so.
     Prepared {
         version: String,
         left: Vec<SocketAddr>,
+        #[serde(default)]
+        objects: Option<usize>,
     },
     Serve,
     Serving,

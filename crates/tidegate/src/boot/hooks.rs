@@ -11,7 +11,7 @@ use serde_json::Value;
 use tidegate_admin::{AdminResponse, ControlApi, Hooks, Progress, StatsQuestion, TrafficQuestion};
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::{Workers, settings::Reading};
-use tidegate_store::{BoxFuture, Store};
+use tidegate_store::{BoxFuture, Store, Stored};
 use tidegate_telemetry::{
     error_log::{self, Level},
     stats::Stats,
@@ -116,11 +116,15 @@ impl Hooks for ProcessHooks {
     fn explain(&self, question: Value) -> BoxFuture<'_, Result<Value, String>> {
         let (store, catalog, reading) = (self.store.clone(), self.catalog.clone(), self.reading.clone());
         let (snapshot, ports) = (self.control.publisher.current(), self.ports);
+        let control = self.control.clone();
         Box::pin(async move {
             // Conditions may be Lua functions, and there may be many routes: not on a thread that others wait for.
             let explained = tokio::task::spawn_blocking(move || {
                 let get = |kind, id: &str| store.get(kind, id).map(|object| object.value());
-                let objects = explain::Objects { get: &get, catalog: catalog.as_ref(), ports };
+                let mode = snapshot.router.mode();
+                let disabled = || explain::disabled(&control.trial, mode, &Stored(store.as_ref()));
+                let objects =
+                    explain::Objects { get: &get, disabled: &disabled, catalog: catalog.as_ref(), ports };
                 explain::answer(&snapshot, &reading, &objects, &question)
             });
             explained.await.unwrap_or_else(|_| Err("explain failed; see the error log".to_owned()))

@@ -179,6 +179,14 @@ impl Metrics {
         have looped";
         writer.family(&left_out, help, Kind::Counter);
         writer.sample(&left_out, &[], tidegate_plugin_api::hops::left_out() as f64);
+        self.collect_lookups(writer);
+    }
+
+    fn collect_lookups(&self, writer: &mut TextWriter) {
+        let refused = self.name("name_lookups_refused_total");
+        let help = "Connections to services that were refused because too many names were being looked up";
+        writer.family(&refused, help, Kind::Counter);
+        writer.sample(&refused, &[], tidegate_clients::names::refused() as f64);
     }
 
     /// What plugin prometheus has counted of stream routes.

@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use tidegate_clients::names;
 use tidegate_compiler::Addresses;
 use tidegate_config::Settings;
-use tidegate_probes::{Domains, Lookup, LookupError, SystemLookup, SystemLookupOptions};
+use tidegate_probes::{Domains, Lookup, LookupError, MOST_ADDRESSES, SystemLookup, SystemLookupOptions};
 use tidegate_telemetry::error_log;
 use tokio::{runtime::Runtime, sync::watch};
 
@@ -33,11 +34,34 @@ impl Lookup for NoServer {
     {
         Box::pin(async move {
             // The system's own resolver still knows /etc/hosts.
-            let found = tokio::net::lookup_host((name, 0)).await;
-            let found =
+            let found = names::of_system(name).await;
+            let addresses =
                 found.map_err(|error| LookupError { reason: format!("{}; {error}", self.0), gone: false })?;
-            let addresses = found.map(|address| address.ip()).collect();
             Ok(tidegate_probes::ResolvedName { addresses, valid_for: Duration::from_secs(60) })
+        })
+    }
+}
+
+/// For hosts that plugins, registries and managers of secrets name.
+struct OfServices(Arc<dyn Lookup>);
+
+impl names::NameServers for OfServices {
+    fn look_up(&self, host: Arc<str>) -> names::Lookup {
+        const REMEDY: &str = "; correct the name, or set apisix.dns_resolver to a server that knows it";
+        let lookup = self.0.clone();
+        let failure = |error: LookupError| names::Failure {
+            keeps_for: error.keeps_for(),
+            reason: format!("{}{REMEDY}", error.reason),
+        };
+        Box::pin(async move {
+            let found = lookup.lookup(&host).await.map_err(failure)?;
+            if found.addresses.is_empty() {
+                let reason = "the name has no address".to_owned();
+                return Err(failure(LookupError { reason, gone: true }));
+            }
+            let mut addresses = found.addresses;
+            addresses.truncate(MOST_ADDRESSES);
+            Ok(names::Answer { addresses, valid_for: found.valid_for })
         })
     }
 }
@@ -70,6 +94,7 @@ impl Names {
                 }
             }
         };
+        names::install(OfServices(lookup.clone()), runtime.handle().clone());
         let failures = Arc::new(Failures::default());
         let lookup = Arc::new(Reporting { lookup, failures: failures.clone() });
         let domains = Domains::new(runtime.handle().clone(), lookup);

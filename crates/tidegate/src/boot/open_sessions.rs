@@ -1,19 +1,34 @@
 //! What `tidegate connections` is answered.
 
+use tidegate_model::Kind;
 use tidegate_proxy::sessions::{self, Selection, Shown};
+use tidegate_store::Store;
 
 use super::commands::End;
 
 const HEAD: [&str; 7] = ["ID", "PROTOCOL", "CLIENT", "SERVER", "ROUTE", "NODE", "OPEN"];
 
-pub(super) fn answer(selection: &Selection, end: Option<End>) -> String {
-    match end {
-        None => table(&sessions::list(selection)),
+/// The error for a session or a stream route that does not exist.
+pub(super) fn answer(selection: &Selection, end: Option<End>, store: &dyn Store) -> Result<String, String> {
+    let chosen = sessions::list(selection);
+    if let Some(id) = &selection.route
+        && chosen.is_empty()
+        && store.get(Kind::StreamRoute, id).is_none()
+    {
+        return Err(format!("there is no stream route {id}; `tidegate connections` lists open sessions"));
+    }
+    if let Some(id) = selection.id
+        && chosen.is_empty()
+    {
+        return Err(format!("there is no open session {id}; `tidegate connections` lists open sessions"));
+    }
+    Ok(match end {
+        None => table(&chosen),
         Some(End::Now) => format!("closed {}\n", counted(sessions::end(selection, false))),
         Some(End::Silent) => {
             format!("{} will close once silent for a second\n", counted(sessions::end(selection, true)))
         }
-    }
+    })
 }
 
 fn counted(count: usize) -> String {

@@ -54,7 +54,10 @@ pub(super) fn add(settings: &Settings, catalog: &Catalog, takes_over: bool) -> a
     defs.extend(in_wasm);
     faults.extend(wrong.into_iter().map(|(name, reason)| (WASM, name, reason)));
     for (place, name, reason) in &faults {
-        let text = format!("plugin {name} cannot be loaded, and objects that use it are rejected: {reason}");
+        let text = format!(
+            "plugin {name} cannot be loaded, and objects that use it are rejected: {reason}; put a file there that can be \
+             loaded, or take the plugin out of {place}"
+        );
         let text = settings.places.message(place, &text);
         if takes_over {
             return Err(anyhow!(text));

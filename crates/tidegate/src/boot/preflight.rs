@@ -1,6 +1,8 @@
 //! What config.yaml names and the settings alone cannot show: plugins, files with certificates, cipher suites. Each
 //! fault has the file, the line and the key.
 
+use std::{env, fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
 use anyhow::anyhow;
 use serde_json::Value;
 use tidegate_config::{Loaded, Places, Provider, Settings};
@@ -44,6 +46,14 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
         .map_err(|error| fault((STREAM_LOG_FORMAT.into(), error.to_string())))
 }
 
+/// As [`check`], for a start: a running gateway has the settings that a file has lost.
+pub(crate) fn check_start(loaded: &Loaded) -> anyhow::Result<()> {
+    match super::lost_config::emptied(&loaded.settings) {
+        Some(why) => Err(anyhow!("{why}")),
+        None => check(loaded),
+    }
+}
+
 /// What starts nevertheless, ready to print.
 pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     let settings = &loaded.settings;
@@ -56,6 +66,8 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
         .chain(admin_key(settings))
         .chain(socket(settings))
         .chain(unread_resources(settings))
+        .chain(absent_runner(settings))
+        .chain(idle_ciphers(settings))
         .collect()
 }
 
@@ -107,6 +119,28 @@ fn socket(settings: &Settings) -> Option<String> {
             path.display()
         )
     })
+}
+
+/// A program that cannot be started is tried again and again, and meanwhile its plugins refuse requests or do nothing.
+fn absent_runner(settings: &Settings) -> Option<String> {
+    let program = settings.raw.pointer("/ext-plugin/cmd/0")?.as_str()?;
+    let candidates: Vec<PathBuf> = match program.contains('/') {
+        true => vec![program.into()],
+        false => env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).collect(),
+    };
+    let is_program = |path: &PathBuf| {
+        let mode =
+            fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| file.permissions().mode());
+        mode.is_some_and(|mode| mode & 0o111 != 0)
+    };
+    if candidates.iter().any(is_program) {
+        return None;
+    }
+    let place = if program.contains('/') { "" } else { " in any folder of PATH" };
+    let text = format!(
+        "ext-plugin.cmd: there is no program {program}{place}: no plugin runner starts until it is there and executable"
+    );
+    Some(settings.places.message("ext-plugin.cmd[0]", &text))
 }
 
 /// How the plugin runner is started, and where it is asked.
@@ -248,7 +282,12 @@ pub(crate) fn new_absent_plugin(running: &Value, settings: &Settings) -> Option<
 
 /// As [`absent_plugins`], of `stream_plugins`.
 fn absent_stream_plugins(settings: &Settings) -> Option<String> {
-    let absent: Vec<&str> = absent_stream_names(settings).collect();
+    let meant = |name: &str| {
+        let known = tidegate_plugins::registry::STREAM_PLUGINS.iter().map(|plugin| plugin.name);
+        nearest(name, known)
+            .map_or_else(|| name.to_owned(), |known| format!("{name} (did you mean {known}?)"))
+    };
+    let absent: Vec<String> = absent_stream_names(settings).map(meant).collect();
     if absent.is_empty() {
         return None;
     }
@@ -277,6 +316,18 @@ fn ciphers(settings: &Settings) -> Result<(), Fault> {
         return Ok(());
     }
     tidegate_compiler::check_ciphers(&tls.ciphers).map_err(|reason| ("apisix.ssl.ssl_ciphers".into(), reason))
+}
+
+/// Suites that a list of the user names and no client gets.
+fn idle_ciphers(settings: &Settings) -> Vec<String> {
+    const KEY: &str = "apisix.ssl.ssl_ciphers";
+    let tls = &settings.apisix.tls;
+    let is_read = tls.enable && tls.protocols.iter().any(|version| version == "TLSv1.2");
+    if !is_read || !settings.places.is_set(KEY) {
+        return Vec::new();
+    }
+    let remarks = tidegate_compiler::cipher_remarks(&tls.ciphers).into_iter();
+    remarks.map(|remark| settings.places.message(KEY, &format!("{KEY}: {remark}"))).collect()
 }
 
 fn authorities(settings: &Settings) -> Result<(), Fault> {

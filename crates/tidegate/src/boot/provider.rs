@@ -37,6 +37,12 @@ pub(crate) enum Provider {
 }
 
 impl Provider {
+    pub(super) fn count_objects(&self) -> usize {
+        let mut objects = 0;
+        self.store().read(&mut |state| objects = state.all().count());
+        objects
+    }
+
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Provider::Embedded(store) => store.clone(),
@@ -82,6 +88,14 @@ impl Provider {
         match self {
             Provider::File(file) => file.read_if_changed(),
             _ => None,
+        }
+    }
+
+    /// Keys of a file that are in no use, each with its place.
+    pub(crate) fn ignored(&self) -> Vec<String> {
+        match self {
+            Provider::File(file) => file.ignored(),
+            _ => Vec::new(),
         }
     }
 

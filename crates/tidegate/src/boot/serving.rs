@@ -9,17 +9,18 @@ use std::{
 
 use serde_json::Value;
 use tidegate_config::Settings;
+use tidegate_model::Rejected;
 use tidegate_plugin_api::Catalog;
 use tidegate_proxy::Workers;
 use tidegate_telemetry::error_log::{self, Level};
 
 use super::{
-    commands::{Command, CommandReply, Reply},
+    commands::{Command, CommandReply, Reply, Unusable},
     control::Control,
     ending,
     handover::successor::{Program, Successor, SuccessorMessage},
     logs::{self, Logs},
-    lost_keys, notify, open_sessions,
+    lost_config, lost_keys, notify, open_sessions,
     pid_file::{self, PidFile},
     plugin_files, preflight,
     provider::Provider,
@@ -129,7 +130,7 @@ impl Serving<'_> {
         if matches!(self.stage, Stage::Alone) && self.renewal.is_due() {
             error_log::log(Level::Warn, format_args!("workers are stuck: a new process takes over"));
             self.renewal.tried();
-            self.upgrade(self.origin.program.clone(), true, START_LIMIT, Reply::default());
+            self.upgrade((self.origin.program.clone(), true), START_LIMIT, false, Reply::default());
         }
     }
 
@@ -151,18 +152,32 @@ impl Serving<'_> {
 
     fn command(&mut self, command: Command, reply: Reply) {
         match command {
-            Command::Upgrade { program, timeout_seconds, force } => {
-                let limit = Duration::from_secs(timeout_seconds);
-                self.upgrade_with_its_objects(program, limit, force, reply);
-            }
-            Command::Reload { timeout_seconds, force } => {
-                self.reload(Duration::from_secs(timeout_seconds), force, reply);
-            }
+            Command::Upgrade { program, timeout_seconds, force, config } => match self.other_file(config) {
+                Some(why) => refused(&why, reply),
+                None => {
+                    let limit = Duration::from_secs(timeout_seconds);
+                    self.upgrade_with_its_objects(program, limit, force, reply);
+                }
+            },
+            Command::Reload { timeout_seconds, force, config } => match self.other_file(config) {
+                Some(why) => refused(&why, reply),
+                None => self.reload(Duration::from_secs(timeout_seconds), force, reply),
+            },
             Command::Undecryptable { keyring } => {
                 let lost = lost_keys::lost(self.provider, &keyring.0, self.catalog);
                 let lost =
                     lost.and_then(|lost| serde_json::to_string(&lost).map_err(|error| error.to_string()));
                 reply.send(&lost.map_or_else(CommandReply::Failed, CommandReply::Done));
+            }
+            Command::Rejected => {
+                let objects = self.control.rejected.borrow().clone();
+                let list: Vec<Unusable> = objects.iter().map(unusable).collect();
+                let list = serde_json::to_string(&list).map_err(|error| error.to_string());
+                reply.send(&list.map_or_else(CommandReply::Failed, CommandReply::Done));
+            }
+            Command::Ignored => {
+                let list = serde_json::to_string(&self.provider.ignored()).map_err(|error| error.to_string());
+                reply.send(&list.map_or_else(CommandReply::Failed, CommandReply::Done));
             }
             Command::WholeBackup => {
                 let provider = Arc::clone(self.provider);
@@ -173,7 +188,8 @@ impl Serving<'_> {
             }
             Command::Connections { id, route, client, end } => {
                 let selection = tidegate_proxy::sessions::Selection { id, route, client };
-                reply.send(&CommandReply::Done(open_sessions::answer(&selection, end)));
+                let answered = open_sessions::answer(&selection, end, &*self.provider.store());
+                reply.send(&answered.map_or_else(CommandReply::Failed, CommandReply::Done));
             }
             Command::Backup => {
                 let provider = Arc::clone(self.provider);
@@ -198,10 +214,7 @@ impl Serving<'_> {
             Err(error) => return refused(&format!("config.yaml is not used: {error:#}"), reply),
         };
         let changed = reload::changed_keys(&self.config, &settings.raw);
-        if settings.places.is_empty() && !changed.is_empty() {
-            // An editor may be about to write it. The defaults listen on other ports and know no key.
-            let why =
-                "config.yaml is empty or missing, and the running settings stay; restart to use the defaults";
+        if let Some(why) = self.lost_configuration(&settings) {
             return refused(why, reply);
         }
         if let Some(fault) = preflight::new_absent_plugin(&self.config, &settings) {
@@ -225,7 +238,7 @@ impl Serving<'_> {
             );
         }
         if files_changed || !needs_successor.is_empty() {
-            return self.upgrade(self.origin.program.clone(), true, limit, reply);
+            return self.upgrade((self.origin.program.clone(), true), limit, force, reply);
         }
         error_log::set_level(logs::level(settings.nginx.error_log_level));
         self.config = settings.raw;
@@ -258,10 +271,37 @@ impl Serving<'_> {
     /// Refused where the new process could not decrypt what this one serves. What it cannot read it says itself.
     fn upgrade_with_its_objects(&mut self, program: PathBuf, limit: Duration, force: bool, reply: Reply) {
         let settings = (self.origin.load)().ok();
+        if let Some(why) = settings.as_ref().and_then(|settings| self.lost_configuration(settings)) {
+            return refused(why, reply);
+        }
         match settings.and_then(|settings| self.undecryptable(&settings, force)) {
             Some(fault) => refused(&fault, reply),
-            None => self.upgrade(program, false, limit, reply),
+            None => self.upgrade((program, false), limit, force, reply),
         }
+    }
+
+    /// An editor may be about to write the file. The defaults listen on other ports, know no key and have no guards.
+    fn lost_configuration(&self, settings: &Settings) -> Option<&'static str> {
+        let is_lost =
+            settings.places.is_empty() && !reload::changed_keys(&self.config, &settings.raw).is_empty();
+        is_lost.then_some(
+            "config.yaml is empty or missing, and the running settings stay; restore it, or write {} into it and restart to use the \
+             defaults",
+        )
+    }
+
+    /// Why a command that names another config.yaml than this gateway was started with is not for it.
+    fn other_file(&self, named: Option<PathBuf>) -> Option<String> {
+        let named = named?;
+        let own = (self.origin.load)().ok()?.files.config;
+        let real = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+        (real(&named) != real(&own)).then(|| {
+            format!(
+                "the gateway reads {} and not {}; write to that file, or stop the gateway and start it with this one",
+                own.display(),
+                named.display()
+            )
+        })
     }
 
     fn undecryptable(&self, settings: &Settings, force: bool) -> Option<String> {
@@ -271,10 +311,14 @@ impl Serving<'_> {
         lost_keys::refusal(self.provider, &self.config, settings, self.catalog)
     }
 
-    fn upgrade(&mut self, file: PathBuf, is_this: bool, limit: Duration, reply: Reply) {
+    /// `program`: its file, and whether that is this program.
+    fn upgrade(&mut self, (file, is_this): (PathBuf, bool), limit: Duration, force: bool, reply: Reply) {
         if let Err(reason) = self.stage.refuse() {
             return refused(&reason, reply);
         }
+        let settings = (self.origin.load)().ok().filter(|_| !force);
+        let without_objects =
+            settings.and_then(|settings| lost_config::other_store(self.provider, &self.config, &settings));
         notify::reloading();
         let program = Program { file, is_this, arguments: self.origin.arguments.clone() };
         let events = self.signals.event_sender();
@@ -286,7 +330,8 @@ impl Serving<'_> {
             })
         });
         match started {
-            Ok(successor) => {
+            Ok(mut successor) => {
+                successor.without_objects = without_objects;
                 let text = format!("process {} of {} takes over", successor.pid, program.file.display());
                 error_log::log(Level::Notice, format_args!("{text}"));
                 self.stage = Stage::Starting(Box::new(successor), reply);
@@ -309,9 +354,12 @@ impl Serving<'_> {
                 Ok(document) => successor.store_released(document.as_ref()).map_err(anyhow::Error::from),
                 Err(error) => Err(error.into()),
             },
-            SuccessorMessage::Prepared { version, left } => {
+            SuccessorMessage::Prepared { version, left, objects } => {
                 (successor.version, successor.left) = (version, left);
-                successor.serve().map_err(anyhow::Error::from)
+                match successor.without_objects.take().filter(|_| objects == Some(0)) {
+                    Some(why) => Err(anyhow::Error::msg(why)),
+                    None => successor.serve().map_err(anyhow::Error::from),
+                }
             }
             SuccessorMessage::Serving => return self.hand_over(),
             SuccessorMessage::Failed(reason) => {
@@ -358,6 +406,13 @@ impl Serving<'_> {
             format!("it {how} before it was ready; it wrote to the same output as this gateway")
         });
         refused(&format!("process {} did not take over: {reason}", successor.pid), reply);
+    }
+}
+
+fn unusable(rejected: &Rejected) -> Unusable {
+    Unusable {
+        object: format!("{}/{}", rejected.kind.directory(), rejected.id),
+        reason: rejected.reason.clone(),
     }
 }
 

@@ -34,6 +34,30 @@ pub(crate) enum Event {
     Stuck(u64),
 }
 
+/// What SIGHUP means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangup {
+    Reload,
+    /// The terminal is closed, and no configuration can be reloaded.
+    Stop,
+}
+
+impl Hangup {
+    /// The signals to handle. Who began the process with `nohup` has it outlive its terminal.
+    fn signals(self) -> Vec<i32> {
+        let all = SIGNALS.into_iter();
+        all.filter(|signal| self == Hangup::Reload || *signal != SIGHUP || !is_ignored(SIGHUP)).collect()
+    }
+}
+
+/// Whether the process that began this one had it ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}
+
 /// For other threads that send events to the main thread.
 #[derive(Clone)]
 pub(crate) struct EventSender(Sender<Event>);
@@ -57,15 +81,15 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn install() -> anyhow::Result<Signals> {
-        let mut signals = iterator::Signals::new(SIGNALS)?;
+    pub(crate) fn install(hangup: Hangup) -> anyhow::Result<Signals> {
+        let mut signals = iterator::Signals::new(hangup.signals())?;
         let (sender, events) = channel();
         let for_signals = sender.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 let event = match signal {
                     SIGQUIT => Event::Quit,
-                    SIGHUP => Event::Reload,
+                    SIGHUP if hangup == Hangup::Reload => Event::Reload,
                     SIGUSR1 => Event::Reopen,
                     SIGUSR2 => Event::Upgrade,
                     _ => Event::Stop,

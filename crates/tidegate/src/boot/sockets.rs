@@ -11,7 +11,7 @@ use std::{
 };
 
 use tidegate_admin::listener::Phase;
-use tidegate_proxy::{Listeners, Workers, port_owner};
+use tidegate_proxy::{Listeners, Workers, port_owner, settings::Listen};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch, task::JoinHandle};
 
 /// A busy machine may need that long; more is not waited for.
@@ -36,6 +36,8 @@ pub(crate) struct Sockets {
 /// What the running gateway of the same prefix listens on.
 struct Held {
     addresses: Vec<SocketAddr>,
+    /// Of UDP.
+    datagrams: Vec<SocketAddr>,
     /// Those of them that are wanted again.
     wanted: Mutex<Vec<SocketAddr>>,
 }
@@ -43,7 +45,15 @@ struct Held {
 impl Held {
     /// A successor would be given the sockets of these.
     fn has(&self, address: SocketAddr) -> bool {
-        let held = self.addresses.contains(&address);
+        self.has_of(&self.addresses, address)
+    }
+
+    fn has_listener(&self, listen: &Listen) -> bool {
+        self.has_of(if listen.is_udp() { &self.datagrams } else { &self.addresses }, listen.address)
+    }
+
+    fn has_of(&self, all: &[SocketAddr], address: SocketAddr) -> bool {
+        let held = all.contains(&address);
         if held {
             lock(&self.wanted).push(address);
         }
@@ -58,9 +68,11 @@ impl Sockets {
         Sockets { inherited, kept, phase, left: Mutex::default(), tasks, trial: None }
     }
 
-    /// For a trial. `held`: what the running gateway of the same prefix listens on.
-    pub(crate) fn trial(held: Vec<SocketAddr>) -> Sockets {
-        let trial = Some(Held { addresses: held, wanted: Mutex::default() });
+    /// For a trial beside the running gateway of the same prefix.
+    pub(crate) fn trial(running: Option<i32>) -> Sockets {
+        let addresses = running.map(port_owner::addresses_of).unwrap_or_default();
+        let datagrams = running.map(port_owner::datagram_addresses_of).unwrap_or_default();
+        let trial = Some(Held { addresses, datagrams, wanted: Mutex::default() });
         Sockets { trial, ..Sockets::new(Vec::new()) }
     }
 
@@ -72,7 +84,7 @@ impl Sockets {
     /// To be called before [`Sockets::bind`]: the data plane takes all sockets of its addresses.
     pub(crate) fn open_data_plane(&self, settings: &tidegate_proxy::Settings) -> io::Result<Listeners> {
         match &self.trial {
-            Some(held) => tidegate_proxy::listeners::try_out(settings, &|address| held.has(address)),
+            Some(held) => tidegate_proxy::listeners::try_out(settings, &|listen| held.has_listener(listen)),
             None => tidegate_proxy::listeners::open(settings, &mut lock(&self.inherited)),
         }
     }

@@ -62,8 +62,7 @@ pub(crate) fn run(mut settings: Settings) -> anyhow::Result<TrialResult> {
         None => None,
     };
     let lost = lost(&settings, &trial);
-    let sockets =
-        Sockets::trial(trial.running.map(tidegate_proxy::port_owner::addresses_of).unwrap_or_default());
+    let sockets = Sockets::trial(trial.running);
     let prepared = prepare(&settings, &sockets, &Purpose::Trial(&trial), &[]).map(|prepared| {
         let Prepared { runtime, provider, compiler, .. } = prepared;
         drop(compiler);

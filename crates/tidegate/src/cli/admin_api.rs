@@ -40,6 +40,13 @@ pub(super) fn post(settings: &Settings, path: &str, body: &Value) -> anyhow::Res
 
 /// The answer's body; an answer that is not a success is an error with its message.
 pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
+    let place = place_of(settings, question)?;
+    let key = settings.admin.access.admin_key().and_then(AdminKey::value);
+    ask_at(&place, key, question)
+}
+
+/// Host and port of the Admin API that these settings describe.
+pub(super) fn place_of(settings: &Settings, question: &Question<'_>) -> anyhow::Result<String> {
     let Question { method, path, instead, .. } = question;
     let Some(listen) = &settings.admin.listen else {
         bail!("the Admin API is off; {instead}");
@@ -49,8 +56,7 @@ pub(super) fn ask(settings: &Settings, question: &Question<'_>) -> anyhow::Resul
             "the Admin API speaks HTTPS, which this command does not; {instead}, or use curl with {method} /apisix/admin/{path}"
         );
     }
-    let key = settings.admin.access.admin_key().and_then(AdminKey::value);
-    ask_at(&authority(reachable(&listen.ip), listen.port), key, question)
+    Ok(authority(reachable(&listen.ip), listen.port))
 }
 
 /// As [`ask`], of the Admin API at this host and port.

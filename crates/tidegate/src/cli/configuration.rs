@@ -9,7 +9,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tidegate_config::{Provider, Settings};
@@ -158,7 +158,10 @@ fn with_admin_api(place: &SharedOptions, verb: &Verb) -> anyhow::Result<()> {
         Verb::History(arguments) => history(&settings, arguments),
         Verb::Rollback(arguments) => rollback(&settings, arguments),
         Verb::Checkpoint { name } => {
-            let made = ask_json(&settings, "PUT", &format!("checkpoints/{name}"), "")?;
+            if name.is_empty() {
+                bail!("a checkpoint needs a name of 1 to 64 letters, digits, -, _ or .");
+            }
+            let made = ask_json(&settings, "PUT", &format!("checkpoints/{}", encoded_component(name)), "")?;
             let (revision, count) = (&made["revision"], made["objects"].as_u64().unwrap_or_default());
             stdout::line(&format!("checkpoint {name} is revision {revision}, {}", objects(count)));
             Ok(())

@@ -3,13 +3,14 @@
 use std::{
     env,
     io::ErrorKind,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use tidegate_store::embedded;
 
 use super::{place::SharedOptions, stdout};
 use crate::boot::{
@@ -72,19 +73,37 @@ fn pid_file(place: &SharedOptions) -> anyhow::Result<PathBuf> {
     Ok(place.source()?.prefix.join("logs").join("tidegate.pid"))
 }
 
+/// The process that serves from this folder.
+pub(super) fn serving(place: &SharedOptions) -> anyhow::Result<Option<i32>> {
+    running(&pid_file(place)?)
+}
+
 fn find(place: &SharedOptions) -> anyhow::Result<Pid> {
     let path = pid_file(place)?;
     let pid = running(&path)?.and_then(Pid::from_raw);
     pid.with_context(|| match draining(&path).as_slice() {
-        [] => format!(
-            "not running: no process holds {}; `tidegate start` starts it, --prefix names another folder",
-            path.display()
-        ),
+        [] => absent(place, &path),
         [pid, ..] => format!(
             "not running: process {pid} only finishes requests from before an upgrade or a reload; `tidegate start` starts the \
              gateway, `tidegate stop` ends that process at once"
         ),
     })
+}
+
+/// Explains why no process was found to signal.
+fn absent(place: &SharedOptions, path: &Path) -> String {
+    let shown = path.display();
+    let database = place.load().map(|loaded| loaded.settings.files.database);
+    match database.ok().and_then(|database| Some((embedded::holder(&database)?, database))) {
+        Some((pid, database)) => format!(
+            "no process holds {shown}, but process {pid} has {} open: a gateway of this folder whose pid file is gone; \
+             `kill -TERM {pid}` ends it",
+            database.display()
+        ),
+        None => format!(
+            "not running: no process holds {shown}; `tidegate start` starts it, --prefix names another folder"
+        ),
+    }
 }
 
 /// Sends a command to the running gateway and prints what it did. The error is its reason not to.

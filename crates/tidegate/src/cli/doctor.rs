@@ -4,6 +4,7 @@
 
 mod apisix;
 mod check;
+mod disk;
 mod gateway;
 #[cfg_attr(not(feature = "bench"), path = "doctor/machine/absent.rs")]
 mod machine;

@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     #[arg(short, long, default_value_t = 1980)]
     port: u16,
     /// Delay before each response
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = usage::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
     delay: Duration,
     /// Status of each response
     #[arg(long, value_name = "STATUS", default_value_t = 200, value_parser = clap::value_parser!(u16).range(200..=599))]
@@ -81,6 +81,16 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         }
         Ok(())
     })
+}
+
+/// As a path may ask for it.
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = usage::duration(text)?;
+    let most = tidegate_echo::MAX_DELAY;
+    match delay <= most {
+        true => Ok(delay),
+        false => Err(format!("give a time up to {}s", most.as_secs())),
+    }
 }
 
 fn identity(how: &str, address: SocketAddr) -> anyhow::Result<Identity> {

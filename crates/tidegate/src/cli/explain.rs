@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tidegate_config::Provider;
 
-use super::{admin_api, place::SharedOptions, printable::printable_lines, stdout};
+use super::{admin_api, daemon, place::SharedOptions, printable::printable_lines, stdout};
 use crate::boot;
 
 #[derive(Args)]
@@ -38,6 +38,16 @@ pub(super) struct Arguments {
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     let mut settings = place.load()?.settings;
     let question = question(arguments)?;
+    if arguments.offline
+        && settings.provider == Provider::Embedded
+        && let Some(pid) = daemon::serving(place)?
+    {
+        let instead = match settings.admin.https {
+            true => "ask it with POST /apisix/admin/explain",
+            false => "leave --offline out, and it answers",
+        };
+        anyhow::bail!("process {pid} serves from this folder and has its database open; {instead}");
+    }
     // A gateway that reads files has no Admin API; the file says the same.
     let from_file = matches!(settings.provider, Provider::Yaml | Provider::Json);
     let explanation = if arguments.offline || from_file {

@@ -24,6 +24,8 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     } else {
         bail!("there is nothing to ask; set apisix.status or apisix.enable_control: true");
     }
-    not_of_this_folder(place, &settings);
-    Ok(())
+    match not_of_this_folder(place, &settings) {
+        Some(text) => bail!("{text}"),
+        None => Ok(()),
+    }
 }

@@ -27,7 +27,7 @@ use self::{
     objects::Config,
     prepare::{named, read, write},
 };
-use super::{place::SharedOptions, printable::printable_lines, stdout};
+use super::{admin_api, place::SharedOptions, printable::printable_lines, stdout};
 use crate::say::complain;
 
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     /// hand since; refused where that would open what the file closes
     #[arg(long, requires = "apply")]
     keep: bool,
-    /// Address of the Admin API for --apply [default: 127.0.0.1:9180]
+    /// Address of the Admin API for --apply [default: that of the gateway at --prefix]
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
     /// Key of the Admin API [default: that of the gateway at --prefix]
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "URL", conflicts_with_all = ["to", "apply"])]
     check_against: Vec<String>,
     /// For --check-against https://: PEM file with the CA certificates to trust instead of the public ones
-    #[arg(long, value_name = "FILE", requires = "check_against")]
+    #[arg(long, value_name = "FILE", requires = "check_against", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// For --check-against https://: accept any certificate
     #[arg(short = 'k', long, requires = "check_against")]
@@ -77,6 +77,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let Arguments { kind, file, reading, strict, .. } = arguments;
     let source = named(kind)?;
     only_with_apply(arguments)?;
+    only_with_check_against(arguments)?;
     if !arguments.check_against.is_empty() {
         let targets = check_against::targets(&arguments.check_against)?;
         let accepted =
@@ -85,7 +86,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         read(source, file, reading, *strict, Placement::Written, None)?;
         return check_against::run(&targets, &accepted, source, file, reading);
     }
-    let own = if arguments.apply { own_settings(place, arguments)? } else { None };
+    let (admin, own) = if arguments.apply { applied_to(place, arguments)? } else { (String::new(), None) };
     let known = match &own {
         Some(_) => None,
         None => known_settings(place, arguments)?,
@@ -96,7 +97,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     let imported = read(source, file, reading, *strict, placement, config.as_ref())?;
     say_needs(arguments, needs::missing(source, file, settings))?;
     if arguments.apply {
-        return apply(arguments, own.as_ref(), settings, &imported);
+        return apply(arguments, (&admin, own.as_ref()), settings, &imported);
     }
     say_missing(file, listening::missing(&imported.needed, None));
     let text = imported.output.yaml().map_err(anyhow::Error::msg)?;
@@ -109,7 +110,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     }
 }
 
-/// Of the Admin API, where no other one is given.
+/// Of the Admin API, where neither an address nor a gateway's folder is given.
 const ADMIN: &str = "127.0.0.1:9180";
 
 /// What asks for nothing where nothing is applied. `requires` of the parser does not see it beside `--to`.
@@ -118,6 +119,11 @@ fn only_with_apply(arguments: &Arguments) -> anyhow::Result<()> {
         ("--replace", arguments.replace),
         ("--keep", arguments.keep),
         ("--admin", arguments.admin.is_some()),
+        // The variable may be there for other commands.
+        (
+            "--admin-key",
+            arguments.admin_key.is_some() && arguments.admin_key != std::env::var("ADMIN_KEY").ok(),
+        ),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given && !arguments.apply) {
         Some((option, _)) => {
@@ -128,15 +134,39 @@ fn only_with_apply(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Of the gateway that is applied to, where it is the one of this folder.
-fn own_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<Option<Settings>> {
+/// The same of what asks for nothing where nothing is compared.
+fn only_with_check_against(arguments: &Arguments) -> anyhow::Result<()> {
+    let given = [("--cacert", arguments.cacert.is_some()), ("--insecure", arguments.insecure)];
+    match given.into_iter().find(|(_, is_given)| *is_given && arguments.check_against.is_empty()) {
+        Some((option, _)) => {
+            let reason = format!("{option} has no effect without --check-against; leave it out");
+            Err(super::usage::Unusable(reason).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The address that is applied to, and the settings of the gateway there, where it is the one of this folder.
+fn applied_to(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<(String, Option<Settings>)> {
     let settings = place.load_with_key();
-    let Some(key) = &arguments.admin_key else {
-        let what = "--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway";
-        return settings.context(what).map(Some);
+    let settings = match &arguments.admin_key {
+        Some(_) => settings.ok(),
+        None => {
+            let what = "--apply needs --admin-key, ADMIN_KEY, or the --prefix of the gateway";
+            Some(settings.context(what)?)
+        }
     };
-    let admin = arguments.admin.as_deref().unwrap_or(ADMIN);
-    Ok(settings.ok().filter(|settings| is_applied_to(settings, key, admin)))
+    let admin = match (&arguments.admin, &settings) {
+        (Some(admin), _) => admin.clone(),
+        // The key of one gateway is not for another.
+        (None, Some(settings)) => admin_api::place_of(settings, &apply::QUESTION)?,
+        (None, None) => ADMIN.to_owned(),
+    };
+    let own = match &arguments.admin_key {
+        Some(key) => settings.filter(|settings| is_applied_to(settings, key, &admin)),
+        None => settings,
+    };
+    Ok((admin, own))
 }
 
 /// Whether the gateway of these settings is at this address and takes this key.
@@ -167,7 +197,7 @@ fn known_settings(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
 /// `known`: the settings under which the routes are served, where these are known.
 fn apply(
     arguments: &Arguments,
-    own: Option<&Settings>,
+    (admin, own): (&str, Option<&Settings>),
     known: Option<&Settings>,
     imported: &Imported,
 ) -> anyhow::Result<()> {
@@ -181,7 +211,7 @@ fn apply(
         (_, true) => Earlier::Keep,
         _ => Earlier::Refuse,
     };
-    let gateway = apply::Gateway { admin: arguments.admin.as_deref().unwrap_or(ADMIN), key: &key };
+    let gateway = apply::Gateway { admin, key: &key };
     apply::apply(&imported.output, &arguments.kind, &gateway, earlier)?;
     let own = known.map(|settings| {
         let tls = &settings.apisix.tls;

@@ -36,17 +36,21 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     };
     let conf = source.prefix.join("conf");
     fs::create_dir_all(&conf).with_context(|| format!("cannot create {}", conf.display()))?;
-    // A cluster's store has its key already, or each gateway would have another one.
-    let key = (kind == Starter::Embedded).then(tidegate_config::random_key).transpose();
+    let key = (kind != Starter::Standalone).then(tidegate_config::random_key).transpose();
     let key = key.context("cannot read random numbers")?;
     // A store that is there already was written without this file: with the key that is the default.
-    let is_new = !source.prefix.join("data/tidegate.redb").exists();
+    let is_new = kind == Starter::Etcd || !source.prefix.join("data/tidegate.redb").exists();
     let published = tidegate_config::PUBLISHED_KEYS.into_iter().filter(|_| key.is_some() && !is_new);
     let keyring: Vec<&str> = key.as_deref().into_iter().chain(published).collect();
     write_new(&conf.join("config.yaml"), &starter(kind, &keyring, &on_by_default()))?;
     if !is_new {
         stdout::line(
             "data/ already has a store: the default keys are kept after the new one so that it can be read",
+        );
+    }
+    if kind == Starter::Etcd {
+        stdout::line(
+            "gateways that share the etcd need one keyring: take over theirs, or give them that of conf/config.yaml",
         );
     }
     if let Some(resources) = starter_resources(kind) {

@@ -100,13 +100,11 @@ impl SharedOptions {
 }
 
 /// Ports are asked, and another folder's gateway may have them.
-pub(super) fn not_of_this_folder(place: &SharedOptions, settings: &Settings) {
-    let Ok(source) = place.source() else { return };
-    let is_a_folder = source.prefix.join("conf").is_dir();
-    if is_a_folder && matches!(pid_file::running(&settings.files.pid), Ok(None)) {
-        crate::say::complain!(
-            "tidegate: warning: the gateway of {} does not run; what answers on its ports is another one",
-            source.prefix.display()
-        );
-    }
+pub(super) fn not_of_this_folder(place: &SharedOptions, settings: &Settings) -> Option<String> {
+    let prefix = place.source().ok()?.prefix;
+    let is_another =
+        prefix.join("conf").is_dir() && matches!(pid_file::running(&settings.files.pid), Ok(None));
+    is_another.then(|| {
+        format!("the gateway of {} does not run; what answers on its ports is another one", prefix.display())
+    })
 }

@@ -6,19 +6,21 @@ use clap::Args;
 use tidegate_config::{Provider, Settings};
 
 use super::{
-    count::objects,
-    daemon,
-    doctor::store::{Rejected, rejected_objects},
-    place::SharedOptions,
-    run::lacks_variable,
+    count::objects, daemon, doctor::store::rejected_objects, place::SharedOptions, run::lacks_variable,
 };
 use crate::{
-    boot::{commands::Command, notices, preflight},
+    boot::{
+        commands::{self, Command, Unusable},
+        notices, preflight,
+    },
     say::complain,
 };
 
 /// It was done, and objects that were served are not.
 const LEFT_OUT: u8 = 2;
+
+/// For what the gateway is asked behind the command.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// Of these objects that many are named.
 const SHOWN: usize = 3;
@@ -28,7 +30,7 @@ pub(super) struct Arguments {
     /// If the change needs a new process, seconds it may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// Also where no key of the keyring decrypts objects that are in use: what they guard is denied
+    /// Also where no key of the keyring decrypts objects that are in use, or a changed provider has no objects
     #[arg(long)]
     force: bool,
 }
@@ -48,7 +50,11 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         }
         Err(error) => return Err(error),
     };
-    let command = Command::Reload { timeout_seconds: arguments.timeout, force: arguments.force };
+    let command = Command::Reload {
+        timeout_seconds: arguments.timeout,
+        force: arguments.force,
+        config: place.source()?.file,
+    };
     carry_out(place, settings.as_ref(), &command, arguments.timeout)
 }
 
@@ -73,23 +79,42 @@ pub(super) fn carry_out(
     let before = if is_file { Some(Vec::new()) } else { settings.and_then(rejected) };
     daemon::command(place, command, Duration::from_secs(timeout_seconds))?;
     let after = settings.and_then(rejected);
-    Ok(match before.zip(after) {
-        Some((before, after)) => report(&before, &after, is_file),
-        None => ExitCode::SUCCESS,
-    })
+    if settings.is_some() && (before.is_none() || after.is_none()) {
+        complain!(
+            "tidegate: warning: the gateway does not say which objects it could use before and can use now; `tidegate doctor` and its \
+             error log name those that it cannot use"
+        );
+    }
+    let all_in_use = settings.is_none_or(every_key_is_in_use);
+    let all_usable = before.zip(after).is_none_or(|(before, after)| report(&before, &after, is_file));
+    Ok(if all_usable && all_in_use { ExitCode::SUCCESS } else { ExitCode::from(LEFT_OUT) })
+}
+
+/// Names the keys of apisix.yaml that are not: one may have been meant for a list of guards, and `tidegate test` says so as well. A gateway
+/// of before this question has them in its log only.
+fn every_key_is_in_use(settings: &Settings) -> bool {
+    let ignored = commands::ignored(&settings.files.pid, ANSWER_LIMIT).unwrap_or_default();
+    for text in ignored.iter().take(SHOWN) {
+        complain!("tidegate: {text}");
+    }
+    if let Some(more @ 1..) = ignored.len().checked_sub(SHOWN) {
+        complain!("tidegate: {more} more keys are ignored; `tidegate test` names all");
+    }
+    ignored.is_empty()
 }
 
 /// `None`: the gateway does not say. The reload went well all the same.
-fn rejected(settings: &Settings) -> Option<Vec<Rejected>> {
+fn rejected(settings: &Settings) -> Option<Vec<Unusable>> {
     rejected_objects(settings).ok()
 }
 
-fn report(before: &[Rejected], after: &[Rejected], is_file: bool) -> ExitCode {
+/// Names the objects that can no longer be used, and says whether there are none.
+fn report(before: &[Unusable], after: &[Unusable], is_file: bool) -> bool {
     let before: HashSet<&str> = before.iter().map(|rejected| rejected.object.as_str()).collect();
-    let new: Vec<&Rejected> =
+    let new: Vec<&Unusable> =
         after.iter().filter(|rejected| !before.contains(rejected.object.as_str())).collect();
     if new.is_empty() {
-        return ExitCode::SUCCESS;
+        return true;
     }
     let lines: Vec<String> = new.iter().take(SHOWN).map(|rejected| rejected.in_words()).collect();
     let (objects, lines) = (objects(new.len() as u64), lines.join("\n  "));
@@ -101,5 +126,5 @@ fn report(before: &[Rejected], after: &[Rejected], is_file: bool) -> ExitCode {
     complain!(
         "tidegate: {what}, and what they guard is denied:\n  {lines}\n`tidegate {verb}` names all, {and}"
     );
-    ExitCode::from(LEFT_OUT)
+    false
 }

@@ -33,7 +33,9 @@ pub(super) fn run(place: &SharedOptions) -> anyhow::Result<()> {
     };
     stdout::print(&table(&routes));
     name_unusable(&control);
-    not_of_this_folder(place, &settings);
+    if let Some(text) = not_of_this_folder(place, &settings) {
+        crate::say::complain!("tidegate: warning: {text}");
+    }
     if routes.is_empty() {
         // Without a key that can be read the advice names none.
         let _ = settings.read_admin_keys();

@@ -5,6 +5,7 @@ use tidegate_config::Loaded;
 use super::{daemon, import, place::SharedOptions};
 use crate::boot::{
     self, RunOptions, handover::predecessor::Predecessor, pid_file::PidFile, preflight, serving::Origin,
+    signals::Hangup,
 };
 
 #[derive(clap::Args)]
@@ -47,7 +48,7 @@ fn serve(
         // Nothing is stored, so nothing is encrypted, and there need be no config.yaml.
         loaded.warnings.retain(|warning| !(warning.contains(KEYRING) || warning.contains(NO_FILE)));
     }
-    preflight::check(&loaded)?;
+    preflight::check_start(&loaded)?;
     let more = preflight::warnings(&loaded);
     let Loaded { mut settings, mut warnings, .. } = loaded;
     settings.serve_last_good = arguments.serve_last_good;
@@ -80,7 +81,17 @@ fn serve(
     let stay = predecessor.is_none() && (arguments.stay || std::process::id() == 1);
     boot::run(
         settings,
-        RunOptions { origin, config, pid_file, stay, predecessor, says: None, warnings, new_keys },
+        RunOptions {
+            origin,
+            config,
+            pid_file,
+            stay,
+            hangup: Hangup::Reload,
+            predecessor,
+            says: None,
+            warnings,
+            new_keys,
+        },
     )
 }
 

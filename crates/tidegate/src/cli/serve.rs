@@ -22,7 +22,7 @@ use super::{
     start::ReadySocket,
     temporary::{Home, LOG_FORMAT},
 };
-use crate::boot::notify;
+use crate::boot::{notify, signals::Hangup};
 
 /// The default number of workers, where the machine has as many processors.
 const WORKERS: usize = 4;
@@ -75,7 +75,9 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     write_configuration(&home, &root, workers, arguments.timeout, level)?;
     let listen = place.listen.clone().unwrap_or_else(|| arguments.port.to_string());
     let says = format!("tidegate: serving {} on {listen}", root.display());
-    home.run(Some(listen), says)
+    // In the background it does not end with a terminal.
+    let hangup = if arguments.home.is_some() { Hangup::Reload } else { Hangup::Stop };
+    home.run(Some(listen), says, hangup)
 }
 
 fn workers(wanted: Option<usize>) -> anyhow::Result<usize> {

@@ -33,7 +33,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Result<()> {
     // Problems with the configuration are reported here, not in a log file.
     let loaded = place.load()?;
-    preflight::check(&loaded)?;
+    preflight::check_start(&loaded)?;
     let settings = loaded.settings;
     if let Some(pid) = pid_file::running(&settings.files.pid)? {
         bail!(

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 pub(super) use crate::boot::stay::VERB;
 
 use crate::boot::{
-    signals::Signals,
+    signals::{Hangup, Signals},
     stay::{accept_signals, until_end},
 };
 
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let signals = Signals::install()?;
+    let signals = Signals::install(Hangup::Reload)?;
     accept_signals().context("cannot unblock signals")?;
     until_end(&signals, &arguments.pid_file, true);
     Ok(())

@@ -13,7 +13,7 @@ use anyhow::Context;
 use tidegate_config::{Settings, Source};
 
 use super::daemon;
-use crate::boot::{self, RunOptions, pid_file::PidFile, serving::Origin};
+use crate::boot::{self, RunOptions, pid_file::PidFile, serving::Origin, signals::Hangup};
 
 /// The access log of such a gateway, which is its standard output.
 pub(super) const LOG_FORMAT: &str =
@@ -53,7 +53,7 @@ impl Home {
     }
 
     /// Serves what was written. `listen` takes the place of `node_listen`; `says` is printed when the ports are open.
-    pub(super) fn run(self, listen: Option<String>, says: String) -> anyhow::Result<()> {
+    pub(super) fn run(self, listen: Option<String>, says: String, hangup: Hangup) -> anyhow::Result<()> {
         let prefix = self.0.clone();
         let load = move || settings_of(&prefix, listen.clone());
         let settings = load()?;
@@ -66,6 +66,7 @@ impl Home {
             config: settings.raw.clone(),
             pid_file: PidFile::create(&settings.files.pid)?,
             stay: false,
+            hangup,
             predecessor: None,
             warnings: Vec::new(),
             new_keys: Vec::new(),

@@ -25,7 +25,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
     for warning in loaded.warnings.iter().chain(&preflight::warnings(&loaded)) {
         notices::print(warning);
     }
-    preflight::check(&loaded)?;
+    preflight::check_start(&loaded)?;
     let mut settings = loaded.settings;
     settings.serve_last_good = arguments.serve_last_good;
     let resources = match settings.provider {

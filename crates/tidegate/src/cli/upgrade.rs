@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// Seconds the new process may take to get ready; after that the old one keeps serving
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// Also where no key of the keyring decrypts objects that are in use: what they guard is denied
+    /// Also where no key of the keyring decrypts objects that are in use, or a changed provider has no objects
     #[arg(long)]
     force: bool,
 }
@@ -42,6 +42,7 @@ pub(super) fn run(place: &SharedOptions, arguments: &Arguments) -> anyhow::Resul
         program: daemon::own_program()?,
         timeout_seconds: arguments.timeout,
         force: arguments.force,
+        config: place.source()?.file,
     };
     carry_out(place, loaded.as_ref().map(|loaded| &loaded.settings), &command, arguments.timeout)
 }

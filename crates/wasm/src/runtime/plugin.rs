@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tidegate_model::SchemaKind;
 use tidegate_plugin_api::{
-    BodyChunk, BuildContext, Phases, Plugin, PluginDef, PluginFile, Reply, Request, Step, WholeBody,
-    definition::ConsumerKey,
+    BodyChunk, BuildContext, Foresight, Phases, Plugin, PluginDef, PluginFile, Reply, Request, Step,
+    WholeBody, Why, definition::ConsumerKey,
 };
 
 use super::{filter, instance::Conf, module, request, wasm::Wasm};
@@ -170,6 +170,14 @@ impl Plugin for Configured {
 
     fn access<'a>(&'a self, request: &'a mut Request) -> Step<'a> {
         request::run(self.wasm, &self.conf, request)
+    }
+
+    fn foresee(&self, _: Phases, _: &mut Request) -> Foresight {
+        Foresight::maybe(None, Why::Runs)
+    }
+
+    fn may_change_status(&self) -> bool {
+        true
     }
 
     fn header_filter(&self, request: &mut Request) {

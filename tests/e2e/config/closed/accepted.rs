@@ -6,12 +6,12 @@ use tidegate_testkit::gateway::{EMBEDDED, Gateway};
 
 use super::{admin, refused};
 
-fn route(plugins: &Value) -> Value {
+pub(super) fn route(plugins: &Value) -> Value {
     json!({"uri": "/z", "plugins": plugins, "upstream": {"nodes": {"127.0.0.1:1": 1}}})
 }
 
 /// Each object is taken, with a warning that has this text, or with none at all.
-fn check(gateway: &Gateway, path: &str, cases: &[(Value, &str)]) {
+pub(super) fn check(gateway: &Gateway, path: &str, cases: &[(Value, &str)]) {
     for (object, wanted) in cases {
         let answer = admin(gateway, "PUT", path, "", &object.to_string());
         assert!(matches!(answer.status(), 200 | 201), "{object}: {}", answer.body_text());
@@ -276,6 +276,11 @@ fn fields_without_effect() {
         conf.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         route(&json!({name: conf}))
     };
+    let split = |kind: &str| {
+        let checks = json!({"active": {}, "passive": {"type": kind}});
+        let targets = json!([{}, {"upstream": {"nodes": {"127.0.0.1:1": 1}, "checks": checks}}]);
+        route(&json!({"traffic-split": {"rules": [{"weighted_upstreams": targets}]}}))
+    };
     let redis =
         |pool: u32| json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_keepalive_pool": pool});
     check(
@@ -302,6 +307,11 @@ fn fields_without_effect() {
             (limit("limit-req", redis(7)), "redis_keepalive_pool has no effect: each worker"),
             (limit("limit-count", redis(7)), "redis_keepalive_pool has no effect: each worker"),
             (limit("limit-count", redis(100)), ""),
+            (
+                split("tcp"),
+                "plugin traffic-split: rules[0].weighted_upstreams[1].upstream.checks.passive.type has no effect",
+            ),
+            (split("http"), ""),
         ],
     );
 }

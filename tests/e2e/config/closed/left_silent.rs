@@ -118,6 +118,8 @@ fn references_that_are_none() {
 fn labels_that_decide_nothing() {
     let gateway = Gateway::start(EMBEDDED, None);
     let acl = |conf: Value| route(&json!({"key-auth": {}, "acl": conf}));
+    let anna = json!({"username": "anna", "labels": {"team": "a", "rank": "a"}, "plugins": {"key-auth": {"key": "k"}}});
+    super::put(&gateway, "consumers/anna", &anna.to_string());
     check(
         &gateway,
         "routes/z",
@@ -243,6 +245,8 @@ fn settings_that_others_leave_without_effect() {
         let split = json!({"rules": [{"weighted_upstreams": [{"upstream": upstream(more)}]}]});
         check(&gateway, "routes/z", &[(route(&json!({"traffic-split": split})), &inline)]);
     }
+    // Enum values are not secrets.
+    gateway.wait_for_log("routes/z: upstream.key has no effect with type ewma");
 }
 
 #[test]

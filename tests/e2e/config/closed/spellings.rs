@@ -153,6 +153,47 @@ fn a_misspelled_list_opens_nothing() {
     }
 }
 
+/// What guards a route, and stands beside the lists by a slip of indentation, shuts the gateway instead of being left out.
+#[test]
+fn a_guard_that_slipped_out_of_its_route_opens_nothing() {
+    let slipped = [
+        ("plugins", json!({"key-auth": {}}), 503),
+        ("plugins", json!([{"key-auth": {}}]), 503),
+        ("remote_addr", json!("10.0.0.0/8"), 503),
+        ("vars", json!([["http_x_tok", "==", "s"]]), 503),
+        ("host", json!("a.test"), 503),
+        ("methods", json!(["PUT"]), 503),
+        ("status", json!(0), 503),
+        ("script", json!("return {}"), 503),
+        ("plugins", json!(["mocking", "key-auth"]), 200),
+        ("plugins", json!({}), 200),
+        ("vars", json!([]), 200),
+        ("desc", json!("mine"), 200),
+    ];
+    for (key, value, expected) in slipped {
+        let document = json!({
+            "routes": [{"id": 1, "uri": "/*", "plugins": {"mocking": {"response_example": "x"}}}],
+            key: value,
+        });
+        let gateway = Gateway::start(YAML_PROVIDER, Some(&document.to_string()));
+        let found = status_of(&gateway, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(found, expected, "{key}: {value}: {}", gateway.error_log());
+        if expected == 503 {
+            let mut client = tidegate_testkit::Client::connect(gateway.control).expect("connects");
+            let rejected = client.get("localhost", "/v1/rejected").expect("an answer").body_text();
+            assert!(rejected.contains(&format!("[{key}]")), "{rejected}");
+        }
+        // An import does not leave it out, either.
+        let file = gateway.prefix().join("slipped.yaml");
+        std::fs::write(&file, document.to_string()).expect("written");
+        let mut import = std::process::Command::new(tidegate_testkit::gateway::binary());
+        let output = import.args(["import", "apisix"]).arg(&file).output().expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_whole = expected == 200 && key != "desc";
+        assert_eq!(output.status.success(), is_whole, "{key}: {value}: {said}");
+    }
+}
+
 /// The auth service sees names as they are spelled, not as a trusted one.
 #[test]
 fn forward_auth_respells_no_name() {

@@ -276,7 +276,9 @@ fn streams(tcp: Value, said: &'static str) -> Case {
 pub(super) fn left_out() -> Vec<Case> {
     vec![
         resources("routes: [5]\n", LeavesOut("[routes/1]")),
-        resources("routes: {}\n", LeavesOut("invalid data of [routes]")),
+        resources("routes: {}\n", Refused("invalid data of [routes], it should be a list; write routes: []")),
+        resources("global_rules:\nroutes: []\n", Refused("1:1: invalid data of [global_rules]")),
+        resources("globals: [{id: 1}]\nroutes: []\n", LeavesOut("did you mean global_rules?")),
         resources("routes:\n- {id: bad, uri: /a, plugins: {kye-auth: {}}}\n", LeavesOut("kye-auth")),
         resources(
             "routes:\n- {id: bad, uri: /a, filter_func: \"function( nonsense\", plugins: {mocking: {response_example: a}}}\n",

@@ -99,6 +99,15 @@ fn a_log_is_no_folder() {
     }
 }
 
+/// To root its folder looks as one that can be written.
+#[test]
+fn a_log_needs_a_folder_that_takes_files() {
+    for key in ["nginx_config.error_log", "nginx_config.http.access_log", "deployment.admin.audit_log"] {
+        let cause = format!("{key}: cannot open log file ");
+        refused(&embedded(&[(key, json!("/proc/x"))]), |_| {}, &[&cause, "/proc/x", "config.yaml:1:"]);
+    }
+}
+
 #[test]
 fn key_files_that_cannot_be_used_are_warned_of() {
     let config = embedded(&[("deployment.admin.admin_key", json!([{"name": "a"}]))]);

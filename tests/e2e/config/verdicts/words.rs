@@ -63,6 +63,8 @@ fn wrong_scalars_are_refused_with_their_place() {
         ("deployment.admin.allow_admin", json!([null])),
         ("nginx_config.event.worker_connections", json!(0)),
         ("nginx_config.http.real_ip_header", json!("a b:")),
+        ("nginx_config.http.access_log", json!("syslog:server=127.0.0.1")),
+        ("nginx_config.error_log", json!("syslog:server=127.0.0.1")),
         ("nginx_config.http.access_log", json!("")),
         ("nginx_config.error_log", json!("")),
         ("plugin_attr.prometheus.default_buckets", json!("banana")),
@@ -98,6 +100,8 @@ fn wrong_scalars_are_refused_with_their_place() {
     all_refused(&values);
     all_refused(&[
         ("apisix.dns_resolver", json!([5])),
+        ("plugin_attr.opentelemetry.collector.address", json!("nonsense::")),
+        ("plugin_attr.skywalking.endpoint_addr", json!("notaurl")),
         ("apisix.ssl.ssl_protocols", json!("")),
         ("deployment.admin.audit_log", json!(true)),
         ("deployment.admin.admin_key", json!([{"name": "a", "key": false, "role": "admin"}])),

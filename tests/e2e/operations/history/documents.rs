@@ -120,6 +120,7 @@ fn a_bad_import_changes_nothing() {
         ("routes:\n- {id: 2, uri: /b, upstream: {nodes: {'127.0.0.1:1': 1}}}\n", "#END"),
         ("routes: [\n#END", "invalid request body"),
         ("routes: {}\n#END", "/routes: should be a list"),
+        ("global_rules:\n#END", "/global_rules: should be a list; write global_rules: [] for none"),
         ("rotes: []\n#END", "/rotes"),
         ("plugins: [cors]\n#END", "/plugins"),
         ("routes:\n- {id: 2, uri: /b, upstream_id: none}\n#END", "/routes/2"),

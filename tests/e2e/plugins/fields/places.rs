@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 use tidegate_testkit::free_port;
 
@@ -24,6 +26,21 @@ pub(super) struct Places {
     tls: Arc<ServerConfig>,
     /// Accepts by the system, and says nothing.
     silent: TcpListener,
+    /// Connections that are never accepted and fill the backlog.
+    full: RefCell<Vec<Socket>>,
+}
+
+/// Where a connection is neither made nor refused, as long as the sockets live.
+pub(in crate::plugins) fn full() -> (SocketAddr, Vec<Socket>) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a port");
+    listener.listen(0).expect("it listens");
+    let address = listener.local_addr().expect("an address").as_socket().expect("of IPv4");
+    let waiting = std::iter::from_fn(|| {
+        TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok().map(Socket::from)
+    });
+    let kept = waiting.collect::<Vec<_>>().into_iter().chain([listener]).collect();
+    (address, kept)
 }
 
 impl Places {
@@ -39,7 +56,7 @@ impl Places {
         let config = ServerConfig::builder().with_client_cert_verifier(clients.expect("a verifier"));
         let config = config.with_single_cert(vec![made.cert.der().clone()], key).expect("a configuration");
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-        Places { ports: RefCell::default(), folder, tls: Arc::new(config), silent }
+        Places { ports: RefCell::default(), folder, tls: Arc::new(config), silent, full: RefCell::default() }
     }
 
     pub(super) fn tls(&self) -> Arc<ServerConfig> {
@@ -66,6 +83,11 @@ impl Places {
         let silent = self.silent.local_addr().expect("an address");
         let known = [("UPSTREAM", plain.address), ("TLS", secure.address), ("SILENT", silent)];
         self.ports.borrow_mut().extend(known.map(|(name, at)| (name.to_owned(), at.port())));
+        if text.contains("@FULL") {
+            let (address, kept) = full();
+            self.full.replace(kept);
+            self.ports.borrow_mut().insert("FULL".to_owned(), address.port());
+        }
         let mut parts = text.split('@');
         let mut filled = parts.next().unwrap_or_default().to_owned();
         while let Some(part) = parts.next() {

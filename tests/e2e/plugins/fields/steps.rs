@@ -49,7 +49,9 @@ impl Scene {
     /// What is not as the step expects.
     pub(super) fn wrong(&mut self, step: &Value) -> Vec<String> {
         let send = step["send"].as_str().expect("what to send");
-        let request = Request::new(&send.replace("{state}", &self.state).replace("{cookies}", &self.cookies));
+        let send = send.replace("{state}", &self.state).replace("{cookies}", &self.cookies);
+        let fill = usize::try_from(number(step, "fill", 0)).expect("a size");
+        let request = Request::new(&(send + &"x".repeat(fill)));
         self.upstreams.iter().for_each(super::Upstream::forget);
         let (begun, opened) = (Instant::now(), self.opened());
         let mut wrong;
@@ -119,15 +121,16 @@ impl Scene {
             Some("CONTROL") => self.gateway.control,
             _ => self.gateway.http,
         };
-        let send = || {
+        let send_text = |text: &str| {
             let from =
                 step["from"].as_str().map(|from| SocketAddr::new(from.parse().expect("an address"), 0));
             let connected =
                 from.map_or_else(|| Client::connect(address), |from| Client::connect_from(from, address));
             let mut client = connected.expect("it listens");
-            client.send(request.text.as_bytes()).expect("it reads");
+            client.send(text.as_bytes()).expect("it reads");
             client
         };
+        let send = || send_text(&request.text);
         if step["background"] == json!(true) {
             self.background.push(send());
             return Vec::new();
@@ -142,14 +145,17 @@ impl Scene {
             return if is_right { Vec::new() } else { vec![format!("statuses: {found:?}")] };
         }
         let mut text = String::new();
-        for _ in 0..number(step, "times", 1) {
-            text = match send().response_to(&request.method) {
+        let is_numbered = request.text.contains("{n}");
+        for turn in 0..number(step, "times", 1) {
+            let sent = request.text.replace("{n}", &turn.to_string());
+            let answer = match send_text(&sent).response_to(&request.method) {
                 Ok(answer) => {
                     self.keep(&answer);
                     String::from_utf8_lossy(&answer.head).into_owned() + &answer.body_text()
                 }
                 Err(error) => format!("{error}"),
             };
+            text = if is_numbered { text + &answer } else { answer };
         }
         let is_wrong = |expected: &&Value| match expected {
             Value::Number(status) => !text.starts_with(&format!("HTTP/1.1 {status} ")),

@@ -38,7 +38,10 @@ impl Upstream {
                     let _ = socket.set_nodelay(true);
                     match tls.map(|config| ServerConnection::new(config).expect("a connection")) {
                         Some(secure) => serve_tls(secure, socket, &shared),
-                        None => serve(socket, &shared),
+                        None => {
+                            read_proxy_header(&socket, &shared);
+                            serve(socket, &shared);
+                        }
                     }
                 });
             }
@@ -73,6 +76,20 @@ fn serve_tls(mut secure: ServerConnection, mut socket: TcpStream, shared: &Share
         shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
     serve(StreamOwned::new(secure, socket), shared);
+}
+
+/// A line of the PROXY protocol, if the connection begins with one.
+fn read_proxy_header(mut socket: &TcpStream, shared: &Shared) {
+    let mut start = [0; 6];
+    if !socket.peek(&mut start).is_ok_and(|read| start[..read] == *b"PROXY ") {
+        return;
+    }
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while !line.ends_with(b"\n") && socket.read_exact(&mut byte).is_ok() {
+        line.extend(byte);
+    }
+    let line = String::from_utf8_lossy(&line).into_owned();
+    shared.seen.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
 fn serve(stream: impl Read + Write, shared: &Shared) {

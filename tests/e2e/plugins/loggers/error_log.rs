@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::gateway::YAML_PROVIDER;
 use tidegate_testkit::{Gateway, PATIENCE, Upstream, free_port};
 
-use self::broker::Broker;
+use self::broker::{Broker, SOON};
 use super::{bodies, parsed, receiver, url, with};
 
 const PLUGINS: &str = "plugins: [error-log-logger, serverless-pre-function]\n";
@@ -197,6 +197,20 @@ fn messages_for_kafka() {
     assert_eq!(broker.login(), "\0u\0p");
 }
 
+/// With the first line, and with the first one after that time.
+#[test]
+fn leaders_are_looked_up_again() {
+    let broker = Broker::start();
+    let brokers = json!([{"host": "127.0.0.1", "port": broker.address.port()}]);
+    let kafka = json!({"brokers": brokers, "kafka_topic": "errors", "meta_refresh_interval": 1});
+    let gateway = start(&json!({ "kafka": kafka }));
+    tidegate_testkit::eventually_within(SOON, "leaders are looked up again", || {
+        // Not all are sent: lines of one place are limited.
+        log(&gateway, "/ERR/1");
+        broker.asked() >= 2
+    });
+}
+
 /// Why lines do not arrive is in the log, and is not among the lines that arrive later.
 #[test]
 fn failures_are_not_sent() {
@@ -215,6 +229,37 @@ fn failures_are_not_sent() {
         bodies(&sink.seen()).iter().any(|body| body.contains("of /ERR/2"))
     });
     assert!(bodies(&sink.seen()).iter().all(|body| !body.contains("Batch Processor")));
+}
+
+/// A route that passes the deliveries on logs a line for each: in a phase, as it ends, and where the receiver is away.
+#[test]
+fn lines_about_deliveries_are_not_sent() {
+    let sink = receiver();
+    let says = |phase: &str| {
+        let function = format!("return function(conf, ctx) ngx.log(ngx.ERR, 'delivery in {phase}') end");
+        json!({"phase": phase, "functions": [function]})
+    };
+    let passes_on = json!({
+        "id": "passes-on", "uri": "/collect",
+        "plugins": {"serverless-pre-function": says("access"), "serverless-post-function": says("log")},
+        "upstream": {"type": "roundrobin", "nodes": {
+            format!("127.0.0.1:{}", free_port()): 1, sink.address.to_string(): 1,
+        }},
+    });
+    let own = json!({"skywalking": {"endpoint_addr": "http://127.0.0.1:@HTTP@/collect"}});
+    let mut objects = parsed(&objects(&own));
+    objects["routes"].as_array_mut().expect("a list").push(passes_on);
+    let plugins =
+        PLUGINS.replace("serverless-pre-function", "serverless-pre-function, serverless-post-function");
+    let gateway = Gateway::start(&format!("{YAML_PROVIDER}{plugins}"), Some(&objects.to_string()));
+    for text in ["of /ERR/1", "of /ERR/2", "of /ERR/3"] {
+        log(&gateway, text.trim_start_matches("of "));
+        tidegate_testkit::eventually(text, || bodies(&sink.seen()).iter().any(|body| body.contains(text)));
+    }
+    for line in ["delivery in access", "delivery in log", "connect to upstream failed"] {
+        gateway.wait_for_log(line);
+        assert!(bodies(&sink.seen()).iter().all(|body| !body.contains(line)), "{line}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use rcgen::{KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde_json::{Value, json};
 use tidegate_testkit::{Message, Upstream};
 
-use super::{Logged, parsed, url};
+use super::{Logged, parsed, url, with};
 use crate::config::secrets::clouds;
 
 /// Hands out tokens that end after `seconds`, and takes entries with them.
@@ -76,6 +76,18 @@ fn entries_with_a_token() {
         "{request}"
     );
     assert_eq!(parsed(&seen[2].message.body_text())["entries"][0]["httpRequest"]["status"], 404);
+}
+
+#[test]
+fn scopes_as_configured() {
+    let (service, key) = (service(3600), key());
+    let account =
+        with(account(&service, &key), json!({"scopes": ["https://a.test/one", "https://a.test/two"]}));
+    let logged = Logged::start("google-cloud-logging", json!({"auth_config": account}), Value::Null);
+    logged.get("/");
+    let seen = service.wait_for(1);
+    let claims = clouds::claims(&seen[0].message, key.public_key_raw()).expect("a signature");
+    assert_eq!(claims["scope"], "https://a.test/one https://a.test/two");
 }
 
 /// A token without time is asked for each time.

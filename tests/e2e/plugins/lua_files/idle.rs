@@ -63,6 +63,16 @@ fn cases() -> Vec<(&'static str, String, &'static str)> {
             schema("properties = {\nword = {type = 'string', minLenght = 1}}"),
             ":3: schema at #/properties/word: \"minLenght\" is not a keyword",
         ),
+        (
+            "my-local",
+            plugin("", "function _M.log() end\nlocal function access(conf, ctx) return 403 end"),
+            ":3: access is not a member of the module, and is never called; write function _M.access(conf, ctx)",
+        ),
+        (
+            "my-control",
+            plugin("", "function _M.log() end\nfunction _M.control_api() end"),
+            ":3: control_api is never called: the functions that run are ",
+        ),
         ("my-spare", plugin("name = 'my-spare'", spare), ""),
         ("my-secret", schema("encrypt_fields = {'word'}, properties = {word = {type = 'string'}}"), ""),
     ]
@@ -121,6 +131,38 @@ fn a_file_with_no_other_function_than_a_misspelled_one_refuses() {
         let (ok, said) = fixture.gateway.verb(verb);
         assert!((verb == "reload" || !ok) && said.contains(reason), "{verb}: {said}");
     }
+}
+
+/// Slips that leave a plugin without a function that runs as it is meant to.
+#[test]
+fn a_file_whose_functions_cannot_run_refuses() {
+    let slips = [
+        (
+            "my-local",
+            "local function access(conf, ctx) return 403 end",
+            "my-local.lua:2: access is not a member",
+        ),
+        ("my-colon", "function _M:access(conf, ctx) return 403 end", "my-colon.lua:2: access has a colon"),
+        (
+            "my-gone",
+            "function _M.access(conf, ctx) return 403 end\nfunction _M.init() _M.access = nil end",
+            "access is gone after init()",
+        ),
+    ];
+    for (name, text, reason) in slips {
+        let objects = json!({"routes": [{"id": 1, "uri": "/a", "plugins": {name: {}, "mocking": {"response_example": "a"}}}]});
+        let path = format!("apisix/plugins/{name}.lua");
+        let fixture = Fixture::start(&[(&path, &plugin("", text))], &[name, "mocking"], "", &objects);
+        assert_eq!(get(&fixture.gateway, "/a").status(), 503, "{name}");
+        let (ok, said) = fixture.gateway.verb("test");
+        assert!(!ok && said.contains(reason), "{name}: {said}");
+    }
+    // With one parameter, `self` is the configuration: it runs.
+    let right = plugin("", "function _M:rewrite(ctx) return 403 end");
+    let objects = json!({"routes": [{"id": 1, "uri": "/a", "plugins": {"my-right": {}, "mocking": {"response_example": "a"}}}]});
+    let fixture =
+        Fixture::start(&[("apisix/plugins/my-right.lua", &right)], &["my-right", "mocking"], "", &objects);
+    assert_eq!(get(&fixture.gateway, "/a").status(), 403);
 }
 
 #[test]

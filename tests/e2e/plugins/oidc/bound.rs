@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use tidegate_testkit::{free_port, upstream::Behaviour};
+use tidegate_testkit::{free_port, gateway::EMBEDDED, upstream::Behaviour};
 
 use super::*;
 use crate::protocols::certs::self_signed;
@@ -212,4 +212,18 @@ fn providers_with_tls_are_asked_through_a_tunnel() {
     let unknown = gateway("Basic eA==");
     assert_eq!(unknown.client().get("h", "/app").expect("an answer").status(), 500);
     unknown.wait_for_log("answered 407 to CONNECT idp.test:443");
+}
+
+#[test]
+fn proofs_of_another_kind_than_the_key_are_refused_when_they_are_written() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    for (algorithm, status) in [("ES256", 201), ("RS256", 400), ("PS256", 400)] {
+        let dpop =
+            json!({"enabled": true, "private_key": KEY, "public_jwk": jwk(), "signing_alg": algorithm});
+        let conf = json!({"client_id": "c", "client_secret": SECRET, "discovery": "https://idp.test/.well-known",
+            "session": {"secret": "0123456789abcdef0123456789abcdef"}, "dpop": dpop});
+        let route = json!({"uri": "/*", "plugins": {"openid-connect": conf}}).to_string();
+        let (found, answer) = gateway.admin("PUT", "/apisix/admin/routes/1", &route);
+        assert!(found == status && answer.contains("signing_alg"), "{algorithm}: {answer}");
+    }
 }

@@ -1,6 +1,9 @@
 //! Routes that share `session.secret`: whose sessions each of them takes.
 
+use tidegate_testkit::Client;
+
 use super::*;
+use crate::plugins::redis_connections;
 
 /// A route below `/NAME/` for this client at this provider, with one secret for all.
 fn route(name: &str, upstream: &Upstream, provider: &Provider, client: &str, more: &Value) -> Value {
@@ -31,6 +34,7 @@ fn sessions_are_for_their_provider_and_client() {
         ("same", &own, "c", json!({}), 200),
         ("issuer", &own, "c", claims(json!({"issuer": {"valid_issuers": [issuer]}})), 200),
         ("audience", &own, "c", claims(json!({"audience": {"match_with_client_id": true}})), 200),
+        ("secret", &own, "c", json!({"session": {"secret": "fedcba9876543210fedcba9876543210"}}), 302),
         ("client", &own, "d", json!({}), 302),
         ("provider", &other, "c", json!({}), 302),
         ("bad-issuer", &own, "c", claims(json!({"issuer": {"valid_issuers": ["http://other"]}})), 403),
@@ -54,4 +58,22 @@ fn sessions_are_for_their_provider_and_client() {
         assert_eq!(status, *expected, "{name}\n{}", gateway.error_log());
         assert_eq!(!upstream.take().is_empty(), status == 200, "{name}");
     }
+}
+
+#[test]
+fn idle_connections_to_redis_end_as_configured() {
+    let redis = servers::redis(&[]);
+    let connections = || redis_connections::connections(redis.address);
+    let session =
+        json!({"storage": "redis", "redis": {"port": redis.address.port(), "keepalive_timeout": 1000}});
+    let fixture = fixture(json!({}), session);
+    let session = fixture.log_in();
+    assert!(fixture.is_in(&session));
+    let kept = connections();
+    assert!(fixture.is_in(&session));
+    assert_eq!(connections(), kept + 1, "only this test's own is new");
+    let mut pause = Client::connect(fixture.upstream.address).expect("it listens");
+    assert_eq!(pause.get("h", "/delay/1500").expect("an answer").status(), 200);
+    assert!(fixture.is_in(&session));
+    assert!(connections() > kept + 2, "the idle connection was used again");
 }

@@ -115,6 +115,22 @@ fn a_login() {
     assert_eq!(scene.site.get("/logout", "").status(), 401);
 }
 
+/// Whoever does not know the secret makes neither the cookie of a login nor that of a session.
+#[test]
+fn cookies_are_for_their_secret() {
+    let cas = cas();
+    let own = conf(&format!("http://{}/cas", cas.address), "https://site.test/cb");
+    let mut other = own.clone();
+    other["cookie"]["secret"] = json!("fedcba9876543210fedcba9876543210");
+    let routes = [("/*", own.clone()), ("/same/*", own), ("/other/*", other)];
+    let scene = Scene { site: Site::start("cas-auth", &routes), cas };
+    let log_in = |begun: &str| scene.site.get("/cb?ticket=ST-good-1", begun);
+    assert_eq!(log_in(&scene.begin("/other/app")).status(), 401, "a login of the other secret");
+    let session = cookies(&log_in(&scene.begin("/same/app")));
+    assert!(scene.site.is_in("/same/app", &session) && scene.site.is_in("/app", &session));
+    assert!(!scene.site.is_in("/other/app", &session));
+}
+
 #[test]
 fn services() {
     let scene = scene();

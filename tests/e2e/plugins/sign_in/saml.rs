@@ -15,7 +15,8 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
-use tidegate_testkit::Message;
+use tidegate_testkit::gateway::EMBEDDED;
+use tidegate_testkit::{Gateway, Message};
 
 use super::{Site, cookies, forged, location};
 
@@ -404,4 +405,21 @@ fn settings() {
     let session = scene.log_in("/app", "/acs", "_1");
     assert!(scene.site.is_in("/rotated/x", &session));
     assert!(!scene.site.is_in("/replaced/x", &session) && !scene.site.is_in("/other/x", &session));
+}
+
+/// What the identity provider is to check requests with would not fit them.
+#[test]
+fn a_certificate_of_another_key_is_refused_when_it_is_written() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let (provider, service) = (Identity::new("idp.test"), Identity::new("site.test"));
+    let put = |conf: Value| {
+        let route = json!({"uri": "/*", "plugins": {"saml-auth": conf}}).to_string();
+        gateway.admin("PUT", "/apisix/admin/routes/1", &route)
+    };
+    let good = conf(&provider, &service);
+    let mut other = good.clone();
+    other["sp_cert"] = json!(provider.certificate);
+    assert_eq!(put(good).0, 201);
+    let (status, answer) = put(other);
+    assert!(status == 400 && answer.contains("is not the certificate of sp_private_key"), "{answer}");
 }

@@ -188,7 +188,7 @@ fn a_paused_response_whose_instance_fails_at_another_request_is_refused() {
 
 #[test]
 fn the_limits_are_configured() {
-    let section = "  time_limit_ms: 10\n  instance_memory: 4194304\n";
+    let section = "  time_limit_ms: 10\n  instance_memory: 4m\n";
     let modules = vec![
         ("endless", at_head("(loop $again (br $again))")),
         ("greedy", at_head("(call $fail_unless (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))")),
@@ -279,6 +279,7 @@ fn a_module_that_cannot_be_used_denies_its_routes_and_is_named() {
             .wait_for_log(&format!("plugin {name} cannot be loaded, and objects that use it are rejected"));
         fixture.gateway.wait_for_log(reason);
     }
+    fixture.gateway.wait_for_log("or take the plugin out of wasm.plugins");
     assert_eq!(fixture.get("/plain").status(), 200);
     assert_eq!(fixture.upstream.seen().len(), 1);
 }

@@ -8,8 +8,8 @@ use std::{
 
 use rustls::{ClientConnection, pki_types::ServerName};
 use tidegate_testkit::{
-    PATIENCE, free_port,
-    gateway::{Gateway, YAML_PROVIDER},
+    Client, PATIENCE, free_port,
+    gateway::{ADMIN_KEY, Gateway, YAML_PROVIDER},
 };
 
 use super::{connect, is_closed, named, read, start, start_embedded};
@@ -65,6 +65,31 @@ fn routes_that_cannot_be_read_come_before_all_that_they_could_precede() {
             is_let_in(ports.other, b"no TLS"),
         ];
         assert_eq!(found, expected, "{place}");
+    }
+}
+
+#[test]
+fn a_service_that_cannot_be_used_closes_the_sessions_of_its_routes() {
+    let node = named("in");
+    for (service, expected) in [
+        ("", true),
+        (", plugin: {ip-restriction: {blacklist: [127.0.0.1]}}", false),
+        (", plugins:", false),
+        (", plugins: {ip-restriction: {blacklist: 127.0.0.1}}", false),
+        (", plugins: {ip-restrictoin: {blacklist: [127.0.0.1]}}", false),
+        (", plugins: {ip-restriction: {blacklist: [9.9.9.9]}}", true),
+    ] {
+        let ports = start(
+            "",
+            "",
+            &format!(
+                "upstreams:\n- {{id: u, nodes: {{\"{node}\": 1}}}}\nservices:\n- {{id: s, upstream_id: u{service}}}\n\
+                 stream_routes:\n- {{id: 1, server_port: @TCP@, service_id: s}}\n\
+                 - {{id: 2, server_port: @TCP@, remote_addr: 127.0.0.1, service_id: gone, upstream_id: u, sni: a.test}}\n"
+            ),
+        );
+        assert_eq!(is_let_in(ports.tcp, b"no TLS"), expected, "{service}");
+        assert!(!is_let_in(ports.tcp, &hello("a.test")), "a service that is not there");
     }
 }
 
@@ -228,4 +253,25 @@ fn what_has_no_effect_on_sessions_is_named() {
     ] {
         ports.gateway.wait_for_log(wanted);
     }
+}
+
+#[test]
+fn plugins_of_a_service_that_are_for_requests_are_named() {
+    let node = named("in");
+    let ports = super::start_embedded("");
+    let put = |path: &str, object: &str| {
+        let mut client = Client::connect(ports.gateway.admin).expect("connects");
+        let request = format!(
+            "PUT /apisix/admin/{path} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {ADMIN_KEY}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{object}",
+            object.len()
+        );
+        let answer = client.request(&request).expect("an answer");
+        assert_eq!(answer.status(), 201, "{}", answer.body_text());
+        answer.header("X-Tidegate-Warning").unwrap_or_default().to_owned()
+    };
+    let service = format!(r#"{{"upstream":{{"nodes":{{"{node}":1}}}},"plugins":{{"key-auth":{{}}}}}}"#);
+    assert_eq!(put("services/s", &service), "");
+    let route = format!(r#"{{"server_port":{},"service_id":"s"}}"#, ports.tcp.port());
+    let told = put("stream_routes/1", &route);
+    assert!(told.contains("do not run on its sessions: key-auth"), "{told}");
 }

@@ -190,6 +190,19 @@ fn the_operator_lists_drains_and_closes_sessions() {
     assert!(verb(&["--drain", "--route", "other"]).contains("1 session will close once silent"));
     assert!(is_closed(&mut open[2]), "it was silent");
     assert_eq!(verb(&["--client", "127.0.0.1"]).lines().count(), 2);
+    for (words, reason) in [
+        (&["--route", "nosuch"][..], "there is no stream route nosuch"),
+        (&["--route", "nosuch", "--close"], "there is no stream route nosuch"),
+        (&["99999999", "--close"], "there is no open session 99999999"),
+        (&["--drain"], "--drain: name the sessions with an ID, --route or --client; --all is every session"),
+        (&["--all", "--client", "127.0.0.1", "--close"], "cannot be used with"),
+    ] {
+        let (done, said) = ports.gateway.verb_with(&[&["connections"], words].concat());
+        assert!(!done && said.contains(reason), "{words:?}: {said}");
+    }
+    assert_eq!(verb(&["--route", "other", "--close"]), "closed 0 sessions\n");
+    assert_eq!(verb(&[]).lines().count(), 2, "nobody else's session ended");
+    assert!(verb(&["--all", "--close"]).contains("closed 1 session"));
 }
 
 #[test]

@@ -68,8 +68,10 @@ impl Stage {
         let mut faults = Vec::new();
         for change in changes {
             if let Err(error) = stage.apply(api, rights, change) {
-                let kind = parse_target(api, change).ok().map(|target| target.kind);
-                let error = with_remedy(kind, error, api.plugins().as_ref());
+                let target = parse_target(api, change).ok();
+                let target =
+                    target.as_ref().map(|target| (target.kind, target.id.as_deref().unwrap_or_default()));
+                let error = with_remedy(target, change.value.as_ref(), error, api.plugins().as_ref());
                 faults.push(Fault { index: change.index, path: change.path.clone(), error });
             }
         }
@@ -246,7 +248,8 @@ impl Stage {
                 }
             };
             if let Err(error) = checked {
-                let error = with_remedy(Some(*kind), error, api.plugins().as_ref());
+                let value = self.state.get(*kind, id).map(Object::value);
+                let error = with_remedy(Some((*kind, id)), value.as_deref(), error, api.plugins().as_ref());
                 faults.push(Fault { index: touched.index, path: touched.path.clone(), error });
             }
         }

@@ -96,7 +96,9 @@ fn by_kind(
         "redirect" => transform::redirect(conf, report),
         "pre-function" | "post-function" => transform::function(kind, conf, report),
         "grpc-web" => {
-            conf.skip(&["proto", "pass_stripped_path", "allow_origin_header"]);
+            conf.skip(&["proto", "pass_stripped_path"]);
+            // Ours lets pages of any origin read the response.
+            conf.skip_defaults(&[("allow_origin_header", "*")]);
             report.approximated(
                 node.line,
                 &subject,

@@ -72,12 +72,12 @@ fn failed(reason: &str) {
 }
 
 impl OpenidConnect {
-    /// The claims of the request's token, and the token; `None` when it brings none and need not.
-    pub(crate) async fn check_bearer(
+    /// The client's token. `Ok(None)`: it has none, and needs none.
+    pub(crate) fn token_of(
         &self,
         request: &Request,
         access_token_header: Option<&str>,
-    ) -> Result<Option<(Value, String)>, Box<Reply>> {
+    ) -> Result<Option<String>, Box<Reply>> {
         let Ok(token) = token(request, access_token_header) else {
             failed("Invalid Authorization header format.");
             return Err(Box::new(Reply::page(400)));
@@ -90,6 +90,16 @@ impl OpenidConnect {
             let challenge = format!("Bearer realm=\"{}\"", self.conf.realm);
             return Err(Box::new(Reply::page(401).header("WWW-Authenticate", challenge)));
         };
+        Ok(Some(token))
+    }
+
+    /// The claims of the request's token, and the token; `None` when it brings none and need not.
+    pub(crate) async fn check_bearer(
+        &self,
+        request: &Request,
+        access_token_header: Option<&str>,
+    ) -> Result<Option<(Value, String)>, Box<Reply>> {
+        let Some(token) = self.token_of(request, access_token_header)? else { return Ok(None) };
         let claims = if self.conf.public_key.is_some() || self.conf.use_jwks {
             self.verify(&token).await
         } else {
@@ -319,7 +329,38 @@ pub(crate) fn header_value(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::rc::Rc;
+
+    use tidegate_model::schema::Schema;
+
+    use super::{super::making::relying_party, *};
+
+    fn checks_again(ignores_cache: bool) -> Result<Value, String> {
+        let mut conf = json!({
+            "client_id": "c", "discovery": "http://idp.test", "bearer_only": true,
+            "public_key": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA9PdGVALrrBX4oX5t9DKb5JHYx7XRb0RXU42r0FVO2sA=\n-----END PUBLIC KEY-----",
+            "jwt_verification_cache_ignore": ignores_cache,
+        });
+        let schema = serde_json::from_str(include_str!("../openid_connect.json")).expect("JSON");
+        Schema::compile(&schema)?.check(&mut conf).expect("it fits");
+        let party = relying_party(&conf)?;
+        // It is not signed: only what was remembered lets it in.
+        let token = format!("{}.e30.c2ln", tidegate_clients::nginx_base64::encode_url(r#"{"alg":"EdDSA"}"#));
+        let known = Verified {
+            payload: json!({"sub": "known"}),
+            algorithm: party.public_keys[0].0,
+            key_serial: party.serial,
+        };
+        token_cache::put(token.clone().into_bytes(), &Rc::new(known));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(party.verified_claims(&token))
+    }
+
+    #[test]
+    fn a_known_token_is_checked_again_where_the_cache_is_ignored() {
+        assert_eq!(checks_again(false), Ok(json!({"sub": "known"})));
+        assert_eq!(checks_again(true), Err("jwt signature verification failed".to_owned()));
+    }
 
     #[test]
     fn times() {

@@ -13,7 +13,7 @@ use tidegate_clients::{
     http::{Endpoint, Incoming, Outgoing},
     jws::Token,
 };
-use tidegate_plugin_api::{Reply, Request, Verdict};
+use tidegate_plugin_api::{Foresight, Reply, Request, Verdict, Why};
 use tidegate_protocol::HeaderId;
 use tidegate_telemetry::error_log;
 
@@ -43,13 +43,17 @@ fn argument(request: &Request, name: &str) -> Option<String> {
     request.arg(name).map(|value| String::from_utf8_lossy(&value).into_owned())
 }
 
+fn leads_to(uri: &str, raw_path: &str) -> bool {
+    Endpoint::parse(uri).is_ok_and(|uri| path_of(&uri.target) == raw_path)
+}
+
 impl OpenidConnect {
     pub(super) async fn authenticate(&self, sessions: &Store, request: &mut Request) -> Verdict {
         let failed = |reason: String| fail(500, &reason);
         let session = sessions.load(request).await.map_err(failed)?;
         let raw_path = String::from_utf8_lossy(request.head.raw_path()).into_owned();
         let redirect_uri = self.redirect_uri(request);
-        if Endpoint::parse(&redirect_uri).is_ok_and(|uri| path_of(&uri.target) == raw_path) {
+        if leads_to(&redirect_uri, &raw_path) {
             return self.callback(sessions, session, request, &redirect_uri).await;
         }
         if raw_path == self.conf.logout_path {
@@ -78,6 +82,21 @@ impl OpenidConnect {
             cookies::set(request, lines);
         }
         Ok(())
+    }
+
+    /// The request is not for a resource: it is the browser's way back, or signs out.
+    pub(super) fn is_of_login(&self, request: &Request) -> bool {
+        let raw_path = String::from_utf8_lossy(request.head.raw_path());
+        leads_to(&self.redirect_uri(request), &raw_path) || raw_path == self.conf.logout_path
+    }
+
+    /// What [`unauthenticated`](Self::unauthenticated) would do.
+    pub(super) fn foreseen_without_session(&self) -> Foresight {
+        match self.conf.unauth_action.as_str() {
+            "pass" => Foresight::Continues,
+            "deny" => Foresight::answers(&Reply::page(401)),
+            _ => Foresight::answers_somehow(Why::Asks),
+        }
     }
 
     async fn unauthenticated(

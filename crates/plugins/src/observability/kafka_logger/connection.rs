@@ -8,7 +8,10 @@ use std::{
 
 use bytes::Bytes;
 use rustls::ClientConfig;
-use tidegate_clients::http::{TlsWanted, tls_config};
+use tidegate_clients::{
+    http::{TlsWanted, tls_config},
+    names,
+};
 use tidegate_plugin_api::{answers::BoundedBody, descriptors};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -81,7 +84,7 @@ impl Connection {
         let opening = async {
             let stream = match address {
                 Some(address) => TcpStream::connect(address).await,
-                None => TcpStream::connect((host.as_str(), *port)).await,
+                None => names::connect(host, *port).await,
             };
             let stream = stream.and_then(descriptors::spared).map_err(|error| error.to_string())?;
             let _ = stream.set_nodelay(true);

@@ -1,6 +1,7 @@
 //! Which traces are recorded.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::context::TraceContext;
 
@@ -36,6 +37,33 @@ enum Rule {
     Always,
     Never,
     Ratio(f64),
+}
+
+/// Samplers that record no trace although they do not say so.
+pub(super) fn remarks(conf: &Value) -> Vec<String> {
+    let at = |place: &str| {
+        let rule = conf.pointer(place)?;
+        let fraction = rule.pointer("/options/fraction").and_then(Value::as_f64);
+        let is_none = fraction.is_none_or(|fraction| fraction <= 0.0);
+        (rule.get("name")?.as_str() == Some("trace_id_ratio") && is_none).then_some(())
+    };
+    if conf.pointer("/sampler/name").is_none() {
+        return vec![
+            "sampler is always_off unless it is set, so that no span is sent; write {\"name\": \"always_on\"}".to_owned(),
+        ];
+    }
+    if at("/sampler").is_some() {
+        return vec![
+            "sampler trace_id_ratio samples nothing without options.fraction above 0, up to 1".to_owned(),
+        ];
+    }
+    let is_by_parent = conf.pointer("/sampler/name").is_some_and(|name| name == "parent_base");
+    let root = at("/sampler/options/root").filter(|()| is_by_parent);
+    root.map(|()| {
+        "sampler.options.root trace_id_ratio samples no trace that begins here without options.fraction above 0, up to 1".to_owned()
+    })
+    .into_iter()
+    .collect()
 }
 
 impl Rule {

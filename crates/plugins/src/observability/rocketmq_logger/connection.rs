@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_clients::http::{TlsWanted, tls_config};
-use tidegate_plugin_api::descriptors;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
+use tidegate_clients::{
+    http::{TlsWanted, tls_config},
+    names,
 };
+use tidegate_plugin_api::descriptors;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::remoting::{Command, Credentials, RemotingResponse};
 
@@ -51,7 +51,7 @@ impl Connection {
     pub(super) async fn open(settings: &Settings, address: &str) -> Result<Connection, String> {
         let (host, port) = parts(address)?;
         let opening = async {
-            let stream = TcpStream::connect((host, port)).await.and_then(descriptors::spared);
+            let stream = names::connect(host, port).await.and_then(descriptors::spared);
             let stream = stream.map_err(|error| error.to_string())?;
             let _ = stream.set_nodelay(true);
             if !settings.tls {

@@ -8,10 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tidegate_clients::names;
 use tidegate_plugin_api::descriptors;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpStream, UnixStream},
+    net::UnixStream,
     time::timeout,
 };
 
@@ -80,7 +81,7 @@ impl Server {
             return Ok(Box::pin(UnixStream::connect(path).await.and_then(descriptors::spared)?));
         }
         let host = self.host.trim_matches(['[', ']']);
-        let stream = TcpStream::connect((host, self.port)).await.and_then(descriptors::spared)?;
+        let stream = names::connect(host, self.port).await.and_then(descriptors::spared)?;
         stream.set_nodelay(true)?;
         Ok(Box::pin(stream))
     }

@@ -8,7 +8,10 @@ use h2::{RecvStream, SendStream, client};
 use http::{HeaderName, HeaderValue, Request, Uri, Version};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tidegate_clients::http::{Endpoint, Method, TlsWanted, tls_config};
+use tidegate_clients::{
+    http::{Endpoint, Method, TlsWanted, tls_config},
+    names,
+};
 use tidegate_plugin_api::{
     descriptors,
     hops::{self, SideRequestAction, Ticket},
@@ -54,7 +57,7 @@ pub(super) async fn send(mut call: Call) -> Result<(), String> {
 
 async fn connect(call: &mut Call) -> Result<(Pin<Box<dyn Io>>, Option<Ticket>), String> {
     let Endpoint { host, port, .. } = &call.endpoint;
-    let stream = TcpStream::connect((host.as_str(), *port))
+    let stream = names::connect(host, *port)
         .await
         .and_then(descriptors::spared)
         .map_err(|error| format!("failed to connect to {host}:{port}: {error}"))?;

@@ -2,9 +2,15 @@
 
 use serde_json::{Value, json};
 use tidegate_model::{Kind, PluginCatalog, SchemaKind, mask::mask_resource};
+use tidegate_proxy::explain::Planned;
 
 /// The most fields that are listed for one plugin.
 const MAX_FIELDS: usize = 500;
+
+/// The object that a planned plugin is from.
+pub(super) fn owner(planned: &Planned) -> String {
+    format!("{}/{}", planned.instance.owner.kind.directory(), planned.instance.owner.id)
+}
 
 /// `[{path, value, from}]`: what `owner` says, and what the schema fills in. Secrets are masked.
 pub(super) fn of_plugin(name: &str, conf: &Value, owner: &str, catalog: &dyn PluginCatalog) -> Vec<Value> {

@@ -92,8 +92,9 @@ impl Predecessor {
     }
 
     /// Everything that can fail has not. Returns when this process may accept.
-    pub(crate) fn prepared(&self, left: Vec<SocketAddr>) -> anyhow::Result<()> {
-        self.send(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned(), left });
+    pub(crate) fn prepared(&self, left: Vec<SocketAddr>, objects: usize) -> anyhow::Result<()> {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        self.send(&Message::Prepared { version, left, objects: Some(objects) });
         match self.channel.receive()? {
             Some((Message::Serve, _)) | None => Ok(()),
             Some((other, _)) => bail!("the old process replied {other:?} instead of letting this one serve"),

@@ -36,7 +36,7 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) enum SuccessorMessage {
     WantsStore,
-    Prepared { version: String, left: Vec<SocketAddr> },
+    Prepared { version: String, left: Vec<SocketAddr>, objects: Option<usize> },
     Serving,
     Failed(String),
     Ended(String),
@@ -48,6 +48,8 @@ pub(crate) struct Successor {
     pub deadline: Instant,
     pub version: String,
     pub left: Vec<SocketAddr>,
+    /// Why it must not serve without an object, if so.
+    pub without_objects: Option<String>,
     /// Why it will end.
     pub reason: Option<String>,
 }
@@ -82,7 +84,8 @@ impl Successor {
         };
         thread::Builder::new().name("successor".to_owned()).spawn(move || listen(&ours, child, &tell))?;
         let version = String::new();
-        Ok(Successor { pid, channel, deadline, version, left: Vec::new(), reason: None })
+        let left = Vec::new();
+        Ok(Successor { pid, channel, deadline, version, left, without_objects: None, reason: None })
     }
 
     pub(crate) fn store_released(&self, document: Option<&Value>) -> io::Result<()> {
@@ -138,8 +141,8 @@ fn listen(channel: &Channel, mut child: Child, tell: &impl Fn(u32, SuccessorMess
     loop {
         let word = match channel.receive() {
             Ok(Some((Message::Store, _))) => SuccessorMessage::WantsStore,
-            Ok(Some((Message::Prepared { version, left }, _))) => {
-                SuccessorMessage::Prepared { version, left }
+            Ok(Some((Message::Prepared { version, left, objects }, _))) => {
+                SuccessorMessage::Prepared { version, left, objects }
             }
             Ok(Some((Message::Serving, _))) => SuccessorMessage::Serving,
             Ok(Some((Message::Failed { reason }, _))) => SuccessorMessage::Failed(reason),

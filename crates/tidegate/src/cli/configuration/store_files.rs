@@ -150,11 +150,15 @@ fn warn_of_unusable(place: &SharedOptions) {
 pub(super) fn repair(place: &SharedOptions, accept_loss: bool, dry_run: bool) -> anyhow::Result<ExitCode> {
     let settings = with_store(place)?;
     let database = &settings.files.database;
-    // One that serves the last good configuration has no store open; without a file nothing would show it.
+    // One that serves the last good configuration has no store open.
     if !database.exists()
         && let Some(pid) = pid_file::running(&settings.files.pid)?
+        && tidegate_store::embedded::holds_removed(pid, database)
     {
-        bail!("{} is missing, and the gateway runs as process {pid}; stop it first", database.display());
+        bail!(
+            "{} was removed while the gateway, process {pid}, has it open; stop it first",
+            database.display()
+        );
     }
     let Some(found) = repair::inspect(database)? else {
         stdout::line(&format!("{} is intact; there is nothing to repair", database.display()));

@@ -14,7 +14,7 @@ use tidegate_proxy::port_owner;
 
 use super::{
     check::Check,
-    objects, plugin_files, reach,
+    disk, objects, plugin_files, reach,
     resources::{self, Named},
     store,
 };
@@ -35,6 +35,7 @@ pub(super) fn checks(place: &SharedOptions) -> Vec<Check> {
     let settings = &loaded.settings;
     checks.extend(ports(settings));
     checks.push(open_files(settings));
+    checks.extend(disk::checks(settings));
     checks.extend(believed(settings));
     checks.extend(plugin_files::checks(settings));
     checks.extend(resources_of(settings));
@@ -168,7 +169,9 @@ fn believed(settings: &Settings) -> Option<Check> {
     let nginx = &settings.nginx;
     let local = nginx.real_ip_from.iter().any(|network| network.starts_with("127.") || network == "::1");
     let header = &nginx.real_ip_header;
-    local.then(|| {
+    // No client writes that: it comes before its first byte, on ports of its own.
+    let is_field = header != "proxy_protocol";
+    (local && is_field).then(|| {
         Check::unknown(
             "client addresses",
             format!("what a proxy on this machine sends in {header} counts as the client's address"),

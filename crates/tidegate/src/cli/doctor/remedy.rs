@@ -1,7 +1,12 @@
 //! What to do about an object whose fault says no more than what is wrong.
 
+pub(super) const UNUSABLE: &str = " cannot be used: ";
+
 /// Whose place answers 503 until then.
 const CORRECT: &str = "correct the object; until then its place answers 503";
+
+/// Of an object that is served.
+const SERVED: &str = "correct the object; until then it is served as the message says";
 
 /// Of a route whose requests are not known.
 const OPEN: &str =
@@ -37,7 +42,8 @@ const REMEDIES: [(&str, &str); 7] = [
 
 pub(super) fn of(message: &str) -> &'static str {
     let remedy = REMEDIES.iter().find(|(part, _)| message.contains(part));
-    remedy.map_or(CORRECT, |(_, remedy)| remedy)
+    let otherwise = if message.contains(UNUSABLE) { CORRECT } else { SERVED };
+    remedy.map_or(otherwise, |(_, remedy)| remedy)
 }
 
 #[cfg(test)]
@@ -53,6 +59,7 @@ mod tests {
                 .all(|way| remedy.contains(way))
         );
         assert_eq!(of("routes/1 cannot be used: y"), CORRECT);
+        assert_eq!(of("global_rules/1: it has no plugins"), SERVED);
         let open = of(
             "routes/1 cannot be used: none of its paths can be read: its requests are unknown and NOT refused",
         );

@@ -11,7 +11,10 @@ use tidegate_store::embedded::copy;
 
 use super::{check::Check, remedy};
 use crate::{
-    boot::{commands::fresh_copy, pid_file},
+    boot::{
+        commands::{self, Unusable, fresh_copy},
+        pid_file,
+    },
     cli::exchange::{Bounds, get},
 };
 
@@ -49,7 +52,7 @@ pub(super) fn document(settings: &Settings) -> Result<Value, Check> {
 
 /// What the running gateway says that it cannot use.
 pub(super) fn rejected(settings: &Settings) -> Vec<Check> {
-    let check = |object: &Rejected| {
+    let check = |object: &Unusable| {
         let message = object.in_words();
         Check::of_message("object", &message, remedy::of(&message))
     };
@@ -59,21 +62,12 @@ pub(super) fn rejected(settings: &Settings) -> Vec<Check> {
     }
 }
 
-/// An object that the running gateway cannot use.
-pub(in crate::cli) struct Rejected {
-    /// `routes/1`.
-    pub object: String,
-    pub reason: String,
-}
-
-impl Rejected {
-    pub(in crate::cli) fn in_words(&self) -> String {
-        format!("{} cannot be used: {}", self.object, self.reason)
+/// Asks the running gateway for them: a reload needs the answer without a Control API, too. A program of before this command is asked
+/// through that API. `Err`: it does not say, why, and what to do.
+pub(in crate::cli) fn rejected_objects(settings: &Settings) -> Result<Vec<Unusable>, (String, &'static str)> {
+    if let Ok(objects) = commands::unusable(&settings.files.pid, BOUNDS.wait) {
+        return Ok(objects);
     }
-}
-
-/// Asks the running gateway for them. `Err`: it does not say, why, and what to do.
-pub(in crate::cli) fn rejected_objects(settings: &Settings) -> Result<Vec<Rejected>, (String, &'static str)> {
     let Some(control) = &settings.apisix.control else {
         let seen = "the Control API of the running gateway is off: which objects it cannot use is not seen";
         let remedy = "look into the error log, or set apisix.enable_control: true";
@@ -88,7 +82,7 @@ pub(in crate::cli) fn rejected_objects(settings: &Settings) -> Result<Vec<Reject
     Ok(list
         .map(|entry| {
             let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-            Rejected { object: format!("{}/{}", text("kind"), text("id")), reason: text("reason").to_owned() }
+            Unusable { object: format!("{}/{}", text("kind"), text("id")), reason: text("reason").to_owned() }
         })
         .collect())
 }

@@ -8,15 +8,16 @@ use std::{
 
 use anyhow::Context;
 
-use super::{check::Check, remedy};
+use super::{
+    check::Check,
+    remedy::{self, UNUSABLE},
+};
 use crate::cli::daemon;
 
 /// Levels of the error log that say that something is wrong.
 const LEVELS: [&str; 5] = ["warn", "error", "crit", "alert", "emerg"];
 /// What other checks say as well, or what is said twice.
 const ELSEWHERE: [&str; 2] = ["failed to check item data of ", "failed to resolve "];
-
-const UNUSABLE: &str = " cannot be used: ";
 
 /// What was said.
 pub(in crate::cli) struct Said {

@@ -20,6 +20,7 @@ pub(super) fn render(explanation: &Value) -> String {
         at("/request/client_ip"),
         at("/revision"),
     );
+    let _ = writeln!(out, "{}", at("/result/summary"));
     route(&mut out, explanation.get("route").unwrap_or(&Value::Null));
     out.push_str("\ncandidates, in the order tried\n");
     for candidate in items(explanation, "candidates") {
@@ -88,16 +89,30 @@ fn phases(out: &mut String, explanation: &Value) {
         let _ = writeln!(out, "  {}", phase.get("phase").map(shown).unwrap_or_default());
         for entry in items(phase, "plugins") {
             let field = |name: &str| entry.get(name).map(shown).unwrap_or_default();
-            let skipped =
-                if entry.get("runs") == Some(&Value::Bool(false)) { "  skipped by _meta.filter" } else { "" };
             let _ = writeln!(
                 out,
-                "    {}  priority {}  from {}{skipped}",
+                "    {}  priority {}  from {}{}",
                 field("plugin"),
                 field("priority"),
-                field("from")
+                field("from"),
+                does(entry)
             );
         }
+    }
+}
+
+/// What becomes of a plugin's turn, where that is more than that it lets the request continue.
+fn does(entry: &Value) -> String {
+    let field = |name: &str| entry.get(name).filter(|value| !value.is_null()).map(shown);
+    let with = field("status").map(|status| format!(" with {status}")).unwrap_or_default();
+    let reason = field("reason").unwrap_or_default();
+    match field("does").unwrap_or_default().as_str() {
+        "skipped" => "  skipped by _meta.filter".to_owned(),
+        "not_reached" => "  not reached".to_owned(),
+        "answers" => format!("  answers{with}: {reason}"),
+        "may_answer" => format!("  may answer{with}: {reason}"),
+        "splits" => "  chooses the upstream".to_owned(),
+        _ => String::new(),
     }
 }
 

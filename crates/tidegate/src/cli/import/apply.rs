@@ -32,6 +32,15 @@ impl Earlier {
     }
 }
 
+/// What is asked, and what to do where settings describe no Admin API that can be asked.
+pub(super) const QUESTION: Question<'static> = Question {
+    method: "PUT",
+    path: "import",
+    content_type: "application/json",
+    body: "",
+    instead: "give --admin, or --to, which writes a file",
+};
+
 /// The Admin API of the gateway.
 pub(super) struct Gateway<'a> {
     pub admin: &'a str,
@@ -54,11 +63,10 @@ pub(super) fn apply(
         document.insert(collection.to_owned(), objects.into());
     }
     let question = Question {
-        method: "PUT",
         path: &format!("import?mode=merge&source={kind}&earlier={}", earlier.name()),
-        content_type: "application/json",
         body: &Value::Object(document).to_string(),
         instead: "start it, or give --admin",
+        ..QUESTION
     };
     let answer = ask_for(gateway.admin, Some(gateway.key).filter(|key| !key.is_empty()), &question)?;
     if answer.status == 409

@@ -6,6 +6,7 @@ use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::{Context, bail};
@@ -104,7 +105,8 @@ pub(super) struct Beside {
     folders: Vec<PathBuf>,
     /// What stands for /etc/nginx.
     copy: Option<PathBuf>,
-    empty: Vec<Pattern>,
+    /// Of --include-empty, each with whether a name was one of it.
+    empty: Vec<(Pattern, AtomicBool)>,
     /// Of --env-file.
     variables: HashMap<String, String>,
 }
@@ -118,11 +120,19 @@ impl Beside {
             None => vec![std::path::absolute(own)?, PathBuf::from(USUAL)],
         };
         let pattern = |text: &String| {
-            Pattern::new(text).with_context(|| format!("--include-empty {text}: invalid pattern"))
+            let pattern =
+                Pattern::new(text).with_context(|| format!("--include-empty {text}: invalid pattern"))?;
+            Ok((pattern, AtomicBool::new(false)))
         };
         let empty = arguments.include_empty.iter().map(pattern).collect::<anyhow::Result<_>>()?;
         let variables = arguments.env_file.as_deref().map(read_variables).transpose()?.unwrap_or_default();
         Ok(Beside { folders, copy: prefix, empty, variables })
+    }
+
+    /// A pattern of --include-empty that no include had.
+    pub(super) fn unused(&self) -> Option<&str> {
+        let mut unused = self.empty.iter().filter(|(_, used)| !used.load(Ordering::Relaxed));
+        unused.next().map(|(pattern, _)| pattern.as_str())
     }
 
     fn places(&self, name: &str) -> Vec<PathBuf> {
@@ -167,9 +177,11 @@ impl Files for Beside {
 
     fn is_declared_empty(&self, name: &str) -> bool {
         let places = self.places(name);
-        self.empty
-            .iter()
-            .any(|pattern| pattern.matches(name) || places.iter().any(|place| pattern.matches_path(place)))
+        let fits = |pattern: &Pattern| {
+            pattern.matches(name) || places.iter().any(|place| pattern.matches_path(place))
+        };
+        let fitting = self.empty.iter().filter(|(pattern, _)| fits(pattern));
+        fitting.inspect(|(_, used)| used.store(true, Ordering::Relaxed)).count() > 0
     }
 }
 

@@ -74,6 +74,9 @@ pub(super) fn convert(
         Options { listeners, allow_missing: reading.allow_missing().to_vec() },
     );
     let mut imported = imported.map_err(|message| anyhow!("{shown}:{message}"))?;
+    if let Some(pattern) = files.unused() {
+        bail!("--include-empty {pattern} has no effect: {shown} includes no file of this name; leave it out");
+    }
     match source {
         Source::Apisix => objects::report_objects(file, &text, config, &mut imported.report)?,
         Source::Nginx | Source::Kong | Source::Hyperapi => check(&mut imported)?,
@@ -96,7 +99,7 @@ pub(super) fn check(imported: &mut Imported) -> anyhow::Result<()> {
             let mut object = object.clone();
             object["id"] = id.clone().into();
             if let Err(message) = boot::check_object(&catalog, kind, &id, &object) {
-                imported.report.unsupported(0, &format!("{collection} {id}"), &message);
+                imported.report.refused(collection, &id, &message);
             }
         }
     }

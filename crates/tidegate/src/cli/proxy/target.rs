@@ -1,6 +1,10 @@
 //! The server behind `tidegate proxy`.
 
-use std::{borrow::Cow, fmt, net::IpAddr};
+use std::{
+    borrow::Cow,
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 /// An origin: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,17 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
+    }
+
+    /// Whether who listens there is the server itself.
+    pub(super) fn is_at(&self, listen: SocketAddr) -> bool {
+        let address = match self.host.as_str() {
+            "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            host => host.parse::<IpAddr>().ok(),
+        };
+        let is_reached =
+            |address: IpAddr| address == listen.ip() || listen.ip().is_unspecified() && address.is_loopback();
+        self.port == listen.port() && address.is_some_and(is_reached)
     }
 }
 

@@ -3,10 +3,18 @@
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    time::Duration,
 };
 
 use tidegate_testkit::PATIENCE;
+
+/// Before leaders are looked up again by default.
+pub(in crate::plugins::loggers) const SOON: Duration = Duration::from_secs(20);
 
 pub(in crate::plugins::loggers) struct Message {
     pub topic: String,
@@ -19,6 +27,8 @@ pub(in crate::plugins::loggers) struct Broker {
     pub address: SocketAddr,
     messages: mpsc::Receiver<Message>,
     logins: mpsc::Receiver<String>,
+    /// Requests for the leaders of the topic.
+    asked: Arc<AtomicUsize>,
 }
 
 impl Broker {
@@ -26,18 +36,29 @@ impl Broker {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let ((sender, messages), (login, logins)) = (mpsc::channel(), mpsc::channel());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let session =
-                    Session { port: address.port(), messages: sender.clone(), logins: login.clone() };
+                let session = Session {
+                    port: address.port(),
+                    messages: sender.clone(),
+                    logins: login.clone(),
+                    asked: count.clone(),
+                };
                 std::thread::spawn(move || session.serve(stream));
             }
         });
-        Broker { address, messages, logins }
+        Broker { address, messages, logins, asked }
     }
 
     pub(in crate::plugins::loggers) fn message(&self) -> Message {
         self.messages.recv_timeout(PATIENCE).expect("a message")
+    }
+
+    /// How often it was asked who leads the topic.
+    pub(in crate::plugins::loggers) fn asked(&self) -> usize {
+        self.asked.load(SeqCst)
     }
 
     /// Hands each value on from now.
@@ -55,6 +76,7 @@ struct Session {
     port: u16,
     messages: mpsc::Sender<Message>,
     logins: mpsc::Sender<String>,
+    asked: Arc<AtomicUsize>,
 }
 
 impl Session {
@@ -85,6 +107,7 @@ impl Session {
                 return (acks != 0).then_some(answer);
             }
             3 => {
+                self.asked.fetch_add(1, SeqCst);
                 request.i32();
                 let topic = request.text();
                 let numbers =
