@@ -12,6 +12,7 @@
 mod begin;
 mod calls;
 mod end;
+mod established;
 mod facts;
 mod guide;
 mod hello;
@@ -22,17 +23,20 @@ mod splice;
 pub(crate) mod udp;
 pub(crate) mod unanswered;
 
-use std::{future::poll_fn, net::SocketAddr, pin::Pin, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
-use tidegate_plugin_api::{Session, stream_route::StreamRoute};
 use tokio::net::TcpStream;
 
-use self::{begin::Begun, guide::Slot, reach::Reached, relay::Sides};
+use self::{begin::Begun, established::Established, relay::Relay};
 use crate::{
     open::Open,
     settings::{Listen, StreamListen},
     stall,
-    stream::Stream,
     timers::Timer,
     worker::Worker,
 };
@@ -53,29 +57,33 @@ pub(crate) fn spawn(
     };
     // Boxed: an established session does not carry the size of its beginning.
     let beginning = Box::pin(establish(worker, stream, arrival, how, Open::new(worker)));
-    tokio::task::spawn_local(stall::watched(worker, "a session", run(worker, beginning)));
+    tokio::task::spawn_local(stall::watched(worker, "a session", Running::Beginning(worker, beginning)));
 }
 
-/// A session with its node.
-struct Established {
-    session: Box<Session>,
-    route: Arc<StreamRoute>,
-    client: Stream,
-    /// Sent to the node first.
-    early: Vec<u8>,
-    node: Reached,
-    timer: Timer,
-    _open: Open,
-    _slot: Slot,
+/// And what is sent to the node first.
+type Beginning = Option<(Box<Established>, Vec<u8>)>;
+
+/// A session from its first byte to its last.
+enum Running<F> {
+    Beginning(&'static Worker, Pin<Box<F>>),
+    Relaying(Relay),
 }
 
-async fn run(worker: &'static Worker, beginning: Pin<Box<impl Future<Output = Option<Box<Established>>>>>) {
-    let Some(mut established) = beginning.await else { return };
-    let Established { session, route, client, early, node, timer, .. } = &mut *established;
-    let early = std::mem::take(early);
-    let sides = Sides { client, early, idle_ms: node.idle_ms, node: &mut node.stream };
-    relay::relay(worker, session, route.protocol.as_ref(), sides, timer).await;
-    end::end(worker, session, Some(route), 200);
+impl<F: Future<Output = Beginning>> Future for Running<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Running::Beginning(worker, beginning) = &mut *self {
+            let Some((established, early)) = ready!(beginning.as_mut().poll(context)) else {
+                return Poll::Ready(());
+            };
+            *self = Running::Relaying(Relay::new(worker, established, early));
+        }
+        match &mut *self {
+            Running::Relaying(relay) => Pin::new(relay).poll(context),
+            Running::Beginning(..) => Poll::Pending,
+        }
+    }
 }
 
 async fn establish(
@@ -84,7 +92,7 @@ async fn establish(
     arrival: begin::Arrival,
     how: StreamListen,
     open: Open,
-) -> Option<Box<Established>> {
+) -> Beginning {
     let timer = Timer::new(&worker.deadlines);
     poll_fn(|context| {
         timer.attach(context);
@@ -104,16 +112,10 @@ async fn establish(
         Ok((slot, node))
     };
     match reached.await {
-        Ok((slot, node)) => Some(Box::new(Established {
-            session,
-            route,
-            client,
-            early,
-            node,
-            timer,
-            _open: open,
-            _slot: slot,
-        })),
+        Ok((slot, node)) => {
+            let established = Established { session, route, client, node, timer, _open: open, _slot: slot };
+            Some((Box::new(established), early))
+        }
         Err(status) => {
             session.log.bytes_received = early.len() as u64;
             end::end(worker, &mut session, Some(&route), status);

@@ -4,19 +4,18 @@
 //! Where the route names a protocol, it sees all bytes (`calls.rs`).
 
 use std::{
-    future::poll_fn,
     io,
+    pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use tidegate_plugin_api::{Session, stream_route::RouteProtocol};
 
-use super::{calls::Calls, pipes::Pipes, splice::Spliced};
+use super::{calls::Calls, end, established::Established, pipes::Pipes, splice::Spliced};
 use crate::{
     relay::{Broken, Direction, LARGE_PIECE_BYTES, Moved, PIECE_BYTES},
     sessions::{DRAINED_IDLE_MS, Listed},
     stream::Stream,
-    timers::Timer,
     worker::Worker,
 };
 
@@ -92,23 +91,25 @@ fn poll_write(to: &mut Stream, context: &mut Context<'_>, data: Option<&[u8]>) -
     }
 }
 
-/// The sides of a session.
-pub(super) struct Sides<'a> {
-    pub client: &'a mut Stream,
-    pub node: &'a mut Stream,
-    /// Sent to the node first.
-    pub early: Vec<u8>,
-    pub idle_ms: u64,
-}
-
 /// Both ways, and the protocol that looks at them.
-struct Ways<'a> {
+struct Ways {
     up: Way,
     down: Way,
-    calls: Option<Box<(Calls, &'a RouteProtocol)>>,
+    calls: Option<Box<Calls>>,
 }
 
-impl Ways<'_> {
+impl Ways {
+    fn new(protocol: Option<&RouteProtocol>, early: Vec<u8>) -> Ways {
+        match protocol {
+            Some(protocol) => Ways {
+                up: Way::new(&[]),
+                down: Way::new(&[]),
+                calls: Some(Box::new(Calls::new(protocol, early))),
+            },
+            None => Ways { up: Way::new(&early), down: Way::new(&[]), calls: None },
+        }
+    }
+
     fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -117,7 +118,7 @@ impl Ways<'_> {
         node: &mut Stream,
     ) -> [Poll<Result<(), Broken>>; 2] {
         let (up, down) = (&mut self.up, &mut self.down);
-        let Some((calls, _)) = self.calls.as_deref_mut() else {
+        let Some(calls) = self.calls.as_deref_mut() else {
             let first = up.poll(context, pipes, client, node, down.direction.is_over());
             return [first, down.poll(context, pipes, node, client, up.direction.is_over())];
         };
@@ -152,11 +153,11 @@ impl Ways<'_> {
     }
 
     fn is_paused(&self) -> bool {
-        self.calls.as_ref().is_some_and(|calls| calls.0.is_paused())
+        self.calls.as_ref().is_some_and(|calls| calls.is_paused())
     }
 
-    fn log_calls(&mut self, session: &mut Session) {
-        if let Some((calls, protocol)) = self.calls.as_deref_mut() {
+    fn log_calls(&mut self, session: &mut Session, protocol: Option<&RouteProtocol>) {
+        if let (Some(calls), Some(protocol)) = (self.calls.as_deref_mut(), protocol) {
             calls.log(session, protocol);
         }
     }
@@ -177,79 +178,99 @@ fn is_over(moved: [Poll<Result<(), Broken>>; 2], client: &mut Stream, node: &mut
     }
 }
 
-pub(super) async fn relay(
+/// What a session waits with: a future of its own, since one that the compiler makes keeps a second copy of what it begins with.
+pub(super) struct Relay {
     worker: &'static Worker,
-    session: &mut Session,
-    protocol: Option<&RouteProtocol>,
-    sides: Sides<'_>,
-    timer: &Timer,
-) {
-    let Sides { client, node, early, mut idle_ms } = sides;
-    let listed = Listed::new(worker, session);
-    let mut ways = match protocol {
-        Some(protocol) => Ways {
-            up: Way::new(&[]),
-            down: Way::new(&[]),
-            calls: Some(Box::new((Calls::new(protocol, early), protocol))),
-        },
-        None => Ways { up: Way::new(&early), down: Way::new(&[]), calls: None },
-    };
-    timer.set(idle_ms);
-    let (mut is_half, mut is_attached) = (false, false);
-    poll_fn(|context| {
-        if !is_attached {
-            is_attached = true;
-            listed.attach(context);
-        }
-        if listed.is_closing() {
-            return Poll::Ready(());
-        }
-        if listed.is_draining() && idle_ms > DRAINED_IDLE_MS {
-            idle_ms = DRAINED_IDLE_MS;
-            timer.set(idle_ms);
-        }
+    established: Box<Established>,
+    listed: Listed,
+    ways: Ways,
+    idle_ms: u64,
+    is_half: bool,
+    is_attached: bool,
+}
+
+impl Relay {
+    /// `early` is sent to the node first.
+    pub(super) fn new(worker: &'static Worker, established: Box<Established>, early: Vec<u8>) -> Relay {
+        let ways = Ways::new(established.route.protocol.as_ref(), early);
+        let idle_ms = established.node.idle_ms;
+        established.timer.set(idle_ms);
+        let listed = Listed::new(worker, &established.session);
+        Relay { worker, established, listed, ways, idle_ms, is_half: false, is_attached: false }
+    }
+
+    /// Moves what can be moved. Ready: the session is over.
+    fn poll_ways(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Established { session, route, client, node, timer, .. } = &mut *self.established;
+        let (ways, node) = (&mut self.ways, &mut node.stream);
         let before = ways.bytes();
-        let moved = ways.poll(context, &worker.pipes, client, node);
+        let moved = ways.poll(context, &self.worker.pipes, client, node);
         if ways.bytes() != before {
-            if is_half {
-                timer.set_idle(idle_ms)
+            if self.is_half {
+                timer.set_idle(self.idle_ms)
             } else {
-                timer.set(idle_ms)
+                timer.set(self.idle_ms)
             }
             if session.log.first_byte_after.is_none() && ways.down.direction.taken > 0 {
                 session.log.first_byte_after = Some(session.started.elapsed());
             }
         }
-        ways.log_calls(session);
+        ways.log_calls(session, route.protocol.as_ref());
         // TLS may hold back records that a socket did not take; they must not wait for the next ones.
         let flushed = [node.poll_flush(context), client.poll_flush(context)];
         let is_broken = flushed.iter().any(|flushed| matches!(flushed, Poll::Ready(Err(_))));
-        if ways.is_half() && !is_half {
-            is_half = true;
-            idle_ms = idle_ms.min(HALF_CLOSED_IDLE_MS);
-            timer.set_idle(idle_ms);
+        if ways.is_half() && !self.is_half {
+            self.is_half = true;
+            self.idle_ms = self.idle_ms.min(HALF_CLOSED_IDLE_MS);
+            timer.set_idle(self.idle_ms);
         }
         let is_silent = timer.expired() && !ways.is_paused();
         match is_broken || is_over(moved, client, node) || is_silent {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
-    })
-    .await;
-    end(session, ways);
+    }
+
+    /// Logs what the session moved.
+    fn end(&mut self) {
+        let Established { session, route, .. } = &mut *self.established;
+        let [received, sent_up, received_up, sent] = self.ways.bytes();
+        let kept = match (self.ways.calls.take(), &route.protocol) {
+            (Some(calls), Some(protocol)) => calls.close(session, protocol),
+            _ => 0,
+        };
+        let log = &mut session.log;
+        (log.bytes_received, log.upstream_bytes_sent) = (received + kept, sent_up);
+        (log.upstream_bytes_received, log.bytes_sent) = (received_up, sent);
+        end::end(self.worker, session, Some(route), 200);
+    }
 }
 
-/// What the session moved.
-fn end(session: &mut Session, ways: Ways<'_>) {
-    let [received, sent_up, received_up, sent] = ways.bytes();
-    let kept = ways.calls.map_or(0, |calls| calls.0.close(session, calls.1));
-    let log = &mut session.log;
-    (log.bytes_received, log.upstream_bytes_sent) = (received + kept, sent_up);
-    (log.upstream_bytes_received, log.bytes_sent) = (received_up, sent);
+impl Future for Relay {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let relay = &mut *self;
+        if !relay.is_attached {
+            relay.is_attached = true;
+            relay.listed.attach(context);
+        }
+        if !relay.listed.is_closing() {
+            if relay.listed.is_draining() && relay.idle_ms > DRAINED_IDLE_MS {
+                relay.idle_ms = DRAINED_IDLE_MS;
+                relay.established.timer.set(relay.idle_ms);
+            }
+            ready!(relay.poll_ways(context));
+        }
+        relay.end();
+        Poll::Ready(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::{TcpListener, TcpStream},
