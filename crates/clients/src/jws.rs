@@ -266,7 +266,6 @@ pub fn check_public_key(algorithm: Option<Algorithm>, pem: &str) -> Result<(), S
 fn kind_of(pem: &str) -> &'static str {
     let kinds = [
         (Algorithm::Ps256, ": it is an RSA key"),
-        (Algorithm::Rs256, ": it is an RSA key of less than 2048 bits"),
         (Algorithm::Es256, ": it is a key of curve P-256"),
         (Algorithm::Es384, ": it is a key of curve P-384"),
         (Algorithm::Es512, ": it is a key of curve P-521"),
@@ -276,7 +275,7 @@ fn kind_of(pem: &str) -> &'static str {
     kind.map_or("", |(_, kind)| kind)
 }
 
-fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn public_key_der(pem: &str) -> Result<Vec<u8>, String> {
     use rustls_pki_types::CertificateDer;
     if let Ok(key) = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes()) {
         return Ok(key.to_vec());

@@ -17,6 +17,7 @@ mod paced;
 pub mod public_jwk;
 #[cfg_attr(not(feature = "redis"), path = "redis/absent.rs")]
 pub mod redis;
+pub mod rsa_size;
 pub mod secrets;
 pub mod sigv4;
 pub mod socket;

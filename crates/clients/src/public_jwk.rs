@@ -48,7 +48,7 @@ pub fn public_jwk(pem: &str) -> Result<Value, String> {
 }
 
 /// Of an `RSAPublicKey` (RFC 8017): a sequence of two numbers.
-fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (sequence, _) = element(der, 0x30)?;
     let (modulus, rest) = element(sequence, 0x02)?;
     let (exponent, _) = element(rest, 0x02)?;
@@ -57,7 +57,7 @@ fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The content of an element with this tag, and what is behind it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(crate) fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = der.split_first_chunk::<2>()?;
     if found != tag {
         return None;

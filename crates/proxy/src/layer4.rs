@@ -24,6 +24,7 @@ pub(crate) mod udp;
 pub(crate) mod unanswered;
 
 use std::{
+    cell::RefCell,
     future::poll_fn,
     net::SocketAddr,
     pin::Pin,
@@ -34,9 +35,11 @@ use tokio::net::TcpStream;
 
 use self::{begin::Begun, established::Established, relay::Relay};
 use crate::{
+    linger,
     open::Open,
     settings::{Listen, StreamListen},
     stall,
+    stream::Stream,
     timers::Timer,
     worker::Worker,
 };
@@ -103,6 +106,7 @@ async fn establish(
     let Begun { mut client, mut session, mut early, open } = begun;
     let Some(route) = guide::find(worker, &mut session) else {
         end::end(worker, &mut session, None, 503);
+        leave(worker, client, &timer).await;
         return None;
     };
     let reached = async {
@@ -119,7 +123,14 @@ async fn establish(
         Err(status) => {
             session.log.bytes_received = early.len() as u64;
             end::end(worker, &mut session, Some(&route), status);
+            leave(worker, client, &timer).await;
             None
         }
     }
+}
+
+/// A client whose session is refused sees its end, whatever it has sent: the kernel would answer bytes that were not read with RST.
+async fn leave(worker: &Worker, client: Stream, timer: &Timer) {
+    let client = RefCell::new(client);
+    linger::linger(worker, timer, linger::SHORT_MS, || client.borrow_mut()).await;
 }

@@ -21,6 +21,7 @@ mod ending;
 mod etcd;
 mod expiry;
 mod explain;
+mod extra_labels;
 mod file_check;
 mod folders;
 pub(crate) mod handover;

@@ -16,6 +16,11 @@ pub fn parse_address(address: &str) -> (&str, Option<i64>) {
     (host, port.parse().ok())
 }
 
+/// Whether a host looks like a name or an address: what stands before a `#` that was not meant as a fragment may not.
+fn is_plain(host: &str) -> bool {
+    host.ends_with(|last: char| last.is_ascii_alphanumeric() || last == ']')
+}
+
 /// Why no connection can be made to a node with this address.
 pub(crate) fn node_fault(address: &str) -> Option<String> {
     let shown = without_user(address);
@@ -26,6 +31,7 @@ pub(crate) fn node_fault(address: &str) -> Option<String> {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "0"));
     let remedy = match (scheme, has_path) {
         _ if name.is_empty() || host.contains(char::is_whitespace) => "write host:port".to_owned(),
+        ("", true) if !is_plain(name) => "write host:port, with a name or an address as host".to_owned(),
         ("", true) => format!("write {host}; a path is set with plugin proxy-rewrite"),
         ("", false) if !name.contains(':') && port.parse::<i64>().is_err() => {
             format!("invalid port {port}")

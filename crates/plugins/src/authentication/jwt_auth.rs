@@ -13,6 +13,7 @@ use serde_json::Value;
 use tidegate_clients::{
     jws::{Algorithm, Token, VerifyingKey, check_public_key},
     nginx_base64,
+    rsa_size::size_remark,
 };
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
@@ -41,6 +42,7 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
         let header = conf.get("header").and_then(Value::as_str);
         let mut found = auth::remarks_of_names(header.filter(|name| !name.is_empty()));
         found.extend(unused_key(conf));
+        found.extend(useless_key(conf));
         found
     },
     build,
@@ -54,6 +56,13 @@ fn unused_key(conf: &Value) -> Option<String> {
     let algorithm = text("algorithm").unwrap_or("HS256");
     text("public_key").filter(|_| algorithm.starts_with("HS"))?;
     Some(format!("public_key has no effect with algorithm {algorithm}, which checks tokens with secret"))
+}
+
+/// Of a consumer.
+fn useless_key(conf: &Value) -> Option<String> {
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let algorithm = Algorithm::of(text("algorithm")?).filter(|algorithm| !algorithm.is_hmac())?;
+    size_remark("public_key", Some(algorithm), text("public_key")?)
 }
 
 #[derive(Deserialize)]

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use relying_party::OpenidConnect;
 use serde_json::Value;
+use tidegate_clients::{jws::Algorithm, rsa_size::size_remark};
 use tidegate_model::header_text::Text;
 use tidegate_plugin_api::{
     BuildContext, Foresight, Phases, Plugin, PluginDef, Reply, Request, Step, Verdict, Why,
@@ -67,6 +68,9 @@ fn remarks(conf: &Value) -> Vec<String> {
             ));
         }
     }
+    let text = |name: &str| conf.get(name).and_then(Value::as_str);
+    let algorithm = text("token_signing_alg_values_expected").and_then(Algorithm::of);
+    found.extend(text("public_key").and_then(|key| size_remark("public_key", algorithm, key)));
     found
 }
 

@@ -29,6 +29,7 @@ use signature::ProviderKey;
 use tidegate_clients::{
     jws::{Algorithm, VerifyingKey},
     jws_sign::SigningKey,
+    rsa_size::size_remark,
 };
 use tidegate_model::{header_text::Text, schema::is_secret_reference};
 use tidegate_plugin_api::{
@@ -145,6 +146,7 @@ fn remarks(conf: &Value) -> Vec<String> {
     if paths[0] == paths[1] || paths[0] == paths[2] || paths[1] == paths[2] {
         found.push("login_callback_uri, logout_uri and logout_callback_uri have a path in common: the first of them counts".to_owned());
     }
+    found.extend(size_remark("idp_cert", None, text("idp_cert")));
     found
 }
 

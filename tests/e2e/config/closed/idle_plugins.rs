@@ -119,3 +119,33 @@ fn parts_of_objects_that_do_nothing() {
     check(&gateway, "consumers/anna", &[(consumer, "public_key has no effect with algorithm HS256")]);
     check(&gateway, "consumers/anna/credentials/1", &[(json!({}), "it has no plugins and no effect")]);
 }
+
+#[test]
+fn keys_too_small_to_check_a_signature_are_warned_of() {
+    const KEY: &str = "-----BEGIN PUBLIC KEY-----
+MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAMb02Pt3P0F5GAXbzdgyhJgjGC4FbwFF
+y3e1UVuOBnTbRO5quw0CSQXSJSJAk8HTza8bLYcAaEkTe2EJuKTA2osCAwEAAQ==
+-----END PUBLIC KEY-----
+";
+    let gateway = Gateway::start(EMBEDDED, None);
+    let consumer = |algorithm: &str| json!({"username": "anna", "plugins": {"jwt-auth": {"key": "a", "algorithm": algorithm, "public_key": KEY}}});
+    check(
+        &gateway,
+        "consumers/anna",
+        &[
+            (
+                consumer("RS256"),
+                "public_key is an RSA key of 512 bits, and signatures of RS256 are checked with 1024",
+            ),
+            (consumer("PS256"), "signatures of PS256 are checked with 2048 to 8192 bits only"),
+        ],
+    );
+    let openid = json!({"client_id": "a", "client_secret": "b", "discovery": "https://127.0.0.1:1/", "bearer_only": true,
+        "public_key": KEY});
+    let route = json!({"uri": "/o", "plugins": {"openid-connect": openid}, "upstream": {"nodes": {"127.0.0.1:1": 1}}});
+    check(
+        &gateway,
+        "routes/o",
+        &[(route, "public_key is an RSA key of 512 bits, and signatures are checked with 1024")],
+    );
+}

@@ -184,6 +184,21 @@ fn keys_that_contradict_each_other_are_refused_with_their_place() {
 }
 
 #[test]
+fn a_label_of_a_misspelt_variable_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let labels = json!([{"a": "$nosuch"}, {"b": "$host"}]);
+    let root = json!({"plugin_attr": {"prometheus": {"metrics": {"http_status": {"extra_labels": labels}}}}});
+    write(folder.path(), "conf/config.yaml", &root.to_string());
+    let output = Command::new(binary()).args(["test", "--prefix"]).arg(folder.path()).output().expect("runs");
+    let said = text(&output);
+    assert!(output.status.success() && !said.contains("$host"), "{said}");
+    let place = "config.yaml:1:";
+    let line =
+        said.lines().find(|line| line.contains("http_status.extra_labels[0].a: $nosuch is not a variable"));
+    assert!(line.is_some_and(|line| line.contains(place)), "{said}");
+}
+
+#[test]
 fn what_is_in_the_file_twice_or_unreadable_has_a_line() {
     let said = refusal("apisix: {enable_ipv6: true}\n---\napisix: {enable_ipv6: false}\n");
     assert!(said.contains("config.yaml:2:") && said.contains("a second document begins here"), "{said}");

@@ -1,6 +1,9 @@
 //! What peers cannot take without end: places, time and memory.
 
-use std::{io::Write, time::Duration};
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
 
 use tidegate_testkit::eventually;
 
@@ -51,4 +54,26 @@ fn a_client_that_says_nothing_waits_for_no_name() {
     let mut stream = connect(ports.tcp);
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
     assert_eq!(read(&mut stream, 5), "hello");
+}
+
+/// What the client has sent before is read: else the kernel resets its connection, and what it reads depends on the moment.
+#[test]
+fn a_refused_session_ends_without_a_reset() {
+    let node = echoing();
+    let ports = start(
+        "",
+        "",
+        &format!(
+            "stream_routes:\n- {{id: 1, server_port: @TCP@, plugins: {{ip-restriction: {{blacklist: [127.0.0.1]}}}}, \
+             upstream: {{nodes: {{\"{node}\": 1}}}}}}\n"
+        ),
+    );
+    for address in [ports.tcp, ports.other] {
+        for round in 0..300 {
+            let mut stream = connect(address);
+            stream.write_all(&[b'x'; 4096]).expect("sent");
+            let end = stream.read(&mut [0; 16]);
+            assert!(matches!(end, Ok(0)), "{address}, round {round}: {end:?}");
+        }
+    }
 }
