@@ -1,6 +1,7 @@
 //! What an expression may match where only parts of the text are known, by a walk through its automaton.
 
 mod both;
+mod looks;
 
 pub(crate) use both::{Automaton, may_both_match};
 use regex_automata::{
@@ -8,6 +9,8 @@ use regex_automata::{
     util::{look::Look, primitives::StateID, syntax},
 };
 use tidegate_backtrack::pcre;
+
+use self::looks::without_looks;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +77,14 @@ pub(crate) fn is_odd(pattern: &str) -> bool {
 }
 
 fn found(pattern: &str, before: &[Piece], counted: &[Piece]) -> bool {
+    let pattern = without_rest(pattern);
     let Some(nfa) = automaton(pattern) else {
-        // Of a wider expression, a match of what stands before means nothing.
-        let widened = without_looks(pattern).filter(|wider| automaton(wider).is_some());
-        return widened.is_none_or(|wider| found(&wider, &[], &[before, counted].concat()));
+        let widened = without_looks(pattern).filter(|wider| automaton(&wider.pattern).is_some());
+        return widened.is_none_or(|wider| match wider.keeps_matches {
+            true => found(&wider.pattern, before, counted),
+            // A match of what stands before means nothing.
+            false => found(&wider.pattern, &[], &[before, counted].concat()),
+        });
     };
     let is_known = |look| matches!(look, Look::Start | Look::End);
     // A line feed at the end may follow a `$`.
@@ -104,79 +111,10 @@ fn found(pattern: &str, before: &[Piece], counted: &[Piece]) -> bool {
     walk.end()
 }
 
-/// Without look-around, which only takes matches away. `None`: there is none, or its end is not found.
-fn without_looks(pattern: &str) -> Option<String> {
-    const LOOKS: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
-    // Flags, comments and conditions may have other parentheses in them.
-    let is_plain = |(at, _): (usize, &str)| {
-        let group = pattern.get(at..).unwrap_or_default();
-        LOOKS.iter().chain(&["(?:", "(?<", "(?P<", "(?i)"]).any(|known| group.starts_with(known))
-    };
-    if !pattern.match_indices("(?").all(is_plain) {
-        return None;
-    }
-    let (mut out, mut rest, mut found) = (String::new(), pattern, false);
-    while let Some(sign) = rest.chars().next() {
-        let length = match LOOKS.iter().any(|look| rest.starts_with(look)) {
-            true => {
-                found = true;
-                // Nothing takes its place, and what repeats it stays with something.
-                out.push_str("(?:)");
-                group_length(rest)?
-            }
-            false => {
-                let length = item_length(rest, sign)?;
-                out.push_str(rest.get(..length)?);
-                length
-            }
-        };
-        rest = rest.get(length..)?;
-    }
-    found.then_some(out)
-}
-
-/// Of a sign, an escaped one or a class.
-fn item_length(text: &str, sign: char) -> Option<usize> {
-    match sign {
-        // What stands between `\Q` and `\E` is not read.
-        '\\' => match text.chars().nth(1)? {
-            'Q' => None,
-            escaped => Some(1 + escaped.len_utf8()),
-        },
-        '[' => {
-            let mut at = 1;
-            at += usize::from(text.get(at..)?.starts_with('^'));
-            at += usize::from(text.get(at..)?.starts_with(']'));
-            loop {
-                let sign = text.get(at..)?.chars().next()?;
-                match sign {
-                    ']' => return Some(at + 1),
-                    // A class of POSIX within.
-                    '[' => return None,
-                    '\\' => at += 1 + text.get(at + 1..)?.chars().next()?.len_utf8(),
-                    other => at += other.len_utf8(),
-                }
-            }
-        }
-        other => Some(other.len_utf8()),
-    }
-}
-
-/// Up to the parenthesis that closes the first one.
-fn group_length(text: &str) -> Option<usize> {
-    let (mut at, mut depth) = (0, 0_usize);
-    loop {
-        let sign = text.get(at..)?.chars().next()?;
-        match sign {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        at += item_length(text.get(at..)?, sign)?;
-        if depth == 0 {
-            return Some(at);
-        }
-    }
+/// Without `.*` at its end, which matches nothing more, but makes what stands before unclear.
+fn without_rest(pattern: &str) -> &str {
+    let shorter = pattern.strip_suffix(".*").filter(|rest| !rest.ends_with('\\') && !rest.contains("\\Q"));
+    shorter.unwrap_or(pattern)
 }
 
 /// The states that a text may lead to.
@@ -293,12 +231,21 @@ mod tests {
             (r"^/a.*x", "", "index.html", true),
             (r"^/a", "/b", "index.html", false),
             (r"/\.", "", "index.html", false),
+            (r"/\..*", "", "index.html", false),
+            (r"/\.*", "", "index.html", false),
             (r"/\.", "", ".index", true),
             (r"^/b/index", "/b", "index.html", true),
             (r"(?=x)", "", "index.html", true),
             (r"^/re2/(?!open)", "/files", "index.html", false),
-            (r"^/re2/(?!open)", "", "index.html", true),
-            (r"/(?!x)", "", "index.html", true),
+            (r"^/re2/(?!open)", "", "index.html", false),
+            (r"/(?!x)", "", "index.html", false),
+            (r"/\.(?!well-known)", "", "index.html", false),
+            (r"/\.(?!well-known).*", "", "index.html", false),
+            (r"/\.(?!well-known|a\.b)", "", ".hidden", true),
+            (r"/(?!a$)", "", "index.html", true),
+            (r"/(?!a\b)", "", "index.html", true),
+            (r"/(?=i)", "", "index.html", true),
+            (r"(?!a)\.html", "", "index.html", true),
             (r"^/a(?![)x(]|\)).*(?<!y)\.php$", "", "index.html", false),
             (r"^/a(?!x", "/b", "index.html", true),
             (

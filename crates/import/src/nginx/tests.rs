@@ -71,6 +71,23 @@ fn an_index_that_another_location_has_is_named_with_its_place() {
     assert!(report.contains(why), "{report}");
 }
 
+/// The usual guard of hidden files takes no index whose directory it leaves alone.
+#[test]
+fn a_guard_of_hidden_files_leaves_the_index() {
+    for guard in ["/\\.", "/\\.(?!well-known)", "/\\.(?!well-known).*"] {
+        let text = format!(
+            "server {{ listen 80; root /srv; index index.html .index; error_page 404 /e.html;
+              location / {{ try_files $uri $uri/ =404; }}
+              location ~ {guard} {{ deny all; }}
+            }}"
+        );
+        let report = report(&text);
+        assert!(!report.contains("the file `index.html`"), "{report}");
+        assert!(report.contains("the file `.index` is served by"), "{report}");
+        assert!(!report.contains("cannot be read"), "{report}");
+    }
+}
+
 /// Its paths end with a dot and letters: no directory is there.
 #[test]
 fn a_place_that_no_directory_comes_to_has_no_index() {
