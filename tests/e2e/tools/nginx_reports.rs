@@ -129,8 +129,12 @@ fn look_around_counts_for_its_own_paths_only() {
     let index = "location /files/ { index index.html; }";
     let (_, report) = import(&file(index));
     assert!(!report.contains("in `location /files/`") && !report.contains(": closed: "), "{report}");
+    // The expression takes the directories already.
     let (_, report) = import(&file("location /re2/files/ { index index.html; }"));
-    let of_it = "in `location /re2/files/` the file `index.html` is served by `location ~ ^/re2/(?!open)`";
+    assert!(!report.contains("in `location /re2/files/`"), "{report}");
+    let more = "location /re3/ { index index.html; } location ~ ^/re3/(?!open)in { return 403; }";
+    let (_, report) = import(&file(more));
+    let of_it = "in `location /re3/` the file `index.html` is served by `location ~ ^/re3/(?!open)in`";
     assert!(report.contains(of_it), "{report}");
     let rewrite = "location /priv/ { return 204; } location /x { rewrite ^ /priv/z last; }";
     let (_, report) = import(&file(rewrite));
