@@ -6,7 +6,7 @@ use std::process::Command;
 use tidegate_testkit::gateway::binary;
 
 /// What is put into config.yaml, the line, and what is said; empty: nothing.
-const CASES: [(&str, &str, &str); 14] = [
+const CASES: [(&str, &str, &str); 16] = [
     (
         "nginx_config: {http: {real_ip_header: X_Real_IP, real_ip_from: [127.0.0.1], underscores_in_headers: 'off'}}",
         "1",
@@ -34,6 +34,16 @@ const CASES: [(&str, &str, &str); 14] = [
         "because deployment.role is data_plane",
     ),
     ("apisix: {proxy_mode: http&stream}", "1", "nothing listens for TCP or UDP"),
+    (
+        "apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [{addr: 9182, proxy_protocol: true}]}}",
+        "1",
+        "no peer's PROXY header is believed",
+    ),
+    (
+        "apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [{addr: 9182, proxy_protocol: true}]}}\nnginx_config: {stream: {real_ip_from: [127.0.0.1]}}",
+        "",
+        "",
+    ),
     ("apisix: {proxy_mode: http&stream, stream_proxy: {tcp: [9100]}}", "", ""),
     ("apisix: {ssl: {fallback_sni: 'not a name!'}}", "1", "\"not a name!\" is not a host name"),
     ("deployment: {etcd: {host: ['http://127.0.0.1:1'], prefix: apisix}}", "1", "does not begin with /"),
@@ -68,7 +78,7 @@ fn a_test_names_them() {
         let place = format!("{}:{line}:", file.display());
         match expected {
             "" => assert!(
-                !["never read", "no effect", "nothing listens", "does not begin", "host name"]
+                !["never read", "no effect", "nothing listens", "does not begin", "host name", "is believed"]
                     .iter()
                     .any(|text| said.contains(text)),
                 "{text}: {said}"

@@ -27,8 +27,8 @@ strict= staying=
 step() { printf '\n\036%s\n' "$1"; }
 curl() {
     case "$strict $*" in
-        yes*|*:9180*|*:9090*) command curl -sS -m 20 --fail-with-body "$@" ;;
-        *) command curl -sS -m 20 "$@" ;;
+        yes*|*:9180*|*:9090*) command curl -sS -m 60 --fail-with-body "$@" ;;
+        *) command curl -sS -m 60 "$@" ;;
     esac
 }
 gateway() {

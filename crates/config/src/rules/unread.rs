@@ -8,6 +8,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     said.extend(address_field(settings));
     said.extend(admin_off(settings));
     said.extend(streams(settings));
+    said.extend(unbelieved_headers(settings));
     said.extend(fallback_name(settings));
     if settings.provider == Provider::Etcd {
         said.extend(etcd(settings));
@@ -61,6 +62,15 @@ fn streams(settings: &Settings) -> Option<Said> {
     let message =
         "nothing listens for TCP or UDP: add ports to apisix.stream_proxy.tcp or udp, or write http";
     is_idle.then(|| warn("apisix.proxy_mode", message))
+}
+
+/// What a PROXY header says counts only from peers that are named: a list of client addresses would be held against the balancer's.
+fn unbelieved_headers(settings: &Settings) -> Option<Said> {
+    let stream = &settings.stream;
+    let speaks = stream.tcp.iter().any(|tcp| tcp.proxy_protocol) && settings.role != Role::ControlPlane;
+    let message = "no peer's PROXY header is believed, so plugins, routes and logs see the balancer's address as the client's; name \
+                   the balancer in nginx_config.stream.real_ip_from";
+    (speaks && stream.real_ip_from.is_empty()).then(|| warn("apisix.stream_proxy.tcp", message))
 }
 
 fn fallback_name(settings: &Settings) -> Option<Said> {

@@ -22,9 +22,27 @@ pub(crate) static PLUGIN: PluginDef = PluginDef {
     phases: Phases::RECEIVED.and(Phases::REWRITE),
     check,
     nested,
+    remarks,
     build,
     ..PluginDef::DEFAULT
 };
+
+/// A plugin that takes everybody ends the search for one that knows the client.
+fn remarks(conf: &Value) -> Vec<String> {
+    let all: Vec<_> = listed(conf).collect();
+    let takes_all = |(_, conf): &(&String, &Value)| {
+        conf.get("anonymous_consumer").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+    };
+    let Some(first) = all.iter().position(takes_all).filter(|first| first + 1 < all.len()) else {
+        return Vec::new();
+    };
+    let behind: Vec<&str> = all.iter().skip(first + 1).map(|(name, _)| name.as_str()).collect();
+    let name = all.get(first).map_or("", |(name, _)| name.as_str());
+    vec![format!(
+        "{} has no effect: {name} with anonymous_consumer passes every request before it; move anonymous_consumer to the last entry",
+        behind.join(", ")
+    )]
+}
 
 struct MultiAuth {
     plugins: Vec<(&'static str, Arc<dyn Plugin>)>,

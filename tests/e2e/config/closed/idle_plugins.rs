@@ -149,3 +149,23 @@ y3e1UVuOBnTbRO5quw0CSQXSJSJAk8HTza8bLYcAaEkTe2EJuKTA2osCAwEAAQ==
         &[(route, "public_key is an RSA key of 512 bits, and signatures are checked with 1024")],
     );
 }
+
+#[test]
+fn authentication_behind_an_anonymous_consumer_is_warned_of() {
+    let gateway = Gateway::start(EMBEDDED, None);
+    let multi = |entries: Value| route(&json!({"multi-auth": {"auth_plugins": entries}}));
+    let open = json!({"key-auth": {"anonymous_consumer": "a"}});
+    let basic = json!({"basic-auth": {}});
+    check(&gateway, "consumers/a", &[(json!({"username": "a"}), "")]);
+    check(
+        &gateway,
+        "routes/z",
+        &[
+            (
+                multi(json!([open, basic])),
+                "basic-auth has no effect: key-auth with anonymous_consumer passes",
+            ),
+            (multi(json!([basic, open])), ""),
+        ],
+    );
+}
