@@ -1,4 +1,5 @@
-//! RSA keys of a size that no signature is checked with: the library reads them, and verifies nothing.
+//! RSA keys of a size that no signature is checked with: the library reads them, and verifies nothing. Which sizes that are follows
+//! from the algorithms of [`crate::jws::VerifyingKey::from_pem`].
 
 use crate::{
     jws::{Algorithm, public_key_der},
@@ -14,12 +15,11 @@ pub fn size_remark(field: &str, algorithm: Option<Algorithm>, pem: &str) -> Opti
         Some(Algorithm::Rs384 | Algorithm::Ps256 | Algorithm::Ps384 | Algorithm::Ps512) => 2048,
         _ => 1024,
     };
-    let taken = algorithm.map_or("signatures are", |algorithm| algorithm.name());
-    let taken = if algorithm.is_some() { format!("signatures of {taken} are") } else { taken.to_owned() };
+    let of = algorithm.map_or(String::new(), |algorithm| format!(" of {}", algorithm.name()));
     (!(least..=MOST_BITS).contains(&bits)).then(|| {
         format!(
-            "{field} is an RSA key of {bits} bits, and {taken} checked with {least} to {MOST_BITS} bits only: \
-             every token is refused; make a key of 2048 bits or more"
+            "{field} is an RSA key of {bits} bits, and signatures{of} are checked with {least} to {MOST_BITS} bits only: \
+             every signature is refused; use a key of 2048 bits or more"
         )
     })
 }

@@ -4,7 +4,7 @@
 //! begin (PROXY header, TLS, server name) -> guide (route, plugins) -> reach (a node) -> relay -> end (log)
 //! ```
 //!
-//! `relay` copies, or has `splice` move bytes through one of `pipes`; where the route names a protocol, `calls` shows it each byte. Datagrams
+//! `established` is what a session holds with its node. `relay` copies, or has `splice` move bytes through one of `pipes`; where the route names a protocol, `calls` shows it each byte. Datagrams
 //! are in `udp`: `batch` receives and sends, `link` is a session's socket to its node, `serve` takes the node's datagrams.
 //!
 //! Nodes are chosen, checked and connected to as for requests: `balancer.rs`, `dial.rs`, crate `balancing`.
@@ -63,7 +63,7 @@ pub(crate) fn spawn(
     tokio::task::spawn_local(stall::watched(worker, "a session", Running::Beginning(worker, beginning)));
 }
 
-/// And what is sent to the node first.
+/// A session with its node, and what is sent to the node first; `None`: it has ended.
 type Beginning = Option<(Box<Established>, Vec<u8>)>;
 
 /// A session from its first byte to its last.

@@ -12,11 +12,10 @@ pub(super) fn takes(pattern: &str, text: &str) -> Option<bool> {
         Some(expression) => Some(expression.is_match(text)),
         None if !reach::may_match(pattern, &[reach::Piece::Text(text)]) => Some(false),
         // One that goes back, as the gateway does.
-        None => known(pattern)
-            .and_then(|()| Expression::new(pattern, false).map_err(|why| why.to_string()))
-            .ok()?
-            .is_match(text.as_bytes(), None)
-            .ok(),
+        None => {
+            known(pattern).ok()?;
+            Expression::new(pattern, false).ok()?.is_match(text.as_bytes(), None).ok()
+        }
     }
 }
 

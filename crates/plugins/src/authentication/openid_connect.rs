@@ -118,7 +118,7 @@ impl OpenidConnect {
         if self.sessions.is_none() {
             return Foresight::answers(&Reply::page(401));
         }
-        // Without a cookie there is no session.
+        // A session needs a cookie.
         match request.header("Cookie").is_some() || self.is_of_login(request) {
             true => Foresight::maybe(None, Why::Session),
             false => self.foreseen_without_session(),

@@ -84,7 +84,7 @@ pub enum Cause {
     BodyTooLarge,
     /// The consumer's group does not exist.
     GroupMissing,
-    /// There is no upstream, or none that takes requests.
+    /// No upstream takes requests.
     NoUpstream,
     /// The upstream has no nodes, or discovery knows none.
     NoNodes,
