@@ -6,7 +6,7 @@ use tidegate_testkit::{Gateway, eventually};
 
 use super::scopes::{KEY, gateway, json_of, with_key};
 use super::sessions::{as_admin, send};
-use super::traffic::{Viewer, ask};
+use super::traffic::Viewer;
 
 fn admin(gateway: &Gateway, method: &str, path: &str, value: &Value) -> Value {
     let text = if value.is_null() { String::new() } else { value.to_string() };
@@ -163,8 +163,7 @@ fn requests_and_figures_stay_with_the_route_that_had_them() {
     admin(&gateway, "PATCH", "/routes/mine", &json!({"create_time": 1}));
     let mut viewer = Viewer::watching(&gateway, "");
     for path in ["/sx?order=private", "/mine?order=own"] {
-        ask(&gateway, path, "");
-        assert_eq!(viewer.event("request")["target"], path);
+        assert_eq!(viewer.shown(&gateway, path, "")["target"], path);
     }
     let names = |answer: Value| {
         let routes = answer["routes"].as_array().expect("routes").iter();
@@ -186,8 +185,7 @@ fn requests_and_figures_stay_with_the_route_that_had_them() {
     assert_eq!(names(json_of(&with_key(&gateway, "GET", "/stats?range=1h", ""))), ["mine"]);
     // Requests of the new one are shown.
     let mut viewer = Viewer::begin(gateway.admin, "route=sx", KEY);
-    ask(&gateway, "/sx?order=new", "");
-    assert_eq!(viewer.event("request")["target"], "/sx?order=new");
+    assert_eq!(viewer.shown(&gateway, "/sx?order=new", "")["target"], "/sx?order=new");
     // No one with a scope makes an object older than it is.
     for (path, body) in [("/routes/sx", r#"{"create_time":1}"#), ("/routes/sx/create_time", "1")] {
         let answer = with_key(&gateway, "PATCH", path, body);
