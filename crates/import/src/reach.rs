@@ -1,6 +1,7 @@
 //! What an expression may match where only parts of the text are known, by a walk through its automaton.
 
 mod both;
+mod looks;
 
 pub(crate) use both::{Automaton, may_both_match};
 use regex_automata::{
@@ -74,107 +75,75 @@ pub(crate) fn is_odd(pattern: &str) -> bool {
 }
 
 fn found(pattern: &str, before: &[Piece], counted: &[Piece]) -> bool {
-    let Some(nfa) = automaton(pattern) else {
+    if let Some(nfa) = automaton(pattern) {
+        return walked(&nfa, None, before, counted);
+    }
+    let widened = looks::without(pattern).and_then(|wider| automaton(&wider));
+    widened.is_none_or(|nfa| match looks::only_forbid(pattern) {
+        true => walked(&nfa, Some(looks::MARK), before, counted),
         // Of a wider expression, a match of what stands before means nothing.
-        let widened = without_looks(pattern).filter(|wider| automaton(wider).is_some());
-        return widened.is_none_or(|wider| found(&wider, &[], &[before, counted].concat()));
-    };
-    let is_known = |look| matches!(look, Look::Start | Look::End);
+        false => walked(&nfa, Some(looks::MARK), &[], &[before, counted].concat()),
+    })
+}
+
+/// `mark`: stands where look-around was, which may hold.
+fn walked(nfa: &NFA, mark: Option<Look>, before: &[Piece], counted: &[Piece]) -> bool {
+    let is_known = |look| matches!(look, Look::Start | Look::End) || Some(look) == mark;
     // A line feed at the end may follow a `$`.
     let ends_a_line = matches!(counted.last(), Some(Piece::Text(text)) if text.ends_with('\n'));
     if !nfa.look_set_any().iter().all(is_known) || ends_a_line {
         return true;
     }
-    let mut walk = Walk::new(&nfa);
+    let mut walk = Walk { mark, ..Walk::new(nfa) };
     walk.enter(nfa.start_unanchored(), |look| look == Look::Start);
     if before.is_empty() && walk.matches() {
         return true;
     }
-    for piece in before {
-        walk.take(*piece);
+    let matched = matched_states(nfa, false);
+    for (index, piece) in before.iter().enumerate() {
+        match piece {
+            Piece::Text(text) if index + 1 == before.len() && text.ends_with('/') => {
+                walk.take(Piece::Text(text.strip_suffix('/').unwrap_or_default()), &matched);
+                walk.take(Piece::Text("/"), &matched_states(nfa, true));
+            }
+            _ => {
+                walk.take(*piece, &matched);
+            }
+        }
     }
     if counted.is_empty() {
         return false;
     }
     for piece in counted {
-        if walk.take(*piece) {
+        if walk.take(*piece, &[]) {
             return true;
         }
     }
     walk.end()
 }
 
-/// Without look-around, which only takes matches away. `None`: there is none, or its end is not found.
-fn without_looks(pattern: &str) -> Option<String> {
-    const LOOKS: [&str; 4] = ["(?=", "(?!", "(?<=", "(?<!"];
-    // Flags, comments and conditions may have other parentheses in them.
-    let is_plain = |(at, _): (usize, &str)| {
-        let group = pattern.get(at..).unwrap_or_default();
-        LOOKS.iter().chain(&["(?:", "(?<", "(?P<", "(?i)"]).any(|known| group.starts_with(known))
-    };
-    if !pattern.match_indices("(?").all(is_plain) {
-        return None;
-    }
-    let (mut out, mut rest, mut found) = (String::new(), pattern, false);
-    while let Some(sign) = rest.chars().next() {
-        let length = match LOOKS.iter().any(|look| rest.starts_with(look)) {
-            true => {
-                found = true;
-                // Nothing takes its place, and what repeats it stays with something.
-                out.push_str("(?:)");
-                group_length(rest)?
-            }
-            false => {
-                let length = item_length(rest, sign)?;
-                out.push_str(rest.get(..length)?);
-                length
-            }
-        };
-        rest = rest.get(length..)?;
-    }
-    found.then_some(out)
-}
-
-/// Of a sign, an escaped one or a class.
-fn item_length(text: &str, sign: char) -> Option<usize> {
-    match sign {
-        // What stands between `\Q` and `\E` is not read.
-        '\\' => match text.chars().nth(1)? {
-            'Q' => None,
-            escaped => Some(1 + escaped.len_utf8()),
-        },
-        '[' => {
-            let mut at = 1;
-            at += usize::from(text.get(at..)?.starts_with('^'));
-            at += usize::from(text.get(at..)?.starts_with(']'));
-            loop {
-                let sign = text.get(at..)?.chars().next()?;
-                match sign {
-                    ']' => return Some(at + 1),
-                    // A class of POSIX within.
-                    '[' => return None,
-                    '\\' => at += 1 + text.get(at + 1..)?.chars().next()?.len_utf8(),
-                    other => at += other.len_utf8(),
-                }
-            }
-        }
-        other => Some(other.len_utf8()),
-    }
-}
-
-/// Up to the parenthesis that closes the first one.
-fn group_length(text: &str) -> Option<usize> {
-    let (mut at, mut depth) = (0, 0_usize);
+/// The states in which a match is complete, whatever follows, or where the text ends.
+fn matched_states(nfa: &NFA, at_end: bool) -> Vec<bool> {
+    let mut is_matched = vec![false; nfa.states().len()];
     loop {
-        let sign = text.get(at..)?.chars().next()?;
-        match sign {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
+        let mut has_changed = false;
+        for (index, state) in nfa.states().iter().enumerate().rev() {
+            let is = |next: &StateID| is_matched.get(next.as_usize()).copied().unwrap_or_default();
+            let is_new = match state {
+                State::Match { .. } => true,
+                State::Union { alternates } => alternates.iter().any(is),
+                State::BinaryUnion { alt1, alt2 } => is(alt1) || is(alt2),
+                State::Capture { next, .. } => is(next),
+                State::Look { look: Look::End, next } => at_end && is(next),
+                _ => false,
+            };
+            if let Some(known) = is_matched.get_mut(index).filter(|known| is_new && !**known) {
+                *known = true;
+                has_changed = true;
+            }
         }
-        at += item_length(text.get(at..)?, sign)?;
-        if depth == 0 {
-            return Some(at);
+        if !has_changed {
+            return is_matched;
         }
     }
 }
@@ -182,12 +151,14 @@ fn group_length(text: &str) -> Option<usize> {
 /// The states that a text may lead to.
 struct Walk<'n> {
     nfa: &'n NFA,
+    /// An assertion that may hold anywhere.
+    mark: Option<Look>,
     is_in: Vec<bool>,
 }
 
 impl<'n> Walk<'n> {
     fn new(nfa: &'n NFA) -> Self {
-        Walk { nfa, is_in: vec![false; nfa.states().len()] }
+        Walk { nfa, mark: None, is_in: vec![false; nfa.states().len()] }
     }
 
     fn states(&self) -> impl Iterator<Item = StateID> + '_ {
@@ -204,7 +175,7 @@ impl<'n> Walk<'n> {
                 continue;
             }
             match self.nfa.state(state) {
-                State::Look { look, next } if holds(*look) => stack.push(*next),
+                State::Look { look, next } if holds(*look) || Some(*look) == self.mark => stack.push(*next),
                 State::Union { alternates } => stack.extend(alternates.iter()),
                 State::BinaryUnion { alt1, alt2 } => stack.extend([*alt1, *alt2]),
                 State::Capture { next, .. } => stack.push(*next),
@@ -217,15 +188,17 @@ impl<'n> Walk<'n> {
         self.states().any(|state| matches!(self.nfa.state(state), State::Match { .. }))
     }
 
-    /// Continues behind a piece; returns whether a match ends in it.
-    fn take(&mut self, piece: Piece) -> bool {
+    /// Continues behind a piece; returns whether a match ends in it. `left_out`: states that no way leads through.
+    fn take(&mut self, piece: Piece, left_out: &[bool]) -> bool {
+        let is_open = |state: &StateID| !left_out.get(state.as_usize()).copied().unwrap_or_default();
         match piece {
             Piece::Text(text) => {
                 let mut matches = text.is_empty() && self.matches();
                 for byte in text.bytes() {
-                    let mut next = Walk::new(self.nfa);
+                    let mut next = Walk { mark: self.mark, ..Walk::new(self.nfa) };
                     for state in self.states() {
-                        after(self.nfa, state, byte).into_iter().for_each(|one| next.enter(one, |_| false));
+                        let following = after(self.nfa, state, byte).into_iter().filter(is_open);
+                        following.for_each(|one| next.enter(one, |_| false));
                     }
                     *self = next;
                     matches |= self.matches();
@@ -237,7 +210,7 @@ impl<'n> Walk<'n> {
                 loop {
                     let before = self.states().count();
                     let following: Vec<StateID> =
-                        self.states().flat_map(|state| all_after(self.nfa, state)).collect();
+                        self.states().flat_map(|state| all_after(self.nfa, state)).filter(is_open).collect();
                     following.into_iter().for_each(|one| self.enter(one, |_| false));
                     if self.states().count() == before {
                         return self.matches();
@@ -249,7 +222,7 @@ impl<'n> Walk<'n> {
 
     /// At the end of the text.
     fn end(self) -> bool {
-        let mut last = Walk::new(self.nfa);
+        let mut last = Walk { mark: self.mark, ..Walk::new(self.nfa) };
         self.states().for_each(|state| last.enter(state, |look| look == Look::End));
         last.matches()
     }
@@ -291,14 +264,29 @@ mod tests {
             (r"/$", "", "index.html", false),
             (r"^/admin", "", "index.html", false),
             (r"^/a.*x", "", "index.html", true),
+            (r"/\..*", "", "index.html", false),
+            (r"/\.(git|svn).*$", "", "index.html", false),
+            (r"/\.(git|svn).*l$", "", "index.html", true),
             (r"^/a", "/b", "index.html", false),
             (r"/\.", "", "index.html", false),
             (r"/\.", "", ".index", true),
             (r"^/b/index", "/b", "index.html", true),
             (r"(?=x)", "", "index.html", true),
             (r"^/re2/(?!open)", "/files", "index.html", false),
-            (r"^/re2/(?!open)", "", "index.html", true),
-            (r"/(?!x)", "", "index.html", true),
+            (r"^/re2/(?!open)", "", "index.html", false),
+            (r"/(?!x)", "", "index.html", false),
+            (r"/\.(?!well-known)", "", "index.html", false),
+            (r"/\.(?!well-known).*", "", "index.html", false),
+            (r"/\.(?!well-known)", "", ".index", true),
+            // What stands before the place may be forbidden in the directory, and not behind it.
+            (r"/b.*(?<![b/])", "", "index.html", true),
+            (r"^/(?!static).*\.html$", "", "index.html", true),
+            (r"(?<!x)\.html$", "", "index.html", true),
+            // What they forbid may end with the directory.
+            (r"^/a(?!.*/$)", "", "index.html", true),
+            (r"^/a(?!\b)", "", "index.html", true),
+            (r"^/a(?!(?!x))", "", "index.html", true),
+            (r"^/a(?=.*html)", "", "index.html", true),
             (r"^/a(?![)x(]|\)).*(?<!y)\.php$", "", "index.html", false),
             (r"^/a(?!x", "/b", "index.html", true),
             (

@@ -129,8 +129,13 @@ fn look_around_counts_for_its_own_paths_only() {
     let index = "location /files/ { index index.html; }";
     let (_, report) = import(&file(index));
     assert!(!report.contains("in `location /files/`") && !report.contains(": closed: "), "{report}");
+    // Its directories are taken before an index is looked for.
     let (_, report) = import(&file("location /re2/files/ { index index.html; }"));
-    let of_it = "in `location /re2/files/` the file `index.html` is served by `location ~ ^/re2/(?!open)`";
+    assert!(!report.contains("in `location /re2/files/`"), "{report}");
+    let ahead = "server { listen 80; root /srv; location ~ ^/re2/(?=.*html) { return 403; }
+        location /re2/files/ { index index.html; } }";
+    let (_, report) = import(ahead);
+    let of_it = "in `location /re2/files/` the file `index.html` is served by `location ~ ^/re2/(?=.*html)`";
     assert!(report.contains(of_it), "{report}");
     let rewrite = "location /priv/ { return 204; } location /x { rewrite ^ /priv/z last; }";
     let (_, report) = import(&file(rewrite));
@@ -139,13 +144,17 @@ fn look_around_counts_for_its_own_paths_only() {
     let gateway = Gateway::start_from("nginx", &text);
     let status = |path: &str| gateway.client().get("h", path).expect("an answer").status();
     assert_eq!([status("/x"), status("/re2/a"), status("/re2/open")], [204, 403, 404]);
-    let (_, report) = import(&file("location /re2/z { return 204; } location /x { rewrite ^ /re2/z last; }"));
-    assert!(
-        report.contains(
-            "which location takes `/re2/z` is unknown: the expression of `location ~ ^/re2/(?!open)`"
-        ),
-        "{report}"
-    );
+    // A path that is known has its location by the expression itself.
+    let to = |path: &str| {
+        file(&format!("location /re2/ {{ return 204; }} location /x {{ rewrite ^ {path} last; }}"))
+    };
+    for (path, expected) in [("/re2/z", 403), ("/re2/open/z", 204)] {
+        let (_, report) = import(&to(path));
+        assert!(!report.contains("is unknown") && !report.contains("closed: location /x"), "{report}");
+        let gateway = Gateway::start_from("nginx", &to(path));
+        let answer = gateway.client().get("h", "/x").expect("an answer");
+        assert_eq!(answer.status(), expected, "{path}");
+    }
     // A nested location elsewhere takes no part of these paths.
     let nested = "server { listen 80; root /srv; location /api/ { location /api/admin/ { return 403; } }
         location /role/ { proxy_pass http://127.0.0.1:9; } location /old/ { rewrite ^/old/(.*)$ /role/$1 last; } }";

@@ -1,18 +1,29 @@
 //! nginx's regular expressions as conditions.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tidegate_backtrack::{Expression, pcre};
 
 use super::condition::Condition;
 use crate::reach;
 
+const MOST_SEARCH: Duration = Duration::from_millis(5);
+
 /// Whether it matches; `None`: this engine does not know it, and it may.
 pub(super) fn takes(pattern: &str, text: &str) -> Option<bool> {
     match compile(pattern) {
         Some(expression) => Some(expression.is_match(text)),
+        None if known(pattern).is_ok() => searched(pattern, text),
         None if reach::may_match(pattern, &[reach::Piece::Text(text)]) => None,
         None => Some(false),
     }
+}
+
+/// By the engine that goes back, as the gateway does for each request; `None`: it takes too long.
+fn searched(pattern: &str, text: &str) -> Option<bool> {
+    let expression = Expression::new(pattern, false).ok()?;
+    expression.captures_patiently(text.as_bytes(), MOST_SEARCH).ok().map(|found| found.is_some())
 }
 
 /// A missing variable is an empty text in nginx, and no text at all here.
