@@ -12,7 +12,7 @@ use tidegate_model::{
 };
 
 use super::{
-    access_log,
+    access_log, labels,
     pem::{Fault, pair},
     stream_log,
 };
@@ -37,7 +37,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     super::plugin_files::path(settings)?;
     super::plugin_files::wasm(settings)?;
     runner(settings).map_err(fault)?;
-    labels(settings).map_err(fault)?;
+    labels::check(settings).map_err(fault)?;
     zones(settings).map_err(fault)?;
     access_log::unknown_variables(&settings.nginx.access_log.format)
         .map_err(|error| fault((LOG_FORMAT.into(), error.to_string())))?;
@@ -63,6 +63,7 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
         .chain(absent_stream_plugins(settings))
         .chain(unknown_variables(settings))
         .chain(unknown_in_stream_log(settings))
+        .chain(labels::unknown_variables(settings))
         .chain(admin_key(settings))
         .chain(socket(settings))
         .chain(unread_resources(settings))
@@ -160,24 +161,6 @@ fn runner(settings: &Settings) -> Result<(), Fault> {
         }
         _ => Ok(()),
     }
-}
-
-/// Labels of the configuration beside those that every series has.
-fn labels(settings: &Settings) -> Result<(), Fault> {
-    let families = settings.plugin_attribute("prometheus").get("metrics");
-    for (family, built_in) in tidegate_telemetry::metrics::HTTP_FAMILIES {
-        let list = families.and_then(|families| families.get(family)?.get("extra_labels")?.as_array());
-        for (index, entry) in list.into_iter().flatten().enumerate() {
-            let names = entry.as_object().into_iter().flatten().map(|(name, _)| name);
-            let mut taken =
-                names.filter(|name| built_in.contains(&name.as_str()) || *name == "type" || *name == "le");
-            if let Some(name) = taken.next() {
-                let key = format!("plugin_attr.prometheus.metrics.{family}.extra_labels[{index}].{name}");
-                return Err((key.into(), format!("label {name:?} is reserved; choose another name")));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Caches on disk that config.yaml names need a folder that can be made and written; the default one is made when it is used.
