@@ -42,6 +42,7 @@ mod nginx_files;
 mod nginx_guards;
 mod nginx_limits;
 mod nginx_listeners;
+mod nginx_looks;
 mod nginx_referers;
 mod nginx_reports;
 mod nginx_rewrites;

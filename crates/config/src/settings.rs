@@ -22,7 +22,7 @@ use crate::places::Places;
 
 pub use self::{
     access::{Access, AdminKey, AdminRole, Key},
-    apisix::{Apisix, HttpRouter, ProxyProtocol, Tls},
+    apisix::{Apisix, HttpRouter, ProxyProtocol, Tls, is_server_name},
     deployment::{Admin, Etcd, Provider, Role},
     history::History,
     listener::Listener,
@@ -117,6 +117,11 @@ impl Settings {
     /// The settings of one plugin for the whole process; null without any.
     pub fn plugin_attribute(&self, plugin: &str) -> &Value {
         self.plugin_attr.get(plugin).unwrap_or(&Value::Null)
+    }
+
+    /// Whether some port speaks TLS with clients.
+    pub fn ends_tls(&self) -> bool {
+        self.apisix.tls.enable || self.stream.tcp.iter().any(|port| port.tls)
     }
 
     /// Where metrics are served, if on a separate port.

@@ -119,6 +119,7 @@ pub fn of(
     }
     found.extend(masked(object, catalog));
     found.extend(own_place::patterns(object, matching));
+    found.extend(own_place::block_rules(object, matching));
     found.extend(overruled::of(object));
     found.extend(exempt_paths::of(object));
     found.extend(references::of(object, catalog));

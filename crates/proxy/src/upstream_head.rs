@@ -36,28 +36,27 @@ fn body_plan(request: &Request) -> BodyPlan {
     }
 }
 
-/// Refuses a plugin's change to the request if it would break out of its line: another request could begin in it.
+/// Refuses a plugin's change to the request if it would break out of its line, where another request could begin, or is no target.
 pub(crate) fn require_sendable(edits: &UpstreamEdits) -> Result<(), Box<Reply>> {
-    let is_text = |text: &Vec<u8>| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
+    const SIGNS: &str = "with spaces or control characters";
+    let is_text = |text: &[u8]| text.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
     let is_token =
         |method: &Method| method.as_bytes().iter().copied().all(tidegate_protocol::fields::is_token_byte);
+    let is_wrong_method = |method: &Method| method.as_bytes().is_empty() || !is_token(method);
+    let target = edits.target.as_deref();
+    // `*` is that of OPTIONS.
+    let is_path = |target: &[u8]| target.starts_with(b"/") || target == b"*";
     let wrong = [
-        ("request target", edits.target.as_ref().is_some_and(|target| target.is_empty() || !is_text(target))),
-        ("Host", edits.host.as_ref().is_some_and(|host| !is_text(host))),
-        (
-            "method",
-            edits.method.as_ref().is_some_and(|method| method.as_bytes().is_empty() || !is_token(method)),
-        ),
+        ("request target", SIGNS, target.is_some_and(|target| !is_text(target))),
+        ("request target", "that does not begin with /", target.is_some_and(|target| !is_path(target))),
+        ("Host", SIGNS, edits.host.as_ref().is_some_and(|host| !is_text(host))),
+        ("method", SIGNS, edits.method.as_ref().is_some_and(is_wrong_method)),
     ];
-    match wrong.into_iter().find(|(_, is_wrong)| *is_wrong) {
+    match wrong.into_iter().find(|(_, _, is_wrong)| *is_wrong) {
         None => Ok(()),
-        Some((what, _)) => {
-            error_log::log(
-                error_log::Level::Error,
-                format_args!(
-                    "a plugin set a {what} with spaces or control characters; the request is refused"
-                ),
-            );
+        Some((what, how, _)) => {
+            let text = format_args!("a plugin set a {what} {how}; the request is refused");
+            error_log::log(error_log::Level::Error, text);
             Err(Box::new(Reply::page(500)))
         }
     }

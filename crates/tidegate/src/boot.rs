@@ -22,6 +22,7 @@ mod etcd;
 mod expiry;
 mod explain;
 mod extra_labels;
+mod fallback_name;
 mod file_check;
 mod folders;
 pub(crate) mod handover;
@@ -154,7 +155,7 @@ pub(crate) fn run(settings: Settings, mut options: RunOptions) -> anyhow::Result
     metrics.set_process(&workers, &control, &provider);
     let giving_back = memory::GivingBack::start()?;
     let taking = stats::Taking::start(&settings, &metrics, &workers, |stats| apis.hooks.set_stats(stats))?;
-    watch_certificates(&runtime, &control);
+    watch_certificates(&settings, &runtime, &control);
     if let Some(socket) = status {
         status::serve(&settings, socket, &runtime, &sockets, &workers, &control, &provider);
     }
@@ -226,8 +227,9 @@ fn watch_workers(workers: &tidegate_proxy::Workers, signals: &signals::Signals) 
     workers.watch(move |count| events.send(signals::Event::Stuck(count))).context("cannot watch workers")
 }
 
-fn watch_certificates(runtime: &tokio::runtime::Runtime, control: &Arc<Control>) {
+fn watch_certificates(settings: &Settings, runtime: &tokio::runtime::Runtime, control: &Arc<Control>) {
     expiry::watch(runtime, control);
+    fallback_name::watch(settings, runtime, control);
     ocsp::watch(runtime, control);
 }
 

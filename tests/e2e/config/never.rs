@@ -13,7 +13,8 @@ fn cases() -> Vec<(Value, &'static str)> {
     vec![
         (blocks("^admin"), "uri-blocker: block_rules: ^admin matches no request"),
         (blocks("^http://x/"), "block_rules: ^http://x/ matches no request"),
-        (blocks("^/admin"), ""),
+        (blocks("^/admin"), "block_rules: ^/admin matches no uri of the route"),
+        (blocks("^/"), ""),
         (blocks("^a?/admin"), ""),
         (blocks("^admin|^/root"), ""),
         (blocks("admin"), ""),
@@ -48,6 +49,28 @@ fn cases() -> Vec<(Value, &'static str)> {
             "regex_uri: /b$2 has $2, which is always empty: ^/a(.*) has 1 groups",
         ),
         (rewrite(json!({"regex_uri": ["^/(.*)", "/b$1"]})), ""),
+        (
+            rewrite(json!({"regex_uri": ["^/(.*)", "$1"]})),
+            "regex_uri: ^/(.*) with \"$1\" makes a target that does not begin with /, and the request is answered 500; write /$1",
+        ),
+        (
+            rewrite(json!({"regex_uri": ["^/", "http://b.test/"]})),
+            "makes a target that does not begin with /, and the request is answered 500; another server is named by an upstream",
+        ),
+        (rewrite(json!({"regex_uri": ["^(/.*)", "$1"]})), ""),
+        (
+            json!({"uri": "/shop", "plugins": {"uri-blocker": {"block_rules": ["^/admin", "^/shop\\?x"]}}}),
+            "plugin uri-blocker: block_rules: ^/admin matches no uri of the route",
+        ),
+        (json!({"uri": "/shop/*", "plugins": {"uri-blocker": {"block_rules": ["^/admin"]}}}), ""),
+        (
+            json!({"uri": "/ADMIN", "plugins": {"uri-blocker": {"block_rules": ["^/admin"], "case_insensitive": true}}}),
+            "",
+        ),
+        (
+            json!({"uri": "/shop", "vars": [["uri", "~~", "^/admin"]]}),
+            "the condition uri ~~ ^/admin never holds: no uri of the route matches it",
+        ),
         (
             plugin("redirect", json!({"regex_uri": ["^/a", "/b$1"]})),
             "redirect: regex_uri: /b$1 has $1, which is always empty",

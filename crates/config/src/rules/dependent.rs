@@ -196,8 +196,7 @@ fn no_https(settings: &Settings) -> Option<String> {
 }
 
 fn no_tls(settings: &Settings) -> Option<String> {
-    let ends_somewhere = settings.apisix.tls.enable || settings.stream.tcp.iter().any(|port| port.tls);
-    when(!ends_somewhere, "no port speaks TLS with clients: apisix.ssl.enable is false")
+    when(!settings.ends_tls(), "no port speaks TLS with clients: apisix.ssl.enable is false")
 }
 
 fn no_http2(settings: &Settings) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Keys whose values cannot have the effect that they were written for.
 
 use super::said::Said;
-use crate::settings::{Provider, Role, Settings};
+use crate::settings::{Provider, Role, Settings, is_server_name};
 
 pub(super) fn warnings(settings: &Settings) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
@@ -75,11 +75,10 @@ fn unbelieved_headers(settings: &Settings) -> Option<Said> {
 
 fn fallback_name(settings: &Settings) -> Option<Said> {
     let name = settings.raw.pointer("/apisix/ssl/fallback_sni")?.as_str()?;
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     let message = format!(
         "apisix.ssl.fallback_sni: {name:?} is not a host name, and no certificate is for it; name one of an ssls object"
     );
-    (!is_name || name.is_empty()).then(|| warn("apisix.ssl.fallback_sni", &message))
+    (!is_server_name(name)).then(|| warn("apisix.ssl.fallback_sni", &message))
 }
 
 fn etcd(settings: &Settings) -> Vec<Said> {

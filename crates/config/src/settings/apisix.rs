@@ -118,6 +118,11 @@ pub enum HttpRouter {
     UriWithParameter,
 }
 
+/// Whether a handshake may ask for this name.
+pub fn is_server_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
 /// Section `apisix.ssl`.
 #[derive(Clone, Debug)]
 pub struct Tls {

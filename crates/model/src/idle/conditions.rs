@@ -9,7 +9,16 @@ use super::{
 use crate::{Kind, Object, PluginCatalog, schema::rules::is_secret_reference};
 
 /// An object with conditions has at least one of these fields.
-const WORDS: [&str; 6] = ["vars", "filter", "case", "workflow", "traffic-split", "match"];
+const WORDS: [&str; 8] = [
+    "vars",
+    "filter",
+    "case",
+    "workflow",
+    "traffic-split",
+    "match",
+    "include_req_body_expr",
+    "include_resp_body_expr",
+];
 
 const OPERATORS: [&str; 11] = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
 

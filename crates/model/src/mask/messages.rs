@@ -1,6 +1,8 @@
 //! Messages about objects, for logs and for readers who may not see secrets. The reason why an object is refused often
 //! repeats the text that does not fit, which may be a secret in the wrong field.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::fields::MASK;
@@ -32,7 +34,7 @@ const NAMES: [&str; 9] = [
 
 /// Fields whose values are patterns, conditions and names of others, and parts of the names of such fields. Their faults cannot
 /// be described without them.
-const CONDITIONS: [&str; 13] = [
+const CONDITIONS: [&str; 16] = [
     "cache_key",
     "types",
     "source",
@@ -42,11 +44,16 @@ const CONDITIONS: [&str; 13] = [
     "vars",
     "filter",
     "case",
+    "match",
+    "include_req_body_expr",
+    "include_resp_body_expr",
     "methods",
     "anonymous_consumer",
     "allowed_by_methods",
     "allow_origins_by_metadata",
 ];
+/// Fields of loggers in which `$name` is a variable; other texts in them may be secrets.
+const FORMATS: [&str; 2] = ["log_format", "log_format_extra"];
 /// Fields of plugins that name objects.
 const REFERENCES: [&str; 4] = ["upstream_id", "service_id", "proto_id", "group_id"];
 const PATTERNS: [&str; 4] = ["regex", "pattern", "_rules", "list"];
@@ -85,7 +92,9 @@ pub fn mask_message(
                 let schemas = [schema, metadata];
                 texts.keys_are_names = kind == Kind::Upstream || name == "upstream";
                 let field = if texts.keys_are_names && is_name(name) { &Value::Null } else { field };
-                texts.collect(field, &|text| schemas.iter().flatten().any(|schema| has_word(schema, text)));
+                texts.collect(&without_variables(name, field), &|text| {
+                    schemas.iter().flatten().any(|schema| has_word(schema, text))
+                });
             }
         }
     }
@@ -95,6 +104,26 @@ pub fn mask_message(
 /// Of an upstream or a limit: how nodes are chosen, and by what.
 fn is_name(field: &str) -> bool {
     matches!(field, "key" | "type")
+}
+
+/// A field as it is, and the format of a log without the variables in it.
+fn without_variables<'v>(name: &str, field: &'v Value) -> Cow<'v, Value> {
+    match FORMATS.contains(&name) {
+        true => Cow::Owned(constants(field)),
+        false => Cow::Borrowed(field),
+    }
+}
+
+fn constants(format: &Value) -> Value {
+    let is_name = |name: &str| name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_.".contains(sign));
+    match format {
+        Value::String(text) if text.strip_prefix('$').is_some_and(is_name) => Value::Null,
+        Value::Array(items) => items.iter().map(constants).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), constants(field))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 fn is_open(field: &str) -> bool {
@@ -147,7 +176,7 @@ impl Texts<'_> {
                         || REFERENCES.contains(&name.as_str())
                         || self.keys_are_names && is_name(name);
                     if !is_pattern && !is_open {
-                        self.collect(field, is_word);
+                        self.collect(&without_variables(name, field), is_word);
                     }
                 }
             }

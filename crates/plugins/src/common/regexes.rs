@@ -264,6 +264,13 @@ fn reason(error: &str) -> &str {
     )
 }
 
+/// The first part of a replacement.
+pub(crate) enum Beginning<'a> {
+    Nothing,
+    Literal(&'a [u8]),
+    Group(usize),
+}
+
 /// A replacement text with `$1`, `${1}` and `$$`, as `ngx.re.sub` reads it.
 #[derive(Clone, Debug)]
 pub struct Replacement(Vec<Part>);
@@ -318,6 +325,15 @@ impl Replacement {
             parts.push(Part::Literal(literal));
         }
         Replacement(parts)
+    }
+
+    /// What it begins with.
+    pub(crate) fn beginning(&self) -> Beginning<'_> {
+        match self.0.first() {
+            None => Beginning::Nothing,
+            Some(Part::Literal(text)) => Beginning::Literal(text),
+            Some(Part::Group(group)) => Beginning::Group(*group),
+        }
     }
 
     /// The largest number of a group that it names.

@@ -2,6 +2,7 @@
 
 mod captures;
 mod header_value;
+mod rootless;
 mod target;
 
 use std::{borrow::Cow, sync::Arc};
@@ -88,7 +89,7 @@ fn check(conf: &Value, _: SchemaKind) -> Result<(), String> {
 }
 
 fn remarks(conf: &Value) -> Vec<String> {
-    [header_edits::remarks(conf), new_uri::remarks(conf)].concat()
+    [header_edits::remarks(conf), new_uri::remarks(conf), rootless::remarks(conf)].concat()
 }
 
 fn check_fields(headers: &Value) -> Result<(), String> {
@@ -180,9 +181,9 @@ impl Plugin for ProxyRewrite {
         if let Some(host) = &self.host {
             request.edits.host = Some(host.clone().into_bytes());
         }
-        if let Err(reason) = self.rewrite_uri(request) {
-            error_log::log(Level::Info, format_args!("{reason}, client: {}", request.remote_addr));
-            return Step::reply(Reply::page(400));
+        if let Err(Refusal { status, level, reason }) = self.rewrite_uri(request) {
+            error_log::log(level, format_args!("{reason}, client: {}", request.remote_addr));
+            return Step::reply(Reply::page(status));
         }
         let captures = request.extensions.get::<Captures>().cloned().unwrap_or_default();
         self.headers.apply(request, &captures);
@@ -197,8 +198,22 @@ impl Plugin for ProxyRewrite {
     }
 }
 
+/// Why a request is not sent on.
+struct Refusal {
+    status: u16,
+    level: Level,
+    reason: &'static str,
+}
+
+impl Refusal {
+    /// What the client sent cannot be carried over.
+    fn of_client(reason: &'static str) -> Refusal {
+        Refusal { status: 400, level: Level::Info, reason }
+    }
+}
+
 impl ProxyRewrite {
-    fn rewrite_uri(&self, request: &mut Request) -> Result<(), &'static str> {
+    fn rewrite_uri(&self, request: &mut Request) -> Result<(), Refusal> {
         if self.uri.is_none() && self.rules.is_empty() && !self.real_uri {
             request.edits.target = Some(request.canonical_target());
             return Ok(());
@@ -219,12 +234,17 @@ impl ProxyRewrite {
             request.head.query().filter(|_| !self.real_uri)
         };
         if target.is_unclear() {
-            return Err("proxy-rewrite cannot distinguish %2F from %252F in the path");
+            return Err(Refusal::of_client("proxy-rewrite cannot distinguish %2F from %252F in the path"));
         }
         if target.climbs() {
-            return Err("proxy-rewrite would turn the client's text into a dot segment");
+            return Err(Refusal::of_client("proxy-rewrite would turn the client's text into a dot segment"));
         }
-        request.edits.target = Some(target.with_query(query));
+        let target = target.with_query(query);
+        if !target.starts_with(b"/") && target != request.head.target() {
+            let reason = "regex_uri of proxy-rewrite made a target that does not begin with /";
+            return Err(Refusal { status: 500, level: Level::Error, reason });
+        }
+        request.edits.target = Some(target);
         Ok(())
     }
 

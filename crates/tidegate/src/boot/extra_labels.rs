@@ -43,6 +43,9 @@ pub(super) fn reserved(settings: &Settings) -> Result<(), Fault> {
 
 /// A label of a misspelt variable is empty for ever.
 pub(super) fn unknown_variables(settings: &Settings) -> Vec<String> {
+    if !settings.plugins.iter().any(|name| name == "prometheus") {
+        return Vec::new();
+    }
     let remarked = labels(settings).into_iter().filter_map(|label| {
         let remark = Variable::remark(label.variable)?;
         Some(settings.places.message(&label.key, &format!("{}: {remark}", label.key)))

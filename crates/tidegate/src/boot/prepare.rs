@@ -15,7 +15,7 @@ use tokio::{net::TcpListener, runtime::Runtime};
 use super::{
     administration::Apis,
     control::{self, Control},
-    data_plane,
+    data_plane, fallback_name,
     logs::Logs,
     metrics::Metrics,
     notices, plugin_files,
@@ -66,6 +66,7 @@ pub(super) fn prepare(
     let control =
         control::start(settings, &runtime, &catalog, &provider, matches!(purpose, Purpose::Trial(_)))?;
     let compiler = StopCompiler(control.clone());
+    fallback_name::check(settings, &control);
     if let Purpose::Trial(trial) = purpose {
         // Problems that were reported for a file already are among them.
         trial.problems.fetch_max(control.rejected.borrow().len(), Ordering::Relaxed);

@@ -54,7 +54,7 @@ fn options_of_plugins() {
                 plugin("uri-blocker", json!({"block_rules": ["/admin*"]})),
                 "block_rules: /admin* matches /admin with",
             ),
-            (plugin("uri-blocker", json!({"block_rules": ["^/admin.*"]})), ""),
+            (plugin("uri-blocker", json!({"block_rules": ["^/z.*"]})), ""),
             (
                 plugin("ua-restriction", json!({"denylist": ["/curl/i"]})),
                 "denylist: /curl/i matches the slashes",

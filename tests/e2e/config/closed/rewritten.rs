@@ -150,3 +150,44 @@ fn a_key_is_taken_out_of_a_path_with_encoded_slashes() {
     assert_eq!(ask(&gateway, "/k/~akey/a%2Fb%252Fc", "").body_text(), "/k/a%2Fb%252Fc");
     assert_eq!(ask(&gateway, "/k/~other/a%2Fb", "").status(), 401);
 }
+
+/// An upstream gets a request line that begins with `/`, or no request.
+#[test]
+fn a_target_is_a_path() {
+    let (gateway, upstream) = (gateway(""), mirror());
+    let regex = |pattern: &str, with: &str| json!({"proxy-rewrite": {"regex_uri": [pattern, with]}});
+    let raw = |pattern: &str, with: &str| json!({"proxy-rewrite": {"regex_uri": [pattern, with], "use_real_request_uri_unsafe": true}});
+    let lua = |target: &str| {
+        let function = format!("return function(_, ctx) ctx.var.upstream_uri = '{target}' end");
+        json!({"serverless-pre-function": {"functions": [function]}})
+    };
+    let refused = (500, "");
+    for (index, (plugins, target, (status, sent))) in [
+        (regex("^/r/(.*)", "$1"), "/r/a?b=c", refused),
+        (regex("^/r/(.*)", "$1"), "/r/http:/b.test/", refused),
+        (regex("^/r/(.*)", "b/$1"), "/r/a", refused),
+        (regex("^/r/(.*)", "http://b.test/$1"), "/r/a", refused),
+        (regex("^/r/(.*)", "*"), "/r/a", refused),
+        (raw("^/r/(.*)", "b/$1"), "/r/a", refused),
+        (lua("a"), "/r/a", refused),
+        (lua("@b.test/"), "/r/a", refused),
+        (regex("^/r/(.*)", "$1"), "/r/", (200, "/")),
+        (regex("^/r/(.*)", "$1"), "/r/?b=c", (200, "/?b=c")),
+        (regex("^/r/(.*)", "?a=$1"), "/r/x?b=c", (200, "/?a=x&b=c")),
+        (regex("^/r", ""), "/r/a?b=c", (200, "/a?b=c")),
+        (raw("^/r(/.*)", "$1"), "/r/a?b=c", (200, "/a?b=c")),
+        (lua("/a"), "/r/a", (200, "/a")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        route(&gateway, "r", "/r*", plugins.clone(), &upstream);
+        let answer = ask(&gateway, target, "");
+        assert_eq!(answer.status(), status, "{index} {plugins} {target}: {}", answer.body_text());
+        let seen: Vec<String> = upstream.take().iter().map(|seen| seen.message.target().to_owned()).collect();
+        let expected: Vec<&str> = Some(sent).filter(|sent| !sent.is_empty()).into_iter().collect();
+        assert_eq!(seen, expected, "{index} {plugins} {target}");
+    }
+    gateway.wait_for_log("regex_uri of proxy-rewrite made a target that does not begin with /");
+    gateway.wait_for_log("a plugin set a request target that does not begin with /; the request is refused");
+}

@@ -139,8 +139,11 @@ impl Target {
             })
     }
 
-    /// With the client's query behind that of the configuration.
+    /// With the client's query behind that of the configuration. An empty path is sent as `/` (RFC 9112 section 3.2.1).
     pub(crate) fn with_query(mut self, query: Option<&[u8]>) -> Vec<u8> {
+        if self.bytes.is_empty() || self.query == Some(0) {
+            self.bytes.insert(0, b'/');
+        }
         if let Some(query) = query.filter(|query| !query.is_empty() || self.reading.raw) {
             self.bytes.push(if self.query.is_some() { b'&' } else { b'?' });
             self.bytes.extend_from_slice(query);
@@ -182,6 +185,9 @@ mod tests {
             (&["/a?x\r\ny"], None, "/a?x%0D%0Ay"),
             (&["/a?x=", "1#", "&role=user"], None, "/a?x=1%23&role=user"),
             (&["/a"], Some(""), "/a"),
+            (&[""], None, "/"),
+            (&[""], Some("a=b"), "/?a=b"),
+            (&["?a=", "b"], Some("c=d"), "/?a=b&c=d"),
             (&["/", "b?c", "?id=", "1&role=admin"], Some("d=e"), "/b%3Fc?id=1%26role=admin&d=e"),
             (&["/q?", "a=1&b=2", ""], None, "/q?a=1%26b=2"),
             (&["/q?id=", "c++ 100% é;", ""], None, "/q?id=c%2B%2B%20100%25%20é%3B"),
